@@ -1,0 +1,7 @@
+"""Reinforcement-learning environments as a service, over HTTP.
+
+This package is the server. It never imports ``gym_http_client``; both stand on
+``gym_http_wire``, which holds what travels between them.
+"""
+
+__version__ = "0.1.0"
