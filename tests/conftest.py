@@ -1,0 +1,156 @@
+"""The servers of the tests, and the proof that a test leaves nothing behind."""
+
+import contextlib
+import os
+from collections.abc import Callable, Generator, Iterator
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.support import processes
+from tests.support.api import Api, Instance
+from tests.support.server import Server
+from tests.support.wait import wait_until
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """A server with default settings, shared by all tests that leave it as it is."""
+    with Server() as shared:
+        yield shared
+
+
+@pytest.fixture
+def launch_server() -> Iterator[Callable[..., Server]]:
+    """Give a factory of servers that are started but not waited for."""
+    with contextlib.ExitStack() as stack:
+
+        def launch(*args: str, **options: Any) -> Server:
+            prepared = Server(*args, **options)
+            stack.callback(_end_clean, prepared)
+            prepared.launch()
+            return prepared
+
+        yield launch
+
+
+@pytest.fixture
+def make_server(launch_server: Callable[..., Server]) -> Callable[..., Server]:
+    """Give a factory of running servers with settings of their own."""
+
+    def make(*args: str, **options: Any) -> Server:
+        started = launch_server(*args, **options)
+        started.wait_listening()
+        return started
+
+    return make
+
+
+@pytest.fixture
+def api(server: Server) -> Api:
+    """A client of the shared server."""
+    return Api(server)
+
+
+@pytest.fixture
+def create(api: Api) -> Iterator[Callable[..., Instance]]:
+    """Give a factory of instances on the shared server, closed after the test."""
+    with contextlib.ExitStack() as stack:
+
+        def make(env_id: str = "CartPole-v1", **options: Any) -> Instance:
+            instance = api.create(env_id, **options)
+            # A test may have closed it already; then this is answered with 400.
+            stack.callback(instance.close)
+            return instance
+
+        yield make
+
+
+@pytest.fixture
+def instance(create: Callable[..., Instance]) -> Instance:
+    """A CartPole of the test's own on the shared server."""
+    return create()
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind() -> Iterator[None]:
+    """Prove that a test leaves no process, descriptor, folder or instance.
+
+    Shared servers are there before and after; fixtures of a wider scope are set
+    up before this one, so a server started for a test's module is counted in.
+    """
+    before = _Remains()
+    yield
+    left = _left_behind(before)
+    assert not left, f"the test left behind:\n{left}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show the logs of the running servers beside a failure."""
+    report = yield
+    if report.failed:
+        for running in Server.running:
+            title = f"log of the server at {running.url or running.base}"
+            report.sections.append((title, running.log()[-8000:]))
+    return report
+
+
+class _Remains:
+    """What exists outside the tests' own memory at one moment."""
+
+    def __init__(self) -> None:
+        self.servers = list(Server.running)
+        self.processes = processes.alive(processes.descendants(os.getpid()))
+        self.descriptors = processes.open_descriptors()
+        up = [s for s in self.servers if s.url and s.returncode is None]
+        self.folders = {s: s.instance_folders() for s in up}
+        self.listed = {s: _listed(s) for s in up}
+
+    def more_than(self, before: "_Remains") -> str:
+        """Tell what is here that was not there before."""
+        new: list[str] = []
+        new += [f"server {s.base}" for s in self.servers if s not in before.servers]
+        if started := self.processes - before.processes:
+            new.append(processes.describe(started))
+        for fd in self.descriptors.items() - before.descriptors.items():
+            new.append(f"descriptor {fd[0]} on {fd[1]}")
+        for kind in ("folders", "listed"):
+            for running, now in getattr(self, kind).items():
+                more = now - getattr(before, kind).get(running, set())
+                new += [f"{kind}: {item}" for item in more]
+        return "\n".join(new)
+
+
+def _left_behind(before: _Remains) -> str:
+    """Return what is left behind still after a grace time, or nothing."""
+    left = _Remains().more_than(before)
+    if left:
+        with contextlib.suppress(AssertionError):
+            wait_until(lambda: not _Remains().more_than(before), 3.0)
+        left = _Remains().more_than(before)
+        _clean_up(before)
+    return left
+
+
+def _clean_up(before: _Remains) -> None:
+    # One test's leak must not become the next test's failure.
+    for running in before.listed:
+        for instance_id in _listed(running) - before.listed[running]:
+            Instance(Api(running), instance_id).close()
+    known: set[psutil.Process] = set(before.processes)
+    for running in Server.running:
+        known |= running.members()
+    processes.kill(processes.descendants(os.getpid()) - known)
+
+
+def _listed(running: Server) -> set[str]:
+    return set(Api(running).instances())
+
+
+def _end_clean(running: Server) -> None:
+    left = running.end()
+    assert not left, f"left behind by the server:\n{left}"

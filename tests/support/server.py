@@ -1,0 +1,219 @@
+"""The shipped command as a process: started, read, ended and searched for remains."""
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import ClassVar, Self
+
+import psutil
+
+from tests.support import processes
+from tests.support.wait import wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+_MARK = "TEST_SERVER_BASE"
+_READY = re.compile(r"Listening on (http://\S+)")
+_INSTANCE_FOLDER = re.compile(r"[0-9a-f]{8}")
+
+
+class Server:
+    """A server in a session of its own, with folders of its own.
+
+    Its folders are short: the path of a Unix socket holds 107 bytes.
+    """
+
+    running: ClassVar[list["Server"]] = []
+
+    def __init__(
+        self,
+        *args: str,
+        env: Mapping[str, str] | None = None,
+        python_path: tuple[Path, ...] = (),
+        token: str | None = None,
+    ) -> None:
+        """Prepare a server; nothing runs yet.
+
+        Args:
+            args: Flags for ``serve``; they come after, so win over, the harness's.
+            env: Environment variables, GHS_* among them; no other GHS_* gets in.
+            python_path: Folders with modules that the server may import.
+            token: What the tests' clients shall send; it sets nothing.
+        """
+        self.base = Path(tempfile.mkdtemp(prefix="ghs-", dir="/tmp"))
+        self.run_dir = self.base / "r"
+        self.data_dir = self.base / "d"
+        self.run_dir.mkdir(mode=0o700)
+        self.data_dir.mkdir()
+        self.token = token
+        self.url = ""
+        self.port = 0
+        self._args = args
+        self._env = self._environment(env or {}, python_path)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._seen: set[psutil.Process] = set()
+
+    def __enter__(self) -> Self:
+        self.launch()
+        try:
+            self.wait_listening()
+        except BaseException:
+            self.end()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        leftovers = self.end()
+        if error is None:
+            assert not leftovers, f"left behind by the server:\n{leftovers}"
+
+    @property
+    def pid(self) -> int:
+        """The process id of the command."""
+        assert self._process, "the server was not launched"
+        return self._process.pid
+
+    @property
+    def stdout(self) -> str:
+        """What the command has printed so far."""
+        return (self.base / "stdout").read_text(errors="replace")
+
+    @property
+    def stderr(self) -> str:
+        """What the command has logged so far."""
+        return (self.base / "stderr").read_text(errors="replace")
+
+    def log(self) -> str:
+        """Return all output so far, stdout first."""
+        return f"--- stdout\n{self.stdout}\n--- stderr\n{self.stderr}"
+
+    def launch(self) -> None:
+        """Start the command and return at once."""
+        command = [sys.executable, "-m", "gym_http_server", "serve", "--port", "0"]
+        command += ["--run-dir", str(self.run_dir), "--data-dir", str(self.data_dir)]
+        with (
+            (self.base / "stdout").open("wb") as out,
+            (self.base / "stderr").open("wb") as err,
+        ):
+            self._process = subprocess.Popen(
+                [*command, *self._args],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                cwd=self.base,
+                env=self._env,
+                start_new_session=True,
+            )
+        Server.running.append(self)
+
+    def wait_listening(self, timeout: float = 30.0) -> None:
+        """Wait for the ready line and take the address from it."""
+
+        def ready() -> re.Match[str] | None:
+            match = _READY.search(self.stdout)
+            if not match and self.returncode is not None:
+                raise AssertionError(f"exited with {self.returncode}\n{self.log()}")
+            return match
+
+        try:
+            match = wait_until(ready, timeout, "the line with the address")
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.log()}") from None
+        self.url = match[1].rstrip("/")
+        self.port = int(self.url.rpartition(":")[2])
+        self._wait_settled()
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit status, or None while the command runs."""
+        assert self._process
+        return self._process.poll()
+
+    def wait_exit(self, timeout: float = 15.0) -> int:
+        """Wait until the command has ended by itself and return its status."""
+        assert self._process
+        try:
+            return self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(
+                f"still runs after {timeout} s\n{self.log()}"
+            ) from None
+
+    def stop(self, sig: int = signal.SIGTERM, timeout: float = 10.0) -> int:
+        """Send a signal, wait for the end and return the exit status."""
+        self._seen |= self.members()
+        if self.returncode is None:
+            os.kill(self.pid, sig)
+        return self.wait_exit(timeout)
+
+    def members(self) -> set[psutil.Process]:
+        """Return the server's living processes but the command itself."""
+        return processes.descendants(self.pid)
+
+    def instance_folders(self) -> set[Path]:
+        """Return the folders of instances in the run directory."""
+        found = (path for path in self.run_dir.rglob("*") if path.is_dir())
+        return {path for path in found if _INSTANCE_FOLDER.fullmatch(path.name)}
+
+    def end(self) -> str:
+        """End everything, remove the folders and tell what had been left behind."""
+        left: list[str] = []
+        if self._process:
+            left += self._end_processes()
+            Server.running.remove(self)
+            self._process = None
+        left += [f"folder {path}" for path in self.instance_folders()]
+        left += [f"socket {path}" for path in self.run_dir.rglob("*.sock")]
+        shutil.rmtree(self.base)
+        return "\n".join(left)
+
+    def _end_processes(self) -> list[str]:
+        left = []
+        try:
+            self.stop()
+        except AssertionError as error:
+            left.append(str(error))
+        self._seen |= processes.marked(_MARK, str(self.base))
+        with contextlib.suppress(AssertionError):
+            wait_until(lambda: not processes.alive(self._seen), 3.0)
+        if remains := processes.alive(self._seen):
+            left.append(processes.describe(remains))
+        processes.kill(remains)
+        if self.returncode is None:
+            os.kill(self.pid, signal.SIGKILL)
+        self.wait_exit()
+        return left
+
+    def _wait_settled(self) -> None:
+        # Workers may still be forked after the address is printed; a test that
+        # counts processes needs them all there, so wait for 20 equal looks.
+        history: list[set[psutil.Process]] = []
+
+        def settled() -> bool:
+            history.append(self.members())
+            return len(history) > 20 and all(h == history[-1] for h in history[-20:])
+
+        wait_until(settled, 20.0, "the server's processes to settle")
+
+    def _environment(
+        self, extra: Mapping[str, str], python_path: tuple[Path, ...]
+    ) -> dict[str, str]:
+        env = {k: v for k, v in os.environ.items() if not k.startswith("GHS_")}
+        paths = [*python_path, ROOT, ROOT / "clients" / "python"]
+        before = env.get("PYTHONPATH")
+        parts = [str(path) for path in paths] + ([before] if before else [])
+        env["PYTHONPATH"] = os.pathsep.join(parts)
+        env[_MARK] = str(self.base)
+        return {**env, **extra}

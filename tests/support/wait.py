@@ -1,0 +1,32 @@
+"""Waiting for a condition, with a deadline: tests never sleep for a fixed time."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+_T = TypeVar("_T")
+
+
+def wait_until(
+    condition: Callable[[], _T],
+    timeout: float = 5.0,
+    message: str = "the condition",
+) -> _T:
+    """Poll until the condition is true and return its value.
+
+    Args:
+        condition: Called again and again; any true value ends the wait.
+        timeout: Seconds until the wait fails.
+        message: What was waited for, to be read in the failure.
+
+    Raises:
+        AssertionError: The deadline passed.
+    """
+    deadline = time.monotonic() + timeout
+    pause = 0.002
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {timeout} s in vain for {message}")
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.1)
+    return value
