@@ -1,0 +1,68 @@
+"""Errors: what a call of the client can raise.
+
+::
+
+    ServerError                  the server says no; its reason is in the error
+     ├─ ServerUnreachable        no answer: refused, cut off    (ConnectionError)
+     │   └─ ServerTimeout        no answer within the time limit        (Timeout)
+     └─ UnexpectedAnswer         an answer, but not one of our server (HTTPError)
+
+In brackets the exceptions of ``requests`` that they are too: an agent which
+catches those, as agents of gym-http-api do, catches ours.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import requests
+
+__all__ = ["ServerError", "ServerTimeout", "ServerUnreachable", "UnexpectedAnswer"]
+
+
+class ServerError(Exception):
+    """The server did not do what it was asked to.
+
+    Args:
+        message: What was wrong, in words.
+        status_code: HTTP status of the answer; None when there was no answer.
+        code: Short name of the problem that programs compare, such as
+            ``"unknown-instance"``; None when the server gave none.
+        url: Where the request went.
+        body: The answer: an object when it was JSON, else text; None when there
+            was no answer.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        status_code: int | None = None,
+        *,
+        code: str | None = None,
+        url: str | None = None,
+        body: Any = None,
+    ) -> None:
+        # Only what is in `args` reaches `__init__` when an error is unpickled, as
+        # when it comes out of a worker process; the attributes are restored.
+        super().__init__(message)
+        self.message = message
+        self.status_code = status_code
+        self.code = code
+        self.url = url
+        self.body = body
+
+    def __str__(self) -> str:
+        known = [str(part) for part in (self.status_code, self.code) if part]
+        return f"{self.message} ({', '.join(known)})" if known else self.message
+
+
+class ServerUnreachable(ServerError, requests.ConnectionError):
+    """There was no answer, so it is unknown whether the server did its work."""
+
+
+class ServerTimeout(ServerUnreachable, requests.Timeout):
+    """There was no answer within the time limit."""
+
+
+class UnexpectedAnswer(ServerError, requests.HTTPError):
+    """Something answered, but not as a gym_http_server does: often a proxy."""

@@ -1,0 +1,204 @@
+"""Instances: the calls that make an environment, use it, watch it and end it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, overload
+from urllib.parse import quote
+
+import requests
+
+from gym_http_client.connection import Connection
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = ["InstanceCalls", "given", "instance_route"]
+
+
+def instance_route(instance_id: str, rest: str = "") -> str:
+    """Return the route to an instance, or to what is below it."""
+    return f"/v1/envs/{quote(instance_id, safe='')}/{rest}"
+
+
+def given(**options: Any) -> dict[str, Any]:
+    """Return the options that have a value; a request leaves the others out."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+class InstanceCalls:
+    """The part of ``Client`` that concerns instances.
+
+    ``reset`` and ``step`` give what Gymnasium's do; what begins with ``env_`` is
+    gym-http-api's, or in its manner.
+    """
+
+    _connection: Connection
+
+    def env_create(
+        self,
+        env_id: str,
+        *,
+        kwargs: dict[str, Any] | None = None,
+        seed: int | None = None,
+        render_mode: str | None = None,
+        max_episode_steps: int | None = None,
+        disable_env_checker: bool | None = None,
+        wrappers: list[str | dict[str, Any]] | None = None,
+    ) -> str:
+        """Create an instance of an environment and return its ID.
+
+        Args:
+            env_id: Gymnasium's name of the environment.
+            kwargs: The environment's own keyword arguments.
+            seed: Seed of the first reset, if that brings none itself.
+            render_mode: As for ``gymnasium.make``; ``env_render`` needs one.
+            max_episode_steps: As for ``gymnasium.make``.
+            disable_env_checker: As for ``gymnasium.make``.
+            wrappers: Gymnasium's wrappers to put around it, the innermost first:
+                names, or objects ``{"name": …, "kwargs": {…}}``.
+        """
+        body = given(
+            env_id=env_id,
+            kwargs=kwargs,
+            seed=seed,
+            render_mode=render_mode,
+            max_episode_steps=max_episode_steps,
+            disable_env_checker=disable_env_checker,
+            wrappers=wrappers,
+        )
+        return str(self._connection.post("/v1/envs/", body)["instance_id"])
+
+    def env_list_all(self) -> dict[str, str]:
+        """Return the name of each instance's environment, by instance ID."""
+        return dict(self._connection.get("/v1/envs/")["all_envs"])
+
+    def env_describe(self, instance_id: str) -> dict[str, Any]:
+        """Tell an instance's spaces, spec, versions, age and counts."""
+        return dict(self._connection.get(instance_route(instance_id)))
+
+    def env_reset(
+        self,
+        instance_id: str,
+        *,
+        seed: int | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> Any:
+        """Begin an episode and return the observation."""
+        return self._reset(instance_id, seed, options)["observation"]
+
+    def reset(
+        self,
+        instance_id: str,
+        *,
+        seed: int | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode and return ``(observation, info)``."""
+        answer = self._reset(instance_id, seed, options)
+        return answer["observation"], answer["info"]
+
+    def _reset(
+        self, instance_id: str, seed: int | None, options: dict[str, Any] | None
+    ) -> Any:
+        body = given(seed=seed, options=options)
+        return self._connection.post(instance_route(instance_id, "reset/"), body)
+
+    def env_step(
+        self, instance_id: str, action: Any, render: bool = False
+    ) -> list[Any]:
+        """Take a step and return ``[observation, reward, done, info]``.
+
+        ``done`` is ``terminated or truncated``. ``render`` is there for old agents
+        and shows nothing: see ``env_render``.
+        """
+        answer = self._step(instance_id, {"action": action, "render": render})
+        return [answer[name] for name in ("observation", "reward", "done", "info")]
+
+    def step(
+        self, instance_id: str, action: Any
+    ) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Take a step.
+
+        Returns:
+            ``(observation, reward, terminated, truncated, info)``
+        """
+        answer = self._step(instance_id, {"action": action})
+        return (
+            answer["observation"],
+            answer["reward"],
+            answer["terminated"],
+            answer["truncated"],
+            answer["info"],
+        )
+
+    def _step(self, instance_id: str, body: dict[str, Any]) -> Any:
+        return self._connection.post(instance_route(instance_id, "step/"), body)
+
+    @overload
+    def env_render(
+        self, instance_id: str, *, as_array: Literal[False] = False
+    ) -> bytes | str: ...
+
+    @overload
+    def env_render(
+        self, instance_id: str, *, as_array: Literal[True]
+    ) -> npt.NDArray[Any] | str: ...
+
+    def env_render(
+        self, instance_id: str, *, as_array: bool = False
+    ) -> bytes | npt.NDArray[Any] | str:
+        """Return the present frame: the bytes of a PNG file, or an array when asked.
+
+        A frame that is text, as of ``render_mode="ansi"``, is returned as a string.
+        """
+        response = self._connection.send(
+            "GET",
+            instance_route(instance_id, "render/"),
+            accept="application/octet-stream" if as_array else "image/png",
+        )
+        if response.headers.get("Content-Type", "").startswith("text/plain"):
+            return response.content.decode()
+        return _array(response) if as_array else response.content
+
+    def env_monitor_start(
+        self,
+        instance_id: str,
+        directory: str,
+        force: bool = False,
+        resume: bool = False,
+        video_callable: bool = False,
+    ) -> None:
+        """Begin to record the instance's episodes, in files on the server.
+
+        Args:
+            instance_id: The instance.
+            directory: Where, below the server's data directory.
+            force: Replace what is recorded there.
+            resume: Add to what is recorded there.
+            video_callable: Nothing, and there for old agents.
+        """
+        body = {
+            "directory": directory,
+            "force": force,
+            "resume": resume,
+            "video_callable": video_callable,
+        }
+        self._connection.post(instance_route(instance_id, "monitor/start/"), body)
+
+    def env_monitor_close(self, instance_id: str) -> None:
+        """End the recording, if there is one."""
+        self._connection.post(instance_route(instance_id, "monitor/close/"), {})
+
+    def env_close(self, instance_id: str) -> None:
+        """End the instance."""
+        self._connection.post(instance_route(instance_id, "close/"), {})
+
+
+def _array(response: requests.Response) -> npt.NDArray[Any]:
+    # NumPy is loaded by those who ask for arrays, and not by thin agents.
+    import numpy as np
+
+    shape = [int(size) for size in response.headers["Gym-Shape"].split(",") if size]
+    flat = np.frombuffer(response.content, np.dtype(response.headers["Gym-Dtype"]))
+    # A copy, because the bytes of an answer cannot be written to.
+    return flat.reshape(shape).copy()
