@@ -1,0 +1,69 @@
+VENV := .venv
+BIN := $(VENV)/bin
+
+# Shells set HOST and some set PORT: only what stands on make's command line counts.
+serve_flags := \
+	$(if $(filter command line,$(origin HOST)),--listen $(HOST)) \
+	$(if $(filter command line,$(origin PORT)),--port $(PORT))
+
+# An environment that was moved, or whose Python is gone, is made anew.
+ifneq ($(shell test -x $(BIN)/python && cat $(VENV)/.place 2>/dev/null),$(CURDIR))
+.PHONY: $(VENV)/.place
+endif
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: serve
+serve: $(VENV)/.server ## Run the server on http://127.0.0.1:5000 (or PORT=…, HOST=…)
+	@exec $(BIN)/gym-http-server serve $(serve_flags)
+
+.PHONY: install
+install: $(VENV)/.server ## Set up .venv with the server and its environments
+	@echo "Ready in $(VENV): make serve starts the server"
+
+.PHONY: test
+test: $(VENV)/.dev ## Check and test everything, setting up what that needs
+	@scripts/toolchain
+	@$(MAKE) --no-print-directory lint
+	@$(BIN)/python -m pytest
+
+.PHONY: lint
+lint: $(VENV)/.dev ## Check style, types, imports, spelling and the Dockerfile
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/codespell
+	$(BIN)/hadolint Dockerfile
+
+.PHONY: format
+format: $(VENV)/.dev ## Put the code into the house style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.PHONY: unit
+unit: $(VENV)/.dev ## Run the tests that start no server
+	@$(BIN)/python -m pytest tests/unit
+
+.PHONY: live
+live: $(VENV)/.dev ## Run the tests that start a real server
+	@$(BIN)/python -m pytest tests/live
+
+.PHONY: clean
+clean: ## Remove .venv, caches and everything else that can be made again
+	rm -rf $(VENV) build dist *.egg-info clients/python/build clients/python/*.egg-info
+	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.place:
+	@scripts/setup venv
+
+$(VENV)/.server: requirements.txt pyproject.toml clients/python/pyproject.toml $(VENV)/.place
+	@scripts/setup server
+	@touch $@
+
+$(VENV)/.dev: requirements-dev.txt $(VENV)/.server
+	@scripts/setup dev
+	@touch $@
