@@ -1,0 +1,96 @@
+"""The container's parts that can be checked without building it."""
+
+import fnmatch
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gym_http_server import healthcheck
+
+ROOT = Path(__file__).parents[2]
+
+
+def instructions() -> list[tuple[str, str]]:
+    """Return the Dockerfile's instructions, each as its name and its arguments."""
+    lines = (ROOT / "Dockerfile").read_text().splitlines()
+    code = "\n".join(line for line in lines if not line.startswith("#"))
+    joined = code.replace("\\\n", " ").splitlines()
+    pairs = [line.split(maxsplit=1) for line in joined if line.strip()]
+    return [(name, " ".join(arguments.split())) for name, arguments in pairs]
+
+
+def last(name: str) -> str:
+    """Return the arguments of the last instruction of that name: the one in force."""
+    return [arguments for each, arguments in instructions() if each == name][-1]
+
+
+def sources() -> list[str]:
+    """Return the paths that the image takes from the repository."""
+    copies = [a.split() for name, a in instructions() if name == "COPY"]
+    return [path for words in copies if "--from" not in words[0] for path in words[:-1]]
+
+
+def test_the_linter_has_nothing_to_say() -> None:
+    hadolint = Path(sys.executable).with_name("hadolint")
+    command = str(hadolint) if hadolint.exists() else shutil.which("hadolint")
+    if command is None:
+        assert not os.environ.get("CI"), "hadolint is missing"
+        pytest.skip("hadolint is not installed")
+    done = subprocess.run(
+        [command, "--no-color", str(ROOT / "Dockerfile")],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_what_it_copies_exists() -> None:
+    assert sources()
+    missing = [path for path in sources() if not (ROOT / path).exists()]
+    assert not missing
+
+
+def test_what_it_copies_is_not_ignored() -> None:
+    lines = (ROOT / ".dockerignore").read_text().split()
+    kept = [line.removeprefix("!") for line in lines if line.startswith("!")]
+    assert lines[0] == "*"
+    for path in sources():
+        assert any(path == k or k.startswith(f"{path}/") for k in kept), path
+    assert all((ROOT / path).exists() for path in kept)
+
+
+def test_what_is_secret_or_large_stays_out() -> None:
+    lines = (ROOT / ".dockerignore").read_text().split()
+    kept = [line.removeprefix("!") for line in lines if line.startswith("!")]
+    for path in (".git", ".venv", "tests", "data", ".env"):
+        assert not any(fnmatch.fnmatch(path, pattern) for pattern in kept)
+
+
+def test_it_runs_as_nobody_in_particular() -> None:
+    user, group = last("USER").split(":")
+    assert int(user) > 0
+    assert int(group) > 0
+
+
+def test_tini_starts_the_server_without_a_shell() -> None:
+    assert json.loads(last("ENTRYPOINT")) == ["/usr/bin/tini", "--", "gym-http-server"]
+    assert json.loads(last("CMD")) == ["serve"]
+    assert last("STOPSIGNAL") == "SIGTERM"
+
+
+def test_the_healthcheck_is_the_one_that_is_shipped() -> None:
+    command = json.loads(last("HEALTHCHECK").partition("CMD ")[2])
+    assert command[1:] == ["-m", healthcheck.__name__]
+
+
+def test_the_server_and_its_healthcheck_agree_on_the_port() -> None:
+    settings = dict(pair.split("=", 1) for pair in last("ENV").split())
+    assert int(settings["GHS_PORT"]) == healthcheck.DEFAULT_PORT
+    assert last("EXPOSE") == settings["GHS_PORT"]
