@@ -1,6 +1,7 @@
 """The servers of the tests, and the proof that a test leaves nothing behind."""
 
 import contextlib
+import functools
 import os
 from collections.abc import Callable, Generator, Iterator
 from typing import Any
@@ -18,6 +19,13 @@ from tests.support.wait import wait_until
 def server() -> Iterator[Server]:
     """A server with default settings, shared by all tests that leave it as it is."""
     with Server() as shared:
+        yield shared
+
+
+@pytest.fixture(scope="session")
+def toy_server() -> Iterator[Server]:
+    """A shared server that knows the environments of ``tests.support.toys``."""
+    with Server("--import", "tests.support.toys") as shared:
         yield shared
 
 
@@ -57,14 +65,14 @@ def api(server: Server) -> Api:
 def create(api: Api) -> Iterator[Callable[..., Instance]]:
     """Give a factory of instances on the shared server, closed after the test."""
     with contextlib.ExitStack() as stack:
+        yield functools.partial(_create, stack, api)
 
-        def make(env_id: str = "CartPole-v1", **options: Any) -> Instance:
-            instance = api.create(env_id, **options)
-            # A test may have closed it already; then this is answered with 400.
-            stack.callback(instance.close)
-            return instance
 
-        yield make
+@pytest.fixture
+def create_toy(toy_server: Server) -> Iterator[Callable[..., Instance]]:
+    """Give a factory of instances on the server with toys, closed after the test."""
+    with contextlib.ExitStack() as stack:
+        yield functools.partial(_create, stack, Api(toy_server))
 
 
 @pytest.fixture
@@ -97,6 +105,18 @@ def pytest_runtest_makereport(
             title = f"log of the server at {running.url or running.base}"
             report.sections.append((title, running.log()[-8000:]))
     return report
+
+
+def _create(
+    stack: contextlib.ExitStack,
+    api: Api,
+    env_id: str = "CartPole-v1",
+    **options: Any,
+) -> Instance:
+    instance = api.create(env_id, **options)
+    # A test may have closed it already; then this is answered with 400.
+    stack.callback(instance.close)
+    return instance
 
 
 class _Remains:

@@ -1,0 +1,73 @@
+"""Environments that gymnasium does not ship: every action space, odd values.
+
+A server loads this module with ``--import tests.support.toys``.
+"""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+SPACES: dict[str, spaces.Space[Any]] = {
+    "box": spaces.Box(-1, 1, (2, 2), np.float32),
+    "box64": spaces.Box(-1, 1, (2,), np.float64),
+    "bytes": spaces.Box(0, 255, (3,), np.uint8),
+    "point": spaces.Box(-1, 1, (), np.float32),
+    "dict": spaces.Dict({"go": spaces.Discrete(3), "by": spaces.Box(0, 9, (2,))}),
+    "discrete": spaces.Discrete(3),
+    "multibinary": spaces.MultiBinary(3),
+    "multibinary2": spaces.MultiBinary((2, 2)),
+    "multidiscrete": spaces.MultiDiscrete([2, 3]),
+    "start": spaces.Discrete(3, start=5),
+    "text": spaces.Text(4),
+    "tuple": spaces.Tuple((spaces.Discrete(2), spaces.Box(0, 1, (2,)))),
+}
+
+
+class Echo(gymnasium.Env[Any, Any]):
+    """Shows each action as the observation, in a space of any kind."""
+
+    def __init__(self, space: str = "box", render_mode: str | None = None) -> None:
+        self.action_space = self.observation_space = SPACES[space]
+        self.render_mode = render_mode
+        self.steps = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.steps = 0
+        self.action_space.seed(0)
+        return self.observation_space.sample(), {"options": str(options)}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.steps += 1
+        kind = getattr(action, "dtype", type(action).__name__)
+        return action, 1.0, False, False, {"steps": self.steps, "kind": str(kind)}
+
+
+class Odd(gymnasium.Env[Any, Any]):
+    """Answers with values that JSON does not have."""
+
+    action_space = spaces.Discrete(2)
+    observation_space = spaces.Box(-np.inf, np.inf, (4,), np.float64)
+    VALUES = (np.nan, np.inf, -np.inf, 1.0)
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        self.render_mode = render_mode
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        return np.array(self.VALUES), {"value": np.float32(np.inf)}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        info = {"nan": np.float32(np.nan), "deep": [{"inf": -np.inf}]}
+        reward = np.nan if action else np.inf
+        return np.array(self.VALUES), reward, False, False, info
+
+
+gymnasium.register("toys/Echo-v0", Echo)
+gymnasium.register("toys/Odd-v0", Odd)
