@@ -1,0 +1,198 @@
+"""A client's connection, which says what it waits for and until when."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import socket
+import struct
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import gevent  # type: ignore[import-untyped]
+from gevent.socket import socket as gevent_socket  # type: ignore[import-untyped]
+
+#: A client must take an answer at this rate (bytes a second), beside the time that
+#: each answer has anyway.
+SLOWEST_CLIENT = 64 * 1024
+_LINGER_S = 1.0
+_LINGER_STEP = 256 * 1024
+
+
+class Wait(enum.IntEnum):
+    """What the server waits for on a connection; nothing while it works itself."""
+
+    NOTHING = 0
+    FIRST_BYTE = 1
+    REST = 2
+    SENT = 3
+    GONE = 4
+
+
+@dataclass
+class Terms:
+    """What all connections of a worker are held to.
+
+    Attributes:
+        request_deadline_s: From a request's first byte to its last.
+        keepalive_s: From an answer to the next request's first byte.
+        send_timeout_s: For a client to take an answer.
+        last_answers: No connection is kept alive any more.
+    """
+
+    request_deadline_s: float
+    keepalive_s: float
+    send_timeout_s: float
+    last_answers: bool = False
+
+
+class CutOff(BaseException):
+    """The wait is over: the client was too slow, or its place is needed.
+
+    No `Exception`, so that an application that reads a body does not take it for an
+    error of its own.
+
+    Attributes:
+        waited_for: What the connection was waiting for.
+        evicted: Whether the place is needed for another connection.
+    """
+
+    def __init__(self, evicted: bool) -> None:
+        super().__init__()
+        self.waited_for = Wait.NOTHING
+        self.evicted = evicted
+
+
+class ClientSocket(gevent_socket):  # type: ignore[misc]
+    """A socket whose waits have an end, which someone else watches.
+
+    Only waiting counts: what the server does in between takes nothing from the
+    client's time. There is no timer to a wait; the worker looks at `waiting` and
+    `deadline` of all connections a few times a second and calls `cut_off`.
+
+    Attributes:
+        terms: What this connection is held to.
+        waiting: What it waits for at the moment.
+        deadline: Until when, on the monotonic clock.
+        served: Whether it has brought a whole request before this one.
+        answered: Whether an answer to the present request was begun.
+        lost: Whether the connection itself has failed.
+    """
+
+    __slots__ = (
+        "_patience",
+        "_receiving",
+        "_send_patience",
+        "answered",
+        "deadline",
+        "lost",
+        "served",
+        "terms",
+        "waiting",
+    )
+
+    def __init__(self, terms: Terms, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.terms = terms
+        self.waiting = Wait.NOTHING
+        self.deadline = 0.0
+        self.served = False
+        self.answered = False
+        self.lost = False
+        self._receiving = Wait.FIRST_BYTE
+        self._patience = terms.request_deadline_s
+        self._send_patience = terms.send_timeout_s
+
+    def expect_request(self, begun: bool) -> None:
+        """Begin to wait for another request.
+
+        Args:
+            begun: Whether bytes of it have been read already.
+        """
+        self.served = True
+        self.answered = False
+        self._send_patience = self.terms.send_timeout_s
+        if begun:
+            self._receiving = Wait.REST
+            self._patience = self.terms.request_deadline_s
+        else:
+            self._receiving = Wait.FIRST_BYTE
+            self._patience = self.terms.keepalive_s
+
+    def recv(self, size: int, flags: int = 0) -> bytes:
+        """Receive, within the time that is left for it."""
+        kind = self._receiving
+        self.deadline = time.monotonic() + self._patience
+        self.waiting = kind
+        try:
+            data: bytes = super().recv(size, flags)
+        except CutOff as cut:
+            cut.waited_for = kind
+            raise
+        except OSError:
+            self.lost = True
+            raise
+        finally:
+            self.waiting = Wait.NOTHING
+        if kind is Wait.FIRST_BYTE:
+            self._receiving = Wait.REST
+            self._patience = self.terms.request_deadline_s
+        else:
+            self._patience = self.deadline - time.monotonic()
+        return data
+
+    def send(self, data: Any, flags: int = 0, **options: Any) -> int:
+        """Send some of the data, within the time that is left for it."""
+        self.deadline = time.monotonic() + self._send_patience
+        self.waiting = Wait.SENT
+        try:
+            sent: int = super().send(data, flags, **options)
+        except CutOff as cut:
+            cut.waited_for = Wait.SENT
+            self.lost = True
+            raise
+        except OSError:
+            self.lost = True
+            raise
+        finally:
+            self.waiting = Wait.NOTHING
+        left = self.deadline - time.monotonic()
+        self._send_patience = left + sent / SLOWEST_CLIENT
+        return sent
+
+    def sendall(self, data: Any, flags: int = 0) -> None:
+        """Send all of the data, each piece within the time that is left."""
+        self.answered = True
+        sent = self.send(data, flags)
+        if sent < len(data):
+            super().sendall(memoryview(data)[sent:], flags)
+
+    def cut_off(self, *, evicted: bool = False) -> None:
+        """End the present wait with `CutOff`, unless it ends by itself before."""
+        sending = self.waiting is Wait.SENT
+        watcher = self._write_event if sending else self._read_event
+        self.hub.cancel_wait(watcher, CutOff(evicted))
+
+    def close_lingering(self) -> None:
+        """Close so that the last answer arrives, though the client still sends.
+
+        Closed with bytes unread, the connection would be reset, and the answer lost.
+        """
+        self._receiving = Wait.GONE
+        self._patience = max(self._patience, _LINGER_S)
+        end = time.monotonic() + self._patience
+        with contextlib.suppress(OSError, CutOff):
+            self.setblocking(True)
+            self.shutdown(socket.SHUT_WR)
+            while time.monotonic() < end and self.recv(_LINGER_STEP):
+                # With data always there, receiving alone would starve the others.
+                gevent.sleep(0)
+        self.close()
+
+    def close_at_once(self) -> None:
+        """Close and drop what the client has not taken yet."""
+        with contextlib.suppress(OSError):
+            reset = struct.pack("ii", 1, 0)
+            self.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+        self.close()

@@ -1,0 +1,61 @@
+"""Requests that know how much of their body is unread."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, cast
+
+from gunicorn.http.body import LengthReader  # type: ignore[import-untyped]
+from gunicorn.http.message import Request  # type: ignore[import-untyped]
+from gunicorn.http.parser import RequestParser  # type: ignore[import-untyped]
+
+from gym_http_server.gunicorn_worker.client_socket import ClientSocket
+
+#: A body of which more than this is left unread costs the connection.
+MOST_UNREAD = 64 * 1024
+
+
+class ClientRequest(Request):  # type: ignore[misc]
+    """A request after which the connection closes if much of its body is unread.
+
+    gunicorn itself would promise to keep the connection, and then read all there is,
+    which may be without end.
+    """
+
+    def unread(self) -> float:
+        """Return how many bytes of the body nobody has asked for."""
+        reader = self.body.reader
+        if isinstance(reader, LengthReader):
+            return cast(int, reader.length)
+        return math.inf if reader.parser is not None else 0
+
+    def should_close(self) -> bool:
+        """Tell whether the connection ends with this request's answer."""
+        if self.unreader.sock.terms.last_answers or self.unread() > MOST_UNREAD:
+            # It may be announced now, so it stays true.
+            self.force_close()
+        return bool(super().should_close())
+
+
+class ClientParser(RequestParser):  # type: ignore[misc]
+    """Reads requests from a connection and tells it where each begins."""
+
+    mesg_class = ClientRequest
+    mesg: Any
+
+    def __init__(self, cfg: Any, client: ClientSocket, address: Any) -> None:
+        super().__init__(cfg, client, address)
+        self._client = client
+
+    def unread(self) -> float:
+        """Return how many bytes of the present request's body nobody asked for."""
+        return 0 if self.mesg is None else cast(float, self.mesg.unread())
+
+    def finish_body(self, *args: Any, **kwargs: Any) -> bool:
+        """Read the little that may be left of a body; the next byte is a request's."""
+        finished = super().finish_body(*args, **kwargs)
+        if finished and self.mesg is not None:
+            self._client.expect_request(self.unreader.buf.tell() > 0)
+            # What goes wrong from here on is not this request's matter.
+            self.mesg = None
+        return bool(finished)

@@ -1,0 +1,209 @@
+"""gunicorn's gevent worker, with an end to every wait for a client."""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import json
+import time
+from functools import partial
+from typing import Any
+
+import gevent  # type: ignore[import-untyped]
+from gevent.pool import Pool  # type: ignore[import-untyped]
+from gevent.server import StreamServer  # type: ignore[import-untyped]
+from gunicorn.errors import ConfigError  # type: ignore[import-untyped]
+from gunicorn.http.errors import NoMoreData  # type: ignore[import-untyped]
+from gunicorn.workers.ggevent import GeventWorker  # type: ignore[import-untyped]
+
+from gym_http_server import prctl
+from gym_http_server.gunicorn_worker.answers import classify, describe, error_answer
+from gym_http_server.gunicorn_worker.client_socket import (
+    ClientSocket,
+    CutOff,
+    Terms,
+    Wait,
+)
+from gym_http_server.gunicorn_worker.parser import ClientParser
+
+_TICK_S = 0.1
+_STOPPING_TICK_S = 0.02
+_NOTIFY_S = 1.0
+# A connection may have been accepted just before its first request arrived.
+_FRESH_GRACE_S = 0.5
+
+
+class Server(StreamServer):  # type: ignore[misc]
+    """Accepts connections as `ClientSocket`."""
+
+    terms: Terms
+
+    def do_read(self) -> tuple[ClientSocket, Any] | None:
+        """Accept a connection, if there is one."""
+        accepted = super().do_read()
+        if accepted is None:
+            return None
+        plain, address = accepted
+        kind = (plain.family, plain.type, plain.proto)
+        return ClientSocket(self.terms, *kind, fileno=plain.detach()), address
+
+
+class Worker(GeventWorker):  # type: ignore[misc]
+    """A worker that no slow client can hold, and that stops when its work is done.
+
+    Set the class attributes before gunicorn forks, in its configuration file.
+
+    Attributes:
+        request_deadline_s: From a request's first byte to its last; also for the
+            first byte on a new connection. gunicorn's `keepalive` bounds the wait
+            for the next request.
+        send_timeout_s: For a client to take an answer, beside a second for each
+            64 KiB.
+    """
+
+    request_deadline_s: float = 10.0
+    send_timeout_s: float = 60.0
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._terms = Terms(
+            self.request_deadline_s, self.cfg.keepalive, self.send_timeout_s
+        )
+        self._clients: set[ClientSocket] = set()
+        self._wanted = False
+
+    def init_signals(self) -> None:
+        """Set the signal handlers, and die with the arbiter."""
+        super().init_signals()
+        # Not earlier: the change of user before this would undo it.
+        prctl.die_with_parent(self.ppid)
+
+    def run(self) -> None:
+        """Serve until told to stop, then end what is in flight."""
+        if self.cfg.is_ssl:
+            raise ConfigError("this worker does not speak TLS")
+        self._pool = Pool(self.worker_connections)
+        servers = [self._start(listener) for listener in self.sockets]
+        notified = 0.0
+        while self.alive:
+            if time.monotonic() >= notified + _NOTIFY_S:
+                notified = time.monotonic()
+                self.notify()
+            self._cut_overdue()
+            if self._wanted and self._pool.full():
+                self._evict()
+            gevent.sleep(_TICK_S)
+        for server in servers:
+            server.close()
+        self._drain()
+
+    def _start(self, listener: Any) -> Server:
+        listener.setblocking(True)
+        server = Server(listener, partial(self.handle, listener), spawn=self._pool)
+        server.terms = self._terms
+        server.full = self._full
+        if self.cfg.workers > 1:
+            server.max_accept = 1
+        server.start()
+        return server
+
+    def _full(self) -> bool:
+        """Tell whether there is no place for the connection that has come."""
+        self._wanted = bool(self._pool.full())
+        if self._wanted:
+            self._evict()
+        return self._wanted
+
+    def _evict(self) -> None:
+        """End some waits, since looking for one takes a look at all of them.
+
+        If all connections are being served there is nobody to evict; then the main
+        loop tries again.
+        """
+        candidates = (client for client in self._clients if client.waiting)
+        count = max(1, self.worker_connections // 100)
+        for client in heapq.nsmallest(count, candidates, key=_eviction_order):
+            client.cut_off(evicted=True)
+
+    def _cut_overdue(self) -> None:
+        now = time.monotonic()
+        for client in self._clients:
+            if client.waiting and client.deadline <= now:
+                client.cut_off()
+
+    def _drain(self) -> None:
+        """Wait for the answers in flight, no longer than gunicorn's grace."""
+        self._terms.last_answers = True
+        began = time.monotonic()
+        while len(self._pool) and time.monotonic() < began + self.cfg.graceful_timeout:
+            self.notify()
+            for client in self._clients:
+                if client.waiting is Wait.FIRST_BYTE:
+                    grace = 0.0 if client.served else _FRESH_GRACE_S
+                    client.deadline = min(client.deadline, began + grace)
+            self._cut_overdue()
+            gevent.sleep(_STOPPING_TICK_S)
+        if len(self._pool):
+            self.log.warning("%s requests did not end in time", len(self._pool))
+            self._pool.kill(timeout=_TICK_S)
+
+    def handle(self, listener: Any, client: ClientSocket, addr: Any) -> None:
+        """Serve a connection to its end."""
+        parser = ClientParser(self.cfg, client, addr)
+        close = client.close
+        self._clients.add(client)
+        try:
+            with contextlib.suppress(StopIteration, NoMoreData):
+                self._serve(listener.getsockname(), parser, client, addr)
+            if client.answered and parser.unread():
+                close = client.close_lingering
+        except CutOff as cut:
+            if cut.waited_for is Wait.SENT:
+                close = client.close_at_once
+            elif cut.waited_for is Wait.REST and not client.answered:
+                self.handle_error(parser.mesg, client, addr, cut)
+                close = client.close if cut.evicted else client.close_lingering
+        except (Exception, SystemExit) as error:
+            if not client.lost:
+                self.handle_error(parser.mesg, client, addr, error)
+                close = client.close_lingering
+        finally:
+            try:
+                close()
+            finally:
+                self._clients.discard(client)
+
+    def _serve(
+        self, address: Any, parser: ClientParser, client: ClientSocket, addr: Any
+    ) -> None:
+        proxy: Any = {}
+        for request in parser:
+            proxy = request.proxy_protocol_info = request.proxy_protocol_info or proxy
+            # Of the class above the gevent worker, which would swallow SystemExit
+            # and leave the client without an answer.
+            if not super(GeventWorker, self).handle_request(
+                address, request, client, addr
+            ):
+                return
+
+    def handle_error(
+        self, req: Any, client: ClientSocket, addr: Any, exc: BaseException
+    ) -> None:
+        """Answer a request that ends in an error, if it has no answer yet."""
+        status, code = classify(exc)
+        peer = addr[0] if addr else ""
+        if status == 500:
+            target = getattr(req, "uri", None) or ""
+            words = "Error handling %s from %s"
+            self.log.error(words, json.dumps(target), peer, exc_info=exc)
+        else:
+            self.log.info("%s from %s: %s", code, peer, json.dumps(describe(exc)))
+        if not client.answered:
+            with contextlib.suppress(OSError):
+                client.setblocking(False)
+                client.sendall(error_answer(req, exc))
+
+
+def _eviction_order(client: ClientSocket) -> tuple[bool, bool, float]:
+    """Answers come last, and what has never brought a whole request comes first."""
+    return client.waiting is Wait.SENT, client.served, client.deadline
