@@ -1,0 +1,1 @@
+"""What server and Python client share: frames, values and spaces as data."""

@@ -1,0 +1,175 @@
+"""Build each kind of space from the fields of its description."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from gymnasium import Space
+from gymnasium.spaces import (
+    Box,
+    Dict,
+    Discrete,
+    Graph,
+    MultiBinary,
+    MultiDiscrete,
+    OneOf,
+    Sequence,
+    Text,
+    Tuple,
+)
+from gymnasium.spaces.text import alphanumeric
+
+from gym_http_wire.rebuilding.fields import BadDescription, Fields
+from gym_http_wire.spaces import DTYPES, MAX_EXACT
+
+_LENGTH = DTYPES["int64"]
+_FLAG = DTYPES["bool"]
+
+
+def rebuild(description: object) -> Space[Any]:
+    """Rebuild the space that a description tells of.
+
+    Args:
+        description: What `gym_http_wire.spaces.describe` returned, or the same as it
+            came out of a JSON parser.
+
+    Returns:
+        A new space. It has all that the described one had but the state of its random
+        numbers: seeded alike, both give the same samples.
+
+    Raises:
+        BadDescription: A field of the description is wrong, or the space that it
+            describes is too deep or too large.
+    """
+    return _build(Fields(description))
+
+
+def _build(fields: Fields) -> Space[Any]:
+    kind = fields.get("type")
+    builder = _BUILDERS.get(kind) if isinstance(kind, str) else None
+    if builder is None:
+        fields.refuse("type", f"one of {', '.join(_BUILDERS)}")
+    fields.take_space()
+    try:
+        return builder(fields)
+    except BadDescription:
+        raise
+    except (ValueError, TypeError, OverflowError) as error:
+        expected = f"what Gymnasium makes a {kind} of, which says: {error}"
+        raise BadDescription(fields.path, fields.value, expected) from error
+
+
+def _box(fields: Fields) -> Box[Any]:
+    dtype = fields.dtype("biuf", "float32")
+    shape = fields.shape("shape", 2 * dtype.itemsize + 2)
+    low = fields.array("low", shape, dtype)
+    high = fields.array("high", shape, dtype)
+    if (low > high).any():
+        fields.refuse("low", "nowhere above high")
+    # The constructor warns of precision and takes integer bounds through float64.
+    space = Box(0, 1, shape, dtype)
+    space.low, space.high = low, high
+    space.bounded_below = -np.inf < low
+    space.bounded_above = high < np.inf
+    if fields.get("bounded_below", None) is not None:
+        space.bounded_below = fields.array("bounded_below", shape, _FLAG)
+    if fields.get("bounded_above", None) is not None:
+        space.bounded_above = fields.array("bounded_above", shape, _FLAG)
+    return space
+
+
+def _discrete(fields: Fields) -> Discrete[Any]:
+    dtype = fields.dtype("iu", "int64")
+    n = fields.integer("n", dtype)
+    if n < 1:
+        fields.refuse("n", "an integer from 1 on")
+    return Discrete(n, start=fields.integer("start", dtype, 0), dtype=dtype)
+
+
+def _multi_binary(fields: Fields) -> MultiBinary:
+    if isinstance(fields.get("n"), list):
+        return MultiBinary(fields.shape("n", 1))
+    n = fields.integer("n", _LENGTH)
+    fields.take("n", max(n, 0))
+    return MultiBinary(n)
+
+
+def _multi_discrete(fields: Fields) -> MultiDiscrete[Any]:
+    dtype = fields.dtype("iu", "int64")
+    nvec = fields.get("nvec")
+    default = [len(nvec)] if isinstance(nvec, list) else None
+    shape = fields.shape("shape", 2 * dtype.itemsize, default)
+    counts = fields.array("nvec", shape, dtype)
+    if (counts < 1).any():
+        fields.refuse("nvec", "integers from 1 on")
+    return MultiDiscrete(counts, dtype, start=fields.array("start", shape, dtype, 0))
+
+
+def _text(fields: Fields) -> Text:
+    return Text(
+        fields.integer("max_length", _LENGTH),
+        min_length=fields.integer("min_length", _LENGTH, 1),
+        charset=fields.text("charset", "".join(sorted(alphanumeric))),
+    )
+
+
+def _dict(fields: Fields) -> Dict[Any]:
+    spaces: dict[Any, Space[Any]] = {}
+    for index, pair in enumerate(fields.items("spaces")):
+        field = f"spaces[{index}]"
+        if not isinstance(pair, list) or len(pair) != 2:
+            raise BadDescription(fields.at(field), pair, "a pair: [key, space]")
+        key = pair[0]
+        if not isinstance(key, str) and (
+            type(key) is not int or not -MAX_EXACT <= key <= MAX_EXACT
+        ):
+            expected = "a string, or an integer up to 2**53"
+            raise BadDescription(fields.at(f"{field}[0]"), key, expected)
+        if key in spaces:
+            raise BadDescription(fields.at(f"{field}[0]"), key, "a key not used before")
+        spaces[key] = _build(fields.inner(f"{field}[1]", pair[1]))
+    # Only a sequence of pairs keeps its order whatever sort_keys says.
+    return Dict(list(spaces.items()), sort_keys=fields.flag("sort_keys", True))
+
+
+def _members(fields: Fields) -> list[Space[Any]]:
+    return [
+        _build(fields.inner(f"spaces[{index}]", member))
+        for index, member in enumerate(fields.items("spaces"))
+    ]
+
+
+def _tuple(fields: Fields) -> Tuple[Any]:
+    return Tuple(_members(fields))
+
+
+def _one_of(fields: Fields) -> OneOf[Any]:
+    return OneOf(_members(fields))
+
+
+def _sequence(fields: Fields) -> Sequence:
+    stack = fields.flag("stack", False)
+    feature = _build(fields.inner("space", copies=2 if stack else 1))
+    return Sequence(feature, stack=stack)
+
+
+def _graph(fields: Fields) -> Graph:
+    nodes = _build(fields.inner("node_space", copies=2))
+    edges = None
+    if fields.get("edge_space", None) is not None:
+        edges = _build(fields.inner("edge_space", copies=2))
+    return Graph(nodes, edges)
+
+
+_BUILDERS: dict[str, Callable[[Fields], Space[Any]]] = {
+    "Box": _box,
+    "Discrete": _discrete,
+    "MultiBinary": _multi_binary,
+    "MultiDiscrete": _multi_discrete,
+    "Text": _text,
+    "Dict": _dict,
+    "Tuple": _tuple,
+    "OneOf": _one_of,
+    "Sequence": _sequence,
+    "Graph": _graph,
+}

@@ -1,0 +1,266 @@
+"""Describe Gymnasium spaces as JSON-able data, without loss.
+
+A description is a dict with a ``type``. It holds only what every JSON encoder writes
+alike: infinities and NaN are the strings ``"inf"``, ``"-inf"`` and ``"nan"``, and
+integers beyond 2**53, which many readers round, are decimal strings. An array is a
+single number when all its elements are bit-equal, else a flat list in C order.
+
+`gym_http_wire.rebuilding` turns a description back into an equal space.
+"""
+
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+from gymnasium import Space
+from gymnasium.spaces import (
+    Box,
+    Dict,
+    Discrete,
+    Graph,
+    MultiBinary,
+    MultiDiscrete,
+    OneOf,
+    Sequence,
+    Text,
+    Tuple,
+)
+
+Description = dict[str, object]
+Array = np.ndarray[Any, np.dtype[Any]]
+
+MAX_DEPTH = 32
+"""How many spaces may be nested in one another."""
+
+MAX_EXACT = 2**53
+"""Integers up to here are JSON numbers; beyond, decimal strings."""
+
+DTYPES: dict[str, np.dtype[Any]] = {
+    name: np.dtype(name)
+    for name in (
+        "bool",
+        *(f"{kind}int{bits}" for kind in ("", "u") for bits in (8, 16, 32, 64)),
+        *(f"float{bits}" for bits in (16, 32, 64)),
+    )
+}
+"""The dtypes that can be described, by name; other byte orders are written ``>f4``."""
+DTYPES |= {
+    swapped.str: swapped
+    for swapped in (dtype.newbyteorder() for dtype in DTYPES.values())
+    if not swapped.isnative
+}
+
+_BEHAVIOUR = ("sample", "contains", "seed", "__contains__", "__eq__")
+
+
+class UnsupportedSpace(TypeError):
+    """A space that has no description, because it is not one of Gymnasium's own."""
+
+
+def describe(space: Space[Any]) -> Description:
+    """Describe a space so that `rebuild` gives an exactly equal one.
+
+    Args:
+        space: One of Gymnasium's spaces. A subclass is described as its base when it
+            samples, seeds and compares as that does.
+
+    Returns:
+        A dict of plain ``int``, ``float``, ``str``, ``bool``, ``None``, ``list`` and
+        ``dict`` objects.
+
+    Raises:
+        UnsupportedSpace: The space, or one inside it, is of a custom class, or holds
+            something that JSON cannot tell.
+    """
+    return _nested(space, MAX_DEPTH)
+
+
+def numbers(array: Array) -> list[Any]:
+    """List the elements of an array in C order, floats by their shortest decimal.
+
+    A float32 of 4.8 comes out as 4.8 and not as 4.800000190734863; it is still the
+    same float32 when it is read back.
+    """
+    flat = array.ravel()
+    exact: list[Any] = flat.tolist()
+    if flat.dtype.kind != "f" or flat.dtype.itemsize == 8:
+        return exact
+    shortest = [float(str(element)) for element in flat]
+    # Reading a short decimal rounds twice, to 64 bits and then to fewer.
+    same = np.array(shortest).astype(flat.dtype).tobytes() == flat.tobytes()
+    return shortest if same else exact
+
+
+def is_uniform(array: Array) -> bool:
+    """Tell whether an array has elements and all of them have the same bits."""
+    if not array.size:
+        return False
+    flat = np.ascontiguousarray(array).reshape(-1)
+    bits = flat.view(np.dtype(f"V{array.itemsize}"))
+    return bool((bits == bits[0]).all())
+
+
+def _nested(space: Space[Any], depth: int) -> Description:
+    if not depth:
+        raise UnsupportedSpace(f"The space is nested deeper than {MAX_DEPTH} levels")
+    _check(type(space))
+    return _describe(space, depth - 1)
+
+
+def _check(kind: type) -> None:
+    base = next((each for each in kind.__mro__ if each in _describe.registry), object)
+    if base is object:
+        why = "is not one of Gymnasium's own"
+    else:
+        # Rebuilt as its base, a subclass that behaves differently would lie.
+        changed = [n for n in _BEHAVIOUR if getattr(kind, n) != getattr(base, n)]
+        if not changed:
+            return
+        why = f"is a {base.__name__} with its own {', '.join(changed)}"
+    raise UnsupportedSpace(
+        f"The space class {kind.__module__}.{kind.__qualname__} cannot be described: "
+        f"it {why}"
+    )
+
+
+@singledispatch
+def _describe(space: object, depth: int) -> Description:
+    raise NotImplementedError
+
+
+@_describe.register
+def _box(space: Box, depth: int) -> Description:
+    return {
+        "type": "Box",
+        "dtype": _dtype(space.dtype),
+        "shape": [int(size) for size in space.shape],
+        "low": _array(space.low),
+        "high": _array(space.high),
+        "bounded_below": _array(space.bounded_below),
+        "bounded_above": _array(space.bounded_above),
+    }
+
+
+@_describe.register
+def _discrete(space: Discrete, depth: int) -> Description:
+    return {
+        "type": "Discrete",
+        "n": _number(int(space.n)),
+        "start": _number(int(space.start)),
+        "dtype": _dtype(space.dtype),
+    }
+
+
+@_describe.register
+def _multi_binary(space: MultiBinary, depth: int) -> Description:
+    n = space.n
+    return {
+        "type": "MultiBinary",
+        "n": int(n) if isinstance(n, int) else [int(size) for size in n],
+    }
+
+
+@_describe.register
+def _multi_discrete(space: MultiDiscrete, depth: int) -> Description:
+    return {
+        "type": "MultiDiscrete",
+        "dtype": _dtype(space.dtype),
+        "shape": [int(size) for size in space.nvec.shape],
+        "nvec": _array(space.nvec),
+        "start": _array(space.start),
+    }
+
+
+@_describe.register
+def _text(space: Text, depth: int) -> Description:
+    return {
+        "type": "Text",
+        "min_length": _number(space.min_length),
+        "max_length": _number(space.max_length),
+        "charset": _string("".join(space.character_list)),
+    }
+
+
+@_describe.register
+def _dict(space: Dict, depth: int) -> Description:
+    description: Description = {
+        "type": "Dict",
+        "spaces": [
+            [_key(key), _nested(inner, depth)] for key, inner in space.spaces.items()
+        ],
+    }
+    if not space.sort_keys:
+        description["sort_keys"] = False
+    return description
+
+
+@_describe.register(Tuple)
+@_describe.register(OneOf)
+def _members(space: Tuple[Any] | OneOf[Any], depth: int) -> Description:
+    return {
+        "type": "Tuple" if isinstance(space, Tuple) else "OneOf",
+        "spaces": [_nested(member, depth) for member in space.spaces],
+    }
+
+
+@_describe.register
+def _sequence(space: Sequence, depth: int) -> Description:
+    return {
+        "type": "Sequence",
+        "space": _nested(space.feature_space, depth),
+        "stack": bool(space.stack),
+    }
+
+
+@_describe.register
+def _graph(space: Graph, depth: int) -> Description:
+    edges = space.edge_space
+    return {
+        "type": "Graph",
+        "node_space": _nested(space.node_space, depth),
+        "edge_space": None if edges is None else _nested(edges, depth),
+    }
+
+
+def _dtype(dtype: np.dtype[Any]) -> str:
+    name = dtype.name if dtype.isnative else dtype.str
+    if name not in DTYPES:
+        raise UnsupportedSpace(f"A space of dtype {name} cannot be described")
+    return name
+
+
+def _array(array: Array) -> object:
+    if is_uniform(array):
+        return _number(numbers(array.ravel()[:1])[0])
+    return [_number(element) for element in numbers(array)]
+
+
+def _number(number: int | float) -> int | float | str:
+    if isinstance(number, int):
+        return number if -MAX_EXACT <= number <= MAX_EXACT else str(number)
+    if number - number == 0:
+        return number
+    return "nan" if number != number else "inf" if number > 0 else "-inf"
+
+
+def _key(key: object) -> int | str:
+    if isinstance(key, str):
+        return _string(str.__str__(key))
+    if isinstance(key, int | np.integer) and not isinstance(key, bool):
+        number = int(key)
+        if -MAX_EXACT <= number <= MAX_EXACT:
+            return number
+    raise UnsupportedSpace(
+        f"A Dict space with the key {key!r} cannot be described: keys must be strings "
+        "or integers up to 2**53"
+    )
+
+
+def _string(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UnsupportedSpace(
+            f"A space with the text {text!r} cannot be described: it is not Unicode"
+        ) from error
+    return text
