@@ -94,6 +94,15 @@ def nothing_left_behind() -> Iterator[None]:
     assert not left, f"the test left behind:\n{left}"
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that need a server as live."""
+    starters = {"server", "toy_server", "launch_server", "make_server"}
+    for item in items:
+        if starters & set(getattr(item, "fixturenames", ())):
+            item.add_marker("live")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]

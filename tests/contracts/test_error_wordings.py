@@ -71,11 +71,7 @@ def test_unknown_instance(method: str, rest: str, body: Any, api: Api) -> None:
 )
 def test_ids_that_cannot_be(instance_id: str, api: Api) -> None:
     """An id is a name in the run directory: nothing but one may reach it."""
-    path = f"/v1/envs/{instance_id}/step/".encode()
-    request = (
-        b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 12\r\n\r\n" % path
-    )
-    response = exchange(api.server.port, request + b'{"action":1}')
+    response = api.post(f"/v1/envs/{instance_id}/step/", {"action": 1})
     answer = error(response, (400, 404))
     if "%" not in instance_id:
         assert answer["message"] == f"Instance_id {instance_id} unknown"
