@@ -16,6 +16,8 @@ from gevent.socket import socket as gevent_socket  # type: ignore[import-untyped
 #: A client must take an answer at this rate (bytes a second), beside the time that
 #: each answer has anyway.
 SLOWEST_CLIENT = 64 * 1024
+# What is sent without a wait only fills buffers: it does not show that anyone reads.
+_BUFFERED_S = 0.001
 _LINGER_S = 1.0
 _LINGER_STEP = 256 * 1024
 
@@ -144,7 +146,8 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
 
     def send(self, data: Any, flags: int = 0, **options: Any) -> int:
         """Send some of the data, within the time that is left for it."""
-        self.deadline = time.monotonic() + self._send_patience
+        began = time.monotonic()
+        self.deadline = began + self._send_patience
         self.waiting = Wait.SENT
         try:
             sent: int = super().send(data, flags, **options)
@@ -157,8 +160,10 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
             raise
         finally:
             self.waiting = Wait.NOTHING
-        left = self.deadline - time.monotonic()
-        self._send_patience = left + sent / SLOWEST_CLIENT
+        waited = time.monotonic() - began
+        self._send_patience -= waited
+        if waited > _BUFFERED_S:
+            self._send_patience += sent / SLOWEST_CLIENT
         return sent
 
     def sendall(self, data: Any, flags: int = 0) -> None:

@@ -111,7 +111,8 @@ class Worker(GeventWorker):  # type: ignore[misc]
         """Tell whether there is no place for the connection that has come."""
         self._wanted = bool(self._pool.full())
         if self._wanted:
-            self._evict()
+            # Behind the connections just accepted, which wait for nothing yet.
+            gevent.get_hub().loop.run_callback(self._evict)
         return self._wanted
 
     def _evict(self) -> None:

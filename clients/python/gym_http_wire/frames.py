@@ -1,0 +1,142 @@
+"""Frames: how messages are cut out of a byte stream.
+
+A frame is a 16-byte header, a head (JSON, usually absent) and a body::
+
+    0      4 body size, bytes, u32 little-endian (the head follows the header,
+    4      4 head size, bytes, u32                the body follows the head)
+    8      2 HTTP status of an answer, 0 in a request, u16
+    10     1 kind: an operation, or 0 for an answer
+    11     1 form of the body, and in the high half the form asked for
+    12     4 number, echoed by the answer, u32
+
+The head is padded with blanks to a multiple of 8, so that a body starts at a
+multiple of 8 and numbers in it may be read where they stand.
+
+This module does no I/O: bytes in, frames out, and back.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+__all__ = ["Frame", "FrameError", "FrameReader", "encode"]
+
+HEADER = struct.Struct("<IIHBBI")
+HEADER_SIZE = HEADER.size
+MAX_HEAD_BYTES = 64 * 1024
+
+
+class FrameError(ValueError):
+    """The bytes are not a frame, or one larger than allowed."""
+
+
+class Frame(NamedTuple):
+    """One message, its head and body still encoded.
+
+    Attributes:
+        kind: The operation asked for; 0 in an answer.
+        number: Chosen by the asking side, echoed by the answer.
+        status: HTTP status of an answer, 0 in a request.
+        form: Form of the body (low half), form asked for (high half).
+        head: JSON object with what rarely matters, or empty.
+        body: The payload.
+    """
+
+    kind: int
+    number: int = 0
+    status: int = 0
+    form: int = 0
+    head: bytes = b""
+    body: bytes = b""
+
+    def __repr__(self) -> str:
+        return (
+            f"Frame(kind={self.kind}, number={self.number}, status={self.status}, "
+            f"form={self.form}, head={self.head[:40]!r}, "
+            f"body={self.body[:40]!r}{'…' if len(self.body) > 40 else ''})"
+        )
+
+
+def encode(frame: Frame) -> bytes:
+    """Give the bytes of a frame."""
+    head = frame.head
+    if head:
+        head += b" " * (-len(head) % 8)
+    header = HEADER.pack(
+        len(frame.body), len(head), frame.status, frame.kind, frame.form, frame.number
+    )
+    return header + head + frame.body
+
+
+class FrameReader:
+    """Cuts frames out of the bytes of one connection.
+
+    Args:
+        max_body_bytes: A larger body is an error as soon as its header is read.
+    """
+
+    def __init__(self, max_body_bytes: int) -> None:
+        self._max_body_bytes = max_body_bytes
+        self._buffer = bytearray()
+        self._wanted = HEADER_SIZE
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """Take bytes, give the frames that are now complete.
+
+        Raises:
+            FrameError: A size in a header is over the limit.
+        """
+        if not self._buffer:
+            # Nearly always one whole frame: no need to copy it twice.
+            frame, end = self._cut(data, 0)
+            if frame is not None and end == len(data):
+                return [frame]
+        self._buffer += data
+        if len(self._buffer) < self._wanted:
+            return []
+        frames = []
+        start = 0
+        whole = bytes(self._buffer)
+        while True:
+            frame, start = self._cut(whole, start)
+            if frame is None:
+                break
+            frames.append(frame)
+        del self._buffer[:start]
+        self._wanted = self._size_of_next()
+        return frames
+
+    def _size_of_next(self) -> int:
+        # Without this, a large body arriving in pieces is copied for each piece.
+        if len(self._buffer) < HEADER_SIZE:
+            return HEADER_SIZE
+        body_size, head_size = HEADER.unpack_from(self._buffer)[:2]
+        return HEADER_SIZE + int(head_size) + int(body_size)
+
+    @property
+    def pending(self) -> bool:
+        """Whether a frame has begun and is not complete."""
+        return bool(self._buffer)
+
+    def _cut(self, data: bytes, start: int) -> tuple[Frame | None, int]:
+        if len(data) - start < HEADER_SIZE:
+            return None, start
+        header = HEADER.unpack_from(data, start)
+        body_size, head_size, status, kind, form, number = header
+        if body_size > self._max_body_bytes:
+            raise FrameError(
+                f"a frame announces a body of {body_size} bytes; "
+                f"the limit is {self._max_body_bytes}"
+            )
+        if head_size > MAX_HEAD_BYTES:
+            raise FrameError(
+                f"a frame announces a head of {head_size} bytes; "
+                f"the limit is {MAX_HEAD_BYTES}"
+            )
+        body_start = start + HEADER_SIZE + head_size
+        end = body_start + body_size
+        if end > len(data):
+            return None, start
+        head = data[start + HEADER_SIZE : body_start]
+        return Frame(kind, number, status, form, head, data[body_start:end]), end

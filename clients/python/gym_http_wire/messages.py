@@ -1,0 +1,150 @@
+"""Messages: what the frames between web workers, supervisor and hosts say.
+
+Heads are small typed records, encoded as JSON only when they hold something,
+so that the frame of an ordinary step carries none.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any, TypeVar
+
+import msgspec
+
+from gym_http_wire.frames import Frame
+from gym_http_wire.problems import Problem
+
+__all__ = [
+    "AnswerHead",
+    "Form",
+    "Op",
+    "RequestHead",
+    "answer",
+    "answer_head",
+    "problem_answer",
+    "problem_of",
+    "request",
+    "request_head",
+]
+
+
+class Op(IntEnum):
+    """What is asked for; numbers below 64 go to a host, the others to the supervisor."""
+
+    ANSWER = 0
+    RESET = 1
+    STEP = 2
+    RENDER = 3
+    DESCRIBE = 4
+    ACTION_SPACE = 5
+    OBSERVATION_SPACE = 6
+    ACTION_SAMPLE = 7
+    OBSERVATION_SAMPLE = 8
+    ACTION_CONTAINS = 9
+    OBSERVATION_CONTAINS = 10
+    MONITOR_START = 11
+    MONITOR_CLOSE = 12
+    CLOSE = 13
+
+    CREATE = 64
+    LIST = 65
+    END = 66
+    FATE = 67
+    REGISTRY = 68
+    STATUS = 69
+    SHUTDOWN = 70
+
+
+class Form(IntEnum):
+    """How a body is written."""
+
+    NONE = 0
+    PLAIN = 1
+    OTHER = 15
+
+
+class RequestHead(msgspec.Struct, omit_defaults=True):
+    """What a request says beside its body.
+
+    Attributes:
+        instance_id: Which instance is meant, where the socket does not say so.
+        value: The last part of the path, where it is an argument.
+        accept: Media types that the caller takes, the first the best.
+    """
+
+    instance_id: str = ""
+    value: str | None = None
+    accept: tuple[str, ...] = ()
+
+
+class AnswerHead(msgspec.Struct, omit_defaults=True):
+    """What an answer says beside its body.
+
+    Attributes:
+        content_type: Media type of the body, where it is not plain JSON.
+        headers: Further HTTP headers.
+    """
+
+    content_type: str = ""
+    headers: dict[str, str] = {}
+
+
+class _ProblemBody(msgspec.Struct):
+    code: str
+    message: str
+    extras: dict[str, Any] = {}
+
+
+_H = TypeVar("_H")
+_json_encode = msgspec.json.Encoder().encode
+_decode_request_head = msgspec.json.Decoder(RequestHead).decode
+_decode_answer_head = msgspec.json.Decoder(AnswerHead).decode
+_decode_problem = msgspec.json.Decoder(_ProblemBody).decode
+_NO_REQUEST_HEAD = RequestHead()
+_NO_ANSWER_HEAD = AnswerHead()
+
+
+def request(
+    op: Op, body: bytes = b"", head: RequestHead | None = None, number: int = 0
+) -> Frame:
+    """Make the frame of a request with a plain JSON body."""
+    form = Form.PLAIN | Form.PLAIN << 4
+    encoded = b"" if head is None else _json_encode(head)
+    return Frame(op, number, 0, form, encoded, body)
+
+
+def request_head(frame: Frame) -> RequestHead:
+    """Read the head of a request."""
+    return _decode_request_head(frame.head) if frame.head else _NO_REQUEST_HEAD
+
+
+def answer(
+    status: int,
+    body: bytes = b"",
+    head: AnswerHead | None = None,
+    *,
+    form: Form = Form.PLAIN,
+    number: int = 0,
+) -> Frame:
+    """Make the frame of an answer."""
+    encoded = b"" if head is None else _json_encode(head)
+    return Frame(Op.ANSWER, number, status, form, encoded, body)
+
+
+def answer_head(frame: Frame) -> AnswerHead:
+    """Read the head of an answer."""
+    return _decode_answer_head(frame.head) if frame.head else _NO_ANSWER_HEAD
+
+
+def problem_answer(problem: Problem, number: int = 0) -> Frame:
+    """Make the frame that tells of a problem."""
+    body = _json_encode(_ProblemBody(problem.code, problem.message, problem.extras))
+    return Frame(Op.ANSWER, number, problem.status, Form.PLAIN, b"", body)
+
+
+def problem_of(frame: Frame) -> Problem:
+    """Read the problem that an answer with a status from 400 on tells of."""
+    told = _decode_problem(frame.body)
+    return Problem(
+        told.message, status=frame.status, code=told.code, extras=told.extras
+    )

@@ -1,0 +1,210 @@
+"""Operations: what may be asked of one environment, as calls with values.
+
+`Operations` stands between a transport and a `gymnasium.Env`. It knows neither
+sockets nor encodings: values in, values out, and a `Problem` for everything that
+goes wrong, so that a host process and an in-process transport behave alike.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+from gymnasium.error import ResetNeeded as GymnasiumResetNeeded
+
+from gym_http_wire import elements, legacy, spaces
+from gym_http_wire.problems import (
+    BadParameter,
+    EnvError,
+    InvalidAction,
+    NoRenderMode,
+    ResetNeeded,
+    UnsupportedSpace,
+)
+
+__all__ = ["Operations"]
+
+_MESSAGE_CHARS = 2000
+_AFTER_ERROR = (
+    "the environment raised an exception in its last call and needs a reset first"
+)
+
+
+class Operations:
+    """One environment and what may be asked of it.
+
+    Args:
+        env: The environment; used from one thread only.
+        first_seed: Seed for the first reset that brings none.
+        strict_actions: Refuse actions that the action space does not contain.
+    """
+
+    def __init__(
+        self,
+        env: gymnasium.Env[Any, Any],
+        *,
+        first_seed: int | None = None,
+        strict_actions: bool = False,
+    ) -> None:
+        self.env = env
+        self.steps = 0
+        self.episodes = 0
+        self._first_seed = first_seed
+        self._strict_actions = strict_actions
+        self._failed = False
+        self._ended = True
+        self._read_action = elements.reader(env.action_space)
+
+    def reset(
+        self, seed: int | None, options: dict[str, Any] | None
+    ) -> tuple[Any, Any]:
+        """Begin an episode.
+
+        Returns:
+            Observation and info, as the environment gave them.
+
+        Raises:
+            EnvError: The environment raised an exception.
+        """
+        if seed is None:
+            seed = self._first_seed
+        self._failed = True
+        try:
+            observation, info = self.env.reset(seed=seed, options=options)
+        except (Exception, SystemExit) as error:
+            raise env_error("reset", error) from error
+        self._failed = self._ended = False
+        self._first_seed = None
+        return observation, info
+
+    def action_of(self, plain: object) -> Any:
+        """Cast what a thin client sent to an element of the action space.
+
+        Raises:
+            InvalidAction: It cannot be one.
+        """
+        try:
+            action = self._read_action(plain)
+        except elements.NotAnElement as error:
+            raise InvalidAction(str(error)) from None
+        if self._strict_actions and not self.env.action_space.contains(action):
+            raise InvalidAction(
+                f"the action {action!r:.80} is not in {self.env.action_space}, "
+                "and this server takes no others"
+            )
+        return action
+
+    def step(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
+        """Take an action.
+
+        Returns:
+            Observation, reward, terminated, truncated and info, as given.
+
+        Raises:
+            ResetNeeded: There is no episode to act in.
+            EnvError: The environment raised an exception.
+        """
+        if self._failed:
+            raise ResetNeeded(_AFTER_ERROR if self.steps else "reset comes before step")
+        try:
+            result = self.env.step(action)
+            observation, reward, terminated, truncated, info = result
+        except GymnasiumResetNeeded as error:
+            raise ResetNeeded(str(error)) from None
+        except (Exception, SystemExit) as error:
+            self._failed = True
+            raise env_error("step", error) from error
+        self.steps += 1
+        if (terminated or truncated) and not self._ended:
+            self._ended = True
+            self.episodes += 1
+        return observation, reward, terminated, truncated, info
+
+    def render(self) -> Any:
+        """Give what the environment renders.
+
+        Raises:
+            NoRenderMode: It was made without a render mode.
+            ResetNeeded: It renders only after a reset.
+            EnvError: The environment raised an exception.
+        """
+        if self.env.render_mode is None:
+            modes = self.env.metadata.get("render_modes", [])
+            raise NoRenderMode(
+                "the instance was created without a render_mode; create one with "
+                f'{{"render_mode": MODE}}, where MODE is one of {list(modes)}'
+            )
+        try:
+            return self.env.render()
+        except GymnasiumResetNeeded as error:
+            raise ResetNeeded(str(error)) from None
+        except (Exception, SystemExit) as error:
+            raise env_error("render", error) from error
+
+    def close(self) -> None:
+        """Close the environment.
+
+        Raises:
+            EnvError: The environment raised an exception.
+        """
+        try:
+            self.env.close()
+        except (Exception, SystemExit) as error:
+            raise env_error("close", error) from error
+
+    def space(self, which: str) -> gymnasium.Space[Any]:
+        """Give the ``"action"`` or the ``"observation"`` space."""
+        if which == "action":
+            return self.env.action_space
+        return self.env.observation_space
+
+    def describe_space(self, which: str) -> dict[str, Any]:
+        """Describe a space, for old clients (``info``) and in full (``space``).
+
+        Raises:
+            UnsupportedSpace: Its class, or one in it, is none of Gymnasium's.
+        """
+        space = self.space(which)
+        try:
+            return {"info": legacy.info(space), "space": spaces.describe(space)}
+        except spaces.UnsupportedSpace as error:
+            raise UnsupportedSpace(str(error)) from None
+
+    def sample(self, which: str, seed: int | None, mask: object) -> Any:
+        """Draw an element of a space, after seeding the space if asked to.
+
+        Raises:
+            BadParameter: The mask does not fit the space.
+        """
+        space = self.space(which)
+        try:
+            cast = None if mask is None else elements.mask_reader(space)(mask)
+            if seed is not None:
+                space.seed(seed)
+            return space.sample() if cast is None else space.sample(mask=cast)
+        except (elements.NotAnElement, AssertionError, ValueError, TypeError) as error:
+            raise BadParameter(
+                f"cannot sample with this seed and mask: {error}"
+            ) from None
+
+    def contains(self, which: str, plain: object) -> bool:
+        """Whether what a thin client sent is an element of a space."""
+        space = self.space(which)
+        try:
+            element = elements.reader(space)(plain)
+        except elements.NotAnElement:
+            return False
+        return bool(space.contains(element))
+
+
+def env_error(call: str, error: BaseException) -> EnvError:
+    """Tell of an exception that an environment raised."""
+    kind = type(error)
+    name = kind.__qualname__
+    if kind.__module__ != "builtins":
+        name = f"{kind.__module__}.{name}"
+    text = str(error)[:_MESSAGE_CHARS]
+    return EnvError(
+        f"the environment raised {name} in {call}" + (f": {text}" if text else ""),
+        extras={"error_type": name},
+    )

@@ -1,0 +1,153 @@
+"""Problems: everything that can go wrong with a request, with status and code.
+
+::
+
+    Problem
+     ├─ BadJSON, MissingParameter, BadParameter, InvalidAction      400
+     ├─ NotAcceptable                                               406
+     ├─ ResetNeeded, NoRenderMode, MonitorActive                    409
+     ├─ DependencyMissing, UnsupportedSpace                         501
+     ├─ EnvError, AnswerTooLarge                                    502
+     └─ DiskFull                                                    507
+
+These are the problems that an environment's host can have. The server adds
+its own in ``gym_http_server.errors``. Shape on HTTP: RFC 9457.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+__all__ = [
+    "AnswerTooLarge",
+    "BadJSON",
+    "BadParameter",
+    "DependencyMissing",
+    "DiskFull",
+    "EnvError",
+    "InvalidAction",
+    "MissingParameter",
+    "MonitorActive",
+    "NoRenderMode",
+    "NotAcceptable",
+    "Problem",
+    "ResetNeeded",
+    "UnsupportedSpace",
+]
+
+
+class Problem(Exception):
+    """A request that cannot be answered as asked.
+
+    Args:
+        message: What was wrong, with what value, and what would be right.
+        status: HTTP status; the class's own unless given.
+        code: Short name that programs compare; the class's own unless given.
+        extras: Further members of the problem's JSON object.
+        headers: HTTP headers that belong to the answer.
+    """
+
+    default_status: ClassVar[int] = 500
+    default_code: ClassVar[str] = "internal"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        code: str | None = None,
+        extras: dict[str, Any] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.status = self.default_status if status is None else status
+        self.code = self.default_code if code is None else code
+        self.extras = extras or {}
+        self.headers = headers or {}
+
+
+class BadJSON(Problem):
+    """The body is not the JSON object that the route needs."""
+
+    default_status, default_code = 400, "bad-json"
+
+    def __init__(self, why: str = "") -> None:
+        # Old clients' tests look for these words.
+        super().__init__("Request is not a valid json" + (f": {why}" if why else ""))
+
+
+class MissingParameter(Problem):
+    """A parameter is absent, null, an empty string or an empty list."""
+
+    default_status, default_code = 400, "missing-parameter"
+
+    def __init__(self, name: str) -> None:
+        # Old clients' tests look for these words.
+        super().__init__(f"A required request parameter '{name}' was not provided")
+
+
+class BadParameter(Problem):
+    """A parameter has a value that it cannot have."""
+
+    default_status, default_code = 400, "bad-parameter"
+
+
+class InvalidAction(Problem):
+    """The action is none of the action space; the environment did not see it."""
+
+    default_status, default_code = 400, "invalid-action"
+
+
+class NotAcceptable(Problem):
+    """What there is cannot be given as any of the accepted media types."""
+
+    default_status, default_code = 406, "not-acceptable"
+
+
+class ResetNeeded(Problem):
+    """The environment wants a reset before this."""
+
+    default_status, default_code = 409, "reset-needed"
+
+
+class NoRenderMode(Problem):
+    """The instance was created without a render mode."""
+
+    default_status, default_code = 409, "no-render-mode"
+
+
+class MonitorActive(Problem):
+    """The instance is being monitored already."""
+
+    default_status, default_code = 409, "monitor-active"
+
+
+class DependencyMissing(Problem):
+    """The environment needs a package that the server does not have."""
+
+    default_status, default_code = 501, "dependency-missing"
+
+
+class UnsupportedSpace(Problem):
+    """The space is of a class that cannot be described."""
+
+    default_status, default_code = 501, "unsupported-space"
+
+
+class EnvError(Problem):
+    """The environment raised an exception."""
+
+    default_status, default_code = 502, "env-error"
+
+
+class AnswerTooLarge(Problem):
+    """The answer is over the limit of the server."""
+
+    default_status, default_code = 502, "answer-too-large"
+
+
+class DiskFull(Problem):
+    """The server cannot store what it was asked to."""
+
+    default_status, default_code = 507, "disk-full"

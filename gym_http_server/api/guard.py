@@ -1,0 +1,170 @@
+"""Who may ask: the token, the Host and the Origin of a request.
+
+Whoever can create an environment can run code. So a server that others can reach
+wants a token, and one on loopback, where there is none, makes sure that no web page
+in the user's browser is the one that asks: not from another origin, and not under
+another name for this machine (DNS rebinding).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import ipaddress
+from http import HTTPStatus
+
+from gym_http_server.api.exchange import Answer, Environ
+from gym_http_server.errors import HostRefused, OriginRefused, Unauthorized
+from gym_http_server.settings import Settings
+
+__all__ = ["Guard"]
+
+OPEN_PATHS = frozenset({"/healthz", "/healthz/", "/readyz", "/readyz/"})
+MAX_KNOWN_HOSTS = 64
+_CHALLENGE = 'Bearer realm="gym_http_server", Basic realm="gym_http_server"'
+_METHODS = "GET, HEAD, POST, DELETE, OPTIONS"
+_HEADERS = "Accept, Authorization, Content-Type, Idempotency-Key, X-Request-Id"
+_EXPOSED = "Gym-Dtype, Gym-Shape, Idempotent-Replayed, Retry-After"
+
+
+class Guard:
+    """Checks requests against the settings."""
+
+    def __init__(self, settings: Settings) -> None:
+        token = settings.token
+        self._token = _digest(token.encode()) if token else None
+        self._origins = frozenset(settings.allow_origin)
+        self._names = frozenset({"localhost", *map(str.lower, settings.allow_host)})
+        self._known_hosts: set[str] = set()
+
+    def check(self, environ: Environ) -> None:
+        """Let a request pass.
+
+        Raises:
+            OriginRefused: A web page that may not asks.
+            HostRefused: The server was addressed by a name that is not its own.
+            Unauthorized: The token is missing or wrong.
+        """
+        if environ["PATH_INFO"] in OPEN_PATHS:
+            return
+        self._check_origin(environ)
+        if self._token is None:
+            self._check_host(environ)
+        elif not self._has_token(environ):
+            raise Unauthorized(
+                "the token is missing or wrong; send it as 'Authorization: Bearer "
+                "TOKEN', or in the URL as http://:TOKEN@host:port",
+                headers={"WWW-Authenticate": _CHALLENGE},
+            )
+
+    def preflight(self, environ: Environ) -> Answer | None:
+        """Answer a browser that asks whether a page may ask; ``None`` for others."""
+        if (
+            environ["REQUEST_METHOD"] != "OPTIONS"
+            or "HTTP_ORIGIN" not in environ
+            or "HTTP_ACCESS_CONTROL_REQUEST_METHOD" not in environ
+        ):
+            return None
+        if environ["HTTP_ORIGIN"] not in self._origins:
+            return None
+        headers = [
+            ("Access-Control-Allow-Methods", _METHODS),
+            ("Access-Control-Allow-Headers", _HEADERS),
+            ("Access-Control-Max-Age", "600"),
+        ]
+        if environ.get("HTTP_ACCESS_CONTROL_REQUEST_PRIVATE_NETWORK") == "true":
+            headers.append(("Access-Control-Allow-Private-Network", "true"))
+        return Answer(HTTPStatus.NO_CONTENT, headers, b"")
+
+    def cors_headers(self, environ: Environ) -> list[tuple[str, str]]:
+        """Give the headers that let an allowed page read the answer."""
+        if not self._origins:
+            return []
+        origin = environ.get("HTTP_ORIGIN")
+        if origin not in self._origins:
+            return [("Vary", "Origin")]
+        return [
+            ("Access-Control-Allow-Origin", origin),
+            ("Access-Control-Expose-Headers", _EXPOSED),
+            ("Vary", "Origin"),
+        ]
+
+    def _check_origin(self, environ: Environ) -> None:
+        origin = environ.get("HTTP_ORIGIN")
+        if origin is None:
+            self._check_fetch_site(environ)
+            return
+        if origin in self._origins:
+            return
+        own = f"{environ['wsgi.url_scheme']}://{environ.get('HTTP_HOST')}"
+        if origin != own or not self._is_own_host(environ):
+            raise OriginRefused(
+                f"web pages from {origin:.200} may not use this server; if they shall, "
+                f"start it with --allow-origin {origin:.200}"
+            )
+
+    def _check_fetch_site(self, environ: Environ) -> None:
+        # Browsers leave the Origin out of simple GETs, but say where they come from.
+        site = environ.get("HTTP_SEC_FETCH_SITE")
+        if site in (None, "same-origin", "none"):
+            return
+        visit = environ.get("HTTP_SEC_FETCH_MODE") == "navigate"
+        if not (visit and environ["REQUEST_METHOD"] == "GET"):
+            raise OriginRefused(
+                f"web pages from elsewhere (Sec-Fetch-Site: {site:.40}) may not use this "
+                "server; if they shall, start it with --allow-origin"
+            )
+
+    def _check_host(self, environ: Environ) -> None:
+        if not self._is_own_host(environ):
+            raise HostRefused(
+                f"the Host {environ['HTTP_HOST']!r:.200} is no name of this server; "
+                "use its address or localhost, or start it with --allow-host"
+            )
+
+    def _is_own_host(self, environ: Environ) -> bool:
+        host = environ.get("HTTP_HOST")
+        if host is None or host in self._known_hosts:
+            # Only HTTP/1.0 goes without, and no browser speaks that.
+            return True
+        if not self._is_name(host):
+            return False
+        if len(self._known_hosts) < MAX_KNOWN_HOSTS:
+            self._known_hosts.add(host)
+        return True
+
+    def _is_name(self, host: str) -> bool:
+        name, _, port = host.partition(":")
+        if host.startswith("["):
+            name, _, port = host[1:].partition("]")
+            port = port.removeprefix(":")
+        if port and not (port.isascii() and port.isdigit()):
+            return False
+        if name.lower() in self._names:
+            return True
+        try:
+            # A page can only come from an address if it was loaded from there, so
+            # addresses are no way in for a foreign page, and names are.
+            ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return True
+
+    def _has_token(self, environ: Environ) -> bool:
+        scheme, _, rest = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
+        given = rest.strip().encode("latin-1", "replace")
+        if scheme.lower() == "basic":
+            try:
+                given = base64.b64decode(given, validate=True).partition(b":")[2]
+            except binascii.Error:
+                return False
+        elif scheme.lower() != "bearer":
+            return False
+        # Digests, so that neither length nor characters make a difference in time.
+        return hmac.compare_digest(_digest(given), self._token or b"")
+
+
+def _digest(token: bytes) -> bytes:
+    return hashlib.sha256(token).digest()

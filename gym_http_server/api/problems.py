@@ -1,0 +1,51 @@
+"""Problems as HTTP answers: RFC 9457, with the ``message`` that old clients read."""
+
+from __future__ import annotations
+
+import http
+import re
+import secrets
+
+import msgspec
+
+from gym_http_server.api.exchange import JSON, Answer, Environ
+from gym_http_server.errors import UnknownInstance
+from gym_http_wire.problems import Problem
+
+__all__ = ["problem_answer"]
+
+PROBLEM_JSON = "application/problem+json"
+_RETRY = {429: "1", 503: "1"}
+_REQUEST_ID = re.compile(r"[A-Za-z0-9-]{1,64}").fullmatch
+
+
+def problem_answer(problem: Problem, environ: Environ) -> Answer:
+    """Turn a problem into an answer for whoever asked."""
+    modern = PROBLEM_JSON in environ.get("HTTP_ACCEPT", "")
+    status = problem.status
+    if modern and problem.code == UnknownInstance.default_code:
+        status = 404
+    body = {
+        **problem.extras,
+        "code": problem.code,
+        "detail": problem.message,
+        "instance": environ.get("PATH_INFO", ""),
+        "message": problem.message,
+        "request_id": request_id(environ),
+        "status": status,
+        "title": http.HTTPStatus(status).phrase,
+        "type": f"urn:gym-http:{problem.code}",
+    }
+    headers = [("Content-Type", PROBLEM_JSON if modern else JSON)]
+    headers += problem.headers.items()
+    if status in _RETRY and "Retry-After" not in problem.headers:
+        headers.append(("Retry-After", _RETRY[status]))
+    return Answer(status, headers, msgspec.json.encode(body, order="sorted") + b"\n")
+
+
+def request_id(environ: Environ) -> str:
+    """Give the caller's request ID if it is one, else a new one."""
+    given = environ.get("HTTP_X_REQUEST_ID", "")
+    if _REQUEST_ID(given):
+        return str(given)
+    return secrets.token_hex(8)

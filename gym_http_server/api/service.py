@@ -1,0 +1,135 @@
+"""Routes of the server itself: what it is, what it offers, whether it is well."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import importlib.resources
+import urllib.parse
+
+import flask
+import msgspec
+import yaml
+
+import gym_http_server
+from gym_http_server.api.exchange import Answer, Environ, json_answer, read_body
+from gym_http_server.api.web import Web, add_route
+from gym_http_server.errors import Draining, ShutdownDisabled, UploadGone
+from gym_http_wire.messages import Op
+from gym_http_wire.problems import BadJSON, BadParameter, MissingParameter
+
+__all__ = ["add_routes"]
+
+CAPABILITIES = ("kwargs", "monitor", "registry", "render", "spaces", "wrappers")
+_LIMITS = (
+    "max_instances",
+    "create_deadline",
+    "step_deadline",
+    "idle_timeout",
+    "max_body",
+    "max_answer",
+    "host_memory",
+    "request_deadline",
+)
+
+
+def add_routes(app: flask.Flask, web: Web) -> None:
+    """Add all routes of the server itself."""
+    for method, rule, view in (
+        ("GET", "/v1/", _about),
+        ("GET", "/v1/registry/", _registry),
+        ("GET", "/healthz/", _health),
+        ("GET", "/readyz/", _ready),
+        ("GET", "/openapi.json/", _openapi),
+        ("POST", "/v1/upload/", _upload),
+        ("POST", "/v1/shutdown/", _shutdown),
+    ):
+        add_route(app, web, method, rule, functools.partial(view, web))
+
+
+def _json(value: object) -> Answer:
+    return json_answer(msgspec.json.encode(value, order="sorted") + b"\n")
+
+
+def _about(web: Web, environ: Environ) -> Answer:
+    read_body(environ, web.settings.max_body)
+    return _json(
+        {
+            "api": "v1",
+            "capabilities": CAPABILITIES,
+            "gymnasium": importlib.metadata.version("gymnasium"),
+            "instances": web.supervision.ask(Op.STATUS)["instances"],
+            "limits": {name: getattr(web.settings, name) for name in _LIMITS},
+            "name": "gym_http_server",
+            "version": gym_http_server.__version__,
+        }
+    )
+
+
+def _registry(web: Web, environ: Environ) -> Answer:
+    read_body(environ, web.settings.max_body)
+    query = urllib.parse.parse_qs(environ.get("QUERY_STRING", ""))
+    search = query.get("search", [""])[-1].lower()
+    available = query.get("available", [None])[-1]
+    if available not in (None, "true", "false"):
+        raise BadParameter(f"available is {available!r:.40}: expected true or false")
+    envs = [
+        env
+        for env in web.supervision.ask(Op.REGISTRY)
+        if search in env["env_id"].lower()
+        and (available is None or env["available"] == (available == "true"))
+    ]
+    return _json({"count": len(envs), "envs": envs})
+
+
+def _health(web: Web, environ: Environ) -> Answer:
+    read_body(environ, web.settings.max_body)
+    web.supervision.ask(Op.STATUS)
+    return _json({"status": "ok"})
+
+
+def _ready(web: Web, environ: Environ) -> Answer:
+    read_body(environ, web.settings.max_body)
+    if web.draining:
+        raise Draining("the server is stopping")
+    web.supervision.ask(Op.STATUS)
+    return _json({"status": "ready"})
+
+
+def _openapi(web: Web, environ: Environ) -> Answer:
+    read_body(environ, web.settings.max_body)
+    return json_answer(_openapi_json())
+
+
+@functools.cache
+def _openapi_json() -> bytes:
+    text = importlib.resources.files("gym_http_server.api").joinpath("openapi.yaml")
+    return msgspec.json.encode(yaml.safe_load(text.read_bytes())) + b"\n"
+
+
+def _upload(web: Web, environ: Environ) -> Answer:
+    try:
+        given = msgspec.json.decode(read_body(environ, web.settings.max_body))
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        raise BadJSON() from None
+    if not isinstance(given, dict):
+        raise BadJSON()
+    for name in ("training_dir", "api_key"):
+        if given.get(name) in (None, "", []):
+            raise MissingParameter(name)
+    raise UploadGone(
+        "there is nowhere to upload to: the OpenAI Gym website, to which this went, "
+        "closed in 2017"
+    )
+
+
+def _shutdown(web: Web, environ: Environ) -> Answer:
+    read_body(environ, web.settings.max_body)
+    if not web.settings.enable_shutdown:
+        raise ShutdownDisabled(
+            "this server is not shut down by requests; start it with "
+            "--enable-shutdown if it shall be"
+        )
+    web.supervision.ask(Op.SHUTDOWN)
+    headers = [("Content-Type", "text/html; charset=utf-8")]
+    return Answer(200, headers, b"Server shutting down")

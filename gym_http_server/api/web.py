@@ -1,0 +1,102 @@
+"""What every route needs, in one place, and how a view becomes a Flask route."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from typing import Any
+
+import flask
+
+from gym_http_server.api.exchange import Answer, Environ
+from gym_http_server.api.guard import Guard
+from gym_http_server.api.problems import problem_answer
+from gym_http_server.instances.hosts import Hosts
+from gym_http_server.instances.supervision import Supervision
+from gym_http_server.rundir import RunDir
+from gym_http_server.settings import Settings
+from gym_http_wire.problems import Problem
+
+__all__ = ["Web", "add_route"]
+
+log = logging.getLogger("gym_http_server.api")
+
+View = Callable[..., Answer]
+
+
+class Web:
+    """The far ends that views talk to.
+
+    Attributes:
+        settings: The settings.
+        guard: Who may ask.
+        hosts: The hosts of instances.
+        supervision: The supervisor.
+    """
+
+    def __init__(self, settings: Settings, run: RunDir) -> None:
+        self.settings = settings
+        self.run = run
+        self.guard = Guard(settings)
+        self.hosts = Hosts(run, settings.max_answer)
+        self.supervision = Supervision(run)
+
+    @property
+    def draining(self) -> bool:
+        """Whether the server is about to stop."""
+        return os.path.exists(self.run.draining)
+
+    def answer(self, environ: Environ, view: View, **arguments: Any) -> Answer:
+        """Call a view behind the guard; whatever goes wrong becomes an answer."""
+        try:
+            answer = self.guard.preflight(environ)
+            if answer is None:
+                self.guard.check(environ)
+                answer = view(environ, **arguments)
+        except Problem as problem:
+            answer = problem_answer(problem, environ)
+        except Exception as error:
+            log.exception("%s %s failed", environ["REQUEST_METHOD"], view)
+            problem = Problem(f"the server failed with {type(error).__name__}")
+            answer = problem_answer(problem, environ)
+        cors = self.guard.cors_headers(environ)
+        if cors:
+            answer = answer._replace(headers=[*answer.headers, *cors])
+        return answer
+
+
+def add_route(
+    routes: flask.Blueprint | flask.Flask,
+    web: Web,
+    method: str,
+    rule: str,
+    view: View,
+) -> None:
+    """Add a route; the rule ends in a slash, and the request may or may not.
+
+    Args:
+        routes: Where to add it.
+        web: What views need.
+        method: GET, POST or DELETE.
+        rule: Path with a final slash.
+        view: Called with the WSGI environment and the arguments in the path.
+    """
+
+    def flask_view(**arguments: Any) -> flask.Response:
+        return flask_response(web.answer(flask.request.environ, view, **arguments))
+
+    flask_view.view = view  # type: ignore[attr-defined]
+    routes.add_url_rule(
+        rule,
+        endpoint=f"{method} {rule}".replace(".", "_"),
+        view_func=flask_view,
+        methods=[method],
+        strict_slashes=False,
+        provide_automatic_options=False,
+    )
+
+
+def flask_response(answer: Answer) -> flask.Response:
+    """Turn an answer into Flask's."""
+    return flask.Response(answer.body, answer.status, answer.headers)

@@ -1,0 +1,69 @@
+"""The Flask application."""
+
+from __future__ import annotations
+
+import flask
+from werkzeug.exceptions import HTTPException
+
+from gym_http_server import boot
+from gym_http_server.api import instances, service
+from gym_http_server.api.door import Door
+from gym_http_server.api.exchange import Answer, Environ
+from gym_http_server.api.web import Web, flask_response
+from gym_http_server.errors import NotFound
+from gym_http_server.rundir import RunDir
+from gym_http_server.settings import Settings
+from gym_http_wire.problems import Problem
+
+__all__ = ["create_app", "from_launcher"]
+
+
+def create_app(settings: Settings, run: RunDir, *, door: bool = True) -> flask.Flask:
+    """Make the application.
+
+    Args:
+        settings: The settings.
+        run: The run directory of a server whose supervisor is, or will be, there.
+        door: Whether calls of instances go past Flask's dispatch.
+    """
+    app = flask.Flask("gym_http_server", static_folder=None)
+    app.url_map.merge_slashes = False
+    web = Web(settings, run)
+    app.extensions["gym_http_server"] = web
+    instances.add_routes(app, web)
+    service.add_routes(app, web)
+    app.register_error_handler(HTTPException, lambda error: _refuse(web, error))
+    if door:
+        app.wsgi_app = Door(app, web)  # type: ignore[method-assign]
+    return app
+
+
+def from_launcher() -> flask.Flask:
+    """Make the application from what the launcher left, in a web worker."""
+    settings, run = boot.read()
+    return create_app(settings, run)
+
+
+def _refuse(web: Web, error: HTTPException) -> flask.Response:
+    """Answer what no view answered, behind the guard like everything else."""
+
+    def view(environ: Environ) -> Answer:
+        raise _problem_of(error, environ)
+
+    return flask_response(web.answer(flask.request.environ, view))
+
+
+def _problem_of(error: HTTPException, environ: Environ) -> Problem:
+    method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
+    if error.code == 404:
+        return NotFound(f"there is nothing at {path:.200}; GET /openapi.json lists all")
+    if error.code == 405:
+        allowed = ", ".join(sorted(error.valid_methods or []))  # type: ignore[attr-defined]
+        return Problem(
+            f"{path:.200} does not take {method:.20}; it takes {allowed}",
+            status=405,
+            code="method-not-allowed",
+            headers={"Allow": allowed},
+        )
+    name = (error.name or "error").lower().replace(" ", "-")
+    return Problem(error.description or name, status=error.code or 500, code=name)

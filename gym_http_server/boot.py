@@ -1,0 +1,37 @@
+"""What the launcher leaves for web workers, and under which names.
+
+The settings lie in a file without a name, so that the token is in no argument, no
+variable and no directory.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import IO
+
+from gym_http_server.rundir import RunDir
+from gym_http_server.settings import Settings
+
+__all__ = ["BOOT_FD", "LAUNCHER_PID", "LISTENER_FD", "REPORT_FD", "leave", "read"]
+
+BOOT_FD = "GYM_HTTP_BOOT_FD"
+LISTENER_FD = "GYM_HTTP_LISTENER_FD"
+REPORT_FD = "GYM_HTTP_REPORT_FD"
+LAUNCHER_PID = "GYM_HTTP_LAUNCHER_PID"
+
+
+def leave(settings: Settings, run: RunDir) -> IO[bytes]:
+    """Write it down; whoever inherits the descriptor can read it."""
+    file = tempfile.TemporaryFile()  # noqa: SIM115
+    file.write(run.path.encode() + b"\n" + settings.to_json())
+    file.flush()
+    return file
+
+
+def read() -> tuple[Settings, RunDir]:
+    """Read it, in gunicorn and its workers, as often as they like."""
+    descriptor = int(os.environ[BOOT_FD])
+    size = os.fstat(descriptor).st_size
+    path, _, settings = os.pread(descriptor, size, 0).partition(b"\n")
+    return Settings.from_json(settings), RunDir(path.decode())

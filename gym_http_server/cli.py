@@ -1,0 +1,125 @@
+"""The command line: ``gym-http-server serve`` and ``gym-http-server settings``."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import logging
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+import gym_http_server
+from gym_http_server import tokens
+from gym_http_server.errors import StartError
+from gym_http_server.launcher import Launcher, bind
+from gym_http_server.rundir import RunDir
+from gym_http_server.settings import TABLE, Setting, Settings, from_mapping
+
+__all__ = ["main"]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(gym_http_server.__version__, prog_name="gym-http-server")
+def main() -> None:
+    """Serve Gymnasium environments over HTTP."""
+
+
+def _options(command: Callable[..., None]) -> Callable[..., None]:
+    for setting in reversed(TABLE):
+        command = _option(setting)(command)
+    return command
+
+
+def _option(setting: Setting) -> Callable[..., Any]:
+    names = [name for name in (setting.flag, setting.short) if name]
+    help_text = f"{setting.help} [{setting.variable}]"
+    if setting.kind is bool:
+        return click.option(
+            *names, setting.field, is_flag=True, default=None, help=help_text
+        )
+    return click.option(
+        *names,
+        setting.field,
+        default=None,
+        multiple=setting.kind is tuple,
+        metavar={int: "N", float: "SECONDS", str: "TEXT", tuple: "TEXT"}[setting.kind],
+        help=help_text,
+    )
+
+
+@main.command()
+@_options
+def serve(**flags: Any) -> None:
+    """Run the server until Ctrl-C or SIGTERM."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")
+    try:
+        asked = from_mapping(os.environ, flags)
+        settings = tokens.settle(asked)
+        settings = dataclasses.replace(settings, data_dir=_data_dir(settings))
+        status = _serve(settings, show_token=asked.token == tokens.AUTO)
+    except StartError as error:
+        click.echo(f"gym-http-server: {error}", err=True)
+        sys.exit(1)
+    sys.exit(status)
+
+
+def _serve(settings: Settings, *, show_token: bool) -> int:
+    listener = bind(settings)
+    with RunDir.make(settings.run_dir) as run:
+        launcher = Launcher(settings, run, listener)
+        try:
+            envs = launcher.start()
+        except BaseException:
+            launcher.kill()
+            raise
+        host, port = listener.getsockname()[:2]
+        host = f"[{host}]" if ":" in host else host
+        _greet(f"http://{host}:{port}", settings, envs, show_token=show_token)
+        return launcher.wait()
+
+
+def _greet(url: str, settings: Settings, envs: int, *, show_token: bool) -> None:
+    gymnasium = importlib.metadata.version("gymnasium")
+    version = gym_http_server.__version__
+    secret = ""
+    click.echo(
+        f"gym_http_server {version}, Gymnasium {gymnasium}, {envs} environments\n"
+        f"Listening on {url}\n"
+    )
+    if settings.token:
+        secret = "-H 'Authorization: Bearer TOKEN' "
+        if show_token:
+            click.echo(f"The token is {settings.token}\n")
+    click.echo(
+        f'Try:  curl {secret}-d \'{{"env_id": "CartPole-v1"}}\' {url}/v1/envs/\n'
+        "Ctrl-C stops the server."
+    )
+
+
+def _data_dir(settings: Settings) -> str:
+    if settings.data_dir:
+        return str(Path(settings.data_dir).absolute())
+    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return str(Path(base) / "gym_http_server")
+
+
+@main.command()
+def settings() -> None:
+    """Print the table of settings."""
+    rows = [("flag", "variable", "default", "meaning")]
+    for setting in TABLE:
+        flags = ", ".join(name for name in (setting.flag, setting.short) if name)
+        default = (
+            ",".join(setting.default) if setting.kind is tuple else setting.default
+        )
+        text = str(default).lower() if setting.kind is bool else f"{default}"
+        rows.append((flags, setting.variable, text or "-", setting.help))
+    widths = [max(len(row[i]) for row in rows) for i in range(3)]
+    for row in rows:
+        cells = [row[i].ljust(widths[i]) for i in range(3)]
+        click.echo("  ".join([*cells, row[3]]))

@@ -1,0 +1,1 @@
+"""Inside a host: the process that holds one instance."""

@@ -1,0 +1,94 @@
+"""What a host process does to itself before it makes an environment."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import random
+import resource
+import signal
+import sys
+import tempfile
+
+from gym_http_server import prctl
+from gym_http_server.rundir import RunDir
+
+__all__ = ["isolate"]
+
+OOM_SCORE = "500"
+INSTANCE_VARIABLE = "GYM_HTTP_INSTANCE"
+
+
+def isolate(run: RunDir, instance_id: str, parent_pid: int, keep: list[int]) -> None:
+    """Make this process a host of its own, independent of what it was forked from.
+
+    Args:
+        run: The run directory.
+        instance_id: The instance that this process will hold.
+        parent_pid: The supervisor; the process ends with it.
+        keep: Descriptors to keep open; all others but 0, 1 and 2 are closed.
+    """
+    prctl.die_with_parent(parent_pid, signal.SIGKILL)
+    os.setsid()
+    prctl.set_dumpable(True)
+    _reset_signals()
+    _redirect_output(run.log(instance_id))
+    _close_descriptors(keep)
+    _prefer_as_victim()
+    folder = run.instance(instance_id)
+    for name in ("work", "tmp"):
+        os.mkdir(f"{folder}/{name}", 0o700)
+    os.chdir(f"{folder}/work")
+    os.environ["TMPDIR"] = f"{folder}/tmp"
+    os.environ[INSTANCE_VARIABLE] = f"{instance_id}:{parent_pid}"
+    tempfile.tempdir = None
+    if not os.environ.get("DISPLAY"):
+        os.environ.setdefault("MUJOCO_GL", "egl")
+    _reseed()
+    faulthandler.enable()
+
+
+def _reset_signals() -> None:
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _redirect_output(path: str) -> None:
+    null = os.open(os.devnull, os.O_RDONLY)
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(null, 0)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.close(null)
+    os.close(log)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+
+
+def _close_descriptors(keep: list[int]) -> None:
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    start = 3
+    for descriptor in sorted(keep):
+        os.closerange(start, descriptor)
+        start = descriptor + 1
+    os.closerange(start, most)
+
+
+def _prefer_as_victim() -> None:
+    # When memory runs out, a host shall go before the server.
+    try:
+        with open("/proc/self/oom_score_adj", "w") as file:
+            file.write(OOM_SCORE)
+    except OSError:
+        pass
+
+
+def _reseed() -> None:
+    # A fork inherits the global generator's state; every host would draw the same.
+    import numpy as np
+
+    random.seed()
+    np.random.seed()

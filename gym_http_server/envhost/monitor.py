@@ -1,0 +1,166 @@
+"""Monitor: statistics of episodes, written beside the environment.
+
+A passive tap: it sees what passes and changes nothing. An episode is a line of
+``episodes.jsonl``, a JSON object with return, length and seconds.
+
+Directories come from clients, so they are confined below the data directory: the
+path is walked one part at a time and no symbolic link in it is followed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import time
+from typing import Any
+
+from gym_http_server.envhost import plain
+from gym_http_wire.problems import BadParameter, DiskFull
+
+__all__ = ["Monitor"]
+
+FILE = "episodes.jsonl"
+MAX_PATH_CHARS = 512
+MAX_PARTS = 16
+
+
+class Monitor:
+    """Writes the statistics of one instance's episodes.
+
+    Args:
+        data_dir: Directory below which everything is written.
+        directory: What the client asked for; an absolute path is taken as below
+            the data directory.
+        force: Throw away what an earlier monitor wrote there.
+        resume: Add to what an earlier monitor wrote there.
+
+    Raises:
+        BadParameter: The directory climbs, or holds data and neither ``force`` nor
+            ``resume`` is set.
+        DiskFull: There is no room.
+    """
+
+    def __init__(
+        self, data_dir: str, directory: str, *, force: bool, resume: bool
+    ) -> None:
+        parts = _parts(directory)
+        with _told(directory):
+            folder = _open_folder(data_dir, parts)
+        try:
+            with _told(directory):
+                self._file = _open_file(folder, directory, force=force, resume=resume)
+        finally:
+            os.close(folder)
+        self._begun = time.monotonic()
+        self._seed: int | None = None
+        self._return = 0.0
+        self._length = 0
+        self._active = False
+
+    def reset(self, seed: int | None) -> None:
+        """Note that an episode begins, and write the one that it cuts short."""
+        self._write(terminated=False, truncated=False)
+        self._begun = time.monotonic()
+        self._seed = seed
+        self._return = 0.0
+        self._length = 0
+        self._active = True
+
+    def step(self, reward: float, terminated: bool, truncated: bool) -> None:
+        """Note a step, and write the episode that it ends."""
+        if not self._active:
+            return
+        self._return += float(reward)
+        self._length += 1
+        if terminated or truncated:
+            self._write(terminated=terminated, truncated=truncated)
+
+    def close(self) -> None:
+        """Write what is left and close the file."""
+        self._write(terminated=False, truncated=False)
+        os.close(self._file)
+
+    def _write(self, *, terminated: bool, truncated: bool) -> None:
+        if not self._active or not self._length:
+            return
+        self._active = False
+        line = plain.dumps(
+            {
+                "length": self._length,
+                "return": self._return,
+                "seconds": round(time.monotonic() - self._begun, 6),
+                "seed": self._seed,
+                "terminated": bool(terminated),
+                "truncated": bool(truncated),
+            }
+        )
+        try:
+            os.write(self._file, line)
+        except OSError as error:
+            # Stepping matters more than its statistics.
+            print(f"monitor: an episode was not written: {error}", flush=True)
+
+
+def _parts(directory: str) -> list[str]:
+    parts = [part for part in directory.split("/") if part not in ("", ".")]
+    bad = next((part for part in parts if part == ".." or "\\" in part), None)
+    if bad is not None or not parts or not directory.isprintable():
+        raise BadParameter(
+            f"directory is {directory!r:.120}: expected a path without '..', backslashes "
+            "and control characters; it is taken as below the server's data directory"
+        )
+    longest = max(len(os.fsencode(part)) for part in parts)
+    if len(directory) > MAX_PATH_CHARS or len(parts) > MAX_PARTS or longest > 255:
+        raise BadParameter(
+            f"directory has {len(directory)} characters in {len(parts)} parts: expected "
+            f"{MAX_PATH_CHARS} characters and {MAX_PARTS} parts at most"
+        )
+    return parts
+
+
+def _open_folder(data_dir: str, parts: list[str]) -> int:
+    os.makedirs(data_dir, mode=0o700, exist_ok=True)
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    folder = os.open(data_dir, flags)
+    for part in parts:
+        try:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(part, 0o700, dir_fd=folder)
+            inner = os.open(part, flags | os.O_NOFOLLOW, dir_fd=folder)
+        finally:
+            os.close(folder)
+        folder = inner
+    return folder
+
+
+def _open_file(folder: int, directory: str, *, force: bool, resume: bool) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    if not force and not resume:
+        flags |= os.O_EXCL
+    try:
+        file = os.open(FILE, flags, 0o600, dir_fd=folder)
+    except FileExistsError:
+        raise BadParameter(
+            f"directory is {directory!r:.120}, which holds the {FILE} of an earlier "
+            "monitor: set force to throw it away or resume to add to it"
+        ) from None
+    if force and not resume:
+        os.ftruncate(file, 0)
+    return file
+
+
+@contextlib.contextmanager
+def _told(directory: str) -> Any:
+    """Turn what the file system says into what the client is told."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+            raise DiskFull(
+                f"the server cannot write to {directory!r:.120}: {error.strerror}"
+            ) from None
+        raise BadParameter(
+            f"directory is {directory!r:.120}, which the server cannot use: "
+            f"{error.strerror}"
+        ) from None

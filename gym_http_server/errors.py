@@ -1,0 +1,172 @@
+"""What can go wrong in the server, beside what can go wrong with an environment.
+
+::
+
+    StartError                    the command cannot start, or was told nonsense
+     └─ SettingError
+    Problem                       an answer to a request (gym_http_wire.problems)
+     ├─ UnknownEnv, UnknownInstance                  400
+     ├─ Unauthorized                                 401
+     ├─ HostRefused, OriginRefused, EnvRefused,
+     │  ShutdownDisabled                             403
+     ├─ NotFound                                     404
+     ├─ InstanceEnded, UploadGone                    410
+     ├─ BodyTooLarge                                 413
+     ├─ ContentEncoding                              415
+     ├─ TooManyInstances                             429
+     ├─ EnvCrashed                                   502
+     ├─ Draining, SupervisorUnavailable              503
+     └─ CreateDeadline, StepDeadline                 504
+"""
+
+from __future__ import annotations
+
+from gym_http_wire.problems import Problem
+
+__all__ = [
+    "BodyTooLarge",
+    "ContentEncoding",
+    "CreateDeadline",
+    "Draining",
+    "EnvCrashed",
+    "EnvRefused",
+    "HostRefused",
+    "InstanceEnded",
+    "NotFound",
+    "OriginRefused",
+    "SettingError",
+    "ShutdownDisabled",
+    "StartError",
+    "StepDeadline",
+    "SupervisorUnavailable",
+    "TooManyInstances",
+    "Unauthorized",
+    "UnknownEnv",
+    "UnknownInstance",
+    "UploadGone",
+]
+
+
+class StartError(Exception):
+    """The server cannot start; the text is one line for a person."""
+
+
+class SettingError(StartError):
+    """A setting has a name or a value that it cannot have."""
+
+
+class UnknownEnv(Problem):
+    """No environment of this ID can be made."""
+
+    default_status, default_code = 400, "unknown-env"
+
+    def __init__(self, env_id: str, hint: str = "") -> None:
+        # Old clients' tests look for these words.
+        words = f"Attempted to look up malformed environment ID '{env_id}'"
+        super().__init__(f"{words}{': ' if hint else ''}{hint}")
+
+
+class UnknownInstance(Problem):
+    """There is no such instance, and none that is remembered."""
+
+    default_status, default_code = 400, "unknown-instance"
+
+    def __init__(self, instance_id: str) -> None:
+        # Old clients' tests look for these words.
+        super().__init__(f"Instance_id {instance_id} unknown")
+
+
+class Unauthorized(Problem):
+    """The token is missing or wrong."""
+
+    default_status, default_code = 401, "unauthorized"
+
+
+class HostRefused(Problem):
+    """The Host header names neither this machine nor an allowed host."""
+
+    default_status, default_code = 403, "host-refused"
+
+
+class OriginRefused(Problem):
+    """A web page that is not allowed to wants to drive the server."""
+
+    default_status, default_code = 403, "origin-refused"
+
+
+class EnvRefused(Problem):
+    """The server is set not to make this environment."""
+
+    default_status, default_code = 403, "env-refused"
+
+
+class ShutdownDisabled(Problem):
+    """The server is set not to be shut down by a request."""
+
+    default_status, default_code = 403, "shutdown-disabled"
+
+
+class NotFound(Problem):
+    """There is nothing at this path."""
+
+    default_status, default_code = 404, "not-found"
+
+
+class InstanceEnded(Problem):
+    """The instance has ended, and this says why."""
+
+    default_status, default_code = 410, "instance-ended"
+
+
+class UploadGone(Problem):
+    """What uploads went to does not exist any more."""
+
+    default_status, default_code = 410, "upload-gone"
+
+
+class BodyTooLarge(Problem):
+    """The body is larger than the server takes."""
+
+    default_status, default_code = 413, "body-too-large"
+
+
+class ContentEncoding(Problem):
+    """The body is compressed."""
+
+    default_status, default_code = 415, "content-encoding"
+
+
+class TooManyInstances(Problem):
+    """Every slot for an instance is taken."""
+
+    default_status, default_code = 429, "too-many-instances"
+
+
+class EnvCrashed(Problem):
+    """The host ended while it had the request."""
+
+    default_status, default_code = 502, "env-crashed"
+
+
+class Draining(Problem):
+    """The server is about to stop and makes nothing new."""
+
+    default_status, default_code = 503, "draining"
+
+
+class SupervisorUnavailable(Problem):
+    """The supervisor does not answer."""
+
+    default_status, default_code = 503, "supervisor-unavailable"
+
+
+class CreateDeadline(Problem):
+    """Making the environment took too long; its host was ended."""
+
+    default_status, default_code = 504, "create-deadline"
+
+
+class StepDeadline(Problem):
+    """A call took too long; the host was ended."""
+
+    default_status, default_code = 504, "step-deadline"

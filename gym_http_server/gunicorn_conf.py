@@ -1,0 +1,51 @@
+"""How gunicorn runs the application; the launcher says the rest by descriptors."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+from gym_http_server import boot, prctl
+from gym_http_server.gunicorn_worker import Worker
+
+_settings, _run = boot.read()
+prctl.die_with_parent(int(os.environ[boot.LAUNCHER_PID]), signal.SIGKILL)
+prctl.set_dumpable(False)
+Worker.request_deadline_s = _settings.request_deadline
+
+wsgi_app = "gym_http_server.app:from_launcher()"
+# The launcher has bound it, so that a port in use is told at once and none is lost
+# while workers start.
+bind = [f"fd://{os.environ[boot.LISTENER_FD]}"]
+workers = _settings.workers
+worker_class = "gym_http_server.gunicorn_worker.Worker"
+worker_connections = 1000
+# An agent may think for a while between steps.
+keepalive = 75
+# Only catches a worker whose main loop is dead: requests have deadlines of their own.
+timeout = 60
+graceful_timeout = max(1, int(_settings.drain_timeout))
+# Any process of this user could stop the server through it.
+control_socket_disable = True
+worker_tmp_dir = "/dev/shm" if os.path.isdir("/dev/shm") else None  # noqa: S108
+proc_name = "gym-http-server"
+loglevel = "warning"
+accesslog = None
+errorlog = "-"
+
+
+def post_worker_init(worker: Any) -> None:
+    """Tell the launcher that a worker serves, and keep the worker's pool clean."""
+    import gevent
+
+    descriptor = int(os.environ[boot.REPORT_FD])
+    os.write(descriptor, b"worker\n")
+    web = worker.app.callable.extensions["gym_http_server"]
+
+    def sweep() -> None:
+        while True:
+            gevent.sleep(1.0)
+            web.hosts.pool.sweep()
+
+    gevent.spawn(sweep)

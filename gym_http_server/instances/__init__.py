@@ -1,0 +1,1 @@
+"""The web side's view of instances: finding and reaching their hosts."""

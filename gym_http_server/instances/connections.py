@@ -1,0 +1,157 @@
+"""Connections to Unix sockets, kept for reuse.
+
+In a web worker `socket` is gevent's, so that waiting here stops nobody else. A
+connection goes back into the pool only after a whole answer; one whose far end has
+closed is found by `Pool.sweep` before it can pile up.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import time
+
+from gym_http_wire.frames import Frame, FrameError, FrameReader, encode
+
+__all__ = ["Connection", "ConnectionLost", "Pool"]
+
+RECEIVE_BYTES = 256 * 1024
+BACKLOG_SECONDS = 5.0
+MAX_IDLE = 256
+
+
+class ConnectionLost(Exception):
+    """The far end closed before it had answered."""
+
+
+class Connection:
+    """A connection that carries one request at a time.
+
+    Args:
+        path: Path of the Unix socket.
+        max_body: Bytes that an answer's body may have.
+
+    Raises:
+        OSError: Nobody listens there.
+    """
+
+    def __init__(self, path: str, max_body: int) -> None:
+        self.path = path
+        self.socket = _connect(path)
+        self._reader = FrameReader(max_body)
+
+    def call(self, frame: Frame) -> Frame:
+        """Send a request and wait for its answer, however long that takes.
+
+        Raises:
+            ConnectionLost: The far end closed, or sent nonsense.
+        """
+        self.send(frame)
+        return self.receive()
+
+    def send(self, frame: Frame) -> None:
+        """Send a request.
+
+        Raises:
+            ConnectionLost: The far end closed.
+        """
+        try:
+            self.socket.sendall(encode(frame))
+        except OSError as error:
+            raise ConnectionLost from error
+
+    def receive(self) -> Frame:
+        """Wait for an answer.
+
+        Raises:
+            ConnectionLost: The far end closed, or sent nonsense.
+        """
+        try:
+            while data := self.socket.recv(RECEIVE_BYTES):
+                frames = self._reader.feed(data)
+                if frames:
+                    return frames[0]
+        except (OSError, FrameError) as error:
+            raise ConnectionLost from error
+        raise ConnectionLost
+
+    @property
+    def usable(self) -> bool:
+        """Whether the far end is still there and has nothing to say."""
+        # gevent's sockets wait in spite of MSG_DONTWAIT, but heed a timeout of 0.
+        self.socket.settimeout(0.0)
+        try:
+            self.socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            self.socket.settimeout(None)
+            return True
+        except OSError:
+            pass
+        return False
+
+    def close(self) -> None:
+        """Close it."""
+        self.socket.close()
+
+
+def _connect(path: str) -> socket.socket:
+    deadline = time.monotonic() + BACKLOG_SECONDS
+    while True:
+        sock = socket.socket(socket.AF_UNIX)
+        try:
+            sock.connect(path)
+            return sock
+        except OSError as error:
+            sock.close()
+            full = error.errno in (errno.EAGAIN, errno.EINPROGRESS)
+            if not full or time.monotonic() > deadline:
+                raise
+        time.sleep(0.01)
+
+
+class Pool:
+    """Idle connections by path, the last used at the end.
+
+    Args:
+        max_body: Bytes that an answer's body may have.
+    """
+
+    def __init__(self, max_body: int) -> None:
+        self._max_body = max_body
+        self._idle: dict[str, list[Connection]] = {}
+        self._count = 0
+
+    def take(self, path: str) -> tuple[Connection, bool]:
+        """Give a connection, and whether it has been used before.
+
+        Raises:
+            OSError: Nobody listens there.
+        """
+        idle = self._idle.get(path)
+        if idle:
+            connection = idle.pop()
+            self._count -= 1
+            if not idle:
+                del self._idle[path]
+            return connection, True
+        return Connection(path, self._max_body), False
+
+    def give_back(self, connection: Connection) -> None:
+        """Keep a connection for the next call, if there is room."""
+        if self._count >= MAX_IDLE:
+            connection.close()
+            return
+        self._idle.setdefault(connection.path, []).append(connection)
+        self._count += 1
+
+    def drop(self, path: str) -> None:
+        """Close what is kept for a path whose host has ended."""
+        for connection in self._idle.pop(path, []):
+            connection.close()
+            self._count -= 1
+
+    def sweep(self) -> None:
+        """Close every kept connection whose far end has closed."""
+        for path, idle in list(self._idle.items()):
+            if not all(connection.usable for connection in idle):
+                self.drop(path)

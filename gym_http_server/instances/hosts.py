@@ -1,0 +1,140 @@
+"""Calling the host of an instance, and saying what became of one that is gone."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+from gym_http_server.errors import (
+    EnvCrashed,
+    InstanceEnded,
+    StepDeadline,
+    UnknownInstance,
+)
+from gym_http_server.instances.connections import ConnectionLost, Pool
+from gym_http_server.instances.supervision import Supervision
+from gym_http_server.rundir import RunDir
+from gym_http_wire.frames import Frame
+from gym_http_wire.messages import Op
+from gym_http_wire.problems import Problem
+
+__all__ = ["Hosts"]
+
+FATE_SECONDS = 2.0
+_INSTANCE_ID = re.compile(r"[0-9a-f]{8}").fullmatch
+
+_REASONS = {
+    "crashed": "its process ended",
+    "step-deadline": "a call took longer than the server allows",
+    "idle": "nobody used it for longer than the server allows",
+    "memory": "it used more memory than the server allows",
+    "shutdown": "the server is stopping",
+    "closed": "it was closed",
+}
+
+
+class Hosts:
+    """The hosts of all instances, as a web worker reaches them.
+
+    Args:
+        run: The run directory.
+        max_answer: Bytes that an answer's body may have.
+    """
+
+    def __init__(self, run: RunDir, max_answer: int) -> None:
+        self._run = run
+        self._supervision = Supervision(run)
+        # An answer that is over the limit is told by the host, not cut here.
+        self.pool = Pool(max_answer + 1024 * 1024)
+
+    def call(self, instance_id: str, frame: Frame) -> Frame:
+        """Send a request to the host of an instance and give its answer.
+
+        Raises:
+            UnknownInstance: There is no such instance.
+            InstanceEnded: There was, and it has ended.
+            EnvCrashed: It ended during this call.
+            StepDeadline: This call took too long, and was its last.
+        """
+        if not _INSTANCE_ID(instance_id):
+            raise UnknownInstance(f"{instance_id:.80}")
+        path = self._run.host_socket(instance_id)
+        try:
+            connection, used = self.pool.take(path)
+            if used and not connection.usable:
+                # The host has gone since; it may not even have been this request.
+                connection.close()
+                self.pool.drop(path)
+                connection, used = self.pool.take(path)
+        except OSError:
+            raise self._gone(instance_id, in_flight=False) from None
+        try:
+            answer = connection.call(frame)
+        except ConnectionLost:
+            connection.close()
+            self.pool.drop(path)
+            raise self._gone(instance_id, in_flight=True) from None
+        except BaseException:
+            # A greenlet that is killed leaves half an exchange behind.
+            connection.close()
+            raise
+        self.pool.give_back(connection)
+        return answer
+
+    def end(self, instance_id: str) -> None:
+        """Close an instance; return when its process has ended.
+
+        Raises:
+            UnknownInstance: There is no such instance.
+            InstanceEnded: It ended by itself before.
+        """
+        if not _INSTANCE_ID(instance_id):
+            raise UnknownInstance(f"{instance_id:.80}")
+        self.pool.drop(self._run.host_socket(instance_id))
+        try:
+            self._supervision.ask(Op.END, instance_id)
+        except Problem as problem:
+            if problem.code != UnknownInstance.default_code:
+                raise
+            raise self._gone(instance_id, in_flight=False) from None
+
+    def _gone(self, instance_id: str, *, in_flight: bool) -> Problem:
+        deadline = time.monotonic() + FATE_SECONDS
+        while True:
+            try:
+                fate = self._supervision.ask(Op.FATE, instance_id)
+            except Problem as problem:
+                if problem.code == UnknownInstance.default_code:
+                    return UnknownInstance(instance_id)
+                return problem
+            if not fate["alive"]:
+                return _told(instance_id, fate, in_flight=in_flight)
+            if time.monotonic() > deadline:
+                return EnvCrashed(
+                    f"the host of instance {instance_id} dropped the call, and lives"
+                )
+            time.sleep(0.01)
+
+
+def _told(instance_id: str, fate: dict[str, Any], *, in_flight: bool) -> Problem:
+    reason = fate["reason"]
+    if reason == "closed" and not in_flight:
+        return UnknownInstance(instance_id)
+    why = _REASONS.get(reason, reason)
+    how = fate["signal"] or f"exit status {fate['exit_status']}"
+    if reason == "crashed":
+        why += f" ({how})"
+    extras = {"reason": reason, "ended_s_ago": fate["ended_s_ago"]}
+    if in_flight and reason == "step-deadline":
+        return StepDeadline(
+            f"the call took longer than this server allows, so instance {instance_id} "
+            "was ended; raise --step-deadline, or create it anew",
+            extras=extras,
+        )
+    if in_flight and reason in ("crashed", "memory"):
+        extras |= {"signal": fate["signal"], "log_tail": fate["log_tail"]}
+        return EnvCrashed(
+            f"instance {instance_id} ended in this call: {why}", extras=extras
+        )
+    return InstanceEnded(f"instance {instance_id} has ended: {why}", extras=extras)

@@ -1,0 +1,101 @@
+"""Asking the supervisor: one connection a question."""
+
+from __future__ import annotations
+
+import select
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from gym_http_server.errors import SupervisorUnavailable
+from gym_http_server.instances.connections import Connection, ConnectionLost
+from gym_http_server.rundir import RunDir
+from gym_http_wire.frames import Frame
+from gym_http_wire.messages import Op, RequestHead, problem_of, request
+
+__all__ = ["Abandoned", "Supervision"]
+
+MAX_ANSWER = 64 * 1024 * 1024
+
+
+class Abandoned(Exception):
+    """Whoever asked is gone."""
+
+
+class Supervision:
+    """What web workers ask of the supervisor.
+
+    Args:
+        run: The run directory.
+    """
+
+    def __init__(self, run: RunDir) -> None:
+        self._path = run.supervisor_socket
+
+    def create(
+        self, body: bytes, client: socket.socket | None, gone: Callable[[], bool]
+    ) -> Frame:
+        """Ask for an instance, as long as the client waits for it.
+
+        Args:
+            body: The body of the create request, as it came.
+            client: The client's socket; readable when it leaves.
+            gone: Whether the client has left.
+
+        Returns:
+            The answer, a problem included.
+
+        Raises:
+            Abandoned: The client left; the supervisor ends what it began.
+            SupervisorUnavailable: There is no answer.
+        """
+        connection = self._connect()
+        try:
+            if client is not None:
+                connection.send(request(Op.CREATE, body))
+                watched = [connection.socket, client]
+                while connection.socket not in select.select(watched, [], [])[0]:
+                    if gone():
+                        raise Abandoned
+                    # It has sent its next request already: not gone.
+                    watched = [connection.socket]
+                return connection.receive()
+            return connection.call(request(Op.CREATE, body))
+        except ConnectionLost:
+            raise _unavailable() from None
+        finally:
+            connection.close()
+
+    def ask(self, op: Op, instance_id: str = "") -> Any:
+        """Ask something and give the decoded answer.
+
+        Raises:
+            Problem: What the supervisor told.
+            SupervisorUnavailable: There is no answer.
+        """
+        connection = self._connect()
+        head = RequestHead(instance_id=instance_id) if instance_id else None
+        try:
+            answer = connection.call(request(op, head=head))
+        except ConnectionLost:
+            raise _unavailable() from None
+        finally:
+            connection.close()
+        if answer.status != 200:
+            raise problem_of(answer)
+        return msgspec.json.decode(answer.body)
+
+    def _connect(self) -> Connection:
+        try:
+            return Connection(self._path, MAX_ANSWER)
+        except OSError:
+            raise _unavailable() from None
+
+
+def _unavailable() -> SupervisorUnavailable:
+    return SupervisorUnavailable(
+        "the supervisor does not answer; the server is starting, stopping or broken",
+        headers={"Retry-After": "1"},
+    )

@@ -1,0 +1,281 @@
+"""The launcher: parent of supervisor and gunicorn, and what a person starts.
+
+It binds the socket, so that a port in use is said at once; holds the signals, so
+that the server can say that it drains while it still answers; and if one of its two
+children dies it ends the other, and everything below, and says so with its exit
+status.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import msgspec
+
+from gym_http_server import boot, prctl
+from gym_http_server.errors import StartError
+from gym_http_server.instances.supervision import Supervision
+from gym_http_server.rundir import RunDir
+from gym_http_server.settings import PREFIX, Settings
+from gym_http_server.supervisor import processes
+from gym_http_wire.messages import Op
+from gym_http_wire.problems import Problem
+
+__all__ = ["Launcher", "bind"]
+
+log = logging.getLogger("gym_http_server.launcher")
+
+START_SECONDS = 120.0
+GUNICORN_SECONDS = 1.5
+HOSTS_SECONDS = 3.5
+STRAYS_SECONDS = 2.0
+BACKLOG = 2048
+_STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def bind(settings: Settings) -> socket.socket:
+    """Bind the socket that the server listens on.
+
+    Raises:
+        StartError: The address is none, or in use.
+    """
+    try:
+        found = socket.getaddrinfo(
+            settings.listen,
+            settings.port,
+            type=socket.SOCK_STREAM,
+            flags=socket.AI_PASSIVE,
+        )
+    except socket.gaierror as error:
+        raise StartError(
+            f"cannot listen on {settings.listen!r}: {error.strerror}"
+        ) from None
+    family, kind, protocol, _, address = found[0]
+    listener = socket.socket(family, kind, protocol)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise StartError(
+            f"cannot listen on {settings.listen} port {settings.port}: "
+            f"{error.strerror}; choose another port with --port"
+        ) from None
+    return listener
+
+
+class Launcher:
+    """Starts the server's processes, waits, and ends them.
+
+    Args:
+        settings: With the token settled and the data directory named.
+        run: The run directory.
+        listener: The socket to serve on.
+    """
+
+    def __init__(
+        self, settings: Settings, run: RunDir, listener: socket.socket
+    ) -> None:
+        self._settings = settings
+        self._run = run
+        self._listener = listener
+        self._signals, self._waker = socket.socketpair()
+        self._alive_reader, self._alive_writer = os.pipe()
+        self._supervisor: subprocess.Popen[bytes] | None = None
+        self._gunicorn: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> int:
+        """Start both processes and wait until they serve.
+
+        Returns:
+            How many environments can be made.
+
+        Raises:
+            StartError: One of them cannot start.
+        """
+        self._catch_signals()
+        prctl.become_subreaper()
+        prctl.set_dumpable(False)
+        supervisor_report = self._start_supervisor()
+        gunicorn_report = self._start_gunicorn()
+        told = msgspec.json.decode(self._report(supervisor_report, "supervisor"))
+        if "error" in told:
+            raise StartError(told["error"])
+        self._report(gunicorn_report, "web worker")
+        return int(told["envs"])
+
+    def wait(self) -> int:
+        """Serve until a signal comes or a process dies; end everything.
+
+        Returns:
+            The exit status: 0 after a signal, 1 if something died by itself.
+        """
+        dead = None
+        while dead is None and not self._signalled(0.5):
+            dead = self._dead()
+        if dead is not None:
+            log.error("%s; stopping", dead)
+            self.kill()
+            return 1
+        self._drain()
+        return 0
+
+    def kill(self) -> None:
+        """End everything at once."""
+        for child in (self._gunicorn, self._supervisor):
+            if child is not None and child.poll() is None:
+                # The supervisor's hosts end with it; what they started is a stray.
+                child.kill()
+                child.wait()
+        self._end_strays()
+
+    def _catch_signals(self) -> None:
+        self._signals.setblocking(False)
+        self._waker.setblocking(False)
+        for number in _STOPPING:
+            signal.signal(number, lambda number, frame: None)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
+
+    def _signalled(self, seconds: float) -> bool:
+        select.select([self._signals], [], [], seconds)
+        try:
+            numbers = self._signals.recv(4096)
+        except BlockingIOError:
+            return False
+        return any(number in numbers for number in _STOPPING)
+
+    def _dead(self) -> str | None:
+        for name, child in (
+            ("the supervisor", self._supervisor),
+            ("gunicorn", self._gunicorn),
+        ):
+            if child is not None and child.poll() is not None:
+                return f"{name} ended with status {child.returncode}"
+        return None
+
+    def _environ(self) -> dict[str, str]:
+        # Settings, the token above all, reach children by descriptor only.
+        return {k: v for k, v in os.environ.items() if not k.startswith(PREFIX)}
+
+    def _start_supervisor(self) -> int:
+        reader, writer = os.pipe()
+        start = {
+            "launcher_pid": os.getpid(),
+            "launcher": self._alive_reader,
+            "report": writer,
+            "run_path": self._run.path,
+            "importable": [os.getcwd()],
+            "settings": msgspec.json.decode(self._settings.without_token().to_json()),
+        }
+        argument = msgspec.json.encode(start).decode()
+        self._supervisor = subprocess.Popen(
+            [sys.executable, "-P", "-m", "gym_http_server.supervisor", argument],
+            env=self._environ(),
+            stdin=subprocess.DEVNULL,
+            pass_fds=[self._alive_reader, writer],
+            start_new_session=True,
+        )
+        os.close(writer)
+        return reader
+
+    def _start_gunicorn(self) -> int:
+        reader, writer = os.pipe()
+        with boot.leave(self._settings, self._run) as left:
+            environ = self._environ()
+            environ[boot.BOOT_FD] = str(left.fileno())
+            environ[boot.LISTENER_FD] = str(self._listener.fileno())
+            environ[boot.REPORT_FD] = str(writer)
+            environ[boot.LAUNCHER_PID] = str(os.getpid())
+            configuration = "python:gym_http_server.gunicorn_conf"
+            self._gunicorn = subprocess.Popen(
+                [sys.executable, "-P", "-m", "gunicorn", "-c", configuration],
+                env=environ,
+                stdin=subprocess.DEVNULL,
+                pass_fds=[left.fileno(), self._listener.fileno(), writer],
+                start_new_session=True,
+            )
+        os.close(writer)
+        return reader
+
+    def _report(self, descriptor: int, who: str) -> bytes:
+        """Read the line that a child writes when it is ready."""
+        deadline = time.monotonic() + START_SECONDS
+        with os.fdopen(descriptor, "rb") as report:
+            while not select.select([report], [], [], 0.2)[0]:
+                dead = self._dead()
+                if dead is not None:
+                    raise StartError(f"{dead} before it was ready; see above")
+                if self._signalled(0):
+                    raise StartError("stopped before it was ready")
+                if time.monotonic() > deadline:
+                    raise StartError(f"the {who} was not ready in {START_SECONDS:g} s")
+            line = report.readline()
+        if not line:
+            raise StartError(f"the {who} ended before it was ready; see above")
+        return line
+
+    def _drain(self) -> None:
+        """Let calls in flight end while refusing new instances; then end all.
+
+        A second signal ends everything at once.
+        """
+        log.info("stopping")
+        with open(self._run.draining, "w"):
+            pass
+        began_ns = time.monotonic_ns()
+        deadline = time.monotonic() + self._settings.drain_delay
+        while time.monotonic() < deadline:
+            if self._signalled(deadline - time.monotonic()):
+                self.kill()
+                return
+        deadline = time.monotonic() + self._settings.drain_timeout
+        while self._in_flight(began_ns) and time.monotonic() < deadline:
+            if self._signalled(0.05):
+                self.kill()
+                return
+        self._stop(self._gunicorn, GUNICORN_SECONDS)
+        self._listener.close()
+        self._stop(self._supervisor, HOSTS_SECONDS)
+        self._end_strays()
+
+    def _in_flight(self, began_ns: int) -> bool:
+        """Whether a call that was in flight when draining began still is."""
+        try:
+            status = Supervision(self._run).ask(Op.STATUS)
+        except Problem:
+            return False
+        return bool(status["making"]) or 0 < status["busy_since_ns"] <= began_ns
+
+    def _stop(self, child: subprocess.Popen[bytes] | None, seconds: float) -> None:
+        if child is None:
+            return
+        child.terminate()
+        deadline = time.monotonic() + seconds
+        while child.poll() is None and time.monotonic() < deadline:
+            if self._signalled(0.1):
+                break
+        if child.poll() is None:
+            child.kill()
+        child.wait()
+
+    def _end_strays(self) -> None:
+        """Kill what is left of our descendants; they are our children by now."""
+        deadline = time.monotonic() + STRAYS_SECONDS
+        while time.monotonic() < deadline:
+            processes.kill_strays({})
+            with contextlib.suppress(ChildProcessError):
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+                self._signalled(0.02)
+                continue
+            return

@@ -1,0 +1,266 @@
+"""The settings: one table from which flags, variables, help and documents come.
+
+Each field of `Settings` is a setting: ``step_deadline`` is the flag
+``--step-deadline`` and the environment variable ``GHS_STEP_DEADLINE``. A flag
+wins over a variable, a variable over the default. Times are seconds, sizes
+bytes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from gym_http_server.errors import SettingError
+
+__all__ = ["PREFIX", "TABLE", "Setting", "Settings", "from_mapping"]
+
+PREFIX = "GHS_"
+MIB = 1024 * 1024
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def _setting(
+    default: Any,
+    help: str,
+    *,
+    short: str = "",
+    least: float | None = None,
+    most: float | None = None,
+    secret: bool = False,
+) -> Any:
+    return dataclasses.field(
+        default=default,
+        metadata={
+            "help": help,
+            "short": short,
+            "least": least,
+            "most": most,
+            "secret": secret,
+        },
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Everything that can be set; see `TABLE` for flags, variables and help."""
+
+    port: int = _setting(
+        5000, "Port to listen on; 0 takes a free one.", short="-p", least=0, most=65535
+    )
+    listen: str = _setting("127.0.0.1", "Address to listen on.", short="-l")
+    workers: int = _setting(
+        2, "Web worker processes; any of them serves any instance.", least=1, most=64
+    )
+    token: str = _setting(
+        "",
+        "Token that callers must show, 16 characters or more; "
+        "'auto' makes one and prints it.",
+        secret=True,
+    )
+    token_file: str = _setting("", "File whose first line is the token.")
+    no_token: bool = _setting(
+        False, "Serve beyond loopback without a token: whoever reaches it runs code."
+    )
+    allow_origin: tuple[str, ...] = _setting(
+        (), "Origin of web pages that may use the server, as https://example.org."
+    )
+    allow_host: tuple[str, ...] = _setting(
+        (), "Host name by which callers may reach a server without a token."
+    )
+    import_: tuple[str, ...] = _setting(
+        (), "Module to import at start for the environments that it registers."
+    )
+    allow_env: tuple[str, ...] = _setting(
+        (), "Pattern of env IDs that may be made, as 'CartPole-*'; all, if none given."
+    )
+    allow_module: tuple[str, ...] = _setting(
+        (), "Module that an env ID may name before a colon, as 'my_envs'."
+    )
+    max_instances: int = _setting(64, "Instances at a time.", least=1, most=100_000)
+    create_deadline: float = _setting(
+        60.0, "Seconds that making an environment may take.", least=0.1
+    )
+    step_deadline: float = _setting(
+        60.0, "Seconds that any call of an environment may take.", least=0.1
+    )
+    idle_timeout: float = _setting(
+        900.0,
+        "Seconds without a call after which an instance is ended; 0: never.",
+        least=0,
+    )
+    max_body: int = _setting(
+        8 * MIB, "Bytes that a request's body may have.", least=1024
+    )
+    max_answer: int = _setting(64 * MIB, "Bytes that an answer may have.", least=1024)
+    host_memory: int = _setting(
+        2048 * MIB, "Resident bytes that an instance may use; 0: any.", least=0
+    )
+    request_deadline: float = _setting(
+        10.0, "Seconds from a request's first byte to its last.", least=0.1
+    )
+    strict_actions: bool = _setting(
+        False, "Refuse actions that the action space does not contain."
+    )
+    data_dir: str = _setting(
+        "", "Directory below which monitors write; the user's data directory if unset."
+    )
+    run_dir: str = _setting(
+        "", "Directory in which the run directory is made; the temporary one if unset."
+    )
+    enable_shutdown: bool = _setting(False, "Let POST /v1/shutdown/ stop the server.")
+    drain_delay: float = _setting(
+        0.0, "Seconds to go on serving after SIGTERM, with readiness at 503.", least=0
+    )
+    drain_timeout: float = _setting(
+        6.0, "Seconds that calls in flight get to end after SIGTERM.", least=0
+    )
+
+    def to_json(self) -> bytes:
+        """Write all settings, the token included, for a child process."""
+        return msgspec.json.encode(dataclasses.asdict(self))
+
+    @classmethod
+    def from_json(cls, data: bytes) -> Settings:
+        """Read what `to_json` wrote."""
+        return msgspec.json.decode(data, type=cls)
+
+    def without_token(self) -> Settings:
+        """Give the settings that processes may have which run others' code."""
+        return dataclasses.replace(self, token="")
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only this machine can reach the server."""
+        return self.listen in LOOPBACK or self.listen.startswith("127.")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A row of the table.
+
+    Attributes:
+        field: Name of the field of `Settings`.
+        kind: ``int``, ``float``, ``str``, ``bool`` or ``tuple``.
+    """
+
+    field: str
+    kind: type
+    default: Any
+    help: str
+    short: str
+    least: float | None
+    most: float | None
+    secret: bool
+
+    @property
+    def name(self) -> str:
+        """The name that people see."""
+        return self.field.rstrip("_")
+
+    @property
+    def flag(self) -> str:
+        """The long flag."""
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def variable(self) -> str:
+        """The environment variable."""
+        return PREFIX + self.name.upper()
+
+    def parse(self, text: str, source: str) -> Any:
+        """Read a value.
+
+        Args:
+            text: What was given.
+            source: Where it was given, for the message.
+
+        Raises:
+            SettingError: It is no value of this setting.
+        """
+        if self.kind is tuple:
+            return tuple(part.strip() for part in text.split(",") if part.strip())
+        if self.kind is str:
+            return text
+        if self.kind is bool:
+            return self._parse_bool(text, source)
+        return self._parse_number(text, source)
+
+    def _parse_bool(self, text: str, source: str) -> bool:
+        words = {"1": True, "true": True, "yes": True, "on": True}
+        words |= {"0": False, "false": False, "no": False, "off": False, "": False}
+        if text.lower() not in words:
+            raise SettingError(f"{source} is {text!r}: expected true or false")
+        return words[text.lower()]
+
+    def _parse_number(self, text: str, source: str) -> float:
+        try:
+            number = self.kind(text)
+        except ValueError:
+            number = None
+        low, high = self.least, self.most
+        finite = number is not None and abs(number) != float("inf")
+        if (
+            not finite
+            or number != number
+            or (low is not None and number < low)
+            or (high is not None and number > high)
+        ):
+            what = "an integer" if self.kind is int else "a number"
+            span = f" from {low:g}" if low is not None else ""
+            span += f" to {high:g}" if high is not None else ""
+            raise SettingError(f"{source} is {text!r}: expected {what}{span}")
+        return number  # type: ignore[no-any-return]
+
+
+def _kind(default: Any) -> type:
+    kinds = (bool, int, float, str, tuple)
+    return next(kind for kind in kinds if isinstance(default, kind))
+
+
+TABLE: tuple[Setting, ...] = tuple(
+    Setting(
+        field=field.name,
+        kind=_kind(field.default),
+        default=field.default,
+        **field.metadata,
+    )
+    for field in dataclasses.fields(Settings)
+)
+
+
+def from_mapping(environ: Mapping[str, str], flags: Mapping[str, Any]) -> Settings:
+    """Put together flags, environment variables and defaults.
+
+    Args:
+        environ: Environment variables; those without the prefix do not matter.
+        flags: Field names with what the command line gave: a string, a tuple of
+            strings, or a bool. Absent or ``None``: not given.
+
+    Raises:
+        SettingError: An unknown variable, or a value that cannot be.
+    """
+    by_variable = {setting.variable: setting for setting in TABLE}
+    for variable in environ:
+        if variable.startswith(PREFIX) and variable not in by_variable:
+            raise SettingError(
+                f"{variable} is not a setting; 'gym-http-server settings' lists them"
+            )
+    values: dict[str, Any] = {}
+    for setting in TABLE:
+        given = flags.get(setting.field)
+        if setting.kind is tuple:
+            given = given or None
+        if given is not None:
+            if isinstance(given, str):
+                given = setting.parse(given, setting.flag)
+            values[setting.field] = given
+        elif setting.variable in environ:
+            values[setting.field] = setting.parse(
+                environ[setting.variable], setting.variable
+            )
+    return Settings(**values)

@@ -1,0 +1,1 @@
+"""The fork parent: starts, watches, limits and ends hosts."""

@@ -1,0 +1,106 @@
+"""The supervisor process: ``python -m gym_http_server.supervisor START``.
+
+Started by the launcher. START is a JSON object, see `SupervisorStart`. When the
+supervisor is ready, or cannot be, it says so on the report descriptor in a line.
+"""
+
+import os
+
+# Before NumPy is imported: its libraries start a thread a core otherwise, and a
+# process with threads is not fit to fork.
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+os.environ["OMP_NUM_THREADS"] = "1"
+
+import gc
+import logging
+import signal
+import socket
+import sys
+
+import msgspec
+
+from gym_http_server import prctl
+from gym_http_server.errors import StartError
+from gym_http_server.rundir import RunDir
+from gym_http_server.settings import Settings
+from gym_http_server.supervisor.modules import Modules
+from gym_http_server.supervisor.supervisor import Supervisor
+
+
+class SupervisorStart(msgspec.Struct):
+    """What the launcher tells the supervisor.
+
+    Attributes:
+        launcher: Descriptor that ends when the launcher does.
+        report: Descriptor to write the report to.
+        importable: Directories to look for modules in.
+    """
+
+    launcher_pid: int
+    launcher: int
+    report: int
+    run_path: str
+    importable: tuple[str, ...]
+    settings: Settings
+
+
+def main(argument: str) -> int:
+    """Run the supervisor until it is told to stop; give its exit status."""
+    start = msgspec.json.decode(argument, type=SupervisorStart)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")
+    signals, waker = socket.socketpair()
+    signals.setblocking(False)
+    waker.setblocking(False)
+    for number in (signal.SIGTERM, signal.SIGCHLD):
+        signal.signal(number, lambda number, frame: None)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.set_wakeup_fd(waker.fileno())
+    prctl.die_with_parent(start.launcher_pid, signal.SIGTERM)
+    prctl.become_subreaper()
+    prctl.set_dumpable(False)
+    sys.path.extend(start.importable)
+    try:
+        modules = Modules.load(_modules(start.settings))
+    except StartError as error:
+        _report(start.report, {"error": str(error)})
+        return 1
+    supervisor = Supervisor(
+        RunDir(start.run_path),
+        start.settings,
+        modules,
+        importable=start.importable,
+        signals=signals,
+        launcher=start.launcher,
+    )
+    gc.collect()
+    gc.freeze()
+    _report(start.report, {"envs": _count(modules)})
+    supervisor.run()
+    return 0
+
+
+def _modules(settings: Settings) -> tuple[str, ...]:
+    import importlib.util
+
+    names = settings.import_
+    if "ale_py" not in names and importlib.util.find_spec("ale_py") is not None:
+        names = ("ale_py", *names)
+    return names
+
+
+def _count(modules: Modules) -> int:
+    import gymnasium.envs.registration
+
+    # What hosts need at every start is imported once, here.
+    import gymnasium.wrappers
+
+    return len(set(gymnasium.envs.registration.registry) | modules.apart_ids)
+
+
+def _report(descriptor: int, told: dict[str, object]) -> None:
+    os.write(descriptor, msgspec.json.encode(told) + b"\n")
+    os.close(descriptor)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

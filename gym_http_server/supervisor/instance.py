@@ -1,0 +1,126 @@
+"""An instance as the supervisor sees it, and what is remembered of one that ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Any
+
+from gym_http_server.rundir import StatusPage
+from gym_http_wire.frames import FrameReader
+
+__all__ = ["Ended", "Instance", "Tombstones", "read_log_tail"]
+
+LOG_TAIL_BYTES = 2048
+MAX_TOMBSTONES = 10_000
+
+
+@dataclass(eq=False)
+class Instance:
+    """A host process and what it is up to.
+
+    Attributes:
+        env_id: As it was asked for.
+        channel: Our end of the pair of sockets that the host has the other of.
+        live: Whether the environment has been made.
+        reason: Why it is ending; "" while it is not.
+        kill_at: When to use the next stronger means to end it, monotonic seconds.
+        kills: Means used so far.
+        creator: The connection that waits for the answer to its create request.
+        waiters: Connections that wait for the end.
+    """
+
+    instance_id: str
+    env_id: str
+    pid: int
+    channel: socket.socket
+    page: StatusPage
+    started: float
+    reader: FrameReader = field(default_factory=lambda: FrameReader(1024 * 1024))
+    live: bool = False
+    reason: str = ""
+    kill_at: float = float("inf")
+    kills: int = 0
+    creator: Any = None
+    waiters: list[Any] = field(default_factory=list)
+
+    def release(self) -> None:
+        """Close what belongs to it in this process."""
+        self.channel.close()
+        self.page.close()
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What is remembered of an instance.
+
+    Attributes:
+        reason: ``closed``, ``crashed``, ``step-deadline``, ``create-deadline``,
+            ``idle``, ``memory``, ``abandoned`` or ``shutdown``.
+        wait_status: As ``os.waitpid`` gave it.
+        log_tail: The last that the environment printed.
+        at: Monotonic seconds.
+    """
+
+    env_id: str
+    reason: str
+    wait_status: int
+    log_tail: str
+    at: float
+
+    def as_json(self) -> dict[str, Any]:
+        """Tell it to a web worker."""
+        signalled = os.WIFSIGNALED(self.wait_status)
+        return {
+            "alive": False,
+            "env_id": self.env_id,
+            "reason": self.reason,
+            "signal": _signal_name(os.WTERMSIG(self.wait_status))
+            if signalled
+            else None,
+            "exit_status": None if signalled else os.WEXITSTATUS(self.wait_status),
+            "log_tail": self.log_tail,
+            "ended_s_ago": round(time.monotonic() - self.at, 3),
+        }
+
+
+class Tombstones:
+    """Remembers the last instances that ended."""
+
+    def __init__(self) -> None:
+        self._ended: OrderedDict[str, Ended] = OrderedDict()
+
+    def add(self, instance_id: str, ended: Ended) -> None:
+        """Remember one, and forget the oldest if there are too many."""
+        self._ended[instance_id] = ended
+        if len(self._ended) > MAX_TOMBSTONES:
+            self._ended.popitem(last=False)
+
+    def get(self, instance_id: str) -> Ended | None:
+        """Give what is remembered of one."""
+        return self._ended.get(instance_id)
+
+    def __contains__(self, instance_id: object) -> bool:
+        """Whether one is remembered."""
+        return instance_id in self._ended
+
+
+def read_log_tail(path: str) -> str:
+    """Read the last that an environment printed; "" if nothing."""
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        file.seek(0, os.SEEK_END)
+        file.seek(max(0, file.tell() - LOG_TAIL_BYTES))
+        return file.read(LOG_TAIL_BYTES).decode("utf-8", "replace")
+    return ""
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)

@@ -1,0 +1,118 @@
+"""Starting a host: a fork of the supervisor, or a fresh interpreter."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+import traceback
+
+import msgspec
+
+from gym_http_server.envhost import server
+from gym_http_server.envhost.making import CreateRequest
+from gym_http_server.rundir import RunDir, StatusPage
+from gym_http_server.settings import Settings
+from gym_http_server.supervisor.instance import Instance
+from gym_http_server.supervisor.modules import Modules, threads
+
+__all__ = ["start_host"]
+
+BACKLOG = 512
+
+
+def start_host(
+    instance_id: str,
+    request: CreateRequest,
+    *,
+    run: RunDir,
+    settings: Settings,
+    modules: Modules,
+    importable: tuple[str, ...],
+) -> Instance:
+    """Start a host that will make the environment.
+
+    Args:
+        instance_id: Its ID, not in use.
+        request: What to make.
+        run: The run directory.
+        settings: Limits and places.
+        modules: What has been imported here.
+        importable: Directories to look for modules in.
+
+    Returns:
+        The instance; its host will say over the channel how the making went.
+
+    Raises:
+        OSError: The system has no room for another process, file or folder.
+    """
+    apart = request.env_id in modules.apart_ids
+    start = server.HostStart(
+        instance_id=instance_id,
+        run_path=run.path,
+        parent_pid=os.getpid(),
+        request=request,
+        data_dir=settings.data_dir,
+        max_body=settings.max_body,
+        max_answer=settings.max_answer,
+        strict_actions=settings.strict_actions,
+        modules=modules.imported + modules.apart if apart else (),
+        importable=importable,
+    )
+    os.mkdir(run.instance(instance_id), 0o700)
+    page = StatusPage(run.status(instance_id))
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(run.host_socket(instance_id))
+    listener.listen(BACKLOG)
+    ours, theirs = socket.socketpair()
+    try:
+        pid = _fork(start, theirs, listener, fresh=apart)
+    except OSError:
+        ours.close()
+        page.close()
+        raise
+    finally:
+        listener.close()
+        theirs.close()
+    ours.setblocking(False)
+    return Instance(
+        instance_id, request.env_id, pid, ours, page, started=time.monotonic()
+    )
+
+
+def _fork(
+    start: server.HostStart,
+    channel: socket.socket,
+    listener: socket.socket,
+    *,
+    fresh: bool,
+) -> int:
+    if not fresh and threads() != 1:
+        # A fork would copy the locks that other threads hold.
+        raise RuntimeError("the supervisor has started threads and must not fork")
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 1
+    try:
+        if fresh:
+            _execute(start, channel, listener)
+        status = server.run(start, channel, listener)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _execute(
+    start: server.HostStart, channel: socket.socket, listener: socket.socket
+) -> None:
+    for end in (channel, listener):
+        os.set_inheritable(end.fileno(), True)
+    arguments = [str(channel.fileno()), str(listener.fileno())]
+    arguments.append(msgspec.json.encode(start).decode())
+    command = [sys.executable, "-m", "gym_http_server.envhost", *arguments]
+    os.execv(sys.executable, command)

@@ -1,0 +1,60 @@
+"""Which instance is over its limits. Decides; what follows is the supervisor's."""
+
+from __future__ import annotations
+
+import os
+
+from gym_http_server.rundir import Status
+from gym_http_server.settings import Settings
+
+__all__ = ["cut_log", "overdue"]
+
+MAX_LOG_BYTES = 1024 * 1024
+KEPT_LOG_BYTES = 64 * 1024
+
+
+def overdue(
+    status: Status, *, live: bool, age: float, now_ns: int, settings: Settings
+) -> str | None:
+    """Say which limit of time an instance has passed.
+
+    Args:
+        status: Its status page.
+        live: Whether its environment has been made.
+        age: Seconds since its host was started.
+        now_ns: Monotonic nanoseconds.
+        settings: The limits.
+
+    Returns:
+        The reason to end it, or ``None``.
+    """
+    if not live:
+        return "create-deadline" if age > settings.create_deadline else None
+    if status.busy_since_ns:
+        busy = (now_ns - status.busy_since_ns) / 1e9
+        return "step-deadline" if busy > settings.step_deadline else None
+    idle = (now_ns - status.last_used_ns) / 1e9
+    if settings.idle_timeout and not status.streams and idle > settings.idle_timeout:
+        return "idle"
+    return None
+
+
+def cut_log(path: str) -> None:
+    """Throw away the beginning of a log that has grown too long.
+
+    The host appends to it meanwhile: a line may be lost at the cut, never the disk.
+    """
+    try:
+        if os.stat(path).st_size <= MAX_LOG_BYTES:
+            return
+        with open(path, "rb+") as file:
+            file.seek(-KEPT_LOG_BYTES, os.SEEK_END)
+            tail = file.read(KEPT_LOG_BYTES)
+            file.truncate(0)
+        log = os.open(path, os.O_WRONLY | os.O_APPEND)
+        try:
+            os.write(log, b"[the log was cut here]\n" + tail)
+        finally:
+            os.close(log)
+    except OSError:
+        return

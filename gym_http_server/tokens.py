@@ -1,0 +1,61 @@
+"""Settling the token before the server starts, or refusing to start without one."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+from pathlib import Path
+
+from gym_http_server.errors import SettingError
+from gym_http_server.settings import Settings
+
+__all__ = ["AUTO", "settle"]
+
+AUTO = "auto"
+SHORTEST = 16
+
+
+def settle(settings: Settings) -> Settings:
+    """Give the settings with the token that will be asked for, if any.
+
+    Raises:
+        SettingError: The server would be open to others without a token, or the
+            token is none.
+    """
+    token = _given(settings)
+    if token == AUTO:
+        token = secrets.token_urlsafe(24)
+    if not token and not settings.loopback and not settings.no_token:
+        raise SettingError(
+            f"{settings.listen} can be reached from other machines, and whoever can "
+            "create environments can run code: set a token with --token (or --token "
+            "auto), or say --no-token if you know what you do"
+        )
+    if token and settings.no_token:
+        raise SettingError("--no-token and a token were given: choose one")
+    if token and (not token.isascii() or not token.isprintable() or " " in token):
+        raise SettingError(
+            "the token has characters that headers cannot carry: "
+            "expected printable ASCII without blanks"
+        )
+    if token and len(token) < SHORTEST:
+        raise SettingError(
+            f"the token has {len(token)} characters: expected {SHORTEST} or more; "
+            "--token auto makes a good one"
+        )
+    return dataclasses.replace(settings, token=token, token_file="")
+
+
+def _given(settings: Settings) -> str:
+    if not settings.token_file:
+        return settings.token
+    if settings.token:
+        raise SettingError("a token and a token file were given: choose one")
+    try:
+        lines = Path(settings.token_file).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingError(f"cannot read the token file: {error}") from None
+    token = lines[0].strip() if lines else ""
+    if not token:
+        raise SettingError(f"the token file {settings.token_file} has no first line")
+    return token
