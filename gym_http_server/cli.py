@@ -86,17 +86,17 @@ def _serve(settings: Settings, *, show_token: bool) -> int:
 def _greet(url: str, settings: Settings, envs: int, *, show_token: bool) -> None:
     gymnasium = importlib.metadata.version("gymnasium")
     version = gym_http_server.__version__
-    secret = ""
+    credentials = ""
     click.echo(
         f"gym_http_server {version}, Gymnasium {gymnasium}, {envs} environments\n"
         f"Listening on {url}\n"
     )
     if settings.token:
-        secret = "-H 'Authorization: Bearer TOKEN' "
+        credentials = "-H 'Authorization: Bearer TOKEN' "
         if show_token:
             click.echo(f"The token is {settings.token}\n")
     click.echo(
-        f'Try:  curl {secret}-d \'{{"env_id": "CartPole-v1"}}\' {url}/v1/envs/\n'
+        f'Try:  curl {credentials}-d \'{{"env_id": "CartPole-v1"}}\' {url}/v1/envs/\n'
         "Ctrl-C stops the server."
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from typing import Any
@@ -37,10 +38,10 @@ errorlog = "-"
 
 def post_worker_init(worker: Any) -> None:
     """Tell the launcher that a worker serves, and keep the worker's pool clean."""
-    import gevent
+    import gevent  # type: ignore[import-untyped]
 
-    descriptor = int(os.environ[boot.REPORT_FD])
-    os.write(descriptor, b"worker\n")
+    with contextlib.suppress(BrokenPipeError):  # only the first one is heard
+        os.write(int(os.environ[boot.REPORT_FD]), b"worker\n")
     web = worker.app.callable.extensions["gym_http_server"]
 
     def sweep() -> None:

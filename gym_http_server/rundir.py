@@ -101,8 +101,8 @@ class RunDir:
             longest = len(os.fsencode(run.host_socket("0" * 8)))
             if longest > SOCKET_PATH_BYTES:
                 raise StartError(
-                    f"the run directory {path} is too deep: a socket's path in it would "
-                    f"have {longest} bytes, {SOCKET_PATH_BYTES} are possible; "
+                    f"the run directory {path} is too deep: a socket's path in it "
+                    f"would have {longest} bytes, {SOCKET_PATH_BYTES} are possible; "
                     "choose a shorter one with --run-dir"
                 )
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -37,7 +37,7 @@ class Door:
         for rule in app.url_map.iter_rules():
             if rule.rule.startswith(INSTANCE) and rule.arguments == {"instance_id"}:
                 rest = rule.rule.removeprefix(INSTANCE).removesuffix("/")
-                view = app.view_functions[rule.endpoint].view  # type: ignore[attr-defined]
+                view = web.views[rule.endpoint]
                 for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}:
                     self._views[method, rest] = view
 

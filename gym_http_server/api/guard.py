@@ -113,8 +113,8 @@ class Guard:
         visit = environ.get("HTTP_SEC_FETCH_MODE") == "navigate"
         if not (visit and environ["REQUEST_METHOD"] == "GET"):
             raise OriginRefused(
-                f"web pages from elsewhere (Sec-Fetch-Site: {site:.40}) may not use this "
-                "server; if they shall, start it with --allow-origin"
+                f"web pages from elsewhere (Sec-Fetch-Site: {site:.40}) may not use "
+                "this server; if they shall, start it with --allow-origin"
             )
 
     def _check_host(self, environ: Environ) -> None:

@@ -33,6 +33,7 @@ class Web:
         guard: Who may ask.
         hosts: The hosts of instances.
         supervision: The supervisor.
+        views: The views by the endpoint of their route.
     """
 
     def __init__(self, settings: Settings, run: RunDir) -> None:
@@ -41,6 +42,7 @@ class Web:
         self.guard = Guard(settings)
         self.hosts = Hosts(run, settings.max_answer)
         self.supervision = Supervision(run)
+        self.views: dict[str, View] = {}
 
     @property
     def draining(self) -> bool:
@@ -58,8 +60,8 @@ class Web:
             answer = problem_answer(problem, environ)
         except Exception as error:
             log.exception("%s %s failed", environ["REQUEST_METHOD"], view)
-            problem = Problem(f"the server failed with {type(error).__name__}")
-            answer = problem_answer(problem, environ)
+            failure = Problem(f"the server failed with {type(error).__name__}")
+            answer = problem_answer(failure, environ)
         cors = self.guard.cors_headers(environ)
         if cors:
             answer = answer._replace(headers=[*answer.headers, *cors])
@@ -67,7 +69,7 @@ class Web:
 
 
 def add_route(
-    routes: flask.Blueprint | flask.Flask,
+    app: flask.Flask,
     web: Web,
     method: str,
     rule: str,
@@ -76,7 +78,7 @@ def add_route(
     """Add a route; the rule ends in a slash, and the request may or may not.
 
     Args:
-        routes: Where to add it.
+        app: Where to add it.
         web: What views need.
         method: GET, POST or DELETE.
         rule: Path with a final slash.
@@ -86,10 +88,11 @@ def add_route(
     def flask_view(**arguments: Any) -> flask.Response:
         return flask_response(web.answer(flask.request.environ, view, **arguments))
 
-    flask_view.view = view  # type: ignore[attr-defined]
-    routes.add_url_rule(
+    endpoint = f"{method} {rule}".replace(".", "_")
+    web.views[endpoint] = view
+    app.add_url_rule(
         rule,
-        endpoint=f"{method} {rule}".replace(".", "_"),
+        endpoint=endpoint,
         view_func=flask_view,
         methods=[method],
         strict_slashes=False,

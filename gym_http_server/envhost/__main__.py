@@ -1,4 +1,8 @@
-"""A host in a fresh interpreter: ``python -m gym_http_server.envhost CHANNEL LISTENER START``."""
+"""A host in a fresh interpreter.
+
+``python -m gym_http_server.envhost CHANNEL LISTENER START``: two descriptors of
+sockets and a `HostStart` in JSON.
+"""
 
 import os
 

@@ -273,7 +273,7 @@ def _value_in_path(text: str) -> Any:
         return plain.loads(text.encode())
     except (plain.BadJSON, UnicodeEncodeError):
         raise BadParameter(
-            f"the path ends in {text!r:.80}: expected a value in JSON, as 1 or [0.5,1.0]"
+            f"the path ends in {text!r:.80}: expected a value in JSON, as 1 or [0.5]"
         ) from None
 
 

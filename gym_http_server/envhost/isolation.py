@@ -39,7 +39,7 @@ def isolate(run: RunDir, instance_id: str, parent_pid: int, keep: list[int]) -> 
     for name in ("work", "tmp"):
         os.mkdir(f"{folder}/{name}", 0o700)
     os.chdir(f"{folder}/work")
-    os.environ["TMPDIR"] = f"{folder}/tmp"
+    os.environ["TMPDIR"] = f"{folder}/tmp"  # noqa: S108
     os.environ[INSTANCE_VARIABLE] = f"{instance_id}:{parent_pid}"
     tempfile.tempdir = None
     if not os.environ.get("DISPLAY"):

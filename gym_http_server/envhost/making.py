@@ -112,7 +112,8 @@ def _check_allowed(env_id: str, settings: Settings) -> None:
     allowed = settings.allow_env
     if allowed and not any(fnmatch.fnmatchcase(env_id, glob) for glob in allowed):
         raise EnvRefused(
-            f"the environment {env_id!r} is not allowed here; allowed are {list(allowed)}"
+            f"the environment {env_id!r} is not allowed here; "
+            f"allowed are {list(allowed)}"
         )
 
 

@@ -107,14 +107,15 @@ def _parts(directory: str) -> list[str]:
     bad = next((part for part in parts if part == ".." or "\\" in part), None)
     if bad is not None or not parts or not directory.isprintable():
         raise BadParameter(
-            f"directory is {directory!r:.120}: expected a path without '..', backslashes "
-            "and control characters; it is taken as below the server's data directory"
+            f"directory is {directory!r:.120}: expected a path without '..', "
+            "backslashes and control characters; it is taken as below the server's "
+            "data directory"
         )
     longest = max(len(os.fsencode(part)) for part in parts)
     if len(directory) > MAX_PATH_CHARS or len(parts) > MAX_PARTS or longest > 255:
         raise BadParameter(
-            f"directory has {len(directory)} characters in {len(parts)} parts: expected "
-            f"{MAX_PATH_CHARS} characters and {MAX_PARTS} parts at most"
+            f"directory has {len(directory)} characters in {len(parts)} parts: "
+            f"expected {MAX_PATH_CHARS} characters and {MAX_PARTS} parts at most"
         )
     return parts
 

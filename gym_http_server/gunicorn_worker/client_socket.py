@@ -8,7 +8,7 @@ import socket
 import struct
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import gevent  # type: ignore[import-untyped]
 from gevent.socket import socket as gevent_socket  # type: ignore[import-untyped]
@@ -16,8 +16,6 @@ from gevent.socket import socket as gevent_socket  # type: ignore[import-untyped
 #: A client must take an answer at this rate (bytes a second), beside the time that
 #: each answer has anyway.
 SLOWEST_CLIENT = 64 * 1024
-# What is sent without a wait only fills buffers: it does not show that anyone reads.
-_BUFFERED_S = 0.001
 _LINGER_S = 1.0
 _LINGER_STEP = 256 * 1024
 
@@ -146,24 +144,28 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
 
     def send(self, data: Any, flags: int = 0, **options: Any) -> int:
         """Send some of the data, within the time that is left for it."""
-        began = time.monotonic()
-        self.deadline = began + self._send_patience
-        self.waiting = Wait.SENT
         try:
-            sent: int = super().send(data, flags, **options)
-        except CutOff as cut:
-            cut.waited_for = Wait.SENT
+            # What the buffers take shows nothing about the client.
+            return cast(int, super().send(data, flags, timeout=0.0))
+        except BlockingIOError:
+            if self.timeout == 0.0:
+                raise
+        except OSError:
             self.lost = True
             raise
-        except OSError:
+        self.deadline = time.monotonic() + self._send_patience
+        self.waiting = Wait.SENT
+        try:
+            sent = cast(int, super().send(data, flags, **options))
+        except (OSError, CutOff) as error:
+            if isinstance(error, CutOff):
+                error.waited_for = Wait.SENT
             self.lost = True
             raise
         finally:
             self.waiting = Wait.NOTHING
-        waited = time.monotonic() - began
-        self._send_patience -= waited
-        if waited > _BUFFERED_S:
-            self._send_patience += sent / SLOWEST_CLIENT
+        left = self.deadline - time.monotonic()
+        self._send_patience = left + sent / SLOWEST_CLIENT
         return sent
 
     def sendall(self, data: Any, flags: int = 0) -> None:

@@ -49,8 +49,19 @@ class Connection:
             self._number = frames[-1].number
         return frames
 
+    @property
+    def closed(self) -> bool:
+        """Whether this end has been closed."""
+        return self.socket.fileno() < 0
+
+    def close(self) -> None:
+        """Close it; answers to it are lost from now on."""
+        self.socket.close()
+
     def answer(self, frame: Frame) -> None:
         """Queue an answer, and send what can be sent."""
+        if self.closed:
+            return
         self._out += encode(frame._replace(number=self._number))
         self.flush()
 

@@ -11,8 +11,11 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any
 
+from gym_http_server.errors import CreateDeadline, Draining, EnvCrashed
 from gym_http_server.rundir import StatusPage
+from gym_http_server.settings import Settings
 from gym_http_wire.frames import FrameReader
+from gym_http_wire.problems import Problem
 
 __all__ = ["Ended", "Instance", "Tombstones", "read_log_tail"]
 
@@ -87,6 +90,24 @@ class Ended:
             "log_tail": self.log_tail,
             "ended_s_ago": round(time.monotonic() - self.at, 3),
         }
+
+    def why_not_made(self, settings: Settings) -> Problem:
+        """Tell whoever waits for an instance that ended before it was made."""
+        if self.reason == "create-deadline":
+            return CreateDeadline(
+                f"making {self.env_id} took longer than the "
+                f"{settings.create_deadline:g} s allowed; raise --create-deadline"
+            )
+        if self.reason == "shutdown":
+            return Draining("the server is stopping and makes no new instances")
+        told = self.as_json()
+        how = told["signal"] or f"exit status {told['exit_status']}"
+        if self.reason == "memory":
+            how = f"it used more than {settings.host_memory} bytes of memory"
+        return EnvCrashed(
+            f"the host ended while making {self.env_id}: {how}",
+            extras={"signal": told["signal"], "log_tail": self.log_tail},
+        )
 
 
 class Tombstones:

@@ -8,13 +8,30 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
+import signal
 import warnings
 from typing import Any
 
 import msgspec
 from gymnasium.envs import registration
 
-__all__ = ["survey"]
+__all__ = ["start_survey", "survey"]
+
+
+def start_survey(modules: tuple[str, ...]) -> int:
+    """Let a child make the survey; give the descriptor from which to read it."""
+    reader, writer = os.pipe()
+    if os.fork():
+        os.close(writer)
+        return reader
+    try:
+        signal.set_wakeup_fd(-1)
+        os.close(reader)
+        with os.fdopen(writer, "wb") as pipe:
+            pipe.write(survey(modules))
+    finally:
+        os._exit(0)
 
 
 def survey(modules: tuple[str, ...]) -> bytes:

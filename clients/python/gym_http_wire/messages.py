@@ -29,7 +29,7 @@ __all__ = [
 
 
 class Op(IntEnum):
-    """What is asked for; numbers below 64 go to a host, the others to the supervisor."""
+    """What is asked for: below 64 of a host, from 64 on of the supervisor."""
 
     ANSWER = 0
     RESET = 1

@@ -1,0 +1,240 @@
+"""All hosts: started, watched, ended and buried here; who asked is others' business."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+
+from gym_http_server.envhost.making import CreateRequest
+from gym_http_server.errors import TooManyInstances
+from gym_http_server.rundir import RunDir
+from gym_http_server.settings import Settings
+from gym_http_server.supervisor import processes, watch
+from gym_http_server.supervisor.instance import (
+    Ended,
+    Instance,
+    Tombstones,
+    read_log_tail,
+)
+from gym_http_server.supervisor.modules import Modules
+from gym_http_server.supervisor.starts import start_host
+from gym_http_wire.frames import Frame
+
+__all__ = ["Hosts"]
+
+MEMORY_TICKS = 5
+CLOSE_SECONDS = 2.0
+TERM_SECONDS = 0.5
+
+log = logging.getLogger("gym_http_server.supervisor")
+
+
+class Hosts:
+    """The instances and their host processes.
+
+    Args:
+        run: The run directory.
+        settings: The limits.
+        modules: What has been imported for hosts to have.
+        importable: Directories to look for modules in.
+        on_made: Called with an instance and what its host said of the making.
+        on_end: Called with an instance whose process has ended, and how.
+
+    Attributes:
+        tombstones: The instances that have ended.
+    """
+
+    def __init__(
+        self,
+        run: RunDir,
+        settings: Settings,
+        modules: Modules,
+        *,
+        importable: tuple[str, ...],
+        on_made: Callable[[Instance, Frame], None],
+        on_end: Callable[[Instance, Ended], None],
+    ) -> None:
+        self.tombstones = Tombstones()
+        self._run = run
+        self._settings = settings
+        self._modules = modules
+        self._importable = importable
+        self._on_made = on_made
+        self._on_end = on_end
+        self._instances: dict[str, Instance] = {}
+        self._by_pid: dict[int, Instance] = {}
+        self._ticks = 0
+
+    def __len__(self) -> int:
+        """How many slots are taken."""
+        return len(self._instances)
+
+    def __iter__(self) -> Iterator[Instance]:
+        """Go through all instances; they may end meanwhile."""
+        return iter(list(self._instances.values()))
+
+    def serving(self) -> list[Instance]:
+        """List the instances that are made and not about to end."""
+        return [each for each in self if each.live and not each.reason]
+
+    def get(self, instance_id: str) -> Instance | None:
+        """Give an instance that is made, even if it is about to end."""
+        instance = self._instances.get(instance_id)
+        return instance if instance is not None and instance.live else None
+
+    def start(self, request: CreateRequest) -> Instance:
+        """Take a slot and start a host, which will say how the making went.
+
+        Raises:
+            TooManyInstances: No slot is free, or the machine has no room.
+        """
+        most = self._settings.max_instances
+        if len(self._instances) >= most:
+            raise TooManyInstances(
+                f"all {most} instances that this server may have are taken; "
+                "close one, or raise --max-instances"
+            )
+        instance_id = self._new_id()
+        try:
+            instance = start_host(
+                instance_id,
+                request,
+                run=self._run,
+                settings=self._settings,
+                modules=self._modules,
+                importable=self._importable,
+            )
+        except OSError as error:
+            shutil.rmtree(self._run.instance(instance_id), ignore_errors=True)
+            raise TooManyInstances(
+                f"the machine has no room for another instance: {error}"
+            ) from None
+        self._instances[instance_id] = self._by_pid[instance.pid] = instance
+        return instance
+
+    def _new_id(self) -> str:
+        while True:
+            instance_id = secrets.token_hex(4)
+            if (
+                instance_id not in self._instances
+                and instance_id not in self.tombstones
+            ):
+                return instance_id
+
+    def hear(self, instance: Instance) -> bool:
+        """Take what a host says; whether it may say more."""
+        try:
+            data = instance.channel.recv(1 << 16)
+        except BlockingIOError:
+            return True
+        except OSError:
+            data = b""
+        for frame in instance.reader.feed(data):
+            if frame.status == 200:
+                instance.live = True
+                log.info(
+                    "%s made, an instance of %s", instance.instance_id, instance.env_id
+                )
+            elif not instance.reason:
+                instance.reason = "refused"
+            self._on_made(instance, frame)
+        return bool(data)
+
+    def close(self, instance: Instance, reason: str) -> None:
+        """Ask a host to close its environment and end; insist later."""
+        if instance.reason:
+            return
+        instance.reason = reason
+        instance.kill_at = time.monotonic() + CLOSE_SECONDS
+        try:
+            instance.channel.send(b"close")
+        except OSError:
+            instance.kill_at = 0.0
+
+    def kill(self, instance: Instance, reason: str) -> None:
+        """End a host, and what it started, at once."""
+        instance.reason = instance.reason or reason
+        instance.kill_at = float("inf")
+        processes.kill_tree(instance.pid)
+
+    def tick(self) -> None:
+        """Look at all limits; to be called a few times a second."""
+        self._ticks += 1
+        now, now_ns = time.monotonic(), time.monotonic_ns()
+        for instance in self:
+            if instance.reason:
+                if now >= instance.kill_at:
+                    self._insist(instance, now)
+            else:
+                self._check(instance, now, now_ns)
+        if self._settings.host_memory and self._ticks % MEMORY_TICKS == 0:
+            self._check_memory()
+
+    def _insist(self, instance: Instance, now: float) -> None:
+        instance.kills += 1
+        if instance.kills == 1:
+            instance.kill_at = now + TERM_SECONDS
+            os.kill(instance.pid, signal.SIGTERM)
+        else:
+            self.kill(instance, instance.reason)
+
+    def _check(self, instance: Instance, now: float, now_ns: int) -> None:
+        reason = watch.overdue(
+            instance.page.read(),
+            live=instance.live,
+            age=now - instance.started,
+            now_ns=now_ns,
+            settings=self._settings,
+        )
+        if reason == "idle":
+            self.close(instance, reason)
+        elif reason is not None:
+            self.kill(instance, reason)
+        watch.cut_log(self._run.log(instance.instance_id))
+
+    def _check_memory(self) -> None:
+        for instance in self:
+            used = 0 if instance.reason else processes.resident_bytes(instance.pid)
+            if used > self._settings.host_memory:
+                self.kill(instance, "memory")
+
+    def reap(self) -> None:
+        """Take leave of every process that has ended."""
+        buried = False
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                break
+            if pid == 0:
+                break
+            instance = self._by_pid.pop(pid, None)
+            if instance is not None:
+                self._bury(instance, status)
+                buried = True
+        if buried:
+            processes.kill_strays({each.instance_id: each.pid for each in self})
+
+    def _bury(self, instance: Instance, wait_status: int) -> None:
+        # The last that it said may not have been read yet.
+        self.hear(instance)
+        instance_id = instance.instance_id
+        del self._instances[instance_id]
+        ended = Ended(
+            instance.env_id,
+            instance.reason or "crashed",
+            wait_status,
+            read_log_tail(self._run.log(instance_id)),
+            time.monotonic(),
+        )
+        if instance.live:
+            self.tombstones.add(instance_id, ended)
+            log.info("%s ended: %s", instance_id, ended.reason)
+        self._on_end(instance, ended)
+        instance.release()
+        shutil.rmtree(self._run.instance(instance_id), ignore_errors=True)
