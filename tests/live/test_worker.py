@@ -1,0 +1,652 @@
+"""The gunicorn worker, driven over real sockets with an application of its own."""
+
+import contextlib
+import json
+import os
+import resource
+import select
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Self
+
+import psutil
+import pytest
+
+from tests.support import processes
+from tests.support.raw import RawConnection, Response, chunked
+from tests.support.wait import wait_until
+
+pytestmark = pytest.mark.live
+
+ROOT = Path(__file__).resolve().parents[2]
+DEADLINE = 1.0
+KEEPALIVE = 2
+SEND_TIMEOUT = 1.0
+# Until a worker has looked at its connections, on a machine with other work.
+SLACK = 1.5
+
+APPLICATION = """
+    import builtins
+    import ctypes
+    import os
+    import pathlib
+    import socket
+    import time
+
+    taken = []
+
+
+    def application(environ, start_response):
+        status, body = "200 OK", b""
+        words = environ["PATH_INFO"].strip("/").split("/")
+        read = environ["wsgi.input"].read
+        if words[0] == "echo":
+            body = read()
+        elif words[0] == "sleep":
+            time.sleep(float(words[1]))
+        elif words[0] == "late":
+            time.sleep(float(words[1]))
+            body = b"%d" % len(read())
+        elif words[0] == "limit" and len(read(1025)) > 1024:
+            status = "413 Content Too Large"
+        elif words[0] == "big":
+            body = b"x" * int(words[1])
+        elif words[0] == "raise":
+            raise getattr(builtins, words[1])
+        elif words[0] == "take":
+            client = environ["gunicorn.socket"]
+            taken.append(os.dup(client.fileno()))
+            if words[1] == "replaced":
+                ours, theirs = socket.socketpair()
+                os.dup2(ours.fileno(), client.fileno())
+                ours.close()
+                theirs.close()
+            raise StopIteration
+        elif words[0] == "give":
+            os.write(taken[-1], read())
+        elif words[0] == "get":
+            try:
+                body = os.read(taken[-1], 100)
+            except BlockingIOError:
+                pass
+        elif words[0] == "stuck":
+            pathlib.Path("stuck").touch()
+            ctypes.PyDLL(None).sleep(60)
+        headers = [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))]
+        start_response(status, headers)
+        return [body]
+"""
+
+CONFIGURATION = """
+    from gym_http_server.gunicorn_worker import Worker
+
+    Worker.request_deadline_s = {deadline}
+    Worker.send_timeout_s = {send_timeout}
+    worker_class = "gym_http_server.gunicorn_worker.Worker"
+    control_socket_disable = True
+    keepalive = {keepalive}
+    graceful_timeout = {graceful}
+    worker_connections = {connections}
+    workers = {workers}
+    backlog = 4096
+    loglevel = "debug"
+"""
+
+
+class Gunicorn:
+    """gunicorn with the worker, on a free port."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        deadline: float = DEADLINE,
+        keepalive: int = KEEPALIVE,
+        send_timeout: float = SEND_TIMEOUT,
+        graceful: int = 20,
+        connections: int = 1000,
+        workers: int = 1,
+    ) -> None:
+        self.folder = folder
+        (folder / "tiny.py").write_text(textwrap.dedent(APPLICATION))
+        configuration = textwrap.dedent(CONFIGURATION).format(**locals())
+        (folder / "conf.py").write_text(configuration)
+        listener = socket.create_server(("127.0.0.1", 0), backlog=4096)
+        self.port: int = listener.getsockname()[1]
+        paths = [str(ROOT), str(ROOT / "clients/python"), str(folder)]
+        command = [sys.executable, "-m", "gunicorn", "--config", "conf.py"]
+        command += ["--bind", f"fd://{listener.fileno()}", "tiny:application"]
+        with listener, (folder / "log").open("wb") as log:
+            self.process = subprocess.Popen(
+                command,
+                cwd=folder,
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+                pass_fds=[listener.fileno()],
+                stderr=log,
+            )
+
+    def __enter__(self) -> Self:
+        try:
+            self.health_s()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        left = {psutil.Process(self.pid)} if self.process.poll() is None else set()
+        processes.kill(processes.descendants(self.pid) | left)
+        self.process.wait(10)
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def log(self) -> str:
+        return (self.folder / "log").read_text()
+
+    def client(self) -> "Client":
+        return Client(self.port)
+
+    def ask(self, request: bytes) -> Response:
+        with self.client() as client:
+            client.send(request)
+            return client.read_response()
+
+    def health_s(self) -> float:
+        began = time.monotonic()
+        assert self.ask(b"GET /health HTTP/1.0\r\n\r\n").status == 200
+        return time.monotonic() - began
+
+    def stop(self) -> float:
+        """Send SIGTERM and return the seconds until the end."""
+        began = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(30) == 0
+        return time.monotonic() - began
+
+
+class Client(RawConnection):
+    """A connection that can be waited for, and that may not lose what it sends."""
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def send(self, data: bytes) -> None:
+        self._socket.sendall(data)
+
+    def readable(self, timeout: float) -> bool:
+        return bool(select.select([self], [], [], timeout)[0])
+
+    def ask(self, request: bytes) -> Response:
+        self.send(request)
+        return self.read_response()
+
+
+@pytest.fixture(scope="module")
+def gunicorn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gunicorn]:
+    with Gunicorn(tmp_path_factory.mktemp("worker")) as running:
+        yield running
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Gunicorn]]:
+    with contextlib.ExitStack() as stack:
+        yield lambda **options: stack.enter_context(Gunicorn(tmp_path, **options))
+
+
+def post(path: str, body: bytes = b"", extra: str = "") -> bytes:
+    head = f"POST {path} HTTP/1.1\r\nContent-Length: {len(body)}\r\n{extra}\r\n"
+    return head.encode() + body
+
+
+def get(path: str, extra: str = "") -> bytes:
+    return f"GET {path} HTTP/1.1\r\n{extra}\r\n".encode()
+
+
+def check_problem(response: Response, status: int, code: str) -> dict[str, Any]:
+    problem: dict[str, Any] = response.json()
+    assert response.status == problem["status"] == status
+    assert problem["code"] == code
+    assert problem["type"] == f"urn:gym-http:{code}"
+    assert problem["message"] == problem["detail"] != ""
+    assert set(problem) == {
+        *("code", "detail", "instance", "message"),
+        *("request_id", "status", "title", "type"),
+    }
+    compact = json.dumps(problem, sort_keys=True, separators=(",", ":"))
+    assert response.body == compact.encode() + b"\n"
+    assert response.content_type == "application/json"
+    assert response.header("Connection") == "close"
+    return problem
+
+
+def time_to_end(client: Client, least: float, most: float) -> bytes:
+    began = time.monotonic()
+    got = client.read_to_end()
+    assert least <= time.monotonic() - began < most
+    return got
+
+
+# Requests that do not end
+
+
+@pytest.mark.parametrize(
+    ("half", "path"),
+    [
+        (b"G", ""),
+        (b"POST /echo HTTP/1.1\r\nContent-Length: 5\r\nX", ""),
+        (b"POST /echo HTTP/1.1\r\nContent-Length: 5\r\n\r\n", "/echo"),
+        (b"POST /echo HTTP/1.1\r\nContent-Length: 5\r\n\r\nhell", "/echo"),
+        (post("/echo", b"one") + b"POST /sec", ""),
+        (
+            b"POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+            "/echo",
+        ),
+    ],
+    ids=["byte", "head", "no body", "body", "second", "chunked"],
+)
+def test_a_request_that_stops_is_cut(
+    gunicorn: Gunicorn, half: bytes, path: str
+) -> None:
+    with gunicorn.client() as client:
+        began = time.monotonic()
+        client.send(half)
+        if b"one" in half:
+            assert client.read_response().body == b"one"
+        problem = check_problem(client.read_response(), 408, "request-timeout")
+        assert problem["instance"] == path
+        assert client.read_to_end() == b""
+        assert DEADLINE - 0.1 <= time.monotonic() - began < DEADLINE + SLACK
+
+
+@pytest.mark.parametrize(
+    "head",
+    [b"GET /", b"POST /echo HTTP/1.1\r\nContent-Length: 9999\r\n\r\n"],
+    ids=["head", "body"],
+)
+def test_trickling_does_not_help(gunicorn: Gunicorn, head: bytes) -> None:
+    with gunicorn.client() as client:
+        began = time.monotonic()
+        client.send(head)
+        while not client.readable(0.05):
+            client.send(b"x")
+            assert time.monotonic() - began < DEADLINE + SLACK
+        assert time.monotonic() - began >= DEADLINE - 0.1
+        check_problem(client.read_response(), 408, "request-timeout")
+
+
+def test_time_spent_idle_is_not_the_next_requests(gunicorn: Gunicorn) -> None:
+    with gunicorn.client() as client:
+        for _ in range(2):
+            assert client.ask(post("/echo", b"x")).body == b"x"
+            # Idle for longer than a request may take.
+            assert not client.readable(DEADLINE + 0.3)
+        began = time.monotonic()
+        client.send(b"POST")
+        assert client.read_response().status == 408
+        assert time.monotonic() - began >= DEADLINE - 0.1
+
+
+def test_each_request_has_a_deadline_of_its_own(gunicorn: Gunicorn) -> None:
+    with gunicorn.client() as client:
+        for _ in range(3):
+            client.send(b"POST /echo HTTP/1.1\r\n")
+            assert not client.readable(DEADLINE * 0.6)
+            assert client.ask(b"Content-Length: 1\r\n\r\nx").body == b"x"
+
+
+def test_the_handlers_time_does_not_count(gunicorn: Gunicorn) -> None:
+    with gunicorn.client() as client:
+        for _ in range(2):
+            assert client.ask(get("/sleep/1.5")).status == 200
+
+
+def test_time_before_the_body_is_read_does_not_count(gunicorn: Gunicorn) -> None:
+    with gunicorn.client() as client:
+        client.send(b"POST /late/1.5 HTTP/1.1\r\nContent-Length: 20\r\n\r\n0123456789")
+        assert not client.readable(2.0)
+        client.send(b"0123456789")
+        assert client.read_response().body == b"20"
+
+
+# Connections without a request
+
+
+def test_a_connection_that_never_sends_is_closed_silently(gunicorn: Gunicorn) -> None:
+    with gunicorn.client() as client:
+        assert time_to_end(client, DEADLINE - 0.1, DEADLINE + SLACK) == b""
+
+
+def test_an_idle_connection_is_closed_silently(gunicorn: Gunicorn) -> None:
+    with gunicorn.client() as client:
+        assert client.ask(get("/health")).header("Connection") == "keep-alive"
+        assert time_to_end(client, KEEPALIVE - 0.1, KEEPALIVE + SLACK) == b""
+
+
+# Answers that nobody takes
+
+
+def test_a_client_that_reads_nothing_is_cut(gunicorn: Gunicorn) -> None:
+    with gunicorn.client() as client:
+        client.send(get(f"/big/{64 << 20}"))
+        poll = select.poll()
+        poll.register(client, select.POLLHUP)
+        assert poll.poll(1000 * (SEND_TIMEOUT + SLACK)), "still connected"
+
+
+def test_a_client_that_reads_slowly_gets_everything(gunicorn: Gunicorn) -> None:
+    size = 64 << 20
+    with socket.create_connection(("127.0.0.1", gunicorn.port)) as client:
+        client.sendall(get(f"/big/{size}", "Connection: close\r\n"))
+        got, began = 0, time.monotonic()
+        while data := client.recv(1 << 20):
+            got += len(data)
+            if time.monotonic() - began < 4 * SEND_TIMEOUT:
+                select.select([], [], [], len(data) / (4 << 20))
+        assert got > size
+
+
+# Errors without an application
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "code"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01\r\n\r\n", 400, "malformed-request"),
+        (b"GET /\r\n\r\n", 400, "malformed-request"),
+        (b"GET / HTTP/1.1\r\nno colon\r\n\r\n", 400, "malformed-request"),
+        (b"GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n", 400, "malformed-request"),
+        (post("/echo", b"").replace(b": 0", b": 0\r\nContent-Length: 1"), 400, None),
+        (b"GET /%s HTTP/1.1\r\n\r\n" % (b"x" * 9000), 414, "uri-too-long"),
+        (get("/", f"X: {'x' * 9000}\r\n"), 431, "headers-too-large"),
+        (get("/", "X: x\r\n" * 200), 431, "headers-too-large"),
+        (get("/", "Expect: money\r\n"), 417, "expectation-failed"),
+        (get("/", "Transfer-Encoding: odd\r\n"), 501, "transfer-coding"),
+        (
+            b"POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n",
+            400,
+            "malformed-request",
+        ),
+        (get("/raise/ValueError"), 500, "internal"),
+        (get("/raise/SystemExit"), 500, "internal"),
+        (get("/raise/OSError"), 500, "internal"),
+    ],
+)
+def test_errors_are_json(
+    gunicorn: Gunicorn, request_: bytes, status: int, code: str | None
+) -> None:
+    with gunicorn.client() as client:
+        response = client.ask(request_)
+        check_problem(response, status, code or "malformed-request")
+        assert client.read_to_end() == b""
+
+
+def test_an_error_can_be_problem_json(gunicorn: Gunicorn) -> None:
+    extra = "Accept: application/problem+json\r\n"
+    response = gunicorn.ask(get("/raise/ValueError", extra))
+    assert response.content_type == "application/problem+json"
+    assert response.json()["instance"] == "/raise/ValueError"
+
+
+def test_an_error_has_no_body_for_head(gunicorn: Gunicorn) -> None:
+    with gunicorn.client() as client:
+        client.send(b"HEAD /raise/ValueError HTTP/1.1\r\n\r\n")
+        assert client.read_response(head=True).status == 500
+        assert client.read_to_end() == b""
+
+
+# Bodies beyond what the application reads
+
+LARGE = bytes(40 << 20)
+
+
+@pytest.mark.parametrize("path", ["/limit", "/health"])
+@pytest.mark.parametrize("framing", ["length", "chunked"])
+def test_an_early_answer_arrives(gunicorn: Gunicorn, path: str, framing: str) -> None:
+    head = f"POST {path} HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    coded = head + chunked(LARGE, 1 << 20)
+    with gunicorn.client() as client:
+        response = client.ask(post(path, LARGE) if framing == "length" else coded)
+        assert response.status == (413 if path == "/limit" else 200)
+        assert response.header("Connection") == "close"
+        assert client.read_to_end() == b""
+
+
+def test_a_body_without_end_is_cut(gunicorn: Gunicorn) -> None:
+    with gunicorn.client() as client:
+        began = time.monotonic()
+        client.send(b"POST /limit HTTP/1.1\r\nContent-Length: 999999999999\r\n\r\n")
+        slowest = 0.0
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            while True:
+                client.send(LARGE)
+                slowest = max(slowest, gunicorn.health_s())
+                assert time.monotonic() - began < DEADLINE + 2 * SLACK
+        assert slowest < 1.0
+
+
+@pytest.mark.parametrize("path", ["/health", "/limit"])
+def test_a_small_unread_body_costs_nothing(gunicorn: Gunicorn, path: str) -> None:
+    with gunicorn.client() as client:
+        for _ in range(3):
+            response = client.ask(post(path, bytes(5000)))
+            assert response.header("Connection") == "keep-alive"
+
+
+# What HTTP allows
+
+
+def test_bodies_in_chunks(gunicorn: Gunicorn) -> None:
+    head = b"POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with gunicorn.client() as client:
+        for _ in range(3):
+            assert client.ask(head + chunked(b"many small chunks")).body == (
+                b"many small chunks"
+            )
+
+
+def test_expect_100_continue(gunicorn: Gunicorn) -> None:
+    with gunicorn.client() as client:
+        for _ in range(2):
+            head = post("/echo", b"hello", "Expect: 100-continue\r\n")[:-5]
+            assert client.ask(head).status == 100
+            assert client.ask(b"hello").body == b"hello"
+
+
+def test_http_1_0(gunicorn: Gunicorn) -> None:
+    with gunicorn.client() as client:
+        kept = b"GET /health HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"
+        assert client.ask(kept).header("Connection") == "keep-alive"
+        assert client.ask(kept).header("Connection") == "keep-alive"
+        closed = client.ask(b"GET /health HTTP/1.0\r\n\r\n")
+        assert closed.header("Connection") == "close"
+        assert client.read_to_end() == b""
+
+
+def test_get_with_a_body_and_pipelining(gunicorn: Gunicorn) -> None:
+    requests = [
+        post("/echo", b"one"),
+        post("/echo", b"two").replace(b"POST", b"GET"),
+        post("/health", b"not read"),
+        b"POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked(b"3"),
+        post("/echo", b"four"),
+    ]
+    with gunicorn.client() as client:
+        client.send(b"".join(requests))
+        bodies = [client.read_response().body for _ in requests]
+        assert bodies == [b"one", b"two", b"", b"3", b"four"]
+        assert not client.readable(0)
+
+
+def test_a_client_may_close_its_sending_half(gunicorn: Gunicorn) -> None:
+    with gunicorn.client() as client:
+        client.send(get("/sleep/0.3"))
+        client.finish_sending()
+        assert client.read_response().status == 200
+
+
+# Stopping
+
+
+def test_sigterm_closes_idle_connections_at_once(
+    start: Callable[..., Gunicorn],
+) -> None:
+    gunicorn = start(keepalive=60)
+    with gunicorn.client() as idle:
+        assert idle.ask(get("/health")).header("Connection") == "keep-alive"
+        assert gunicorn.stop() < 1.0
+        assert idle.read_to_end() == b""
+
+
+def test_sigterm_lets_answers_finish(start: Callable[..., Gunicorn]) -> None:
+    gunicorn = start(keepalive=60)
+    with gunicorn.client() as busy, gunicorn.client() as half, gunicorn.client() as new:
+        busy.send(get("/sleep/1.2"))
+        half.send(post("/echo", b"hello")[:-2])
+        began = time.monotonic()
+        # Answered after them, so they have been begun.
+        gunicorn.health_s()
+        gunicorn.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: _refused(gunicorn.port), message="a closed listener")
+        half.send(b"lo")
+        late = half.read_response()
+        assert (late.body, late.header("Connection")) == (b"hello", "close")
+        answer = busy.read_response()
+        assert (answer.status, answer.header("Connection")) == (200, "close")
+        assert gunicorn.process.wait(10) == 0
+        assert 1.0 < time.monotonic() - began < 1.2 + SLACK
+        assert new.read_to_end() == b""
+
+
+def _refused(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except (ConnectionRefusedError, ConnectionResetError):
+        return True
+    return False
+
+
+def test_sigterm_waits_no_longer_than_the_grace(
+    start: Callable[..., Gunicorn],
+) -> None:
+    gunicorn = start(graceful=1)
+    with gunicorn.client() as busy:
+        busy.send(get("/sleep/60"))
+        gunicorn.health_s()
+        assert 0.9 < gunicorn.stop() < 1 + SLACK
+        assert busy.read_to_end() == b""
+
+
+def test_the_worker_dies_with_its_arbiter(start: Callable[..., Gunicorn]) -> None:
+    gunicorn = start()
+    workers = processes.descendants(gunicorn.pid)
+    assert len(workers) == 1
+    with gunicorn.client() as client:
+        # Inside a C call that holds the lock no code of the worker's could run.
+        client.send(get("/stuck"))
+        wait_until((gunicorn.folder / "stuck").exists)
+        gunicorn.process.kill()
+        wait_until(lambda: not processes.alive(workers), 2.0, "the worker's end")
+
+
+# More connections than places
+
+
+def test_waiting_connections_make_room(start: Callable[..., Gunicorn]) -> None:
+    gunicorn = start(connections=10, deadline=30, keepalive=30)
+    with contextlib.ExitStack() as stack:
+        clients = []
+        for index in range(40):
+            clients.append(stack.enter_context(gunicorn.client()))
+            clients[-1].send(post("/echo", b"hello")[: -2 if index % 2 else 9])
+            if index % 8 == 0:
+                assert gunicorn.health_s() < 1.0
+        wait_until(lambda: sum(client.readable(0) for client in clients) >= 30)
+        for client in clients[:30]:
+            problem = check_problem(client.read_response(), 408, "request-timeout")
+            assert "needed the connection" in problem["message"]
+            assert client.read_to_end() == b""
+
+
+def test_connections_that_were_served_are_the_last_to_go(
+    start: Callable[..., Gunicorn],
+) -> None:
+    gunicorn = start(connections=10, deadline=30, keepalive=3)
+    with contextlib.ExitStack() as stack:
+        served = stack.enter_context(gunicorn.client())
+        assert served.ask(get("/health")).status == 200
+        silent = [stack.enter_context(gunicorn.client()) for _ in range(20)]
+        assert gunicorn.health_s() < 1.0
+        assert served.ask(get("/health")).status == 200
+        wait_until(lambda: sum(client.readable(0) for client in silent) >= 11)
+
+
+def test_requests_being_served_are_never_cut(start: Callable[..., Gunicorn]) -> None:
+    gunicorn = start(connections=10, deadline=30, keepalive=30)
+    with contextlib.ExitStack() as stack:
+        busy = [stack.enter_context(gunicorn.client()) for _ in range(10)]
+        for client in busy:
+            client.send(get("/sleep/1"))
+        # Every place is taken by a request; later, by an idle connection.
+        assert 0.5 < gunicorn.health_s() < 1 + SLACK
+        assert [client.read_response().status for client in busy] == [200] * 10
+
+
+def test_2100_half_sent_requests(start: Callable[..., Gunicorn]) -> None:
+    deadline, count = 4.0, 2100
+    with _many_files():
+        gunicorn = start(connections=1000, workers=2, deadline=deadline, keepalive=75)
+        half = post("/echo", b"hello")[:-2]
+        with contextlib.ExitStack() as stack:
+            waiting = stack.enter_context(selectors.DefaultSelector())
+            for _ in range(count):
+                client = stack.enter_context(gunicorn.client())
+                client.send(half)
+                waiting.register(client, selectors.EVENT_READ, time.monotonic())
+            slowest = 0.0
+            while waiting.get_map():
+                slowest = max(slowest, gunicorn.health_s())
+                for key, _ in waiting.select(0.05):
+                    waiting.unregister(key.fileobj)
+                    assert time.monotonic() - key.data < deadline + SLACK
+                    client = key.fileobj  # type: ignore[assignment]
+                    assert client.read_response().status == 408
+                    assert client.read_to_end() == b""
+            assert slowest < 2.0
+
+
+@contextlib.contextmanager
+def _many_files() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+# Connections that an application takes over
+
+
+@pytest.mark.parametrize("descriptor", ["replaced", "left"])
+def test_a_connection_that_was_taken_is_forgotten(
+    start: Callable[..., Gunicorn], descriptor: str
+) -> None:
+    gunicorn = start(deadline=0.5, keepalive=1, send_timeout=0.5)
+    with gunicorn.client() as client:
+        client.send(get(f"/take/{descriptor}"))
+        end = time.monotonic() + 3
+        while time.monotonic() < end:
+            assert gunicorn.ask(post("/give", b"HTTP/1.0 299 Down\r\n\r\n")).status
+            client.send(b"up")
+            assert wait_until(lambda: gunicorn.ask(get("/get")).body) == b"up"
+            assert not client.readable(0.2) or client._socket.recv(100)
+        assert gunicorn.stop() < 1.0
