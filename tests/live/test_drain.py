@@ -1,0 +1,114 @@
+"""Stopping: what is in flight is answered, nothing new begins, nothing is left."""
+
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.support import api as calls
+from tests.support.api import Api
+from tests.support.raw import Response
+from tests.support.server import Server
+from tests.support.wait import wait_until
+
+HOSTILE = ("--import", "tests.support.hostile")
+
+
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_lets_a_step_end_and_refuses_new_instances(
+    make_server: Callable[..., Server], sig: int
+) -> None:
+    server = make_server(*HOSTILE)
+    api = Api(server)
+    slow = api.create("hostile/Slow-v0", kwargs={"seconds": 2.0})
+    slow.reset()
+    api.create("hostile/IgnoreTerm-v0").reset()
+    members = server.members()
+    answers: list[Response] = []
+    step = threading.Thread(
+        target=lambda: answers.append(slow.post("step/", {"action": 1}))
+    )
+    with socket.create_connection(("127.0.0.1", server.port)) as idle:
+        idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert idle.recv(4096).startswith(b"HTTP/1.1 200")
+        step.start()
+        wait_until(lambda: busy(server, slow.id), 2.0, "the step to begin")
+        began = time.monotonic()
+        os.kill(server.pid, sig)
+        refused = wait_until(
+            lambda: (a := api.get("/readyz")).status == 503 and a, 1.0, "readiness 503"
+        )
+        assert "Retry-After" in dict(refused.headers)
+        calls.error(api.post("/v1/envs/", {"env_id": "CartPole-v1"}), 503, "draining")
+        assert api.get("/healthz").status == 200
+        assert server.wait_exit(10.0) == 0
+    assert time.monotonic() - began < 10.0
+    step.join(1.0)
+    assert calls.ok(answers[0])["observation"] == 1
+    wait_until(
+        lambda: not any(p.is_running() for p in members), 1.0, "processes to be gone"
+    )
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", server.port))
+
+
+def busy(server: Server, instance_id: str) -> bool:
+    """Whether the host of an instance is in a call, by its status page."""
+    (page,) = server.run_dir.glob(f"*/{instance_id}/status")
+    return page.read_bytes()[:8] != bytes(8)
+
+
+def test_a_second_signal_ends_at_once(make_server: Callable[..., Server]) -> None:
+    server = make_server(*HOSTILE)
+    slow = Api(server).create("hostile/Slow-v0", kwargs={"seconds": 60.0})
+    slow.reset()
+    step = threading.Thread(target=lambda: swallow(slow))
+    step.start()
+    wait_until(lambda: busy(server, slow.id), 2.0, "the step to begin")
+    os.kill(server.pid, signal.SIGTERM)
+    wait_until(lambda: Api(server).get("/readyz").status == 503, 2.0, "draining")
+    began = time.monotonic()
+    os.kill(server.pid, signal.SIGTERM)
+    assert server.wait_exit(5.0) == 0
+    assert time.monotonic() - began < 2.0
+    step.join(5.0)
+
+
+def swallow(slow: calls.Instance) -> None:
+    """Step, and do not mind that the server goes."""
+    try:
+        slow.post("step/", {"action": 1})
+    except OSError:
+        return
+
+
+def test_an_idle_server_stops_fast(make_server: Callable[..., Server]) -> None:
+    server = make_server()
+    for _ in range(4):
+        Api(server).create().reset()
+    began = time.monotonic()
+    assert server.stop() == 0
+    assert time.monotonic() - began < 3.0
+    assert list(server.run_dir.iterdir()) == []
+
+
+def test_drain_delay_goes_on_serving(make_server: Callable[..., Server]) -> None:
+    server = make_server("--drain-delay", "2")
+    api = Api(server)
+    instance = api.create()
+    instance.reset(seed=0)
+    os.kill(server.pid, signal.SIGTERM)
+    wait_until(lambda: api.get("/readyz").status == 503, 2.0, "readiness 503")
+    instance.step(0)
+    assert server.wait_exit(10.0) == 0
+
+
+def test_shutdown_by_request(make_server: Callable[..., Server]) -> None:
+    server = make_server("--enable-shutdown")
+    answer = Api(server).post("/v1/shutdown/")
+    assert (answer.status, answer.text) == (200, "Server shutting down")
+    assert server.wait_exit(10.0) == 0

@@ -1,0 +1,213 @@
+"""A host that dies, hangs or misbehaves takes nothing with it but its instance."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.support import api as calls
+from tests.support.api import Api, Instance
+from tests.support.server import Server
+from tests.support.wait import wait_until
+
+HOSTILE = ("--import", "tests.support.hostile")
+
+
+@pytest.fixture(scope="module")
+def hostile_server() -> Iterator[Server]:
+    """A server whose limits are short."""
+    limits = ("--step-deadline", "2", "--create-deadline", "2")
+    memory = ("--host-memory", str(512 << 20))
+    with Server(*HOSTILE, *limits, *memory, "--max-instances", "12") as started:
+        yield started
+
+
+@pytest.fixture
+def hostile(hostile_server: Server) -> Iterator[Callable[..., Instance]]:
+    """Give a factory of instances, by the name of their vice."""
+    made: list[Instance] = []
+
+    def create(name: str, **options: Any) -> Instance:
+        instance = Api(hostile_server).create(f"hostile/{name}-v0", **options)
+        made.append(instance)
+        instance.reset()
+        return instance
+
+    yield create
+    for instance in made:
+        instance.close()
+
+
+@pytest.mark.parametrize(
+    ("vice", "signal_name"),
+    [("Segfault", "SIGSEGV"), ("Abort", "SIGABRT"), ("KillSelf", "SIGKILL")],
+)
+def test_a_crash_is_502_then_410(
+    hostile: Callable[..., Instance], vice: str, signal_name: str
+) -> None:
+    neighbour = hostile("Harmless")
+    instance = hostile(vice)
+    told = calls.error(instance.post("step/", {"action": 1}), 502, "env-crashed")
+    assert told["signal"] == signal_name
+    if vice == "Segfault":
+        assert "about to read address 0" in told["log_tail"]
+    for answer in (instance.post("step/", {"action": 0}), instance.get("")):
+        assert calls.error(answer, 410, "instance-ended")["reason"] == "crashed"
+    calls.error(instance.close(), 410, "instance-ended")
+    assert neighbour.step(0)["observation"] == 1
+
+
+def test_an_exit_with_status_0_is_a_crash_too(hostile: Callable[..., Instance]) -> None:
+    instance = hostile("Exit0")
+    told = calls.error(instance.post("step/", {"action": 1}), 502, "env-crashed")
+    assert told["signal"] is None
+    assert "exit status 0" in told["message"]
+
+
+@pytest.mark.parametrize(
+    ("vice", "kind"), [("RaiseKeyError", "KeyError"), ("SystemExits", "SystemExit")]
+)
+def test_an_exception_is_502_and_the_instance_lives(
+    hostile: Callable[..., Instance], vice: str, kind: str
+) -> None:
+    instance = hostile(vice)
+    told = calls.error(instance.post("step/", {"action": 1}), 502, "env-error")
+    assert told["error_type"] == kind
+    calls.error(instance.post("step/", {"action": 0}), 409, "reset-needed")
+    instance.reset()
+    assert instance.step(0)["observation"] == 1
+
+
+@pytest.mark.parametrize("vice", ["Loop", "GilLoop"])
+def test_a_call_past_its_deadline_is_504_then_410(
+    hostile: Callable[..., Instance], vice: str
+) -> None:
+    instance = hostile(vice)
+    pid = instance.reset()["info"]["pid"]
+    calls.error(instance.post("step/", {"action": 1}), 504, "step-deadline")
+    told = calls.error(instance.post("step/", {"action": 0}), 410, "instance-ended")
+    assert told["reason"] == "step-deadline"
+    wait_until(lambda: not psutil.pid_exists(pid), 1.0, "the host to be gone")
+
+
+def test_memory_beyond_the_limit_ends_the_host(hostile: Callable[..., Instance]) -> None:
+    instance = hostile("Leak")
+    told = calls.error(instance.post("step/", {"action": 1}), 502, "env-crashed")
+    assert told["reason"] == "memory"
+
+
+def test_an_answer_beyond_the_limit_is_an_error(
+    hostile: Callable[..., Instance],
+) -> None:
+    instance = hostile("HugeAnswer")
+    calls.error(instance.post("step/", {"action": 1}), 502, "answer-too-large")
+    assert instance.step(0)["observation"] == 2
+
+
+def test_what_an_environment_prints_is_bounded(
+    hostile: Callable[..., Instance], hostile_server: Server
+) -> None:
+    instance = hostile("Spam")
+    instance.step(1)
+    (log,) = hostile_server.run_dir.glob(f"*/{instance.id}/log")
+    wait_until(lambda: log.stat().st_size <= 2 << 20, 3.0, "the log to be cut")
+    assert instance.step(0)["observation"] == 2
+
+
+def test_closed_descriptors_end_the_instance_only(
+    hostile: Callable[..., Instance],
+) -> None:
+    neighbour = hostile("Harmless")
+    instance = hostile("CloseDescriptors")
+    calls.error(instance.post("step/", {"action": 1}), 502)
+    assert neighbour.step(0)["observation"] == 1
+    wait_until(
+        lambda: instance.get("").status == 410, 3.0, "the host to be known as ended"
+    )
+
+
+def test_a_host_that_ignores_sigterm_is_gone_at_close(
+    hostile: Callable[..., Instance],
+) -> None:
+    instance = hostile("IgnoreTerm")
+    pid = instance.reset()["info"]["pid"]
+    calls.no_content(instance.close())
+    assert not psutil.pid_exists(pid)
+    calls.error(instance.close(), 400, "unknown-instance")
+
+
+def test_children_of_a_host_go_with_it(
+    hostile: Callable[..., Instance], hostile_server: Server
+) -> None:
+    neighbour = hostile("Children")
+    neighbour.step(1)
+    before = hostile_server.members()
+    instance = hostile("Children")
+    instance.step(1)
+    started = hostile_server.members() - before
+    assert len(started) >= 3, "the host, its child and a daemon"
+    calls.no_content(instance.close())
+    wait_until(
+        lambda: not any(p.is_running() for p in started), 3.0, "its processes to end"
+    )
+    assert all(p.is_running() for p in before), "a neighbour's processes live on"
+
+
+def test_making_that_takes_too_long_gives_the_slot_back(hostile_server: Server) -> None:
+    api = Api(hostile_server)
+    answer = api.post("/v1/envs/", {"env_id": "hostile/SlowInit-v0"})
+    calls.error(answer, 504, "create-deadline")
+    assert calls.ok(api.get("/v1/"))["instances"] == 0
+
+
+@pytest.mark.parametrize(
+    ("how", "code"), [("raise", "env-error"), ("die", "env-crashed")]
+)
+def test_making_that_fails_gives_the_slot_back(
+    hostile_server: Server, how: str, code: str
+) -> None:
+    api = Api(hostile_server)
+    body = {"env_id": "hostile/FailInit-v0", "kwargs": {"how": how}}
+    calls.error(api.post("/v1/envs/", body), 502, code)
+    wait_until(
+        lambda: calls.ok(api.get("/v1/"))["instances"] == 0, 3.0, "the slot to be free"
+    )
+
+
+def test_kill_9_under_load_costs_one_call(
+    hostile: Callable[..., Instance],
+) -> None:
+    neighbours = [hostile("Harmless") for _ in range(4)]
+    victim = hostile("Harmless")
+    pid = victim.reset()["info"]["pid"]
+    stop = threading.Event()
+    outcomes: dict[str, list[int]] = {each.id: [] for each in [victim, *neighbours]}
+
+    def drive(instance: Instance) -> None:
+        answers = outcomes[instance.id]
+        while not stop.is_set() and not (answers and answers[-1] == 410):
+            answers.append(instance.post("step/", {"action": 0}).status)
+
+    threads = [threading.Thread(target=drive, args=(each,)) for each in neighbours]
+    threads.append(threading.Thread(target=drive, args=(victim,)))
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: all(len(a) > 20 for a in outcomes.values()), 10.0, "a load")
+    os.kill(pid, signal.SIGKILL)
+    threads[-1].join(5.0)
+    counts = {each.id: len(outcomes[each.id]) for each in neighbours}
+    wait_until(
+        lambda: all(len(outcomes[i]) > n + 20 for i, n in counts.items()), 10.0, "more"
+    )
+    stop.set()
+    for thread in threads:
+        thread.join(5.0)
+    ended = [status for status in outcomes[victim.id] if status != 200]
+    assert ended in ([502, 410], [410]), ended
+    for each in neighbours:
+        assert set(outcomes[each.id]) == {200}
+        assert each.step(0)["observation"] == len(outcomes[each.id]) + 1

@@ -1,0 +1,87 @@
+"""Limits: slots, idle reaping, sizes of requests."""
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from tests.support import api as calls
+from tests.support.api import Api
+from tests.support.raw import Response
+from tests.support.server import Server
+from tests.support.wait import wait_until
+
+
+def test_creates_beyond_the_slots_are_429(make_server: Callable[..., Server]) -> None:
+    server = make_server("--import", "tests.support.hostile", "--max-instances", "4")
+    api = Api(server)
+    body = {"env_id": "hostile/SlowInit-v0", "kwargs": {"seconds": 1.0}}
+    answers: list[Response] = []
+    threads = [
+        threading.Thread(target=lambda: answers.append(api.post("/v1/envs/", body)))
+        for _ in range(16)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20.0)
+    made = [answer for answer in answers if answer.status == 200]
+    refused = [answer for answer in answers if answer.status != 200]
+    assert len(made) == 4
+    for answer in refused:
+        calls.error(answer, 429, "too-many-instances")
+        assert answer.header("Retry-After")
+    calls.Instance(api, made[0].json()["instance_id"]).close()
+    assert api.create()
+
+
+@pytest.fixture
+def forgetful(make_server: Callable[..., Server]) -> Server:
+    """A server that ends instances after a second without use."""
+    return make_server("--import", "tests.support.hostile", "--idle-timeout", "1")
+
+
+def test_idle_instances_are_ended_and_busy_ones_are_not(forgetful: Server) -> None:
+    api = Api(forgetful)
+    idle = api.create()
+    busy = api.create("hostile/Slow-v0", kwargs={"seconds": 3.0})
+    stepping = api.create()
+    for instance in (idle, busy, stepping):
+        instance.reset(seed=0)
+    answers: list[Response] = []
+    step = threading.Thread(
+        target=lambda: answers.append(busy.post("step/", {"action": 1}))
+    )
+    step.start()
+
+    def ended() -> bool:
+        if not step.is_alive():
+            raise AssertionError("the idle instance outlived a step of 3 s")
+        # Neither listing nor looking counts as use.
+        stepping.post("reset/", {"seed": 0})
+        return idle.get("").status == 410 and idle.id not in api.instances()
+
+    wait_until(ended, 2.9, "the idle instance to end")
+    told = calls.error(idle.post("reset/"), 410, "instance-ended")
+    assert told["reason"] == "idle"
+    step.join(5.0)
+    assert calls.ok(answers[0])
+    assert stepping.reset(seed=0)
+
+
+def test_a_client_that_leaves_in_create_leaves_nothing(
+    make_server: Callable[..., Server],
+) -> None:
+    import socket
+
+    server = make_server("--import", "tests.support.hostile")
+    api = Api(server)
+    before = server.members()
+    body = b'{"env_id": "hostile/SlowInit-v0"}'
+    head = f"POST /v1/envs/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}"
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        connection.sendall(head.encode() + b"\r\n\r\n" + body)
+        wait_until(lambda: server.members() - before, 5.0, "a host")
+    wait_until(lambda: not server.members() - before, 3.0, "the host to be gone")
+    assert calls.ok(api.get("/v1/"))["instances"] == 0
+    assert server.instance_folders() == set()

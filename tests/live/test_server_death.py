@@ -1,0 +1,145 @@
+"""Whichever of the server's own processes is killed, no host outlives it."""
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable
+
+import psutil
+import pytest
+
+from tests.support import api as calls
+from tests.support.api import Api
+from tests.support.server import Server
+from tests.support.wait import wait_until
+
+IDLE = ("Harmless", "IgnoreTerm", "Children")
+BUSY = ("Loop", "GilLoop")
+
+
+def role(process: psutil.Process) -> str:
+    """Tell which of the server's processes this is."""
+    command = " ".join(process.cmdline())
+    if "gym_http_server.supervisor" in command:
+        return "supervisor" if process.ppid() != process.pid else ""
+    return "gunicorn" if "gunicorn" in command else ""
+
+
+def find(server: Server, wanted: str) -> psutil.Process:
+    """Give the launcher, or the one of its children that is meant."""
+    launcher = psutil.Process(server.pid)
+    if wanted == "launcher":
+        return launcher
+    (found,) = (child for child in launcher.children() if role(child) == wanted)
+    return found
+
+
+@pytest.mark.parametrize("wanted", ["launcher", "supervisor", "gunicorn"])
+def test_kill_9_of_a_server_process_ends_everything(
+    make_server: Callable[..., Server], wanted: str
+) -> None:
+    server = make_server("--import", "tests.support.hostile")
+    api = Api(server)
+    children = None
+    for name in IDLE + BUSY:
+        instance = api.create(f"hostile/{name}-v0")
+        instance.reset()
+        if name == "Children":
+            children = instance
+        if name in BUSY:
+            send_and_leave(server, instance.path("step/"))
+    assert children is not None
+    children.step(1)
+    everything = server.members() | {psutil.Process(server.pid)}
+    assert len(everything) >= 11
+    find(server, wanted).kill()
+    wait_until(
+        lambda: not [p for p in everything if alive(p)],
+        3.0,
+        "all processes to be gone",
+    )
+    assert server.wait_exit() != 0
+
+
+def alive(process: psutil.Process) -> bool:
+    """Whether a process runs still; one that only waits to be reaped does not."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def send_and_leave(server: Server, path: str) -> None:
+    """Begin a step that never ends, and do not wait for its answer."""
+    body = b'{"action": 1}'
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}"
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        connection.sendall(head.encode() + b"\r\n\r\n" + body)
+        answer_begins = threading.Event()
+        connection.settimeout(0.3)
+        try:
+            connection.recv(1)
+            answer_begins.set()
+        except TimeoutError:
+            pass
+        assert not answer_begins.is_set()
+
+
+def test_a_killed_worker_costs_only_what_it_was_doing(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server("--workers", "2")
+    api = Api(server)
+    instances = [api.create() for _ in range(6)]
+    for instance in instances:
+        instance.reset(seed=1)
+    for steps in (1, 2):
+        workers = find(server, "gunicorn").children()
+        assert len(workers) == 2
+        workers[0].kill()
+        wait_until(lambda w=workers[0]: not alive(w), 3.0, "the worker to be gone")
+        for instance in instances:
+            instance.step(0)
+            assert calls.ok(instance.get(""))["steps"] == steps
+        wait_until(
+            lambda: len([w for w in find(server, "gunicorn").children() if alive(w)])
+            == 2,
+            10.0,
+            "a new worker",
+        )
+
+
+def test_any_worker_serves_any_instance(make_server: Callable[..., Server]) -> None:
+    server = make_server("--workers", "3")
+    api = Api(server)
+    instances = [api.create() for _ in range(4)]
+    for instance in instances:
+        instance.reset(seed=3)
+    served = {worker.pid: 0 for worker in find(server, "gunicorn").children()}
+    for worker in served:
+        others = [pid for pid in served if pid != worker]
+        for pid in others:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            # Only this worker can accept now.
+            for instance in instances:
+                instance.step(0)
+            served[worker] += 1
+        finally:
+            for pid in others:
+                os.kill(pid, signal.SIGCONT)
+    assert set(served.values()) == {1}
+    for instance in instances:
+        assert calls.ok(instance.get(""))["steps"] == 3
+
+
+def test_two_servers_on_one_machine_do_not_meet(
+    make_server: Callable[..., Server],
+) -> None:
+    one, other = Api(make_server()), Api(make_server())
+    instance = one.create()
+    assert other.instances() == {}
+    foreign = calls.Instance(other, instance.id)
+    calls.error(foreign.post("reset/"), 400, "unknown-instance")
+    assert one.instances() == {instance.id: "CartPole-v1"}
