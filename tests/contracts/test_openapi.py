@@ -1,0 +1,294 @@
+"""The OpenAPI document against the application's routes and the running server."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import openapi_spec_validator
+import pytest
+import requests
+import schemathesis
+import yaml
+from schemathesis.specs.openapi import checks
+
+import gym_http_server
+from gym_http_server.app import create_app
+from gym_http_server.rundir import RunDir
+from gym_http_server.settings import Settings
+from gym_http_wire.problems import Problem
+from tests.support.api import Api, Instance, no_content
+from tests.support.server import Server
+
+FILE = Path(gym_http_server.__file__).parent / "api" / "openapi.yaml"
+DOCUMENT: dict[str, Any] = yaml.safe_load(FILE.read_text())
+SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)
+ROUTES = [
+    (path, method, definition["operationId"])
+    for path, item in DOCUMENT["paths"].items()
+    for method, definition in item.items()
+    if method != "parameters"
+]
+OPERATIONS = {operation for _, _, operation in ROUTES}
+INSTANCE_ID = re.compile("[0-9a-f]{8}")
+# What ends its instance needs one of its own each time.
+DESTRUCTIVE = {"env_close", "env_delete"}
+# The scoreboard that uploads went to is gone.
+NEVER_DONE = {"upload"}
+# Done last, and to a server of its own.
+SHUTDOWN = "shutdown_server"
+# All that may fail here is the environment, with options that it does not take.
+FAILURES = {"env-error"}
+# Old clients send these anything, so what is wrong there is ignored and not refused.
+LENIENT = {
+    "env_reset",
+    "env_action_space_sample_with",
+    "env_observation_space_sample_with",
+}
+PROMISES: list[Any] = [
+    checks.status_code_conformance,
+    checks.content_type_conformance,
+    checks.response_headers_conformance,
+    checks.response_schema_conformance,
+    checks.unsupported_method,
+    checks.allow_header_conformance,
+]
+
+
+@pytest.fixture
+def session() -> Iterator[requests.Session]:
+    with requests.Session() as session:
+        yield session
+
+
+def test_the_document_is_valid() -> None:
+    openapi_spec_validator.validate(DOCUMENT)
+
+
+def test_the_document_is_of_this_version() -> None:
+    assert DOCUMENT["info"]["version"] == gym_http_server.__version__
+
+
+def test_the_server_gives_the_document(api: Api) -> None:
+    answer = api.get("/openapi.json")
+    assert (answer.status, answer.content_type) == (200, "application/json")
+    assert answer.json() == DOCUMENT
+
+
+def test_routes_and_document_agree(tmp_path: Path) -> None:
+    app = create_app(Settings(), RunDir(str(tmp_path)))
+    routes = {
+        (method.lower(), re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", rule.rule).rstrip("/"))
+        for rule in app.url_map.iter_rules()
+        for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
+    }
+    documented = {(method, path.rstrip("/")) for path, method, _ in ROUTES}
+    assert routes == documented
+
+
+def test_problems_are_in_the_document() -> None:
+    schemas = DOCUMENT["components"]["schemas"]
+    documented = {
+        (each["status"]["const"], code)
+        for schema in schemas.values()
+        if "allOf" in schema
+        for each in [schema["allOf"][1]["properties"]]
+        for code in each["code"]["enum"]
+    }
+    every = set(schemas["Problem"]["properties"]["code"]["enum"])
+    assert {code for _, code in documented} <= every
+    assert {(kind.default_status, kind.default_code) for kind in kinds()} <= documented
+
+
+def kinds(base: type[Problem] = Problem) -> Iterator[type[Problem]]:
+    """Give a class of problems and all below it."""
+    yield base
+    for kind in base.__subclasses__():
+        yield from kinds(kind)
+
+
+class Live:
+    """Living instances for the operations that want one."""
+
+    def __init__(self, api: Api) -> None:
+        self.api = api
+        self.shared = api.create(render_mode="rgb_array")
+        self.own: Instance | None = None
+
+    def instance_id(self, operation: str) -> str:
+        """Give an instance on which the operation can succeed."""
+        self.close_own()
+        if operation in DESTRUCTIVE:
+            self.own = self.api.create()
+            return self.own.id
+        if operation == "env_monitor_start":
+            no_content(self.shared.post("monitor/close/"))
+        self.shared.reset()
+        return self.shared.id
+
+    def close_own(self) -> None:
+        if self.own is not None:
+            self.own.close()
+            self.own = None
+
+    def close(self) -> None:
+        self.close_own()
+        self.shared.close()
+
+
+@pytest.fixture
+def live(api: Api) -> Iterator[Live]:
+    instances = Live(api)
+    yield instances
+    instances.close()
+
+
+@SCHEMA.parametrize()
+@hypothesis.settings(
+    max_examples=20,
+    derandomize=True,
+    deadline=None,
+    # One fixture for all cases of an operation is what is wanted.
+    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
+)
+def test_promises_hold_whatever_is_asked(
+    case: schemathesis.Case[Any], live: Live, session: requests.Session
+) -> None:
+    operation = name_of(case)
+    # What was generated to be wrong stays wrong.
+    if INSTANCE_ID.fullmatch(str((case.path_parameters or {}).get("instance_id"))):
+        case.path_parameters["instance_id"] = live.instance_id(operation)
+    response = case.call(live.api.server.url, session)
+    if operation == "env_create" and response.status_code == 200:
+        Instance(live.api, response.json()["instance_id"]).close()
+    refusals = [] if operation in LENIENT else [checks.negative_data_rejection]
+    case.validate_response(response, checks=PROMISES + refusals)
+    if response.status_code >= 500:
+        assert response.json()["code"] in FAILURES, response.text
+
+
+@pytest.mark.parametrize("operation", sorted(OPERATIONS - NEVER_DONE - {SHUTDOWN}))
+def test_examples_succeed(
+    operation: str, live: Live, session: requests.Session
+) -> None:
+    for case in examples(operation):
+        if "instance_id" in case.path_parameters:
+            case.path_parameters["instance_id"] = live.instance_id(operation)
+        response = case.call(live.api.server.url, session)
+        if operation == "env_create":
+            Instance(live.api, response.json()["instance_id"]).close()
+        assert response.status_code in (200, 204), response.text
+        case.validate_response(response, checks=PROMISES)
+
+
+def test_the_example_of_shutting_down_succeeds(
+    make_server: Callable[..., Server], session: requests.Session
+) -> None:
+    server = make_server("--enable-shutdown")
+    (case,) = examples(SHUTDOWN)
+    response = case.call(server.url, session)
+    assert response.status_code == 200
+    case.validate_response(response, checks=PROMISES)
+    assert server.wait_exit() == 0
+
+
+@pytest.mark.parametrize("operation", sorted(OPERATIONS))
+@pytest.mark.parametrize(
+    ("accept", "status"), [("application/json", 400), ("application/problem+json", 404)]
+)
+def test_unknown_instances_are_told_as_documented(
+    operation: str,
+    accept: str,
+    status: int,
+    server: Server,
+    session: requests.Session,
+) -> None:
+    for case in examples(operation):
+        if "instance_id" not in case.path_parameters:
+            pytest.skip("the operation has no instance")
+        case.path_parameters["instance_id"] = "deadbeef"
+        response = case.call(server.url, session, headers={"Accept": accept})
+        assert response.status_code == status
+        assert response.headers["content-type"] == [accept]
+        assert response.json()["code"] == "unknown-instance"
+        case.validate_response(response, checks=PROMISES)
+
+
+@pytest.mark.parametrize(
+    "accept", ["*/*", "application/octet-stream", "application/json"]
+)
+def test_frames_are_as_documented(
+    accept: str, live: Live, session: requests.Session
+) -> None:
+    (case,) = examples("env_render")
+    case.path_parameters["instance_id"] = live.instance_id("env_render")
+    response = case.call(live.api.server.url, session, headers={"Accept": accept})
+    assert response.status_code == 200
+    case.validate_response(response, checks=PROMISES)
+
+
+@pytest.mark.parametrize(
+    "env_id",
+    ["Acrobot-v1", "Blackjack-v1", "FrozenLake-v1", "HalfCheetah-v5", "Taxi-v4"],
+)
+@pytest.mark.parametrize(
+    "operation",
+    [
+        "env_describe",
+        "env_reset",
+        "env_action_space",
+        "env_observation_space",
+        "env_action_space_sample",
+        "env_observation_space_sample",
+    ],
+)
+def test_other_environments_are_as_documented(
+    operation: str,
+    env_id: str,
+    create: Callable[..., Instance],
+    session: requests.Session,
+) -> None:
+    instance = create(env_id)
+    case = examples(operation)[0]
+    case.path_parameters["instance_id"] = instance.id
+    response = case.call(instance.api.server.url, session)
+    assert response.status_code == 200
+    case.validate_response(response, checks=PROMISES)
+
+
+def name_of(case: schemathesis.Case[Any]) -> str:
+    return str(case.operation.definition.raw["operationId"])
+
+
+def examples(operation: str) -> list[schemathesis.Case[Any]]:
+    """Make the requests that the document shows."""
+    path = next(path for path, _, name in ROUTES if name == operation)
+    method = next(method for _, method, name in ROUTES if name == operation)
+    parameters: dict[str, dict[str, Any]] = {"path": {}, "query": {}}
+    item = DOCUMENT["paths"][path]
+    for each in item.get("parameters", []) + item[method].get("parameters", []):
+        parameter = resolved(each)
+        parameters[parameter["in"]][parameter["name"]] = parameter["example"]
+    body = resolved(item[method].get("requestBody", {}))
+    content = body.get("content", {}).get("application/json", {})
+    bodies = [each["value"] for each in content.get("examples", {}).values()]
+    if "example" in content:
+        bodies.append(content["example"])
+    return [
+        SCHEMA[path][method].Case(
+            path_parameters=dict(parameters["path"]),
+            query=dict(parameters["query"]),
+            media_type="application/json" if bodies else None,
+            **({"body": body} if bodies else {}),
+        )
+        for body in bodies or [None]
+    ]
+
+
+def resolved(thing: dict[str, Any]) -> dict[str, Any]:
+    """Follow a reference within the document."""
+    found = DOCUMENT if "$ref" in thing else thing
+    for part in thing.get("$ref", "").split("/")[1:]:
+        found = found[part]
+    return found
