@@ -1,0 +1,86 @@
+"""The monitor writes what happened, and nowhere that it should not."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from gym_http_server.envhost.monitor import Monitor
+from gym_http_wire.problems import BadParameter
+
+
+def lines(path: Path) -> list[dict[str, object]]:
+    """Read the episodes that were written."""
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def play(monitor: Monitor, rewards: list[float], *, end: str = "") -> None:
+    """Play an episode."""
+    monitor.reset(5)
+    for number, reward in enumerate(rewards):
+        last = number == len(rewards) - 1
+        monitor.step(reward, last and end == "terminated", last and end == "truncated")
+
+
+def test_episodes_are_summed_up(tmp_path: Path) -> None:
+    monitor = Monitor(str(tmp_path), "/runs/one/", force=False, resume=False)
+    play(monitor, [1.0, 0.5, -2.0], end="terminated")
+    play(monitor, [1.0, 1.0], end="truncated")
+    play(monitor, [3.0])
+    monitor.close()
+    found = lines(tmp_path / "runs" / "one" / "episodes.jsonl")
+    assert [(e["return"], e["length"]) for e in found] == [
+        (-0.5, 3),
+        (2.0, 2),
+        (3.0, 1),
+    ]
+    assert [e["terminated"] for e in found] == [True, False, False]
+    assert [e["truncated"] for e in found] == [False, True, False]
+    assert all(e["seed"] == 5 for e in found)
+
+
+def test_data_is_kept_unless_forced_or_resumed(tmp_path: Path) -> None:
+    file = tmp_path / "a" / "episodes.jsonl"
+    for options, expected in (
+        ({"force": False, "resume": False}, 1),
+        ({"force": False, "resume": True}, 2),
+        ({"force": True, "resume": False}, 1),
+    ):
+        monitor = Monitor(str(tmp_path), "a", **options)
+        play(monitor, [1.0], end="terminated")
+        monitor.close()
+        assert len(lines(file)) == expected
+    with pytest.raises(BadParameter, match="force"):
+        Monitor(str(tmp_path), "a", force=False, resume=False)
+
+
+@pytest.mark.parametrize(
+    "directory",
+    [
+        *("..", "a/../../b", "/..", "a\\b", "a\0b", "a\nb", "", "/", "."),
+        "x" * 300,
+        "/".join("abcdefghijklmnopqrstuvwxyz"),
+    ],
+)
+def test_paths_that_climb_or_are_none_are_refused(
+    tmp_path: Path, directory: str
+) -> None:
+    with pytest.raises(BadParameter):
+        Monitor(str(tmp_path / "data"), directory, force=True, resume=False)
+    assert not list((tmp_path).rglob("*.jsonl"))
+
+
+def test_symbolic_links_are_not_followed(tmp_path: Path) -> None:
+    data, outside = tmp_path / "data", tmp_path / "outside"
+    data.mkdir()
+    outside.mkdir()
+    (outside / "episodes.jsonl").write_text("precious")
+    os.symlink(outside, data / "link")
+    (data / "real").mkdir()
+    os.symlink(outside / "episodes.jsonl", data / "real" / "episodes.jsonl")
+    for directory in ("link", "link/deeper", "real"):
+        with pytest.raises(BadParameter):
+            Monitor(str(data), directory, force=True, resume=False)
+    assert (outside / "episodes.jsonl").read_text() == "precious"
+    assert os.listdir(outside) == ["episodes.jsonl"]
