@@ -94,7 +94,9 @@ def test_a_call_past_its_deadline_is_504_then_410(
     wait_until(lambda: not psutil.pid_exists(pid), 1.0, "the host to be gone")
 
 
-def test_memory_beyond_the_limit_ends_the_host(hostile: Callable[..., Instance]) -> None:
+def test_memory_beyond_the_limit_ends_the_host(
+    hostile: Callable[..., Instance],
+) -> None:
     instance = hostile("Leak")
     told = calls.error(instance.post("step/", {"action": 1}), 502, "env-crashed")
     assert told["reason"] == "memory"

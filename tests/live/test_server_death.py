@@ -103,8 +103,9 @@ def test_a_killed_worker_costs_only_what_it_was_doing(
             instance.step(0)
             assert calls.ok(instance.get(""))["steps"] == steps
         wait_until(
-            lambda: len([w for w in find(server, "gunicorn").children() if alive(w)])
-            == 2,
+            lambda: (
+                len([w for w in find(server, "gunicorn").children() if alive(w)]) == 2
+            ),
             10.0,
             "a new worker",
         )
