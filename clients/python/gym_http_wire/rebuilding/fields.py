@@ -200,8 +200,12 @@ def _float(value: object, dtype: np.dtype[Any]) -> float | None:
         return _SPECIAL.get(value)
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
-    limit = float(np.finfo(dtype).max)
-    return float(value) if -limit <= value <= limit else None
+    try:
+        # The shortest decimal of the largest float32, 3.4028235e+38, is above it.
+        with np.errstate(over="ignore"):
+            return float(value) if np.isfinite(dtype.type(value)) else None
+    except OverflowError:
+        return None
 
 
 _READERS: dict[str, Callable[[object, np.dtype[Any]], Any]] = {

@@ -1,0 +1,12 @@
+"""Read elements of spaces, and masks for sampling, out of plain JSON.
+
+A thin client sends an action as its language writes it. A reader, made once for a
+space, turns that into the very element that the space itself would have sampled, or
+says what is wrong with it and where.
+"""
+
+from gym_http_wire.elements.masks import mask_reader
+from gym_http_wire.elements.readers import reader
+from gym_http_wire.elements.refusal import NotAnElement
+
+__all__ = ["NotAnElement", "mask_reader", "reader"]

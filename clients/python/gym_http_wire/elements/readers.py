@@ -1,0 +1,209 @@
+"""Make the reader of each kind of space."""
+
+from collections.abc import Callable
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+from gymnasium import Space
+from gymnasium.spaces import (
+    Box,
+    Dict,
+    Discrete,
+    Graph,
+    GraphInstance,
+    MultiBinary,
+    MultiDiscrete,
+    OneOf,
+    Sequence,
+    Text,
+    Tuple,
+)
+
+from gym_http_wire.elements.arrays import array_reader, integer_reader
+from gym_http_wire.elements.containers import Read, keyed, positional, repeated, under
+from gym_http_wire.elements.refusal import NotAnElement
+from gym_http_wire.spaces import UnsupportedSpace
+
+ReadMany = Callable[[object], tuple[Any, int]]
+
+_INT32 = np.dtype(np.int32)
+_GRAPH = {"nodes", "edges", "edge_links"}
+
+
+@singledispatch
+def reader(space: Space[Any]) -> Read:
+    """Make a function that reads elements of a space from plain JSON.
+
+    Args:
+        space: One of Gymnasium's spaces.
+
+    Returns:
+        A function of a parsed JSON value. It returns an element as the space samples
+        them, equal in type, dtype and shape, and raises `NotAnElement` for a value that
+        is none. Numbers of a Box may be out of its bounds, as they may be locally.
+
+    Raises:
+        UnsupportedSpace: The space, or one inside it, is of a custom class.
+    """
+    kind = type(space)
+    raise UnsupportedSpace(
+        f"Elements of the space class {kind.__module__}.{kind.__qualname__} cannot be "
+        "read from plain JSON: it is not one of Gymnasium's own"
+    )
+
+
+@reader.register
+def _discrete(space: Discrete) -> Read:
+    low = int(space.start)
+    high = min(low + int(space.n) - 1, int(np.iinfo(space.dtype).max))
+    return integer_reader(low, high, space.dtype.type)
+
+
+@reader.register
+def _box(space: Box) -> Read:
+    return array_reader(space.shape, space.dtype)
+
+
+@reader.register
+def _multi_binary(space: MultiBinary) -> Read:
+    return array_reader(space.shape, np.dtype(np.int8), 0, 1, flags=True)
+
+
+@reader.register
+def _multi_discrete(space: MultiDiscrete) -> Read:
+    high = space.start + (space.nvec - 1)
+    return array_reader(space.shape, space.dtype, space.start, high)
+
+
+@reader.register
+def _text(space: Text) -> Read:
+    shortest, longest, charset = space.min_length, space.max_length, space.character_set
+    expected = f"a string of {shortest} to {longest} characters of {space.characters}"
+
+    def read(value: object) -> str:
+        if type(value) is not str or not shortest <= len(value) <= longest:
+            raise NotAnElement(value, expected)
+        if not charset.issuperset(value):
+            raise NotAnElement(value, expected)
+        return value
+
+    return read
+
+
+@reader.register
+def _dict(space: Dict) -> Read:
+    return keyed({key: reader(inner) for key, inner in space.spaces.items()})
+
+
+@reader.register(Tuple)
+def _tuple(space: Tuple[Any]) -> Read:
+    return positional([reader(inner) for inner in space.spaces])
+
+
+@reader.register(OneOf)
+def _one_of(space: OneOf[Any]) -> Read:
+    index_reader = integer_reader(0, len(space.spaces) - 1, np.int64)
+    readers = [reader(inner) for inner in space.spaces]
+
+    def read(value: object) -> tuple[Any, Any]:
+        if type(value) is not list or len(value) != 2:
+            raise NotAnElement(value, "a list of two: [index, value]")
+        index = under(0, index_reader, value[0])
+        return index, under(1, readers[index], value[1])
+
+    return read
+
+
+@reader.register
+def _sequence(space: Sequence) -> Read:
+    if not space.stack:
+        return repeated(reader(space.feature_space))
+    read_many = batch_reader(space.feature_space)
+    return lambda value: read_many(value)[0]
+
+
+@reader.register
+def _graph(space: Graph) -> Read:
+    read_nodes = batch_reader(space.node_space)
+    edge_space = space.edge_space
+    read_edges = None if edge_space is None else batch_reader(edge_space)
+
+    def read(value: object) -> GraphInstance:
+        if type(value) is not dict or not {"nodes"} <= value.keys() <= _GRAPH:
+            raise NotAnElement(value, 'an object of "nodes", "edges" and "edge_links"')
+        nodes, count = under("nodes", read_nodes, value["nodes"])
+        edges, links = value.get("edges"), value.get("edge_links")
+        if edges is None and links is None:
+            return GraphInstance(nodes, None, None)
+        if read_edges is None:
+            raise NotAnElement(edges, "null in a space without edges", ("edges",))
+        edges, number = under("edges", read_edges, edges)
+        read_links = array_reader((number, 2), _INT32, 0, count - 1)
+        return GraphInstance(nodes, edges, under("edge_links", read_links, links))
+
+    return read
+
+
+@singledispatch
+def batch_reader(space: Space[Any]) -> ReadMany:
+    """Make a reader of many elements, batched as Gymnasium does, and of their number.
+
+    Arrays come stacked, Dict and Tuple spaces as one Dict or Tuple of batches, and
+    elements of any other space as a tuple.
+    """
+    read = repeated(reader(space))
+
+    def read_many(value: object) -> tuple[Any, int]:
+        elements = read(value)
+        return elements, len(elements)
+
+    return read_many
+
+
+@batch_reader.register(Box)
+@batch_reader.register(Discrete)
+@batch_reader.register(MultiBinary)
+@batch_reader.register(MultiDiscrete)
+def _arrays(space: Box | Discrete | MultiBinary | MultiDiscrete) -> ReadMany:
+    read = repeated(reader(space))
+    shape, dtype = space.shape or (), space.dtype
+
+    def read_many(value: object) -> tuple[Any, int]:
+        elements = read(value)
+        batch = np.empty((len(elements), *shape), dtype)
+        for index, element in enumerate(elements):
+            batch[index] = element
+        return batch, len(elements)
+
+    return read_many
+
+
+@batch_reader.register
+def _dict_of_batches(space: Dict) -> ReadMany:
+    read = keyed({key: batch_reader(inner) for key, inner in space.spaces.items()})
+
+    def read_many(value: object) -> tuple[Any, int]:
+        batches = read(value)
+        count = _common_length(value, [length for _, length in batches.values()])
+        return {key: batch for key, (batch, _) in batches.items()}, count
+
+    return read_many
+
+
+@batch_reader.register(Tuple)
+def _tuple_of_batches(space: Tuple[Any]) -> ReadMany:
+    read = positional([batch_reader(inner) for inner in space.spaces])
+
+    def read_many(value: object) -> tuple[Any, int]:
+        batches = read(value)
+        count = _common_length(value, [length for _, length in batches])
+        return tuple(batch for batch, _ in batches), count
+
+    return read_many
+
+
+def _common_length(value: object, lengths: list[int]) -> int:
+    if len(set(lengths)) > 1:
+        raise NotAnElement(value, f"of batches of one length, not {lengths}")
+    return lengths[0] if lengths else 0
