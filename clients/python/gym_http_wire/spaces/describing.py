@@ -1,12 +1,4 @@
-"""Describe Gymnasium spaces as JSON-able data, without loss.
-
-A description is a dict with a ``type``. It holds only what every JSON encoder writes
-alike: infinities and NaN are the strings ``"inf"``, ``"-inf"`` and ``"nan"``, and
-integers beyond 2**53, which many readers round, are decimal strings. An array is a
-single number when all its elements are bit-equal, else a flat list in C order.
-
-`gym_http_wire.rebuilding` turns a description back into an equal space.
-"""
+"""Describe each kind of space."""
 
 from functools import singledispatch
 from typing import Any
@@ -26,29 +18,12 @@ from gymnasium.spaces import (
     Tuple,
 )
 
+from gym_http_wire.spaces.numbers import DTYPES, MAX_EXACT, array_data, number_data
+
 Description = dict[str, object]
-Array = np.ndarray[Any, np.dtype[Any]]
 
 MAX_DEPTH = 32
 """How many spaces may be nested in one another."""
-
-MAX_EXACT = 2**53
-"""Integers up to here are JSON numbers; beyond, decimal strings."""
-
-DTYPES: dict[str, np.dtype[Any]] = {
-    name: np.dtype(name)
-    for name in (
-        "bool",
-        *(f"{kind}int{bits}" for kind in ("", "u") for bits in (8, 16, 32, 64)),
-        *(f"float{bits}" for bits in (16, 32, 64)),
-    )
-}
-"""The dtypes that can be described, by name; other byte orders are written ``>f4``."""
-DTYPES |= {
-    swapped.str: swapped
-    for swapped in (dtype.newbyteorder() for dtype in DTYPES.values())
-    if not swapped.isnative
-}
 
 _BEHAVIOUR = ("sample", "contains", "seed", "__contains__", "__eq__")
 
@@ -73,31 +48,6 @@ def describe(space: Space[Any]) -> Description:
             something that JSON cannot tell.
     """
     return _nested(space, MAX_DEPTH)
-
-
-def numbers(array: Array) -> list[Any]:
-    """List the elements of an array in C order, floats by their shortest decimal.
-
-    A float32 of 4.8 comes out as 4.8 and not as 4.800000190734863; it is still the
-    same float32 when it is read back.
-    """
-    flat = array.ravel()
-    exact: list[Any] = flat.tolist()
-    if flat.dtype.kind != "f" or flat.dtype.itemsize == 8:
-        return exact
-    shortest = [float(str(element)) for element in flat]
-    # Reading a short decimal rounds twice, to 64 bits and then to fewer.
-    same = np.array(shortest).astype(flat.dtype).tobytes() == flat.tobytes()
-    return shortest if same else exact
-
-
-def is_uniform(array: Array) -> bool:
-    """Tell whether an array has elements and all of them have the same bits."""
-    if not array.size:
-        return False
-    flat = np.ascontiguousarray(array).reshape(-1)
-    bits = flat.view(np.dtype(f"V{array.itemsize}"))
-    return bool((bits == bits[0]).all())
 
 
 def _nested(space: Space[Any], depth: int) -> Description:
@@ -134,10 +84,10 @@ def _box(space: Box, depth: int) -> Description:
         "type": "Box",
         "dtype": _dtype(space.dtype),
         "shape": [int(size) for size in space.shape],
-        "low": _array(space.low),
-        "high": _array(space.high),
-        "bounded_below": _array(space.bounded_below),
-        "bounded_above": _array(space.bounded_above),
+        "low": array_data(space.low),
+        "high": array_data(space.high),
+        "bounded_below": array_data(space.bounded_below),
+        "bounded_above": array_data(space.bounded_above),
     }
 
 
@@ -145,8 +95,8 @@ def _box(space: Box, depth: int) -> Description:
 def _discrete(space: Discrete, depth: int) -> Description:
     return {
         "type": "Discrete",
-        "n": _number(int(space.n)),
-        "start": _number(int(space.start)),
+        "n": number_data(int(space.n)),
+        "start": number_data(int(space.start)),
         "dtype": _dtype(space.dtype),
     }
 
@@ -166,8 +116,8 @@ def _multi_discrete(space: MultiDiscrete, depth: int) -> Description:
         "type": "MultiDiscrete",
         "dtype": _dtype(space.dtype),
         "shape": [int(size) for size in space.nvec.shape],
-        "nvec": _array(space.nvec),
-        "start": _array(space.start),
+        "nvec": array_data(space.nvec),
+        "start": array_data(space.start),
     }
 
 
@@ -175,8 +125,8 @@ def _multi_discrete(space: MultiDiscrete, depth: int) -> Description:
 def _text(space: Text, depth: int) -> Description:
     return {
         "type": "Text",
-        "min_length": _number(space.min_length),
-        "max_length": _number(space.max_length),
+        "min_length": number_data(space.min_length),
+        "max_length": number_data(space.max_length),
         "charset": _string("".join(space.character_list)),
     }
 
@@ -227,20 +177,6 @@ def _dtype(dtype: np.dtype[Any]) -> str:
     if name not in DTYPES:
         raise UnsupportedSpace(f"A space of dtype {name} cannot be described")
     return name
-
-
-def _array(array: Array) -> object:
-    if is_uniform(array):
-        return _number(numbers(array.ravel()[:1])[0])
-    return [_number(element) for element in numbers(array)]
-
-
-def _number(number: int | float) -> int | float | str:
-    if isinstance(number, int):
-        return number if -MAX_EXACT <= number <= MAX_EXACT else str(number)
-    if number - number == 0:
-        return number
-    return "nan" if number != number else "inf" if number > 0 else "-inf"
 
 
 def _key(key: object) -> int | str:
