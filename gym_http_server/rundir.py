@@ -2,7 +2,8 @@
 
 ::
 
-    RUN/                     0700, locked while the launcher lives
+    RUN/                     0700
+     ├─ lock                 locked while the launcher lives
      ├─ supervisor.sock      requests to the supervisor
      ├─ draining             exists once the server is about to stop
      └─ 3c657dbc/            an instance
@@ -34,7 +35,8 @@ from gym_http_server.errors import StartError
 __all__ = ["RunDir", "Status", "StatusPage"]
 
 SOCKET_PATH_BYTES = 107
-NAME_PREFIX = "ghs-"
+NAME_PREFIX = "gym-http-"
+LOCK = "lock"
 YOUNG_SECONDS = 5
 _PAGE = struct.Struct("<QQQQII")
 _BUSY, _USED, _STEPS, _EPISODES, _STREAMS = 0, 8, 16, 24, 32
@@ -96,7 +98,7 @@ class RunDir:
                 f"cannot make a run directory in {base}: {error}"
             ) from None
         run = cls(path)
-        lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        lock = os.open(f"{path}/{LOCK}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             longest = len(os.fsencode(run.host_socket("0" * 8)))
             if longest > SOCKET_PATH_BYTES:
@@ -114,16 +116,16 @@ class RunDir:
 
 def _sweep(base: Path) -> None:
     # A server that was killed leaves its directory; its lock is free, though.
-    for path in base.glob(NAME_PREFIX + "????????"):
+    for path in base.glob(f"{NAME_PREFIX}????????/{LOCK}"):
         with contextlib.suppress(OSError):
-            if path.is_symlink() or path.stat().st_uid != os.getuid():
-                continue
-            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            lock = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
             try:
+                young = time.time() - path.stat().st_mtime < YOUNG_SECONDS
+                if young or path.stat().st_uid != os.getuid():
+                    # One this young may be about to be locked.
+                    continue
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # A directory this young may be about to be locked.
-                if time.time() - path.stat().st_mtime > YOUNG_SECONDS:
-                    shutil.rmtree(path, ignore_errors=True)
+                shutil.rmtree(path.parent, ignore_errors=True)
             finally:
                 os.close(lock)
 

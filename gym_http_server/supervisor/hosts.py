@@ -27,7 +27,7 @@ from gym_http_wire.frames import Frame
 
 __all__ = ["Hosts"]
 
-MEMORY_TICKS = 5
+MEMORY_TICKS = 2
 CLOSE_SECONDS = 2.0
 TERM_SECONDS = 0.5
 

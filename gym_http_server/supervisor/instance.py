@@ -19,7 +19,7 @@ from gym_http_wire.problems import Problem
 
 __all__ = ["Ended", "Instance", "Tombstones", "read_log_tail"]
 
-LOG_TAIL_BYTES = 2048
+LOG_TAIL_BYTES = 8192
 MAX_TOMBSTONES = 10_000
 
 

@@ -21,8 +21,7 @@ HOSTILE = ("--import", "tests.support.hostile")
 def hostile_server() -> Iterator[Server]:
     """A server whose limits are short."""
     limits = ("--step-deadline", "2", "--create-deadline", "2")
-    memory = ("--host-memory", str(512 << 20))
-    with Server(*HOSTILE, *limits, *memory, "--max-instances", "12") as started:
+    with Server(*HOSTILE, *limits, "--max-instances", "12") as started:
         yield started
 
 
@@ -95,9 +94,11 @@ def test_a_call_past_its_deadline_is_504_then_410(
 
 
 def test_memory_beyond_the_limit_ends_the_host(
-    hostile: Callable[..., Instance],
+    make_server: Callable[..., Server],
 ) -> None:
-    instance = hostile("Leak")
+    server = make_server(*HOSTILE, "--host-memory", str(512 << 20))
+    instance = Api(server).create("hostile/Leak-v0")
+    instance.reset()
     told = calls.error(instance.post("step/", {"action": 1}), 502, "env-crashed")
     assert told["reason"] == "memory"
 

@@ -62,11 +62,11 @@ def test_idle_instances_are_ended_and_busy_ones_are_not(forgetful: Server) -> No
         return idle.get("").status == 410 and idle.id not in api.instances()
 
     wait_until(ended, 2.9, "the idle instance to end")
+    assert stepping.reset(seed=0)
     told = calls.error(idle.post("reset/"), 410, "instance-ended")
     assert told["reason"] == "idle"
     step.join(5.0)
     assert calls.ok(answers[0])
-    assert stepping.reset(seed=0)
 
 
 def test_a_client_that_leaves_in_create_leaves_nothing(

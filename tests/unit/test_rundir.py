@@ -1,0 +1,67 @@
+"""Run directories are unique, locked, short, and swept when nobody holds them."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from gym_http_server.errors import StartError
+from gym_http_server.rundir import YOUNG_SECONDS, RunDir, StatusPage
+
+
+def age(run: RunDir) -> None:
+    """Make a directory look as if it were old."""
+    then = os.stat(run.path).st_mtime - 2 * YOUNG_SECONDS
+    os.utime(f"{run.path}/lock", (then, then))
+
+
+def test_two_servers_have_two_and_leave_none(tmp_path: Path) -> None:
+    parent = str(tmp_path / "r")
+    with RunDir.make(parent) as one, RunDir.make(parent) as other:
+        assert one.path != other.path
+        assert os.stat(one.path).st_mode & 0o777 == 0o700
+    assert os.listdir(parent) == []
+
+
+def test_what_a_killed_server_left_is_swept(tmp_path: Path) -> None:
+    making = RunDir.make(str(tmp_path))
+    left = making.__enter__()
+    age(left)
+    with RunDir.make(str(tmp_path)):
+        assert os.path.exists(left.path), "it is locked"
+    copy = tmp_path / "gym-http-abcdefgh"
+    copy.mkdir()
+    (copy / "lock").touch()
+    age(RunDir(str(copy)))
+    stranger = tmp_path / "gym-http-stranger"
+    stranger.mkdir()
+    with RunDir.make(str(tmp_path)):
+        assert not copy.exists()
+        assert stranger.exists(), "it has no lock, so it is not ours"
+    making.__exit__(None, None, None)
+
+
+def test_one_that_is_too_deep_is_refused(tmp_path: Path) -> None:
+    deep = tmp_path / ("d" * 60) / ("e" * 60)
+    with (
+        pytest.raises(StartError, match=r"too deep.*107.*--run-dir"),
+        RunDir.make(str(deep)),
+    ):
+        pass
+    assert list(deep.iterdir()) == []
+
+
+def test_a_status_page_is_read_while_it_is_written(tmp_path: Path) -> None:
+    path = str(tmp_path / "status")
+    reader, writer = StatusPage(path), StatusPage(path, writable=True)
+    assert reader.read() == (0, 0, 0, 0, 0)
+    writer.begin(5)
+    writer.count(7, 2)
+    writer.set_streams(3)
+    assert reader.read() == (5, 0, 7, 2, 3)
+    writer.end(9, used=False)
+    assert reader.read() == (0, 0, 7, 2, 3)
+    writer.end(9, used=True)
+    assert reader.read() == (0, 9, 7, 2, 3)
+    writer.close()
+    reader.close()
