@@ -208,7 +208,7 @@ class Answers:
             raise MissingParameter("value")
         try:
             member = legacy.same_as_info(self.operations.space(which), given)
-        except legacy.UnknownKey as error:
+        except legacy.UnknownInfoKey as error:
             raise BadParameter(str(error)) from None
         return _json({"member": member})
 
