@@ -10,7 +10,6 @@ import openapi_spec_validator
 import pytest
 import requests
 import schemathesis
-import yaml
 from schemathesis.specs.openapi import checks
 
 import gym_http_server
@@ -18,22 +17,21 @@ from gym_http_server.app import create_app
 from gym_http_server.rundir import RunDir
 from gym_http_server.settings import Settings
 from gym_http_wire.problems import Problem
-from tests.support.api import Api, Instance, no_content
+from tests.support.api import Api, Instance
+from tests.support.openapi import (
+    DOCUMENT,
+    INSTANCE_ID,
+    ON_INSTANCES,
+    OPERATIONS,
+    PROMISES,
+    ROUTES,
+    SCHEMA,
+    Live,
+    examples,
+    name_of,
+)
 from tests.support.server import Server
 
-FILE = Path(gym_http_server.__file__).parent / "api" / "openapi.yaml"
-DOCUMENT: dict[str, Any] = yaml.safe_load(FILE.read_text())
-SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)
-ROUTES = [
-    (path, method, definition["operationId"])
-    for path, item in DOCUMENT["paths"].items()
-    for method, definition in item.items()
-    if method != "parameters"
-]
-OPERATIONS = {operation for _, _, operation in ROUTES}
-INSTANCE_ID = re.compile("[0-9a-f]{8}")
-# What ends its instance needs one of its own each time.
-DESTRUCTIVE = {"env_close", "env_delete"}
 # The scoreboard that uploads went to is gone.
 NEVER_DONE = {"upload"}
 # Done last, and to a server of its own.
@@ -46,14 +44,6 @@ LENIENT = {
     "env_action_space_sample_with",
     "env_observation_space_sample_with",
 }
-PROMISES: list[Any] = [
-    checks.status_code_conformance,
-    checks.content_type_conformance,
-    checks.response_headers_conformance,
-    checks.response_schema_conformance,
-    checks.unsupported_method,
-    checks.allow_header_conformance,
-]
 
 
 @pytest.fixture
@@ -108,35 +98,6 @@ def kinds(base: type[Problem] = Problem) -> Iterator[type[Problem]]:
         yield from kinds(kind)
 
 
-class Live:
-    """Living instances for the operations that want one."""
-
-    def __init__(self, api: Api) -> None:
-        self.api = api
-        self.shared = api.create(render_mode="rgb_array")
-        self.own: Instance | None = None
-
-    def instance_id(self, operation: str) -> str:
-        """Give an instance on which the operation can succeed."""
-        self.close_own()
-        if operation in DESTRUCTIVE:
-            self.own = self.api.create()
-            return self.own.id
-        if operation == "env_monitor_start":
-            no_content(self.shared.post("monitor/close/"))
-        self.shared.reset()
-        return self.shared.id
-
-    def close_own(self) -> None:
-        if self.own is not None:
-            self.own.close()
-            self.own = None
-
-    def close(self) -> None:
-        self.close_own()
-        self.shared.close()
-
-
 @pytest.fixture
 def live(api: Api) -> Iterator[Live]:
     instances = Live(api)
@@ -173,7 +134,7 @@ def test_examples_succeed(
     operation: str, live: Live, session: requests.Session
 ) -> None:
     for case in examples(operation):
-        if "instance_id" in case.path_parameters:
+        if operation in ON_INSTANCES:
             case.path_parameters["instance_id"] = live.instance_id(operation)
         response = case.call(live.api.server.url, session)
         if operation == "env_create":
@@ -193,7 +154,7 @@ def test_the_example_of_shutting_down_succeeds(
     assert server.wait_exit() == 0
 
 
-@pytest.mark.parametrize("operation", sorted(OPERATIONS))
+@pytest.mark.parametrize("operation", sorted(ON_INSTANCES))
 @pytest.mark.parametrize(
     ("accept", "status"), [("application/json", 400), ("application/problem+json", 404)]
 )
@@ -205,8 +166,6 @@ def test_unknown_instances_are_told_as_documented(
     session: requests.Session,
 ) -> None:
     for case in examples(operation):
-        if "instance_id" not in case.path_parameters:
-            pytest.skip("the operation has no instance")
         case.path_parameters["instance_id"] = "deadbeef"
         response = case.call(server.url, session, headers={"Accept": accept})
         assert response.status_code == status
@@ -255,40 +214,3 @@ def test_other_environments_are_as_documented(
     response = case.call(instance.api.server.url, session)
     assert response.status_code == 200
     case.validate_response(response, checks=PROMISES)
-
-
-def name_of(case: schemathesis.Case[Any]) -> str:
-    return str(case.operation.definition.raw["operationId"])
-
-
-def examples(operation: str) -> list[schemathesis.Case[Any]]:
-    """Make the requests that the document shows."""
-    path = next(path for path, _, name in ROUTES if name == operation)
-    method = next(method for _, method, name in ROUTES if name == operation)
-    parameters: dict[str, dict[str, Any]] = {"path": {}, "query": {}}
-    item = DOCUMENT["paths"][path]
-    for each in item.get("parameters", []) + item[method].get("parameters", []):
-        parameter = resolved(each)
-        parameters[parameter["in"]][parameter["name"]] = parameter["example"]
-    body = resolved(item[method].get("requestBody", {}))
-    content = body.get("content", {}).get("application/json", {})
-    bodies = [each["value"] for each in content.get("examples", {}).values()]
-    if "example" in content:
-        bodies.append(content["example"])
-    return [
-        SCHEMA[path][method].Case(
-            path_parameters=dict(parameters["path"]),
-            query=dict(parameters["query"]),
-            media_type="application/json" if bodies else None,
-            **({"body": body} if bodies else {}),
-        )
-        for body in bodies or [None]
-    ]
-
-
-def resolved(thing: dict[str, Any]) -> dict[str, Any]:
-    """Follow a reference within the document."""
-    found = DOCUMENT if "$ref" in thing else thing
-    for part in thing.get("$ref", "").split("/")[1:]:
-        found = found[part]
-    return found

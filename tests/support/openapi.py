@@ -1,0 +1,101 @@
+"""The OpenAPI document: its operations, its examples as requests, its promises."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import schemathesis
+import yaml
+from schemathesis.specs.openapi import checks
+
+import gym_http_server
+from tests.support.api import Api, Instance, no_content
+
+FILE = Path(gym_http_server.__file__).parent / "api" / "openapi.yaml"
+DOCUMENT: dict[str, Any] = yaml.safe_load(FILE.read_text())
+SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)
+ROUTES = [
+    (path, method, definition["operationId"])
+    for path, item in DOCUMENT["paths"].items()
+    for method, definition in item.items()
+    if method != "parameters"
+]
+OPERATIONS = {operation for _, _, operation in ROUTES}
+ON_INSTANCES = {operation for path, _, operation in ROUTES if "{instance_id}" in path}
+INSTANCE_ID = re.compile("[0-9a-f]{8}")
+# What ends its instance needs one of its own each time.
+DESTRUCTIVE = {"env_close", "env_delete"}
+PROMISES: list[Any] = [
+    checks.status_code_conformance,
+    checks.content_type_conformance,
+    checks.response_headers_conformance,
+    checks.response_schema_conformance,
+    checks.unsupported_method,
+    checks.allow_header_conformance,
+]
+
+
+class Live:
+    """Living instances for the operations that want one."""
+
+    def __init__(self, api: Api) -> None:
+        self.api = api
+        self.shared = api.create(render_mode="rgb_array")
+        self.own: Instance | None = None
+
+    def instance_id(self, operation: str) -> str:
+        """Give an instance on which the operation can succeed."""
+        self.close_own()
+        if operation in DESTRUCTIVE:
+            self.own = self.api.create()
+            return self.own.id
+        if operation == "env_monitor_start":
+            no_content(self.shared.post("monitor/close/"))
+        self.shared.reset()
+        return self.shared.id
+
+    def close_own(self) -> None:
+        if self.own is not None:
+            self.own.close()
+            self.own = None
+
+    def close(self) -> None:
+        self.close_own()
+        self.shared.close()
+
+
+def name_of(case: schemathesis.Case[Any]) -> str:
+    return str(case.operation.definition.raw["operationId"])
+
+
+def examples(operation: str) -> list[schemathesis.Case[Any]]:
+    """Make the requests that the document shows."""
+    path, method, _ = next(route for route in ROUTES if route[2] == operation)
+    item = DOCUMENT["paths"][path]
+    shown: dict[str, dict[str, str]] = {"path": {}, "query": {}}
+    for each in item.get("parameters", []) + item[method].get("parameters", []):
+        parameter = resolved(each)
+        shown[parameter["in"]][parameter["name"]] = parameter["example"]
+    return [
+        SCHEMA[path][method].Case(
+            path_parameters=dict(shown["path"]), query=dict(shown["query"]), **body
+        )
+        for body in bodies(item[method].get("requestBody", {}))
+    ]
+
+
+def bodies(request_body: dict[str, Any]) -> list[dict[str, Any]]:
+    """Give the arguments of a case for each body that the document shows."""
+    media_type = "application/json"
+    content = resolved(request_body).get("content", {}).get(media_type, {})
+    values = [each["value"] for each in content.get("examples", {}).values()]
+    values += [content["example"]] if "example" in content else []
+    return [{"body": value, "media_type": media_type} for value in values] or [{}]
+
+
+def resolved(thing: dict[str, Any]) -> dict[str, Any]:
+    """Follow a reference within the document."""
+    found = DOCUMENT if "$ref" in thing else thing
+    for part in thing.get("$ref", "").split("/")[1:]:
+        found = found[part]
+    return found
