@@ -88,16 +88,18 @@ def add_route(
     def flask_view(**arguments: Any) -> flask.Response:
         return flask_response(web.answer(flask.request.environ, view, **arguments))
 
-    endpoint = f"{method} {rule}".replace(".", "_")
-    web.views[endpoint] = view
-    app.add_url_rule(
-        rule,
-        endpoint=endpoint,
-        view_func=flask_view,
-        methods=[method],
-        strict_slashes=False,
-        provide_automatic_options=False,
-    )
+    # Two rules: the framework would redirect to the other form, or take a wrong
+    # method for a wrong path.
+    for form in (rule, rule.removesuffix("/")):
+        endpoint = f"{method} {form}".replace(".", "_")
+        web.views[endpoint] = view
+        app.add_url_rule(
+            form,
+            endpoint=endpoint,
+            view_func=flask_view,
+            methods=[method],
+            provide_automatic_options=False,
+        )
 
 
 def flask_response(answer: Answer) -> flask.Response:
