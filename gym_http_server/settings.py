@@ -3,7 +3,8 @@
 Each field of `Settings` is a setting: ``step_deadline`` is the flag
 ``--step-deadline`` and the environment variable ``GHS_STEP_DEADLINE``. A flag
 wins over a variable, a variable over the default. Times are seconds, sizes
-bytes.
+bytes. The deadlines are shorter than the 60 s after which clients give up by
+default, so that they hear why.
 """
 
 from __future__ import annotations
@@ -83,10 +84,10 @@ class Settings:
     )
     max_instances: int = _setting(64, "Instances at a time.", least=1, most=100_000)
     create_deadline: float = _setting(
-        60.0, "Seconds that making an environment may take.", least=0.1
+        50.0, "Seconds that making an environment may take.", least=0.1
     )
     step_deadline: float = _setting(
-        60.0, "Seconds that any call of an environment may take.", least=0.1
+        50.0, "Seconds that any call of an environment may take.", least=0.1
     )
     idle_timeout: float = _setting(
         900.0,

@@ -24,6 +24,13 @@ from gym_http_wire.problems import (
 
 __all__ = ["Operations"]
 
+_UNFIT = (
+    elements.NotAnElement,
+    gymnasium.error.Error,
+    AssertionError,
+    TypeError,
+    ValueError,
+)
 _MESSAGE_CHARS = 2000
 _AFTER_ERROR = (
     "the environment raised an exception in its last call and needs a reset first"
@@ -182,7 +189,7 @@ class Operations:
             if seed is not None:
                 space.seed(seed)
             return space.sample() if cast is None else space.sample(mask=cast)
-        except (elements.NotAnElement, AssertionError, ValueError, TypeError) as error:
+        except _UNFIT as error:
             raise BadParameter(
                 f"cannot sample with this seed and mask: {error}"
             ) from None
