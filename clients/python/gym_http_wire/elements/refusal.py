@@ -1,9 +1,6 @@
 """Why a value is not an element of a space, in words for the one who sent it."""
 
-import json
-
-_SHOWN = 80
-_ENCODER = json.JSONEncoder(ensure_ascii=False, check_circular=False, default=repr)
+from gym_http_wire.spaces import elided
 
 
 class NotAnElement(ValueError):
@@ -35,13 +32,3 @@ class NotAnElement(ValueError):
         """Say that the value stands under this key of a larger one."""
         self.path = (key, *self.path)
         return self
-
-
-def elided(value: object) -> str:
-    """Write the beginning of a value as JSON."""
-    text = ""
-    for chunk in _ENCODER.iterencode(value):
-        text += chunk[: _SHOWN + 1]
-        if len(text) > _SHOWN:
-            return f"{text[: _SHOWN - 3]}..."
-    return text

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from gym_http_wire.spaces import DTYPES, MAX_DEPTH, MAX_EXACT, Array
+from gym_http_wire.spaces import DTYPES, MAX_DEPTH, MAX_EXACT, Array, elided
 
 MAX_BYTES = 2**29
 """How much memory the arrays of all spaces of a description may take together."""
@@ -29,11 +29,10 @@ class BadDescription(ValueError):
 
     def __init__(self, field: str, value: object, expected: str) -> None:
         self.field = field
-        came = "nothing" if value is _MISSING else _elided(value)
-        where = field or "the whole"
+        came = "missing" if value is _MISSING else elided(value)
         super().__init__(
-            f"The description of the space is wrong at {where}: {came} came, but "
-            f"expected is {expected}"
+            f"The description of the space does not fit: {field or 'the whole'} is "
+            f"{came}, but must be {expected}"
         )
 
 
@@ -56,7 +55,7 @@ class Fields:
         budget: Budget | None = None,
     ) -> None:
         if depth > MAX_DEPTH:
-            raise BadDescription(path, value, f"nesting of at most {MAX_DEPTH} spaces")
+            raise BadDescription(path, value, f"nested at most {MAX_DEPTH} levels deep")
         if not isinstance(value, dict):
             raise BadDescription(path, value, 'an object with a "type"')
         self.value: dict[Any, Any] = value
@@ -79,7 +78,7 @@ class Fields:
         """Count bytes that the space takes, and refuse too many."""
         self._budget.left -= size * self._copies
         if self._budget.left < 0:
-            self.refuse(field, f"a space that takes at most {MAX_BYTES} bytes")
+            self.refuse(field, f"of a space that takes at most {MAX_BYTES} bytes")
 
     def take_space(self) -> None:
         """Count what the space takes as an object, its arrays not included."""
@@ -220,12 +219,7 @@ def _range(dtype: np.dtype[Any]) -> str:
     if dtype.kind == "b":
         return "true or false"
     if dtype.kind == "f":
-        limit = np.finfo(dtype).max
+        limit = str(np.finfo(dtype).max)
         return f'a number from -{limit} to {limit}, "inf", "-inf" or "nan"'
     limits = np.iinfo(dtype)
     return f"an integer from {limits.min} to {limits.max}"
-
-
-def _elided(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."

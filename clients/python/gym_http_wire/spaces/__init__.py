@@ -9,6 +9,7 @@ single number when all its elements are bit-equal, else a flat list in C order.
 """
 
 from gym_http_wire.spaces.describing import MAX_DEPTH, UnsupportedSpace, describe
+from gym_http_wire.spaces.eliding import elided
 from gym_http_wire.spaces.numbers import DTYPES, MAX_EXACT, Array, is_uniform, numbers
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Array",
     "UnsupportedSpace",
     "describe",
+    "elided",
     "is_uniform",
     "numbers",
 ]
