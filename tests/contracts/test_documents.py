@@ -1,0 +1,463 @@
+"""What the documents say, held against the code and against the running server.
+
+Blocks in documents are run by these rules:
+
+- ``console`` is a session in bash: a line that begins with ``$`` is run, what follows
+  is what it prints. ``…`` stands for anything. Line breaks, and blanks after them, do
+  not count. An instance ID stands for the one that the server gave there, and for the
+  same one in the rest of the document.
+- ``python`` is a program, unless it begins with a file's name in a comment: then it is
+  saved as that module, and the server of the document is started to import it.
+- ``log`` is in the server's log by then, line after line, maybe with others between.
+- ``sh`` starts things and is not run; the server's command lines in it are parsed.
+- ``<!-- server: … -->`` gives these flags to the server of the blocks after it.
+
+Documents have their server at 127.0.0.1:5000; tests put their own there.
+"""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from gymnasium import spaces
+
+import gym_http_server.errors  # for its subclasses of Problem
+from gym_http_server import cli, launcher, tokens
+from gym_http_server.app import create_app
+from gym_http_server.rundir import RunDir
+from gym_http_server.settings import TABLE, Settings, from_mapping
+from gym_http_server.supervisor import watch
+from gym_http_wire.problems import Problem
+from gym_http_wire.spaces import describe
+from tests.support.recordings import RECORDINGS
+from tests.support.server import ROOT, Server
+from tests.support.wait import wait_until
+
+MakeServer = Callable[..., Server]
+
+NAMES = [
+    "README.md",
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "clients/python/README.md",
+    "docs/api.md",
+    "docs/deployment.md",
+    "docs/migration.md",
+    "docs/settings.md",
+]
+TEXTS = {name: (ROOT / name).read_text(encoding="utf-8") for name in NAMES}
+API = TEXTS["docs/api.md"]
+ADDRESS = "127.0.0.1:5000"
+ANYTHING = "…"
+# Flags in documents that are not the server's but Docker's.
+FOREIGN_FLAGS = {"--entrypoint", "--format", "--init", "--stop-timeout"}
+METHODS = {"GET", "POST", "DELETE"}
+
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+FLAGS = re.compile(r"^<!-- server: (.*) -->$", re.MULTILINE)
+MODULE = re.compile(r"# (\w+)\.py\n")
+CODE = re.compile(r"`([^`\n]+)`")
+# One letter at least: other numbers of eight digits are no IDs.
+INSTANCE_ID = re.compile(r"\b(?=[0-9]*[a-f])[0-9a-f]{8}\b")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block, and the flags of the server that it talks to."""
+
+    kind: str
+    text: str
+    line: int
+    flags: str
+
+    @property
+    def module(self) -> str | None:
+        """The module that it is, if it is one."""
+        match = MODULE.match(self.text) if self.kind == "python" else None
+        return match[1] if match else None
+
+
+def blocks(name: str) -> list[Block]:
+    """Return the fenced blocks of a document, in order."""
+    text = TEXTS[name]
+    found = []
+    for match in FENCE.finditer(text):
+        flags = FLAGS.findall(text[: match.start()]) or [""]
+        line = text.count("\n", 0, match.start()) + 1
+        found.append(Block(match[1], match[2], line, flags[-1]))
+    return found
+
+
+def prose(name: str) -> str:
+    """Return a document without its fenced blocks."""
+    return FENCE.sub("", TEXTS[name])
+
+
+def commands(text: str) -> Iterator[str]:
+    """Give command lines, each with the lines that go on with it."""
+    lines = iter(text.splitlines())
+    for line in lines:
+        while line.endswith("\\") or line.count("'") % 2:
+            line += "\n" + next(lines)
+        yield line
+
+
+def steps(session: str) -> Iterator[tuple[str, str]]:
+    """Give the commands of a session, each with what it is to print."""
+    for part in re.split(r"^\$ ", session, flags=re.MULTILINE)[1:]:
+        command = next(commands(part))
+        yield command, part.removeprefix(command)
+
+
+def flat(text: str) -> str:
+    """Take line breaks out, and the blanks after them."""
+    return re.sub(r"\r?\n\s*", "", text.strip())
+
+
+@dataclass
+class Reader:
+    """Does what a document says, as a person would who reads it."""
+
+    folder: Path
+    ids: dict[str, str] = field(default_factory=dict)
+    variables: list[str] = field(default_factory=list)
+
+    def session(self, text: str, server: Server) -> None:
+        """Run a session and compare what its commands print."""
+        for command, expected in steps(text):
+            command = self._here(command, server)
+            if re.fullmatch(r"[A-Z]+=\S+", command):
+                self.variables.append(command)
+                continue
+            script = "\n".join([*self.variables, command])
+            printed = self._run(["bash", "-c", script])
+            self._compare(expected, printed, command)
+
+    def program(self, text: str, server: Server) -> None:
+        """Run a Python program."""
+        self._run([sys.executable, "-c", self._here(text, server)])
+
+    def log(self, text: str, server: Server) -> None:
+        """Wait for lines in the server's log."""
+        lines = [self._pattern(line) for line in text.splitlines()]
+        pattern = re.compile(".*".join(lines), re.DOTALL)
+        wait_until(lambda: pattern.search(server.stderr), message=pattern.pattern)
+
+    def _here(self, text: str, server: Server) -> str:
+        text = text.replace(ADDRESS, server.url.removeprefix("http://"))
+        return INSTANCE_ID.sub(lambda found: self.ids.get(found[0], found[0]), text)
+
+    def _run(self, command: list[str]) -> str:
+        variables = {k: v for k, v in os.environ.items() if not k.startswith("GHS_")}
+        paths = [str(ROOT), str(ROOT / "clients" / "python")]
+        variables["PYTHONPATH"] = os.pathsep.join(paths)
+        done = subprocess.run(
+            command,
+            cwd=self.folder,
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        assert done.returncode == 0, f"{command[-1]}\n{done.stderr}"
+        return done.stdout
+
+    def _compare(self, expected: str, printed: str, command: str) -> None:
+        match = re.fullmatch(self._pattern(flat(expected)), flat(printed), re.DOTALL)
+        assert match, f"{command}\nis to print\n{expected}\nand prints\n{printed}"
+        named = match.groupdict().items()
+        self.ids |= {name.removeprefix("id_"): value for name, value in named}
+
+    def _pattern(self, text: str) -> str:
+        new: set[str] = set()
+
+        def here(found: re.Match[str]) -> str:
+            name = found[0]
+            if name in self.ids:
+                return self.ids[name]
+            if name in new:
+                return f"(?P=id_{name})"
+            new.add(name)
+            return f"(?P<id_{name}>[0-9a-f]{{8}})"
+
+        escaped = re.escape(text).replace(ANYTHING, ".*?")
+        return INSTANCE_ID.sub(here, escaped)
+
+
+def needs_curl() -> None:
+    if shutil.which("curl") is None:
+        assert not os.environ.get("CI"), "curl is missing"
+        pytest.skip("curl is not installed")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_blocks_do_what_they_say(
+    name: str, make_server: MakeServer, tmp_path: Path
+) -> None:
+    runnable = [b for b in blocks(name) if b.kind in ("console", "log", "python")]
+    modules = [block.module for block in runnable if block.module]
+    for block in runnable:
+        if block.module:
+            (tmp_path / f"{block.module}.py").write_text(block.text)
+    imports = [word for module in modules for word in ("--import", module)]
+    reader = Reader(tmp_path)
+    servers: dict[str, Server] = {}
+    for block in runnable:
+        if block.module:
+            continue
+        if block.kind == "console":
+            needs_curl()
+        if block.flags not in servers:
+            servers[block.flags] = make_server(
+                *imports, *shlex.split(block.flags), python_path=(tmp_path,)
+            )
+        run = {"console": reader.session, "log": reader.log, "python": reader.program}
+        run[block.kind](block.text, servers[block.flags])
+
+
+def test_there_are_blocks_of_each_kind() -> None:
+    kinds = {block.kind for name in NAMES for block in blocks(name)}
+    assert {"console", "python", "log", "sh", "yaml"} <= kinds
+
+
+def server_commands() -> list[str]:
+    """Return what stands behind ``gym-http-server serve`` in documents."""
+    found = []
+    for name in NAMES:
+        for block in blocks(name):
+            if block.kind == "sh":
+                for line in commands(block.text):
+                    found += re.findall(r"gym-http-server serve\b(.*)", line)
+    return found
+
+
+@pytest.mark.parametrize("arguments", server_commands())
+def test_command_lines_of_the_server_are_understood(arguments: str) -> None:
+    words = shlex.split(arguments, comments=True)
+    context = cli.serve.make_context("serve", words)
+    from_mapping({}, context.params)
+
+
+def test_flags_exist() -> None:
+    known = {setting.flag for setting in TABLE}
+    for name in NAMES:
+        for code in CODE.findall(prose(name)):
+            if code.startswith("--"):
+                used = {word for word in code.split() if word.startswith("--")}
+                assert used <= known | FOREIGN_FLAGS, f"{name}: {code}"
+
+
+def test_variables_exist() -> None:
+    known = {setting.variable for setting in TABLE}
+    for name, text in TEXTS.items():
+        assert set(re.findall(r"\bGHS_[A-Z_]*[A-Z]", text)) <= known, name
+
+
+def test_make_targets_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
+    for name in NAMES:
+        shell = [block.text for block in blocks(name) if block.kind == "sh"]
+        for code in [*CODE.findall(prose(name)), *shell]:
+            used = set(re.findall(r"^(?:\w+=\S+ )*make ([a-z]+)", code, re.MULTILINE))
+            assert used <= targets, f"{name}: {code}"
+
+
+def slugs(text: str) -> set[str]:
+    """Return the anchors of a document's headings."""
+    headings = re.findall(r"^#+ (.+)$", FENCE.sub("", text), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", h).lower().replace(" ", "-") for h in headings}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_links_lead_somewhere(name: str) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(name)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        there = (ROOT / name).parent / path if path else ROOT / name
+        assert there.exists(), target
+        if anchor:
+            assert anchor in slugs(there.read_text(encoding="utf-8")), target
+
+
+def test_the_table_of_settings_is_the_servers() -> None:
+    done = subprocess.run(
+        [ROOT / "scripts" / "settings-table", "--check"],
+        env={**os.environ, "PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 0, f"run scripts/settings-table\n{done.stdout}"
+    assert not done.stdout
+
+
+def routes(text: str) -> set[tuple[str, str]]:
+    """Return the routes that a text names, without slashes at their ends."""
+    named = re.findall(r"`(GET|POST|DELETE) (/[^`\s]*)`", text)
+    return {(method, path.rstrip("/")) for method, path in named}
+
+
+@pytest.fixture(scope="module")
+def rules(tmp_path_factory: pytest.TempPathFactory) -> set[tuple[str, str]]:
+    """The routes of the application, in the words of the documents."""
+    app = create_app(Settings(), RunDir(str(tmp_path_factory.mktemp("run"))))
+    found = set()
+    for rule in app.url_map.iter_rules():
+        path = re.sub(r"<(?:\w+:)?(?:instance_)?(\w+)>", r"<\1>", rule.rule)
+        for method in METHODS & (rule.methods or set()):
+            found.add((method, path.rstrip("/")))
+    return found
+
+
+def test_every_route_is_in_the_document(rules: set[tuple[str, str]]) -> None:
+    assert routes(API) == rules
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_routes_exist(name: str, rules: set[tuple[str, str]]) -> None:
+    assert routes(prose(name)) <= rules
+
+
+def problems(kind: type[Problem] = Problem) -> Iterator[tuple[int, str]]:
+    """Give status and code of a class of problems, and of all below it."""
+    yield kind.default_status, kind.default_code
+    for below in kind.__subclasses__():
+        yield from problems(below)
+
+
+def test_every_error_is_in_the_document_and_no_other() -> None:
+    rows = re.findall(r"^\| (\d{3}) \| `([a-z-]+)` \|", API, re.MULTILINE)
+    told = {(int(status), code) for status, code in rows}
+    folder = Path(gym_http_server.errors.__file__).parent
+    schema = yaml.safe_load((folder / "api" / "openapi.yaml").read_text())
+    codes = schema["components"]["schemas"]["Problem"]["properties"]["code"]["enum"]
+    assert len(rows) == len(told)
+    assert set(problems()) <= told
+    assert {code for _, code in told} == set(codes)
+
+
+SPACES = re.findall(r"^\| `([A-Z]\w+\(.*?\))` \| `(\{.*\})` \|$", API, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("code", "data"), SPACES)
+def test_spaces_are_described_so(code: str, data: str) -> None:
+    assert describe(eval(code, dict(vars(spaces)))) == json.loads(data)
+
+
+def test_every_kind_of_space_is_described() -> None:
+    every = [kind for kind in vars(spaces).values() if isinstance(kind, type)]
+    kinds = {kind for kind in every if issubclass(kind, spaces.Space)} - {spaces.Space}
+    told = {code.partition("(")[0] for code, _ in SPACES}
+    assert told == {kind.__name__ for kind in kinds}
+
+
+def dependencies(path: str) -> set[str]:
+    """Return the names of what a package depends on, extras included."""
+    project: dict[str, Any] = tomllib.loads((ROOT / path).read_text())["project"]
+    extras = project.get("optional-dependencies", {})
+    asked = sum(extras.values(), project["dependencies"])
+    return {re.split(r"[\[<>=]", one)[0].lower() for one in asked}
+
+
+def test_every_dependency_has_a_reason() -> None:
+    table = TEXTS["ARCHITECTURE.md"].partition("| Dependency |")[2].partition("\n\n")[0]
+    told = re.findall(r"^\| ([\w-]+) \|", table, re.MULTILINE)
+    needed = dependencies("pyproject.toml")
+    needed |= dependencies("clients/python/pyproject.toml")
+    assert {name.lower() for name in told} == needed
+
+
+def floors_told() -> dict[str, list[list[str]]]:
+    """Return the floors in the picture, by package."""
+    (picture,) = [
+        block.text
+        for block in blocks("ARCHITECTURE.md")
+        if block.text.startswith("gym_http_server\n")
+    ]
+    told: dict[str, list[list[str]]] = {}
+    for line in picture.splitlines():
+        modules = re.split(r"\s{3,}", line.strip())[0].split()
+        if line.startswith(" "):
+            told[list(told)[-1]].append(modules)
+        else:
+            told[modules[0]] = []
+    return told
+
+
+def test_the_floors_are_those_of_the_linter() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    held: dict[str, list[list[str]]] = {}
+    for contract in project["tool"]["importlinter"]["contracts"]:
+        if contract["type"] != "layers":
+            continue
+        (package,) = contract["containers"]
+        parent = "clients/python" if package == "gym_http_wire" else "."
+        there = {path.stem for path in (ROOT / parent / package).iterdir()}
+        layers = [re.findall(r"\w+", layer) for layer in contract["layers"]]
+        floors = [[name for name in layer if name in there] for layer in layers]
+        held[package] = [floor for floor in floors if floor]
+    assert floors_told() == held
+
+
+def test_the_languages_are_those_that_are_replayed() -> None:
+    table = TEXTS["docs/migration.md"].partition("| Client |")[2]
+    told = re.findall(r"^\| (\S+) \|", table, re.MULTILINE)
+    assert set(told) == {one.name.partition(",")[0] for one in RECORDINGS}
+
+
+def test_yaml_is_yaml() -> None:
+    compose, probes = (
+        yaml.safe_load(block.text)
+        for block in blocks("docs/deployment.md")
+        if block.kind == "yaml"
+    )
+    service = compose["services"]["gym"]
+    dockerfile = (ROOT / "Dockerfile").read_text()
+    assert service["volumes"] == ["gym-data:/data"]
+    assert "GHS_DATA_DIR=/data" in dockerfile
+    assert "USER 10001" in dockerfile
+    assert probes["livenessProbe"]["httpGet"]["path"] == "/healthz"
+    assert probes["readinessProbe"]["httpGet"]["path"] == "/readyz"
+
+
+DEFAULTS = Settings()
+STOPPING_S = (
+    DEFAULTS.drain_delay
+    + DEFAULTS.drain_timeout
+    + launcher.GUNICORN_SECONDS
+    + launcher.HOSTS_SECONDS
+    + launcher.STRAYS_SECONDS
+)
+NUMBERS = {
+    "serves on http://127.0.0.1:5000": (DEFAULTS.listen, DEFAULTS.port)
+    == ("127.0.0.1", 5000),
+    "16 characters or more": tokens.SHORTEST == 16,
+    "less than 15 seconds": 10 < STOPPING_S < 15,
+    "beyond 1 MiB": watch.MAX_LOG_BYTES == 1024 * 1024,
+    "client_max_body_size 8m": DEFAULTS.max_body == 8 * 1024 * 1024,
+    "proxy_read_timeout 75s": max(DEFAULTS.step_deadline, DEFAULTS.create_deadline)
+    < 75,
+}
+
+
+@pytest.mark.parametrize("words", NUMBERS)
+def test_numbers_in_words_are_right(words: str) -> None:
+    assert any(words in " ".join(text.split()) for text in TEXTS.values())
+    assert NUMBERS[words]
