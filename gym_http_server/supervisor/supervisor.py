@@ -7,6 +7,7 @@ one instance go past it.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import selectors
@@ -102,7 +103,10 @@ class Supervisor:
         while not self._stopping or len(self._hosts):
             wait = max(0.0, next_tick - time.monotonic())
             for key, events in self._selector.select(wait):
-                key.data(events)
+                # One event's handler may have ended what the next one is about.
+                now = self._selector.get_map().get(key.fd)
+                if now is not None and now.data is key.data:
+                    key.data(events)
             if time.monotonic() >= next_tick:
                 self._hosts.tick()
                 next_tick = time.monotonic() + TICK_SECONDS
@@ -112,7 +116,7 @@ class Supervisor:
         self._selector.register(source, selectors.EVENT_READ, handler)
 
     def _unwatch(self, source: Any) -> None:
-        if source in self._selector.get_map():
+        with contextlib.suppress(KeyError, ValueError):
             self._selector.unregister(source)
 
     def _accept(self, events: int) -> None:

@@ -1,0 +1,141 @@
+"""Many lives of instances, a third of them ended badly, leave nothing behind."""
+
+import contextlib
+import itertools
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import psutil
+import pytest
+
+from tests.support import api as calls
+from tests.support.api import Api, Instance
+from tests.support.server import Server
+from tests.support.wait import wait_until
+
+CYCLES = 2000
+WARM_UP = 200
+CLIENTS = 4
+MIB = 1 << 20
+
+
+def normal(api: Api) -> None:
+    """Create, use, close."""
+    instance = api.create("hostile/Harmless-v0")
+    instance.reset(seed=0)
+    assert instance.step(0)["observation"] == 1
+    calls.no_content(instance.close())
+
+
+def killed(api: Api) -> None:
+    """The host is killed."""
+    instance = api.create("hostile/Harmless-v0")
+    os.kill(instance.reset()["info"]["pid"], signal.SIGKILL)
+    ended(instance)
+
+
+def overdue(api: Api) -> None:
+    """A step takes too long."""
+    instance = api.create("hostile/Loop-v0")
+    instance.reset()
+    calls.error(instance.post("step/", {"action": 1}), 504, "step-deadline")
+    ended(instance)
+
+
+def vanished(api: Api) -> None:
+    """The client leaves while its instance is made."""
+    body = b'{"env_id": "hostile/SlowInit-v0"}'
+    head = b"POST /v1/envs/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", api.server.port)) as connection:
+        connection.sendall(head % len(body) + body)
+
+
+def ended(instance: Instance) -> None:
+    """The instance is known as ended."""
+    wait_until(lambda: instance.get("").status == 410, 5.0, "the end to be known")
+
+
+# Six normal lives, then one of each bad end.
+LIVES: tuple[Callable[[Api], None], ...] = (
+    *(normal, normal, killed, normal, normal, overdue, normal, normal, vanished),
+)
+
+
+def servants(server: Server) -> dict[str, psutil.Process]:
+    """Give supervisor and workers."""
+    found = {}
+    for process in psutil.Process(server.pid).children(recursive=True):
+        command = " ".join(process.cmdline())
+        if "supervisor" in command and process.ppid() == server.pid:
+            found["supervisor"] = process
+        elif "gunicorn" in command and process.ppid() != server.pid:
+            found[f"worker {process.pid}"] = process
+    return found
+
+
+def run(api: Api, lives: Iterator[Callable[[Api], None]]) -> None:
+    """Let four clients share the lives among them."""
+    errors: list[BaseException] = []
+    lock = threading.Lock()
+
+    def work() -> None:
+        with contextlib.suppress(StopIteration):
+            while not errors:
+                with lock:
+                    life = next(lives)
+                try:
+                    life(api)
+                except BaseException as error:
+                    errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(CLIENTS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+@pytest.mark.timeout(600)
+def test_nothing_piles_up(make_server: Callable[..., Server]) -> None:
+    server = make_server(
+        *("--import", "tests.support.hostile", "--workers", "2"),
+        *("--step-deadline", "0.2", "--max-instances", "32"),
+    )
+    api = Api(server)
+    run(api, itertools.islice(itertools.cycle(LIVES), WARM_UP))
+    empty(api)
+    processes = servants(server)
+    assert len(processes) == 3
+    before = {name: (p.num_fds(), p.memory_info().rss) for name, p in processes.items()}
+    run(api, itertools.islice(itertools.cycle(LIVES), CYCLES))
+    empty(api)
+    assert servants(server) == processes
+    for name, process in processes.items():
+        descriptors, resident = before[name]
+        wait_until(
+            lambda p=process, n=descriptors: abs(p.num_fds() - n) <= 5,
+            10.0,
+            f"the descriptors of {name} to be {descriptors} again",
+        )
+        assert process.num_threads() <= 2, name
+        assert process.memory_info().rss - resident < 20 * MIB, name
+    assert server.members() == set(processes.values()) | gunicorn(server)
+    assert server.instance_folders() == set()
+
+
+def empty(api: Api) -> None:
+    """Wait until no instance is left, nor being made."""
+    wait_until(
+        lambda: calls.ok(api.get("/v1/"))["instances"] == 0, 10.0, "an empty server"
+    )
+
+
+def gunicorn(server: Server) -> set[psutil.Process]:
+    """Give gunicorn's arbiter."""
+    children = psutil.Process(server.pid).children()
+    return {p for p in children if "gunicorn" in " ".join(p.cmdline())}
