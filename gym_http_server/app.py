@@ -27,7 +27,9 @@ def create_app(settings: Settings, run: RunDir, *, door: bool = True) -> flask.F
         door: Whether calls of instances go past Flask's dispatch.
     """
     app = flask.Flask("gym_http_server", static_folder=None)
+    # Never a redirect: it costs old clients their method or their body.
     app.url_map.merge_slashes = False
+    app.url_map.strict_slashes = False
     web = Web(settings, run)
     app.extensions["gym_http_server"] = web
     instances.add_routes(app, web)

@@ -18,7 +18,9 @@ StartResponse = Callable[[str, list[tuple[str, str]]], Any]
 JSON = "application/json"
 # What the old server's framework gave empty answers; some clients check it.
 EMPTY_TYPE = "text/html; charset=utf-8"
-_LINES = {status.value: f"{status.value} {status.phrase}" for status in http.HTTPStatus}
+STATUS_LINES = {
+    status.value: f"{status.value} {status.phrase}" for status in http.HTTPStatus
+}
 _JSON_HEADER = ("Content-Type", JSON)
 
 
@@ -39,7 +41,7 @@ class Answer(NamedTuple):
 def send(answer: Answer, start_response: StartResponse) -> Iterable[bytes]:
     """Give an answer in the way of WSGI."""
     headers = [*answer.headers, ("Content-Length", str(len(answer.body)))]
-    start_response(_LINES[answer.status], headers)
+    start_response(STATUS_LINES[answer.status], headers)
     return [answer.body]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import flask
 
-from gym_http_server.api.exchange import Answer, Environ
+from gym_http_server.api.exchange import STATUS_LINES, Answer, Environ
 from gym_http_server.api.guard import Guard
 from gym_http_server.api.problems import problem_answer
 from gym_http_server.instances.hosts import Hosts
@@ -88,8 +88,8 @@ def add_route(
     def flask_view(**arguments: Any) -> flask.Response:
         return flask_response(web.answer(flask.request.environ, view, **arguments))
 
-    # Two rules: the framework would redirect to the other form, or take a wrong
-    # method for a wrong path.
+    # Two rules: of one, the framework takes a wrong method in the other form for a
+    # wrong path.
     for form in (rule, rule.removesuffix("/")):
         endpoint = f"{method} {form}".replace(".", "_")
         web.views[endpoint] = view
@@ -104,4 +104,5 @@ def add_route(
 
 def flask_response(answer: Answer) -> flask.Response:
     """Turn an answer into Flask's."""
-    return flask.Response(answer.body, answer.status, answer.headers)
+    line = STATUS_LINES[answer.status]
+    return flask.Response(answer.body, line, answer.headers)

@@ -12,6 +12,8 @@ from gunicorn.http import errors  # type: ignore[import-untyped]
 
 from gym_http_server.gunicorn_worker.client_socket import CutOff
 
+_TOO_SLOW = "The request did not arrive within its time"
+_EVICTED = "The server needed the connection before the request was complete"
 _PROBLEM_JSON = "application/problem+json"
 
 #: The first class that fits decides.
@@ -29,49 +31,43 @@ _KINDS: tuple[tuple[type[BaseException], int, str], ...] = (
 )
 
 
-def classify(error: BaseException) -> tuple[int, str]:
-    """Return the status and the code that an error is answered with."""
-    for kind, status, code in _KINDS:
-        if isinstance(error, kind):
-            return status, code
-    return 500, "internal"
-
-
-def describe(error: BaseException) -> str:
-    """Return what a caller is told about an error; nothing of our own ones."""
-    if isinstance(error, CutOff):
-        if error.evicted:
-            return "The server needed the connection before the request was complete"
-        return "The request did not arrive within its time"
-    if classify(error)[0] == 500:
-        return "The server failed while handling the request"
-    return str(error) or "The request is malformed"
-
-
-def error_answer(request: Any, error: BaseException) -> bytes:
-    """Return the whole answer to a request that ends in an error.
+def describe(request: Any, error: BaseException) -> dict[str, Any]:
+    """Return what a caller is told about an error.
 
     Args:
         request: The request, or None if its head could not be read.
-        error: What went wrong.
+        error: What went wrong; of an error of our own nothing is told.
     """
-    status, code = classify(error)
-    title = http.HTTPStatus(status).phrase
-    detail = describe(error)
-    problem = {
+    status, code = _classify(error)
+    if isinstance(error, CutOff):
+        detail = _EVICTED if error.evicted else _TOO_SLOW
+    elif status == 500:
+        detail = "The server failed while handling the request"
+    else:
+        detail = str(error) or "The request is malformed"
+    return {
         "code": code,
         "detail": detail,
         "instance": getattr(request, "path", None) or "",
         "message": detail,
         "request_id": uuid.uuid4().hex,
         "status": status,
-        "title": title,
+        "title": http.HTTPStatus(status).phrase,
         "type": f"urn:gym-http:{code}",
     }
+
+
+def error_answer(request: Any, problem: dict[str, Any]) -> bytes:
+    """Return the whole answer to a request that ends in an error.
+
+    Args:
+        request: The request, or None if its head could not be read.
+        problem: What `describe` returned.
+    """
     text = json.dumps(problem, sort_keys=True, separators=(",", ":"))
     body = text.encode() + b"\n"
     head = (
-        f"HTTP/1.1 {status} {title}\r\n"
+        f"HTTP/1.1 {problem['status']} {problem['title']}\r\n"
         f"Date: {util.http_date()}\r\n"
         "Connection: close\r\n"
         f"Content-Type: {_content_type(request)}\r\n"
@@ -80,6 +76,13 @@ def error_answer(request: Any, error: BaseException) -> bytes:
     )
     bodyless = getattr(request, "method", None) == "HEAD"
     return head.encode("ascii") + (b"" if bodyless else body)
+
+
+def _classify(error: BaseException) -> tuple[int, str]:
+    for kind, status, code in _KINDS:
+        if isinstance(error, kind):
+            return status, code
+    return 500, "internal"
 
 
 def _content_type(request: Any) -> str:

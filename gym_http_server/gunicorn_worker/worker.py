@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import heapq
 import json
+import resource
 import time
 from functools import partial
 from typing import Any
@@ -17,7 +18,7 @@ from gunicorn.http.errors import NoMoreData  # type: ignore[import-untyped]
 from gunicorn.workers.ggevent import GeventWorker  # type: ignore[import-untyped]
 
 from gym_http_server import prctl
-from gym_http_server.gunicorn_worker.answers import classify, describe, error_answer
+from gym_http_server.gunicorn_worker.answers import describe, error_answer
 from gym_http_server.gunicorn_worker.client_socket import (
     ClientSocket,
     CutOff,
@@ -28,6 +29,8 @@ from gym_http_server.gunicorn_worker.parser import ClientParser
 
 _TICK_S = 0.1
 _STOPPING_TICK_S = 0.02
+# At the end of its grace the arbiter kills.
+_KILL_MARGIN_S = 0.5
 _NOTIFY_S = 1.0
 # A connection may have been accepted just before its first request arrived.
 _FRESH_GRACE_S = 0.5
@@ -82,7 +85,9 @@ class Worker(GeventWorker):  # type: ignore[misc]
         """Serve until told to stop, then end what is in flight."""
         if self.cfg.is_ssl:
             raise ConfigError("this worker does not speak TLS")
-        self._pool = Pool(self.worker_connections)
+        # The other half is for connections to hosts and for what gunicorn holds.
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
+        self._pool = Pool(min(self.worker_connections, files))
         servers = [self._start(listener) for listener in self.sockets]
         notified = 0.0
         while self.alive:
@@ -99,7 +104,8 @@ class Worker(GeventWorker):  # type: ignore[misc]
 
     def _start(self, listener: Any) -> Server:
         listener.setblocking(True)
-        server = Server(listener, partial(self.handle, listener), spawn=self._pool)
+        handle = partial(self.handle, listener.getsockname())
+        server = Server(listener, handle, spawn=self._pool)
         server.terms = self._terms
         server.full = self._full
         if self.cfg.workers > 1:
@@ -122,7 +128,7 @@ class Worker(GeventWorker):  # type: ignore[misc]
         loop tries again.
         """
         candidates = (client for client in self._clients if client.waiting)
-        count = max(1, self.worker_connections // 100)
+        count = max(1, self._pool.size // 100)
         for client in heapq.nsmallest(count, candidates, key=_eviction_order):
             client.cut_off(evicted=True)
 
@@ -136,7 +142,8 @@ class Worker(GeventWorker):  # type: ignore[misc]
         """Wait for the answers in flight, no longer than gunicorn's grace."""
         self._terms.last_answers = True
         began = time.monotonic()
-        while len(self._pool) and time.monotonic() < began + self.cfg.graceful_timeout:
+        end = began + self.cfg.graceful_timeout - _KILL_MARGIN_S
+        while len(self._pool) and time.monotonic() < end:
             self.notify()
             for client in self._clients:
                 if client.waiting is Wait.FIRST_BYTE:
@@ -148,14 +155,20 @@ class Worker(GeventWorker):  # type: ignore[misc]
             self.log.warning("%s requests did not end in time", len(self._pool))
             self._pool.kill(timeout=_TICK_S)
 
-    def handle(self, listener: Any, client: ClientSocket, addr: Any) -> None:
-        """Serve a connection to its end."""
+    def handle(self, address: Any, client: ClientSocket, addr: Any) -> None:
+        """Serve a connection to its end.
+
+        Args:
+            address: The address that it came to.
+            client: The connection.
+            addr: The address that it came from.
+        """
         parser = ClientParser(self.cfg, client, addr)
         close = client.close
         self._clients.add(client)
         try:
             with contextlib.suppress(StopIteration, NoMoreData):
-                self._serve(listener.getsockname(), parser, client, addr)
+                self._serve(address, parser, client, addr)
             if client.answered and parser.unread():
                 close = client.close_lingering
         except CutOff as cut:
@@ -191,18 +204,18 @@ class Worker(GeventWorker):  # type: ignore[misc]
         self, req: Any, client: ClientSocket, addr: Any, exc: BaseException
     ) -> None:
         """Answer a request that ends in an error, if it has no answer yet."""
-        status, code = classify(exc)
-        peer = addr[0] if addr else ""
-        if status == 500:
-            target = getattr(req, "uri", None) or ""
-            words = "Error handling %s from %s"
-            self.log.error(words, json.dumps(target), peer, exc_info=exc)
+        problem = describe(req, exc)
+        words = f"{problem['code']}, request {problem['request_id']} from %s: %s"
+        peer = addr[0] if addr else "a local socket"
+        if problem["status"] == 500:
+            target = getattr(req, "uri", "")
+            self.log.error(words, peer, json.dumps(target), exc_info=exc)
         else:
-            self.log.info("%s from %s: %s", code, peer, json.dumps(describe(exc)))
+            self.log.info(words, peer, json.dumps(problem["detail"]))
         if not client.answered:
             with contextlib.suppress(OSError):
                 client.setblocking(False)
-                client.sendall(error_answer(req, exc))
+                client.sendall(error_answer(req, problem))
 
 
 def _eviction_order(client: ClientSocket) -> tuple[bool, bool, float]:

@@ -1,0 +1,83 @@
+"""The door in front of Flask's dispatch changes nothing but the time it takes."""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+
+from gym_http_server.app import create_app
+from gym_http_server.rundir import RunDir
+from gym_http_server.settings import Settings
+from tests.support.api import Api, Instance
+from tests.support.server import Server
+
+REQUESTS: list[tuple[str, str, dict[str, Any]]] = [
+    ("POST", "reset/", {"json": {"seed": 1}}),
+    ("POST", "reset", {"data": b'""'}),
+    ("POST", "step/", {"json": {"action": 1}}),
+    ("POST", "step", {"json": {"action": "0", "render": True}}),
+    ("POST", "step/", {"json": {"action": 7}}),
+    ("POST", "step/", {"json": {}}),
+    ("POST", "step/", {"data": b"{"}),
+    ("POST", "step/", {"data": b"x", "headers": {"Content-Encoding": "gzip"}}),
+    ("GET", "step/", {}),
+    ("PUT", "step/", {"data": b"1"}),
+    ("GET", "action_space", {}),
+    ("GET", "observation_space/", {}),
+    ("POST", "action_space/sample", {"json": {"seed": 3}}),
+    ("GET", "action_space/contains/1", {}),
+    ("GET", "action_space/contains/x/", {}),
+    ("POST", "observation_space/contains", {"json": {"name": "Box"}}),
+    ("GET", "render/", {}),
+    ("GET", "nothing/here", {}),
+    ("POST", "monitor/close/", {}),
+    ("POST", "step/", {"json": {"action": 1}, "headers": {"Origin": "http://evil"}}),
+    ("POST", "step/", {"json": {"action": 1}, "headers": {"Host": "evil.example"}}),
+    ("GET", "", {"headers": {"Accept": "application/problem+json", "Host": "x.y"}}),
+]
+
+
+@pytest.fixture
+def clients(server: Server) -> Iterator[dict[bool, FlaskClient]]:
+    """Clients of two applications on one running server, with the door and without."""
+    (path,) = server.run_dir.iterdir()
+    run = RunDir(str(path))
+    apps = {door: create_app(Settings(), run, door=door) for door in (True, False)}
+    yield {door: app.test_client() for door, app in apps.items()}
+    for app in apps.values():
+        for instance_id in Api(server).instances():
+            pool = app.extensions["gym_http_server"].hosts.pool
+            pool.drop(run.host_socket(instance_id))
+
+
+def test_both_ways_give_the_same_bytes(
+    create: Callable[..., Instance], clients: dict[bool, FlaskClient]
+) -> None:
+    instances = {door: create("CartPole-v1").id for door in clients}
+    for method, rest, options in REQUESTS:
+        for known in (True, False):
+            answers = []
+            for door, client in clients.items():
+                instance_id = instances[door] if known else "0" * 8
+                path = f"/v1/envs/{instance_id}/{rest}"
+                answer = client.open(path, method=method, **options)
+                text = answer.get_data(as_text=True).replace(instance_id, "ID")
+                text = re.sub(r'"request_id":"\w+"', "", text)
+                answers.append((answer.status, sorted(answer.headers.items()), text))
+            assert answers[0] == answers[1], (method, rest)
+
+
+def test_the_door_knows_every_route_of_an_instance(
+    clients: dict[bool, FlaskClient],
+) -> None:
+    application = clients[True].application
+    behind = {
+        (method, rule.rule.partition("<instance_id>")[2].strip("/"))
+        for rule in application.url_map.iter_rules()
+        for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
+        if rule.arguments == {"instance_id"}
+    }
+    assert set(application.wsgi_app._views) == behind  # type: ignore[attr-defined]
+    assert len(behind) >= 15

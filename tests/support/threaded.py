@@ -1,0 +1,22 @@
+"""A module that starts a thread when it is imported, as some libraries do."""
+
+import os
+import threading
+
+import gymnasium
+
+from tests.support.hostile import Hostile
+
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+
+
+class Threaded(Hostile):
+    """Tells how it was started."""
+
+    def misbehave(self) -> dict[str, object]:
+        with open("/proc/self/cmdline", "rb") as file:
+            command = file.read().split(b"\0")
+        return {"command": [part.decode() for part in command], "pid": os.getpid()}
+
+
+gymnasium.register("hostile/Threaded-v0", Threaded)
