@@ -40,7 +40,9 @@ class Answer(NamedTuple):
 
 def send(answer: Answer, start_response: StartResponse) -> Iterable[bytes]:
     """Give an answer in the way of WSGI."""
-    headers = [*answer.headers, ("Content-Length", str(len(answer.body)))]
+    headers = answer.headers
+    if answer.status != 204:
+        headers = [*headers, ("Content-Length", str(len(answer.body)))]
     start_response(STATUS_LINES[answer.status], headers)
     return [answer.body]
 
