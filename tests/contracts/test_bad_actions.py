@@ -15,17 +15,27 @@ from tests.support.server import Server
 
 Create = Callable[..., Instance]
 
-BIG = 10**400
-
 DISCRETE: list[Any] = [2, -1, 99, 1.5, "up", "2", "1.5", "0x1", "nan", [0, 1], [None]]
-DISCRETE += [{"action": 1}, {"0": 1}, 1e30, BIG, 2**64, ["up"], "1\x00", "\u0661\u0662"]
+DISCRETE += [{"action": 1}, {"0": 1}, 1e30, 2**64, ["up"], "1\x00", "\u0661\u0662"]
 
 BOX: list[Any] = [[1.0, 2.0], [[1.0, 2.0]], [[1.0], [2.0]], [[[1.0, 1.0, 1.0]]]]
 BOX += ["up", ["up"], [None], [{}], {"0": 1.0}, ["nan"], ["inf"], ["-Infinity"]]
-BOX += [[BIG], [1e39], [[]], [[1.0], 2.0]]
+BOX += [[1e39], [[]], [[1.0], 2.0]]
+
+NO_NUMBERS = [b"NaN", b"[NaN]", b"[Infinity]", b"[-Infinity]", b"[1e999]", b"1e999"]
+NO_NUMBERS += [b"1" + b"0" * 400, b"[1%s]" % (b"0" * 400)]
 
 TOYS: dict[str, list[Any]] = {
-    "box": [[1, 2, 3, 4], [[1, 2]], [[1, 2], [3]], [[1, 2], [3, None]], 1, "x", {}],
+    "box": [
+        [1, 2, 3],
+        [1, 2],
+        [[1, 2]],
+        [[1, 2], [3]],
+        [[1, 2], [3, None]],
+        1,
+        "x",
+        {},
+    ],
     "bytes": [[256, 0, 0], [-1, 0, 0], [0, 0], [[0, 0, 0]], ["x", 0, 0], [0, 0, None]],
     "point": ["x", [1, 2], {"a": 1}, [None]],
     "dict": [
@@ -42,7 +52,7 @@ TOYS: dict[str, list[Any]] = {
     "tuple": [[0], [0, [0, 0], 1], [2, [0, 0]], [0, [0]], {"0": 0}, 0, [[0, 0], 0]],
     "multidiscrete": [[2, 0], [0], [0, 1, 1], [0.5, 1], [-1, 0], "x", {"a": 1}, 1],
     "multibinary": [[0, 1], [0, 1, 2], [0, 0, -1], [0, 0, 0.5], "abc", {"a": 1}],
-    "multibinary2": [[0, 1, 0, 1], [[0, 1]], [[0, 1], [0]], [[0, 1], [0, 2]]],
+    "multibinary2": [[0, 1, 0], [[0, 1]], [[0, 1], [0]], [[0, 1], [0, 2]]],
     "start": [0, 4, 8, -1],
     "text": ["toolong", "a b", "a\n", 7, ["a"], {"a": "b"}],
 }
@@ -75,29 +85,25 @@ def local_action(space: str, action: Any) -> Any:
     return action
 
 
-def refused(response: Any, *, words: str = "") -> None:
+def refused(response: Any) -> None:
     """Check that an action was refused and the message says what was expected."""
     answer = error(response, 400, "invalid-action")
-    known = r"(?i)expect|discrete|box|dict|tuple|multi|text|key|element|item|shape"
-    assert re.search(words or known, answer["message"]), answer["message"]
+    assert re.search("must |expected|not in", answer["message"]), answer["message"]
     assert len(answer["message"]) < 4000
 
 
 @pytest.mark.parametrize(
-    ("env_id", "actions", "valid", "words"),
-    [
-        ("CartPole-v1", DISCRETE, 1, "(?i)discrete|0 to 1|0 or 1|integer"),
-        ("Pendulum-v1", BOX, [0.5], "(?i)box|float|number|shape|finite"),
-    ],
+    ("env_id", "actions", "valid"),
+    [("CartPole-v1", DISCRETE, 1), ("Pendulum-v1", BOX, [0.5])],
 )
 def test_wrong_actions(
-    env_id: str, actions: list[Any], valid: Any, words: str, create: Create
+    env_id: str, actions: list[Any], valid: Any, create: Create
 ) -> None:
     instance = create(env_id)
     instance.reset(seed=9)
     for action in actions:
-        refused(instance.post("step/", {"action": action}), words=words)
-    for text in (b"NaN", b"[NaN]", b"[Infinity]", b"[-Infinity]", b"[1e999]", b"1e999"):
+        refused(instance.post("step/", {"action": action}))
+    for text in NO_NUMBERS:
         response = instance.post("step/", data=b'{"action": %s}' % text)
         error(response, 400)
     with gymnasium.make(env_id) as local:
@@ -165,26 +171,36 @@ def test_floats_beyond_the_bounds_reach_the_env(create: Create) -> None:
 
 
 @pytest.fixture(scope="module")
-def strict() -> Iterator[Api]:
+def strict() -> Iterator[Server]:
     with Server("--strict-actions", "--import", "tests.support.toys") as server:
-        yield Api(server)
+        yield server
 
 
-def test_strict_actions(strict: Api) -> None:
-    instance = strict.create("MountainCarContinuous-v0")
-    instance.reset(seed=1)
+@pytest.fixture
+def strict_car(strict: Server) -> Iterator[Instance]:
+    instance = Api(strict).create("MountainCarContinuous-v0")
+    yield instance
+    instance.close()
+
+
+@pytest.fixture
+def strict_dict(strict: Server) -> Iterator[Instance]:
+    instance = Api(strict).create("toys/Echo-v0", kwargs={"space": "dict"})
+    yield instance
+    instance.close()
+
+
+def test_strict_actions(strict_car: Instance) -> None:
+    strict_car.reset(seed=1)
     for action in ([5.0], [-1.001], [1e30]):
-        refused(instance.post("step/", {"action": action}))
+        refused(strict_car.post("step/", {"action": action}))
     with gymnasium.make("MountainCarContinuous-v0") as local:
         local.reset(seed=1)
         expected = plain_step(local.step(np.array([1.0], np.float32)))
-    assert instance.step([1.0]) == expected
-    instance.close()
+    assert strict_car.step([1.0]) == expected
 
 
-def test_strict_actions_inside_a_dict(strict: Api) -> None:
-    instance = strict.create("toys/Echo-v0", kwargs={"space": "dict"})
-    instance.reset()
-    refused(instance.post("step/", {"action": {"go": 1, "by": [1, 10]}}))
-    ok(instance.post("step/", {"action": {"go": 1, "by": [1, 9]}}))
-    instance.close()
+def test_strict_actions_inside_a_dict(strict_dict: Instance) -> None:
+    strict_dict.reset()
+    refused(strict_dict.post("step/", {"action": {"go": 1, "by": [1, 10]}}))
+    ok(strict_dict.post("step/", {"action": {"go": 1, "by": [1, 9]}}))

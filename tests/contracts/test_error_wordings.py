@@ -66,8 +66,7 @@ def test_unknown_instance(method: str, rest: str, body: Any, api: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    "instance_id",
-    ["0", "x", "FFFFFFFF", "0123456", "012345678", "%2e%2e", "a%2Fb", "é"],
+    "instance_id", ["0", "x", "FFFFFFFF", "0123456", "012345678", "%2e%2e", "a%2Fb"]
 )
 def test_ids_that_cannot_be(instance_id: str, api: Api) -> None:
     """An id is a name in the run directory: nothing but one may reach it."""
@@ -108,7 +107,7 @@ def test_not_json(path: str, body: bytes, instance: Instance) -> None:
 
 @pytest.mark.parametrize(
     "env_id",
-    ["CartPole", "Nonsense-v0", "CartPole-v99", "a b-v0", "-v0", "../x-v1", "x/y/z-v1"],
+    ["Nonsense", "Nonsense-v0", "CartPole-v99", "a b-v0", "-v0", "../x-v1", "x/y/z-v1"],
 )
 def test_unknown_env_ids(env_id: str, api: Api) -> None:
     """These words come first, whatever hint follows them."""
@@ -183,7 +182,7 @@ ERRORS: list[tuple[str, str, bytes | None, dict[str, str], int]] = [
     ("PUT", "/v1/envs/", None, {}, 405),
     ("POST", "/v1/envs/", b"{", {}, 400),
     ("POST", "/v1/envs/", b"{}", {"Content-Encoding": "gzip"}, 415),
-    ("POST", "/v1/envs/", b"{}", {"Content-Length": "99999999"}, 413),
+    ("POST", "/v1/envs/", b"{}".ljust(8 * 2**20 + 1), {}, 413),
     ("POST", "/v1/shutdown/", b"", {}, 403),
     ("POST", "/v1/envs/", b"{}", {"Host": "evil.example"}, 403),
     ("POST", "/v1/envs/", b"{}", {"Origin": "https://evil.example"}, 403),
@@ -244,7 +243,6 @@ def test_bad_creation_parameters(api: Api) -> None:
         {"seed": "x"},
         {"seed": 1.5},
         {"render_mode": 7},
-        {"render_mode": "no-such-mode"},
         {"max_episode_steps": "x"},
         {"max_episode_steps": -3},
         {"disable_env_checker": "maybe"},

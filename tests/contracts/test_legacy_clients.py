@@ -139,8 +139,8 @@ def play(client: Recording, send: Send, root: str, port: int) -> None:
     assert type(sample["action"]) is int
     assert ok(get("action_space/contains/1")) == {"member": True}
     assert ok(get("action_space/contains/2")) == {"member": False}
-    name = re.sub(r"\W+", "-", client.name)
-    monitor = {"directory": f"/tmp/{name}-results", **client.monitor}
+    directory = f"/tmp/client-{NAMES.index(client.name)}-results"
+    monitor = {"directory": directory, **client.monitor}
     no_content(post("monitor/start/", monitor))
     observed(post_empty("reset/"), 4)
     for _ in range(3):

@@ -164,6 +164,7 @@ def test_the_token_is_told_nobody(
     }
     env = {"GHS_TOKEN": TOKEN} if way == "variable" else {}
     server = make_server(*flags.get(way, []), env=env, token=TOKEN)
+    server.wait_settled()
     before = server.members()
     instance = Api(server).create()
     hosts = server.members() - before

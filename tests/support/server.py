@@ -47,7 +47,8 @@ class Server:
             python_path: Folders with modules that the server may import.
             token: What the tests' clients shall send; it sets nothing.
         """
-        self.base = Path(tempfile.mkdtemp(prefix="ghs-", dir="/tmp"))
+        # Not "ghs-": a server sweeps what it takes for a stale run directory.
+        self.base = Path(tempfile.mkdtemp(prefix="ghst-", dir="/tmp"))
         self.run_dir = self.base / "r"
         self.data_dir = self.base / "d"
         self.run_dir.mkdir(mode=0o700)
@@ -64,6 +65,7 @@ class Server:
         self.launch()
         try:
             self.wait_listening()
+            self.wait_settled()
         except BaseException:
             self.end()
             raise
@@ -88,12 +90,12 @@ class Server:
     @property
     def stdout(self) -> str:
         """What the command has printed so far."""
-        return (self.base / "stdout").read_text(errors="replace")
+        return self._read("stdout")
 
     @property
     def stderr(self) -> str:
         """What the command has logged so far."""
-        return (self.base / "stderr").read_text(errors="replace")
+        return self._read("stderr")
 
     def log(self) -> str:
         """Return all output so far, stdout first."""
@@ -124,7 +126,7 @@ class Server:
         def ready() -> re.Match[str] | None:
             match = _READY.search(self.stdout)
             if not match and self.returncode is not None:
-                raise AssertionError(f"exited with {self.returncode}\n{self.log()}")
+                raise AssertionError(f"exited with {self.returncode}")
             return match
 
         try:
@@ -133,7 +135,19 @@ class Server:
             raise AssertionError(f"{error}\n{self.log()}") from None
         self.url = match[1].rstrip("/")
         self.port = int(self.url.rpartition(":")[2])
-        self._wait_settled()
+
+    def wait_settled(self) -> None:
+        """Wait until all processes are there, for who wants to count them.
+
+        Workers may still be forked after the address is printed.
+        """
+        history: list[set[psutil.Process]] = []
+
+        def settled() -> bool:
+            history.append(self.members())
+            return len(history) > 12 and all(h == history[-1] for h in history[-12:])
+
+        wait_until(settled, 20.0, "the server's processes to settle")
 
     @property
     def returncode(self) -> int | None:
@@ -164,8 +178,13 @@ class Server:
 
     def instance_folders(self) -> set[Path]:
         """Return the folders of instances in the run directory."""
-        found = (path for path in self.run_dir.rglob("*") if path.is_dir())
-        return {path for path in found if _INSTANCE_FOLDER.fullmatch(path.name)}
+        # os.walk, unlike Path.rglob, bears it when a folder vanishes meanwhile.
+        return {
+            Path(parent, name)
+            for parent, folders, _ in os.walk(self.run_dir)
+            for name in folders
+            if _INSTANCE_FOLDER.fullmatch(name)
+        }
 
     def end(self) -> str:
         """End everything, remove the folders and tell what had been left behind."""
@@ -178,6 +197,10 @@ class Server:
         left += [f"socket {path}" for path in self.run_dir.rglob("*.sock")]
         shutil.rmtree(self.base)
         return "\n".join(left)
+
+    def _read(self, name: str) -> str:
+        path = self.base / name
+        return path.read_text(errors="replace") if path.exists() else f"no {path}"
 
     def _end_processes(self) -> list[str]:
         left = []
@@ -195,17 +218,6 @@ class Server:
             os.kill(self.pid, signal.SIGKILL)
         self.wait_exit()
         return left
-
-    def _wait_settled(self) -> None:
-        # Workers may still be forked after the address is printed; a test that
-        # counts processes needs them all there, so wait for 20 equal looks.
-        history: list[set[psutil.Process]] = []
-
-        def settled() -> bool:
-            history.append(self.members())
-            return len(history) > 20 and all(h == history[-1] for h in history[-20:])
-
-        wait_until(settled, 20.0, "the server's processes to settle")
 
     def _environment(
         self, extra: Mapping[str, str], python_path: tuple[Path, ...]

@@ -55,14 +55,17 @@ def tame_boxes(draw: st.DrawFn) -> gs.Box:
     low, high = (0, 1) if dtype.kind == "b" else (draw(st.integers(0, 5)), 120)
     if dtype.kind == "f" and draw(st.booleans()):
         low, high = draw(st.sampled_from([(-np.inf, 1), (-3, np.inf), (-0.1, 0.7)]))
-    return gs.Box(low, high, draw(SHAPES), dtype)
+    # Of integers without axes Gymnasium samples a scalar, which is not in the space.
+    least_axes = 0 if dtype.kind == "f" else 1
+    shape = draw(SHAPES.filter(lambda shape: len(shape) >= least_axes))
+    return gs.Box(low, high, shape, dtype)
 
 
 @st.composite
-def multi_discretes(draw: st.DrawFn) -> gs.MultiDiscrete:
+def multi_discretes(draw: st.DrawFn, least_axes: int = 0) -> gs.MultiDiscrete:
     """Spaces of counters that start anywhere."""
     dtype = np.dtype(draw(st.sampled_from([*SIGNED, *UNSIGNED])))
-    shape = draw(SHAPES)
+    shape = draw(SHAPES.filter(lambda shape: len(shape) >= least_axes))
     nvec = draw(arrays.arrays(dtype, shape, elements=st.integers(1, 9)))
     least = -9 if dtype.kind == "i" else 0
     start = draw(arrays.arrays(dtype, shape, elements=st.integers(least, 9)))
@@ -135,7 +138,8 @@ TAME = nested(
         st.builds(gs.Discrete, st.integers(1, 9), start=st.integers(-9, 9)),
         st.just(gs.Discrete(5, dtype=">i2")),
         MULTI_BINARIES,
-        multi_discretes(),
+        # What Gymnasium samples of a space without axes is not in that space.
+        multi_discretes(least_axes=1),
         texts(),
     )
 )
