@@ -28,7 +28,7 @@ def connected(recording: Recording, port: int) -> Iterator[Send]:
     """Send over one connection or over many, as the client does."""
 
     def send_alone(request: bytes) -> Response:
-        with RawConnection(port) as connection:
+        with RawConnection(port, timeout=5.0) as connection:
             connection.send(request)
             response = connection.read_response(request=request)
             assert connection.read_to_end() == b"", "bytes after the answer"

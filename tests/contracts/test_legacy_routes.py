@@ -298,10 +298,3 @@ def test_methods_of_the_collection(path: str, api: Api) -> None:
 @pytest.mark.parametrize("path", ["/nowhere", "/v2/envs/", "/v1/envs/1/2/3/4", "/v1/x"])
 def test_unknown_routes_are_404_in_json(path: str, api: Api) -> None:
     error(api.get(path), 404, "not-found")
-
-
-def test_http_1_0_is_answered_and_closed(instance: Instance) -> None:
-    request = f"GET {instance.path('action_space/')} HTTP/1.0\r\n\r\n".encode()
-    response = exchange(instance.api.server.port, request)
-    assert bounds(response)["n"] == 2
-    assert response.header("Transfer-Encoding") is None

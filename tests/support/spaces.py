@@ -10,16 +10,24 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 SHAPES = arrays.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3)
-FLOATS = ["float16", "float32", "float64", ">f4", ">f8"]
-SIGNED = ["int8", "int16", "int32", "int64", ">i4"]
-UNSIGNED = ["uint8", "uint16", "uint32", "uint64", ">u2"]
+FLOATS = ["float16", "float32", "float64"]
+SIGNED = ["int8", "int16", "int32", "int64"]
+UNSIGNED = ["uint8", "uint16", "uint32", "uint64"]
+INTEGERS = [*SIGNED, *UNSIGNED]
 CHARACTERS = st.characters(exclude_categories=["Cs"])
+
+
+@st.composite
+def dtypes(draw: st.DrawFn, names: list[str]) -> np.dtype[Any]:
+    """Dtypes in this machine's byte order, or in the other one."""
+    dtype = np.dtype(draw(st.sampled_from(names)))
+    return draw(st.sampled_from([dtype, dtype.newbyteorder()]))
 
 
 @st.composite
 def hostile_boxes(draw: st.DrawFn) -> gs.Box:
     """Boxes with any bounds of any dtype, infinite ones included."""
-    dtype = np.dtype(draw(st.sampled_from([*FLOATS, *SIGNED, *UNSIGNED, "bool"])))
+    dtype = draw(dtypes([*FLOATS, *INTEGERS, "bool"]))
     shape = draw(SHAPES)
     if dtype.kind == "i" and draw(st.booleans()):
         # Infinite bounds of integers leave no trace but in the masks. Those of an
@@ -41,7 +49,7 @@ def hostile_boxes(draw: st.DrawFn) -> gs.Box:
 @st.composite
 def hostile_discretes(draw: st.DrawFn) -> gs.Discrete:
     """Discrete spaces as large as their dtype."""
-    dtype = np.dtype(draw(st.sampled_from([*SIGNED, *UNSIGNED])))
+    dtype = draw(dtypes(INTEGERS))
     limits = np.iinfo(dtype)
     n = draw(st.integers(1, int(limits.max)))
     start = draw(st.integers(int(limits.min), int(limits.max) - n + 1))
@@ -51,7 +59,7 @@ def hostile_discretes(draw: st.DrawFn) -> gs.Discrete:
 @st.composite
 def tame_boxes(draw: st.DrawFn) -> gs.Box:
     """Boxes that sample finite numbers without an overflow in Gymnasium."""
-    dtype = np.dtype(draw(st.sampled_from([*FLOATS, *SIGNED, *UNSIGNED, "bool"])))
+    dtype = np.dtype(draw(st.sampled_from([*FLOATS, *INTEGERS, "bool"])))
     low, high = (0, 1) if dtype.kind == "b" else (draw(st.integers(0, 5)), 120)
     if dtype.kind == "f" and draw(st.booleans()):
         low, high = draw(st.sampled_from([(-np.inf, 1), (-3, np.inf), (-0.1, 0.7)]))
@@ -64,7 +72,7 @@ def tame_boxes(draw: st.DrawFn) -> gs.Box:
 @st.composite
 def multi_discretes(draw: st.DrawFn, least_axes: int = 0) -> gs.MultiDiscrete:
     """Spaces of counters that start anywhere."""
-    dtype = np.dtype(draw(st.sampled_from([*SIGNED, *UNSIGNED])))
+    dtype = np.dtype(draw(st.sampled_from(INTEGERS)))
     shape = draw(SHAPES.filter(lambda shape: len(shape) >= least_axes))
     nvec = draw(arrays.arrays(dtype, shape, elements=st.integers(1, 9)))
     least = -9 if dtype.kind == "i" else 0
@@ -136,7 +144,7 @@ TAME = nested(
     st.one_of(
         tame_boxes(),
         st.builds(gs.Discrete, st.integers(1, 9), start=st.integers(-9, 9)),
-        st.just(gs.Discrete(5, dtype=">i2")),
+        st.just(gs.Discrete(5, dtype="int16")),
         MULTI_BINARIES,
         # What Gymnasium samples of a space without axes is not in that space.
         multi_discretes(least_axes=1),
