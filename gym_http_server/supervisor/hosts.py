@@ -234,7 +234,7 @@ class Hosts:
         )
         if instance.live:
             self.tombstones.add(instance_id, ended)
-            log.info("%s ended: %s", instance_id, ended.reason)
+            log.info("%s ended: %s", instance_id, ended.summary)
         self._on_end(instance, ended)
         instance.release()
         shutil.rmtree(self._run.instance(instance_id), ignore_errors=True)

@@ -91,6 +91,16 @@ class Ended:
             "ended_s_ago": round(time.monotonic() - self.at, 3),
         }
 
+    @property
+    def summary(self) -> str:
+        """Say it in a line of a log, whatever the environment printed."""
+        if self.reason != "crashed":
+            return self.reason
+        told = self.as_json()
+        how = told["signal"] or f"exit status {told['exit_status']}"
+        last = (self.log_tail.strip().splitlines() or [""])[-1]
+        return f"{self.reason} ({how}), after printing {last!r:.200}"
+
     def why_not_made(self, settings: Settings) -> Problem:
         """Tell whoever waits for an instance that ended before it was made."""
         if self.reason == "create-deadline":

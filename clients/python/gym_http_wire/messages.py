@@ -44,7 +44,6 @@ class Op(IntEnum):
     OBSERVATION_CONTAINS = 10
     MONITOR_START = 11
     MONITOR_CLOSE = 12
-    CLOSE = 13
 
     CREATE = 64
     LIST = 65

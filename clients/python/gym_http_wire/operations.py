@@ -112,7 +112,7 @@ class Operations:
             EnvError: The environment raised an exception.
         """
         if self._failed:
-            raise ResetNeeded(_AFTER_ERROR if self.steps else "reset comes before step")
+            raise ResetNeeded(_AFTER_ERROR)
         try:
             result = self.env.step(action)
             observation, reward, terminated, truncated, info = result
