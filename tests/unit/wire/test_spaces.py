@@ -165,7 +165,7 @@ def test_float32_bounds_are_their_shortest_decimals() -> None:
     assert json.dumps(describe(space)) == json.dumps(CARTPOLE)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(HOSTILE)
 def test_a_space_comes_back_through_json_as_it_was(space: gymnasium.Space[Any]) -> None:
     description = through_json(describe(space))
@@ -404,7 +404,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(HOSTILE, st.data())
 def test_a_damaged_description_is_refused_or_rebuilt(
     space: gymnasium.Space[Any], data: st.DataObject

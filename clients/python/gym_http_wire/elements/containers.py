@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gym_http_wire.elements.refusal import NotAnElement
-from gym_http_wire.spaces import UnsupportedSpace
+from gym_http_wire.spaces import UnsupportedSpace, elided
 
 Read = Callable[[object], Any]
 
@@ -23,7 +23,7 @@ def keyed(readers: Mapping[Any, Read]) -> Read:
     if len(names) < len(readers):
         raise UnsupportedSpace('Plain JSON cannot tell the key 1 from the key "1"')
     parts = [(name, key, readers[key]) for name, key in names.items()]
-    expected = f"an object with the keys {', '.join(names) or '(none)'}"
+    expected = f"an object with the keys {elided(sorted(names))}"
 
     def read(value: object) -> dict[Any, Any]:
         if type(value) is not dict or value.keys() != names.keys():

@@ -40,18 +40,30 @@ def mask_reader(space: Space[Any]) -> Read:
         A function of a parsed JSON value. It returns what ``space.sample(mask=...)``
         takes, ``None`` for null, and raises `NotAnElement` for anything else.
     """
-    read_mask = _mask_reader(space)
+    read_mask = _optional_mask(space)
 
     def read(value: object) -> Any:
-        return None if value is None else read_mask(value)
+        try:
+            return read_mask(value)
+        except NotAnElement as error:
+            error.root = "mask"
+            raise
 
     return read
 
 
+def _optional_mask(space: Space[Any]) -> Read:
+    return _optional(_mask_reader(space))
+
+
 @singledispatch
 def _mask_reader(space: Space[Any]) -> Read:
+    return _no_mask(f"a {type(space).__name__} space takes no mask")
+
+
+def _no_mask(why: str) -> Read:
     def read(value: object) -> Any:
-        raise NotAnElement(value, f"null: a {type(space).__name__} takes no mask")
+        raise NotAnElement(value, f"null: {why}")
 
     return read
 
@@ -79,13 +91,13 @@ def _nested(counts: Any) -> Read:
 
 @_mask_reader.register
 def _dict(space: Dict) -> Read:
-    return keyed({key: mask_reader(inner) for key, inner in space.spaces.items()})
+    return keyed({key: _optional_mask(inner) for key, inner in space.spaces.items()})
 
 
 @_mask_reader.register(Tuple)
 @_mask_reader.register(OneOf)
 def _members(space: Tuple[Any] | OneOf[Any]) -> Read:
-    return positional([mask_reader(inner) for inner in space.spaces])
+    return positional([_optional_mask(inner) for inner in space.spaces])
 
 
 @_mask_reader.register
@@ -111,24 +123,26 @@ def _sequence(space: Sequence) -> Read:
         if type(value) is not list:
             return length(value)
         if not value:
-            raise NotAnElement(value, "a length, or a list of lengths to choose from")
+            raise NotAnElement(value, "a length, or a list of lengths")
         return array_reader((len(value),), _INT64, 0, MAX_LENGTH)(value)
 
-    return positional([_optional(read_length), mask_reader(space.feature_space)])
+    return positional([_optional(read_length), _optional_mask(space.feature_space)])
 
 
 @_mask_reader.register
 def _graph(space: Graph) -> Read:
     # Gymnasium masks its ten nodes as a batch, but each edge by the same one mask,
     # which only these kinds of spaces take.
-    edges = space.edge_space
-    maskable = isinstance(edges, Discrete | Text | Sequence | Graph | OneOf)
-    each = edges if edges is not None and maskable else Space[Any]()
+    edges = _no_mask("there are no edges to mask")
+    if isinstance(space.edge_space, Discrete | Text | Sequence | Graph | OneOf):
+        edges = _mask_reader(space.edge_space)
+    elif space.edge_space is not None:
+        edges = _no_mask(f"edges of a {type(space.edge_space).__name__} take no mask")
 
     def read_nodes(value: object) -> Any:
         return _mask_reader(batch_space(space.node_space, _NODES))(value)
 
-    return positional([_optional(read_nodes), mask_reader(each)])
+    return positional([_optional(read_nodes), _optional(edges)])
 
 
 def _bits(count: int) -> Read:

@@ -23,9 +23,9 @@ from gymnasium.spaces import (
 from gym_http_wire.elements.arrays import array_reader, integer_reader
 from gym_http_wire.elements.containers import Read, keyed, positional, repeated, under
 from gym_http_wire.elements.refusal import NotAnElement
-from gym_http_wire.spaces import UnsupportedSpace
+from gym_http_wire.spaces import UnsupportedSpace, elided
 
-ReadMany = Callable[[object], tuple[Any, int]]
+ReadMany = Callable[[object], tuple[Any, int | None]]
 
 _INT32 = np.dtype(np.int32)
 _GRAPH = {"nodes", "edges", "edge_links"}
@@ -79,7 +79,8 @@ def _multi_discrete(space: MultiDiscrete) -> Read:
 @reader.register
 def _text(space: Text) -> Read:
     shortest, longest, charset = space.min_length, space.max_length, space.character_set
-    expected = f"a string of {shortest} to {longest} characters of {space.characters}"
+    characters = elided(space.characters)
+    expected = f"a string of {shortest} to {longest} characters of {characters}"
 
     def read(value: object) -> str:
         if type(value) is not str or not shortest <= len(value) <= longest:
@@ -139,7 +140,10 @@ def _graph(space: Graph) -> Read:
         if read_edges is None:
             raise NotAnElement(edges, "null in a space without edges", ("edges",))
         edges, number = under("edges", read_edges, edges)
-        read_links = array_reader((number, 2), _INT32, 0, count - 1)
+        if number is None and type(links) is list:
+            number = len(links)
+        last = None if count is None else count - 1
+        read_links = array_reader((number or 0, 2), _INT32, 0, last)
         return GraphInstance(nodes, edges, under("edge_links", read_links, links))
 
     return read
@@ -150,11 +154,11 @@ def batch_reader(space: Space[Any]) -> ReadMany:
     """Make a reader of many elements, batched as Gymnasium does, and of their number.
 
     Arrays come stacked, Dict and Tuple spaces as one Dict or Tuple of batches, and
-    elements of any other space as a tuple.
+    elements of any other space as a tuple. Of empty elements the number is not known.
     """
     read = repeated(reader(space))
 
-    def read_many(value: object) -> tuple[Any, int]:
+    def read_many(value: object) -> tuple[Any, int | None]:
         elements = read(value)
         return elements, len(elements)
 
@@ -169,7 +173,7 @@ def _arrays(space: Box | Discrete | MultiBinary | MultiDiscrete) -> ReadMany:
     read = repeated(reader(space))
     shape, dtype = space.shape or (), space.dtype
 
-    def read_many(value: object) -> tuple[Any, int]:
+    def read_many(value: object) -> tuple[Any, int | None]:
         elements = read(value)
         batch = np.empty((len(elements), *shape), dtype)
         for index, element in enumerate(elements):
@@ -183,7 +187,7 @@ def _arrays(space: Box | Discrete | MultiBinary | MultiDiscrete) -> ReadMany:
 def _dict_of_batches(space: Dict) -> ReadMany:
     read = keyed({key: batch_reader(inner) for key, inner in space.spaces.items()})
 
-    def read_many(value: object) -> tuple[Any, int]:
+    def read_many(value: object) -> tuple[Any, int | None]:
         batches = read(value)
         count = _common_length(value, [length for _, length in batches.values()])
         return {key: batch for key, (batch, _) in batches.items()}, count
@@ -195,7 +199,7 @@ def _dict_of_batches(space: Dict) -> ReadMany:
 def _tuple_of_batches(space: Tuple[Any]) -> ReadMany:
     read = positional([batch_reader(inner) for inner in space.spaces])
 
-    def read_many(value: object) -> tuple[Any, int]:
+    def read_many(value: object) -> tuple[Any, int | None]:
         batches = read(value)
         count = _common_length(value, [length for _, length in batches])
         return tuple(batch for batch, _ in batches), count
@@ -203,7 +207,8 @@ def _tuple_of_batches(space: Tuple[Any]) -> ReadMany:
     return read_many
 
 
-def _common_length(value: object, lengths: list[int]) -> int:
-    if len(set(lengths)) > 1:
-        raise NotAnElement(value, f"of batches of one length, not {lengths}")
-    return lengths[0] if lengths else 0
+def _common_length(value: object, lengths: list[int | None]) -> int | None:
+    known = {length for length in lengths if length is not None}
+    if len(known) > 1:
+        raise NotAnElement(value, "of batches of one length")
+    return known.pop() if known else None

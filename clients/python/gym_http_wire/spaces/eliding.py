@@ -16,5 +16,5 @@ def elided(value: object) -> str:
             if len(text) > _SHOWN:
                 return f"{text[: _SHOWN - 3]}..."
     except ValueError:  # Python refuses to write thousands of digits.
-        return f"a {type(value).__name__} too long to show"
+        return "too long to show"
     return text
