@@ -8,7 +8,7 @@ WORKDIR /src
 RUN python3 -m venv /opt/venv
 COPY requirements.txt ./
 RUN /opt/venv/bin/pip install --requirement requirements.txt
-COPY LICENSE pyproject.toml ./
+COPY LICENSE README.md pyproject.toml ./
 COPY clients/python ./clients/python
 COPY gym_http_server ./gym_http_server
 RUN /opt/venv/bin/pip install --no-deps ./clients/python . \
