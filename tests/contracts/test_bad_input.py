@@ -62,15 +62,13 @@ def test_bodies_that_are_not_json(kind: str, instance: Instance) -> None:
     assert_untouched(instance, 6)
 
 
-@pytest.mark.parametrize("kind", NOT_JSON)
+@pytest.mark.parametrize("rest", SAMPLING)
 def test_samples_are_not_taken_with_half_read_options(
-    kind: str, instance: Instance
+    rest: str, instance: Instance
 ) -> None:
     """Who asks for a seed must not get a sample without one."""
-    if not NOT_JSON[kind].strip():
-        return
-    for rest in SAMPLING:
-        error(instance.post(rest, data=NOT_JSON[kind]), 400, "bad-json")
+    for body in filter(bytes.strip, NOT_JSON.values()):
+        error(instance.post(rest, data=body), 400, "bad-json")
 
 
 @pytest.mark.parametrize("kind", ODD_VALUES | NO_OBJECTS)
@@ -217,7 +215,6 @@ def padded(size: int) -> bytes:
     return json.dumps({"action": 1}).encode().ljust(size)
 
 
-CHUNKS = chunked(padded(13))
 PACKED = chunked(gzip.compress(padded(13)))
 
 
@@ -280,7 +277,7 @@ def test_the_limit_holds_for_ignored_bodies(path: str, small: Instance) -> None:
             False,
         ),
         ("Transfer-Encoding: chunked, chunked", chunked(padded(13)), False),
-        ("Transfer-Encoding: gzip, chunked", chunked(padded(13)), False),
+        ("Transfer-Encoding: gzip, chunked", PACKED, False),
         ("Transfer-Encoding: chunked", b"zz\r\n" + padded(13), False),
         ("Transfer-Encoding: chunked", b"-d\r\n" + padded(13), False),
         ("Transfer-Encoding: chunked", b"f" * 16 + b"\r\n" + padded(13), True),
