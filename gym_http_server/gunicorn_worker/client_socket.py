@@ -75,6 +75,7 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
         terms: What this connection is held to.
         waiting: What it waits for at the moment.
         deadline: Until when, on the monotonic clock.
+        since: When the connection, its present request or its idle time began.
         served: Whether it has brought a whole request before this one.
         answered: Whether an answer to the present request was begun.
         lost: Whether the connection itself has failed.
@@ -88,6 +89,7 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
         "deadline",
         "lost",
         "served",
+        "since",
         "terms",
         "waiting",
     )
@@ -97,6 +99,7 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
         self.terms = terms
         self.waiting = Wait.NOTHING
         self.deadline = 0.0
+        self.since = time.monotonic()
         self.served = False
         self.answered = False
         self.lost = False
@@ -110,6 +113,7 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
         Args:
             begun: Whether bytes of it have been read already.
         """
+        self.since = time.monotonic()
         self.served = True
         self.answered = False
         self._send_patience = self.terms.send_timeout_s
@@ -136,6 +140,7 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
         finally:
             self.waiting = Wait.NOTHING
         if kind is Wait.FIRST_BYTE:
+            self.since = time.monotonic()
             self._receiving = Wait.REST
             self._patience = self.terms.request_deadline_s
         else:

@@ -34,7 +34,14 @@ class ClientRequest(Request):  # type: ignore[misc]
         if self.unreader.sock.terms.last_answers or self.unread() > MOST_UNREAD:
             # It may be announced now, so it stays true.
             self.force_close()
+        if "close" in self._connection_options():
+            # gunicorn looks for "close" alone, and some clients say "close, TE".
+            return True
         return bool(super().should_close())
+
+    def _connection_options(self) -> set[str]:
+        values = (value for name, value in self.headers if name == "CONNECTION")
+        return {word.strip().lower() for value in values for word in value.split(",")}
 
 
 class ClientParser(RequestParser):  # type: ignore[misc]

@@ -32,7 +32,8 @@ _STOPPING_TICK_S = 0.02
 # At the end of its grace the arbiter kills.
 _KILL_MARGIN_S = 0.5
 _NOTIFY_S = 1.0
-# A connection may have been accepted just before its first request arrived.
+# A connection may be accepted just before its first request arrives.
+_NEW_S = 0.1
 _FRESH_GRACE_S = 0.5
 
 
@@ -124,13 +125,15 @@ class Worker(GeventWorker):  # type: ignore[misc]
     def _evict(self) -> None:
         """End some waits, since looking for one takes a look at all of them.
 
-        If all connections are being served there is nobody to evict; then the main
-        loop tries again.
+        If those first in order are new, or all are being served, there is nobody to
+        evict yet, and the main loop tries again.
         """
+        old = time.monotonic() - _NEW_S
         candidates = (client for client in self._clients if client.waiting)
         count = max(1, self._pool.size // 100)
         for client in heapq.nsmallest(count, candidates, key=_eviction_order):
-            client.cut_off(evicted=True)
+            if client.since < old:
+                client.cut_off(evicted=True)
 
     def _cut_overdue(self) -> None:
         now = time.monotonic()
