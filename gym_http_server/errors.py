@@ -5,7 +5,7 @@
     StartError                    the command cannot start, or was told nonsense
      └─ SettingError
     Problem                       an answer to a request (gym_http_wire.problems)
-     ├─ UnknownEnv, UnknownInstance                  400
+     ├─ UnknownEnv, UnknownInstance, BodyIncomplete  400
      ├─ Unauthorized                                 401
      ├─ HostRefused, OriginRefused, EnvRefused,
      │  ShutdownDisabled                             403
@@ -24,6 +24,7 @@ from __future__ import annotations
 from gym_http_wire.problems import Problem
 
 __all__ = [
+    "BodyIncomplete",
     "BodyTooLarge",
     "ContentEncoding",
     "CreateDeadline",
@@ -74,6 +75,12 @@ class UnknownInstance(Problem):
     def __init__(self, instance_id: str) -> None:
         # Old clients' tests look for these words.
         super().__init__(f"Instance_id {instance_id} unknown")
+
+
+class BodyIncomplete(Problem):
+    """The body did not arrive whole."""
+
+    default_status, default_code = 400, "malformed-request"
 
 
 class Unauthorized(Problem):

@@ -1,8 +1,9 @@
-"""Settling the token before the server starts, or refusing to start without one."""
+"""Settling who may ask before the server starts, or refusing to start."""
 
 from __future__ import annotations
 
 import dataclasses
+import re
 import secrets
 from pathlib import Path
 
@@ -13,6 +14,8 @@ __all__ = ["AUTO", "settle"]
 
 AUTO = "auto"
 SHORTEST = 16
+# Neither "*" nor "null", which every sandboxed page has.
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/*\s]+").fullmatch
 
 
 def settle(settings: Settings) -> Settings:
@@ -22,6 +25,12 @@ def settle(settings: Settings) -> Settings:
         SettingError: The server would be open to others without a token, or the
             token is none.
     """
+    for origin in settings.allow_origin:
+        if not _ORIGIN(origin):
+            raise SettingError(
+                f"--allow-origin is {origin!r}: expected an origin as "
+                "https://example.org or http://localhost:8080"
+            )
     token = _given(settings)
     if token == AUTO:
         token = secrets.token_urlsafe(24)

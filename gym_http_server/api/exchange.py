@@ -6,7 +6,7 @@ import http
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from gym_http_server.errors import BodyTooLarge, ContentEncoding
+from gym_http_server.errors import BodyIncomplete, BodyTooLarge, ContentEncoding
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import AnswerHead, Form, answer_head, problem_of
 
@@ -82,6 +82,7 @@ def read_body(environ: Environ, limit: int) -> bytes:
         limit: Bytes that it may have.
 
     Raises:
+        BodyIncomplete: It ends early, or is not framed as HTTP demands.
         BodyTooLarge: It has more.
         ContentEncoding: It is compressed.
     """
@@ -90,12 +91,22 @@ def read_body(environ: Environ, limit: int) -> bytes:
             f"the body is {environ['HTTP_CONTENT_ENCODING']:.40} encoded; "
             "send it as it is, without Content-Encoding"
         )
-    # A length that is announced may lie and a chunked body has none: only what
-    # is read counts.
-    body: bytes = environ["wsgi.input"].read(limit + 1)
-    if len(body) > limit:
+    announced = int(environ.get("CONTENT_LENGTH") or 0)
+    # What is announced may lie and a chunked body announces nothing: what is read
+    # counts as well.
+    try:
+        body: bytes = (
+            environ["wsgi.input"].read(limit + 1) if announced <= limit else b""
+        )
+    except Exception as error:  # of the web server's making
+        raise BodyIncomplete(f"the body cannot be read: {error}") from None
+    if max(announced, len(body)) > limit:
         raise BodyTooLarge(
             f"the body has more than the {limit} bytes that this server takes"
+        )
+    if len(body) < announced:
+        raise BodyIncomplete(
+            f"the body ended after {len(body)} of the {announced} bytes announced"
         )
     return body
 

@@ -138,7 +138,9 @@ class Guard:
     def _is_name(self, host: str) -> bool:
         name, _, port = host.partition(":")
         if host.startswith("["):
-            name, _, port = host[1:].partition("]")
+            name, closed, port = host[1:].partition("]")
+            if not closed or (port and not port.startswith(":")):
+                return False
             port = port.removeprefix(":")
         if port and not (port.isascii() and port.isdigit()):
             return False

@@ -29,6 +29,8 @@ def problem_answer(problem: Problem, environ: Environ) -> Answer:
         **problem.extras,
         "code": problem.code,
         "detail": problem.message,
+        # Without it, the R client shows no error at all.
+        "documentation_url": "/openapi.json",
         "instance": environ.get("PATH_INFO", ""),
         "message": problem.message,
         "request_id": request_id(environ),

@@ -186,7 +186,9 @@ class Answers:
         return _json(self.operations.describe_space(which))
 
     def _sample(self, which: str, frame: Frame) -> Frame:
-        given = _optional_object(frame.body)
+        given = _loads(frame.body) if frame.body else {}
+        if not isinstance(given, dict):
+            raise BadJSON("expected an object with seed or mask, or nothing")
         seed = read_seed(given)
         return _json({which: self.operations.sample(which, seed, given.get("mask"))})
 
@@ -204,7 +206,7 @@ class Answers:
 
     def _contains_info(self, which: str, given: Json) -> Frame:
         # The old server compared the observation space's description, key by key.
-        if which == "action" or not given:
+        if which == "action":
             raise MissingParameter("value")
         try:
             member = legacy.same_as_info(self.operations.space(which), given)
