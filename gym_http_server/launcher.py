@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import resource
 import select
 import signal
 import socket
@@ -73,6 +74,12 @@ def bind(settings: Settings) -> socket.socket:
     return listener
 
 
+def _raise_descriptor_limit() -> None:
+    # A worker has places for as many clients as it may have descriptors.
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 class Launcher:
     """Starts the server's processes, waits, and ends them.
 
@@ -103,6 +110,7 @@ class Launcher:
             StartError: One of them cannot start.
         """
         self._catch_signals()
+        _raise_descriptor_limit()
         prctl.become_subreaper()
         prctl.set_dumpable(False)
         supervisor_report = self._start_supervisor()

@@ -102,7 +102,7 @@ class Settings:
         2048 * MIB, "Resident bytes that an instance may use; 0: any.", least=0
     )
     request_deadline: float = _setting(
-        10.0, "Seconds from a request's first byte to its last.", least=0.1
+        8.0, "Seconds from a request's first byte to its last.", least=0.1
     )
     strict_actions: bool = _setting(
         False, "Refuse actions that the action space does not contain."
