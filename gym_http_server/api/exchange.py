@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import http
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from gym_http_server.errors import BodyIncomplete, BodyTooLarge, ContentEncoding
 from gym_http_wire.frames import Frame
-from gym_http_wire.messages import AnswerHead, Form, answer_head, problem_of
+from gym_http_wire.messages import MEDIA_TYPES, Form, answer_head, problem_of
+from gym_http_wire.problems import BadParameter
 
-__all__ = ["Answer", "Environ", "accepted", "json_answer", "read_body", "send"]
+__all__ = [
+    "STATUS_LINES",
+    "Answer",
+    "Environ",
+    "accepted",
+    "empty_answer",
+    "forms",
+    "frame_answer",
+    "json_answer",
+    "key_of",
+    "read_body",
+    "send",
+]
 
 Environ = dict[str, Any]
 StartResponse = Callable[[str, list[tuple[str, str]]], Any]
@@ -21,7 +35,10 @@ EMPTY_TYPE = "text/html; charset=utf-8"
 STATUS_LINES = {
     status.value: f"{status.value} {status.phrase}" for status in http.HTTPStatus
 }
-_JSON_HEADER = ("Content-Type", JSON)
+MAX_KEY_CHARS = 128
+_KEY = re.compile(f"[!-~]{{1,{MAX_KEY_CHARS}}}").fullmatch
+_VENDOR = "application/vnd.gym-http."
+_FORMS = {media: form for form, media in MEDIA_TYPES.items()}
 
 
 class Answer(NamedTuple):
@@ -49,7 +66,7 @@ def send(answer: Answer, start_response: StartResponse) -> Iterable[bytes]:
 
 def json_answer(body: bytes, status: int = 200) -> Answer:
     """Answer with JSON that is encoded already."""
-    return Answer(status, [_JSON_HEADER], body)
+    return Answer(status, [("Content-Type", JSON)], body)
 
 
 def empty_answer() -> Answer:
@@ -65,13 +82,21 @@ def frame_answer(frame: Frame) -> Answer:
     """
     if frame.status >= 400:
         raise problem_of(frame)
-    if frame.form == Form.PLAIN:
-        return json_answer(frame.body, frame.status)
     if frame.status == 204:
-        return empty_answer()
-    head: AnswerHead = answer_head(frame)
-    headers = [("Content-Type", head.content_type), *head.headers.items()]
-    return Answer(frame.status, headers, frame.body)
+        answer = empty_answer()
+    elif frame.form == Form.PLAIN:
+        answer = json_answer(frame.body, frame.status)
+    elif frame.form in MEDIA_TYPES:
+        media = MEDIA_TYPES[Form(frame.form)]
+        answer = Answer(frame.status, [("Content-Type", media)], frame.body)
+    else:
+        answer = Answer(frame.status, [], frame.body)
+    if frame.head:
+        head = answer_head(frame)
+        if head.content_type:
+            answer.headers.append(("Content-Type", head.content_type))
+        answer.headers.extend(head.headers.items())
+    return answer
 
 
 def read_body(environ: Environ, limit: int) -> bytes:
@@ -109,6 +134,38 @@ def read_body(environ: Environ, limit: int) -> bytes:
             f"the body ended after {len(body)} of the {announced} bytes announced"
         )
     return body
+
+
+def forms(environ: Environ) -> int:
+    """Give the form of the body and, in the high half, the form that is wanted.
+
+    Anything that is not one of the lossless forms counts as plain JSON: old clients
+    send and accept all sorts of things.
+    """
+    given = _FORMS.get(environ.get("CONTENT_TYPE", ""), Form.PLAIN)
+    accept = environ.get("HTTP_ACCEPT", "")
+    wanted = _FORMS.get(accept)
+    if wanted is None:
+        wanted = Form.PLAIN
+        if _VENDOR in accept:
+            known = (_FORMS[each] for each in accepted(environ) if each in _FORMS)
+            wanted = next(known, Form.PLAIN)
+    return given | wanted << 4
+
+
+def key_of(environ: Environ) -> str:
+    """Give the key of a request; "" if it has none.
+
+    Raises:
+        BadParameter: It is no key.
+    """
+    key: str = environ.get("HTTP_IDEMPOTENCY_KEY", "")
+    if key and not _KEY(key):
+        raise BadParameter(
+            f"Idempotency-Key is {key!r:.80}: expected 1 to {MAX_KEY_CHARS} visible "
+            "characters of ASCII"
+        )
+    return key
 
 
 def accepted(environ: Environ) -> tuple[str, ...]:

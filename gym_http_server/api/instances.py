@@ -15,8 +15,10 @@ from gym_http_server.api.exchange import (
     Environ,
     accepted,
     empty_answer,
+    forms,
     frame_answer,
     json_answer,
+    key_of,
     read_body,
 )
 from gym_http_server.api.web import Web, add_route
@@ -46,33 +48,48 @@ _PASSED_ON = (
     ("POST", "observation_space/contains/", Op.OBSERVATION_CONTAINS, None),
     ("POST", "monitor/start/", Op.MONITOR_START, "directory"),
     ("POST", "monitor/close/", Op.MONITOR_CLOSE, None),
+    ("GET", "generator/", Op.GENERATOR, None),
+    ("POST", "generator/", Op.SET_GENERATOR, "state"),
 )
 
 
 def add_routes(app: flask.Flask, web: Web) -> None:
     """Add all routes of instances."""
-    add_route(app, web, "POST", ENVS, functools.partial(_create, web))
-    add_route(app, web, "GET", ENVS, functools.partial(_list, web))
+    close = functools.partial(_close, web)
+    attribute = "attributes/<value>/"
+    routes = [
+        ("POST", ENVS, functools.partial(_create, web)),
+        ("GET", ENVS, functools.partial(_list, web)),
+        ("GET", INSTANCE + "render/", functools.partial(_render, web)),
+        ("POST", INSTANCE + "close/", close),
+        ("DELETE", INSTANCE, close),
+    ]
     for method, rest, op, required in _PASSED_ON:
         view = functools.partial(_pass_on, web, op, required)
-        add_route(app, web, method, INSTANCE + rest, view)
-    contains = functools.partial(_contains, web)
-    rest = "action_space/contains/<path:value>/"
-    add_route(app, web, "GET", INSTANCE + rest, contains)
-    add_route(app, web, "GET", INSTANCE + "render/", functools.partial(_render, web))
-    close = functools.partial(_close, web)
-    add_route(app, web, "POST", INSTANCE + "close/", close)
-    add_route(app, web, "DELETE", INSTANCE, close)
+        routes.append((method, INSTANCE + rest, view))
+    for method, rest, op in (
+        ("GET", "action_space/contains/<path:value>/", Op.ACTION_CONTAINS),
+        ("GET", attribute, Op.ATTRIBUTE),
+        ("POST", attribute, Op.SET_ATTRIBUTE),
+        ("POST", attribute + "call/", Op.CALL_ATTRIBUTE),
+    ):
+        routes.append(
+            (method, INSTANCE + rest, functools.partial(_with_value, web, op))
+        )
+    for method, rule, view in routes:
+        add_route(app, web, method, rule, view)
 
 
 def _create(web: Web, environ: Environ) -> Answer:
     body = read_body(environ, web.settings.max_body)
     if web.draining:
         raise Draining("the server is stopping and makes no new instances")
-    client = environ.get("gunicorn.socket")
+    key = key_of(environ)
+    # Who sends a key will ask again, and get the instance that was made.
+    client = None if key else environ.get("gunicorn.socket")
     gone = functools.partial(_has_left, client)
     try:
-        frame = web.supervision.create(body, client, gone)
+        frame = web.supervision.create(body, key, client, gone)
     except Abandoned:
         # Nobody reads this any more.
         return empty_answer()
@@ -100,15 +117,15 @@ def _pass_on(
     web: Web, op: Op, required: str | None, environ: Environ, instance_id: str
 ) -> Answer:
     body = read_body(environ, web.settings.max_body)
+    key = key_of(environ)
+    head = RequestHead(key=key) if key else None
+    frame = request(op, body, head, form=forms(environ))
     try:
-        frame = web.hosts.call(instance_id, request(op, body))
+        return frame_answer(web.hosts.call(instance_id, frame))
     except UnknownInstance:
         if required is not None:
             _check_required(body, required)
         raise
-    if frame.status == 200:
-        return json_answer(frame.body)
-    return frame_answer(frame)
 
 
 def _check_required(body: bytes, name: str) -> None:
@@ -122,20 +139,26 @@ def _check_required(body: bytes, name: str) -> None:
         raise MissingParameter(name)
 
 
-def _contains(web: Web, environ: Environ, instance_id: str, value: str) -> Answer:
-    read_body(environ, web.settings.max_body)
-    head = RequestHead(value=value)
-    frame = request(Op.ACTION_CONTAINS, head=head)
+def _with_value(
+    web: Web, op: Op, environ: Environ, instance_id: str, value: str
+) -> Answer:
+    body = read_body(environ, web.settings.max_body)
+    head = RequestHead(value=value, key=key_of(environ))
+    frame = request(op, body, head, form=forms(environ))
     return frame_answer(web.hosts.call(instance_id, frame))
 
 
 def _render(web: Web, environ: Environ, instance_id: str) -> Answer:
     read_body(environ, web.settings.max_body)
-    frame = request(Op.RENDER, head=RequestHead(accept=accepted(environ)))
+    head = RequestHead(accept=accepted(environ))
+    frame = request(Op.RENDER, head=head, form=forms(environ))
     return frame_answer(web.hosts.call(instance_id, frame))
 
 
 def _close(web: Web, environ: Environ, instance_id: str) -> Answer:
     read_body(environ, web.settings.max_body)
-    web.hosts.end(instance_id)
-    return empty_answer()
+    replayed = web.hosts.end(instance_id, key_of(environ))
+    answer = empty_answer()
+    if replayed:
+        answer.headers.append(("Idempotent-Replayed", "true"))
+    return answer

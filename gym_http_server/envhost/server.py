@@ -19,6 +19,7 @@ import traceback
 import msgspec
 
 from gym_http_server.envhost.answers import Answers
+from gym_http_server.envhost.inspection import Inspection
 from gym_http_server.envhost.isolation import isolate
 from gym_http_server.envhost.making import CreateRequest, make
 from gym_http_server.rundir import RunDir, StatusPage
@@ -93,8 +94,7 @@ def _make(start: HostStart) -> Answers:
         raise Problem(str(error), status=501, code="unsupported-space") from None
     return Answers(
         operations,
-        instance_id=start.instance_id,
-        env_id=start.request.env_id,
+        Inspection(operations, start.instance_id, start.request.env_id),
         data_dir=start.data_dir,
         max_answer=start.max_answer,
     )
@@ -173,7 +173,7 @@ class _Host:
         used = frame.kind not in _QUIET
         page.end(time.monotonic_ns(), used=used)
         if used:
-            answers.last_used = time.monotonic()
+            answers.used()
         return encode(reply)
 
     def _drop(self, descriptor: int) -> None:

@@ -82,8 +82,15 @@ class Hosts:
         self.pool.give_back(connection)
         return answer
 
-    def end(self, instance_id: str) -> None:
+    def end(self, instance_id: str, key: str = "") -> bool:
         """Close an instance; return when its process has ended.
+
+        Args:
+            instance_id: The instance.
+            key: The request's key, or "".
+
+        Returns:
+            Whether a request of this key has closed it before.
 
         Raises:
             UnknownInstance: There is no such instance.
@@ -93,11 +100,12 @@ class Hosts:
             raise UnknownInstance(f"{instance_id:.80}")
         self.pool.drop(self._run.host_socket(instance_id))
         try:
-            self._supervision.ask(Op.END, instance_id)
+            told = self._supervision.ask(Op.END, instance_id, key)
         except Problem as problem:
             if problem.code != UnknownInstance.default_code:
                 raise
             raise self._gone(instance_id, in_flight=False) from None
+        return bool(told["replayed"])
 
     def _gone(self, instance_id: str, *, in_flight: bool) -> Problem:
         deadline = time.monotonic() + FATE_SECONDS

@@ -35,13 +35,19 @@ class Supervision:
         self._path = run.supervisor_socket
 
     def create(
-        self, body: bytes, client: socket.socket | None, gone: Callable[[], bool]
+        self,
+        body: bytes,
+        key: str,
+        client: socket.socket | None,
+        gone: Callable[[], bool],
     ) -> Frame:
         """Ask for an instance, as long as the client waits for it.
 
         Args:
             body: The body of the create request, as it came.
-            client: The client's socket; readable when it leaves.
+            key: The request's key, or "".
+            client: The client's socket, readable when it leaves; ``None`` if that
+                does not matter.
             gone: Whether the client has left.
 
         Returns:
@@ -52,9 +58,10 @@ class Supervision:
             SupervisorUnavailable: There is no answer.
         """
         connection = self._connect()
+        asked = request(Op.CREATE, body, RequestHead(key=key) if key else None)
         try:
             if client is not None:
-                connection.send(request(Op.CREATE, body))
+                connection.send(asked)
                 watched = [connection.socket, client]
                 while connection.socket not in select.select(watched, [], [])[0]:
                     if gone():
@@ -62,13 +69,13 @@ class Supervision:
                     # It has sent its next request already: not gone.
                     watched = [connection.socket]
                 return connection.receive()
-            return connection.call(request(Op.CREATE, body))
+            return connection.call(asked)
         except ConnectionLost:
             raise _unavailable() from None
         finally:
             connection.close()
 
-    def ask(self, op: Op, instance_id: str = "") -> Any:
+    def ask(self, op: Op, instance_id: str = "", key: str = "") -> Any:
         """Ask something and give the decoded answer.
 
         Raises:
@@ -76,7 +83,7 @@ class Supervision:
             SupervisorUnavailable: There is no answer.
         """
         connection = self._connect()
-        head = RequestHead(instance_id=instance_id) if instance_id else None
+        head = RequestHead(instance_id=instance_id, key=key) if instance_id else None
         try:
             answer = connection.call(request(op, head=head))
         except ConnectionLost:

@@ -231,6 +231,7 @@ class Hosts:
             wait_status,
             read_log_tail(self._run.log(instance_id)),
             time.monotonic(),
+            instance.end_key,
         )
         if instance.live:
             self.tombstones.add(instance_id, ended)

@@ -32,9 +32,11 @@ class Instance:
         channel: Our end of the pair of sockets that the host has the other of.
         live: Whether the environment has been made.
         reason: Why it is ending; "" while it is not.
+        end_key: Key of the request that closes it, or "".
         kill_at: When to use the next stronger means to end it, monotonic seconds.
         kills: Means used so far.
-        creator: The connection that waits for the answer to its create request.
+        create_key: Key of the request that it is made for, or "".
+        creators: The connections that wait for it to be made.
         waiters: Connections that wait for the end.
     """
 
@@ -47,9 +49,11 @@ class Instance:
     reader: FrameReader = field(default_factory=lambda: FrameReader(1024 * 1024))
     live: bool = False
     reason: str = ""
+    end_key: str = ""
     kill_at: float = float("inf")
     kills: int = 0
-    creator: Any = None
+    create_key: str = ""
+    creators: list[Any] = field(default_factory=list)
     waiters: list[Any] = field(default_factory=list)
 
     def release(self) -> None:
@@ -68,6 +72,7 @@ class Ended:
         wait_status: As ``os.waitpid`` gave it.
         log_tail: The last that the environment printed.
         at: Monotonic seconds.
+        end_key: Key of the request that closed it, or "".
     """
 
     env_id: str
@@ -75,6 +80,7 @@ class Ended:
     wait_status: int
     log_tail: str
     at: float
+    end_key: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """Tell it to a web worker."""

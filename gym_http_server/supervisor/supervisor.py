@@ -26,12 +26,13 @@ from gym_http_server.rundir import RunDir
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor import processes
 from gym_http_server.supervisor.connections import Connection
+from gym_http_server.supervisor.creations import Creations
 from gym_http_server.supervisor.hosts import Hosts
 from gym_http_server.supervisor.instance import Ended, Instance
 from gym_http_server.supervisor.modules import Modules
 from gym_http_server.supervisor.survey import start_survey
 from gym_http_wire.frames import Frame, FrameError
-from gym_http_wire.messages import Op, answer, request_head
+from gym_http_wire.messages import Op, answer, problem_answer, request_head
 from gym_http_wire.problems import Problem
 
 __all__ = ["Supervisor"]
@@ -76,6 +77,7 @@ class Supervisor:
             on_made=self._on_made,
             on_end=self._on_end,
         )
+        self._creations = Creations()
         self._survey: bytes | None = None
         self._survey_waiters: list[Connection] = []
         self._stopping = False
@@ -171,15 +173,20 @@ class Supervisor:
         self._unwatch(connection.socket)
         connection.close()
         instance = connection.instance
-        if instance is not None and not instance.live:
+        if instance is not None and not instance.live and not instance.create_key:
             # Whoever asked for it is gone; nobody could ever learn its ID.
             self._hosts.kill(instance, "abandoned")
 
     def _create(self, connection: Connection, frame: Frame) -> None:
         if self._stopping or os.path.exists(self._run.draining):
             raise Draining("the server is stopping and makes no new instances")
+        key = request_head(frame).key
+        if key and self._creations.joined(key, frame, connection):
+            return
         instance = self._hosts.start(read_request(frame.body, self._settings))
-        instance.creator = connection
+        if key:
+            self._creations.begin(key, frame, instance)
+        instance.creators.append(connection)
         connection.instance = instance
         self._watch(instance.channel, lambda events: self._hear(instance))
 
@@ -188,10 +195,17 @@ class Supervisor:
         self._reply(connection, {"all_envs": dict(sorted(envs.items()))})
 
     def _end(self, connection: Connection, frame: Frame) -> None:
-        instance_id = request_head(frame).instance_id
-        instance = self._hosts.get(instance_id)
-        if instance is None or instance.reason:
-            raise UnknownInstance(instance_id)
+        head = request_head(frame)
+        instance = self._hosts.get(head.instance_id)
+        if instance is None:
+            ended = self._hosts.tombstones.get(head.instance_id)
+            if ended is None or not head.key or ended.end_key != head.key:
+                raise UnknownInstance(head.instance_id)
+            self._reply(connection, {"replayed": True})
+            return
+        if instance.reason and not (head.key and instance.end_key == head.key):
+            raise UnknownInstance(head.instance_id)
+        instance.end_key = head.key
         instance.waiters.append(connection)
         self._hosts.close(instance, "closed")
 
@@ -255,8 +269,12 @@ class Supervisor:
             self._unwatch(instance.channel)
 
     def _on_made(self, instance: Instance, frame: Frame) -> None:
-        creator, instance.creator = instance.creator, None
-        if creator is not None:
+        self._creations.made(instance, frame)
+        self._tell_creators(instance, frame)
+
+    def _tell_creators(self, instance: Instance, frame: Frame) -> None:
+        creators, instance.creators = instance.creators, []
+        for creator in creators:
             creator.instance = None
             creator.answer(frame)
             self._listen_to(creator)
@@ -264,12 +282,11 @@ class Supervisor:
     def _on_end(self, instance: Instance, ended: Ended) -> None:
         self._unwatch(instance.channel)
         for connection in instance.waiters:
-            self._reply(connection, ended.as_json())
-        creator, instance.creator = instance.creator, None
-        if creator is not None:
-            creator.instance = None
-            creator.refuse(ended.why_not_made(self._settings))
-            self._listen_to(creator)
+            self._reply(connection, {"replayed": False})
+        if not instance.live:
+            self._creations.failed(instance)
+            why = problem_answer(ended.why_not_made(self._settings))
+            self._tell_creators(instance, why)
 
     def _on_signal(self, events: int) -> None:
         for number in self._signals.recv(4096):

@@ -1,5 +1,6 @@
 """Limits: slots, idle reaping, sizes of requests."""
 
+import socket
 import threading
 from collections.abc import Callable
 
@@ -72,8 +73,6 @@ def test_idle_instances_are_ended_and_busy_ones_are_not(forgetful: Server) -> No
 def test_a_client_that_leaves_in_create_leaves_nothing(
     make_server: Callable[..., Server],
 ) -> None:
-    import socket
-
     server = make_server("--import", "tests.support.hostile")
     api = Api(server)
     before = server.members()

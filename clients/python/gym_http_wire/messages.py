@@ -15,6 +15,7 @@ from gym_http_wire.frames import Frame
 from gym_http_wire.problems import Problem
 
 __all__ = [
+    "MEDIA_TYPES",
     "AnswerHead",
     "Form",
     "Op",
@@ -44,6 +45,11 @@ class Op(IntEnum):
     OBSERVATION_CONTAINS = 10
     MONITOR_START = 11
     MONITOR_CLOSE = 12
+    GENERATOR = 13
+    SET_GENERATOR = 14
+    ATTRIBUTE = 15
+    SET_ATTRIBUTE = 16
+    CALL_ATTRIBUTE = 17
 
     CREATE = 64
     LIST = 65
@@ -59,7 +65,17 @@ class Form(IntEnum):
 
     NONE = 0
     PLAIN = 1
+    TYPED = 2
+    BINARY = 3
     OTHER = 15
+
+
+MEDIA_TYPES = {
+    Form.PLAIN: "application/json",
+    Form.TYPED: "application/vnd.gym-http.typed+json",
+    Form.BINARY: "application/vnd.gym-http.binary",
+}
+"""Media types of the forms that values have."""
 
 
 class RequestHead(msgspec.Struct, omit_defaults=True):
@@ -69,9 +85,11 @@ class RequestHead(msgspec.Struct, omit_defaults=True):
         instance_id: Which instance is meant, where the socket does not say so.
         value: The last part of the path, where it is an argument.
         accept: Media types that the caller takes, the first the best.
+        key: The request's own; one that arrives again gets the first one's answer.
     """
 
     instance_id: str = ""
+    key: str = ""
     value: str | None = None
     accept: tuple[str, ...] = ()
 
@@ -103,11 +121,26 @@ _NO_REQUEST_HEAD = RequestHead()
 _NO_ANSWER_HEAD = AnswerHead()
 
 
+PLAIN_BOTH_WAYS = Form.PLAIN | Form.PLAIN << 4
+
+
 def request(
-    op: Op, body: bytes = b"", head: RequestHead | None = None, number: int = 0
+    op: Op,
+    body: bytes = b"",
+    head: RequestHead | None = None,
+    number: int = 0,
+    *,
+    form: int = PLAIN_BOTH_WAYS,
 ) -> Frame:
-    """Make the frame of a request with a plain JSON body."""
-    form = Form.PLAIN | Form.PLAIN << 4
+    """Make the frame of a request.
+
+    Args:
+        op: What is asked for.
+        body: The body, encoded.
+        head: What else there is to say.
+        number: Echoed by the answer.
+        form: Form of the body, and in the high half the one for the answer.
+    """
     encoded = b"" if head is None else _json_encode(head)
     return Frame(op, number, 0, form, encoded, body)
 

@@ -17,6 +17,7 @@ from gym_http_wire.problems import (
     BadParameter,
     EnvError,
     InvalidAction,
+    NoAttribute,
     NoRenderMode,
     ResetNeeded,
     UnsupportedSpace,
@@ -89,17 +90,29 @@ class Operations:
 
         Raises:
             InvalidAction: It cannot be one.
+            ResetNeeded: The last call failed, and thin clients are not trusted to
+                know what state that left.
         """
         try:
             action = self._read_action(plain)
         except elements.NotAnElement as error:
             raise InvalidAction(str(error)) from None
+        self.check_action(action)
+        if self._failed:
+            raise ResetNeeded(_AFTER_ERROR)
+        return action
+
+    def check_action(self, action: Any) -> None:
+        """Refuse what the space does not contain, if this server does.
+
+        Raises:
+            InvalidAction: It does, and this is none.
+        """
         if self._strict_actions and not self.env.action_space.contains(action):
             raise InvalidAction(
                 f"the action {action!r:.80} is not in {self.env.action_space}, "
                 "and this server takes no others"
             )
-        return action
 
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
         """Take an action.
@@ -111,8 +124,6 @@ class Operations:
             ResetNeeded: There is no episode to act in.
             EnvError: The environment raised an exception.
         """
-        if self._failed:
-            raise ResetNeeded(_AFTER_ERROR)
         try:
             result = self.env.step(action)
             observation, reward, terminated, truncated, info = result
@@ -203,6 +214,80 @@ class Operations:
             return False
         return bool(space.contains(element))
 
+    def generator(self) -> dict[str, Any]:
+        """Give seed and state of the environment's random generator.
+
+        Raises:
+            EnvError: It has none that can be told.
+        """
+        try:
+            generator = self.env.np_random
+            return {
+                "seed": self.env.np_random_seed,
+                "state": generator.bit_generator.state,
+            }
+        except (Exception, SystemExit) as error:
+            raise env_error("np_random", error) from error
+
+    def set_generator(self, state: Any) -> None:
+        """Set the state of the environment's random generator.
+
+        Raises:
+            BadParameter: It is no state of this generator.
+        """
+        try:
+            self.env.np_random.bit_generator.state = state
+        except (Exception, SystemExit) as error:
+            raise BadParameter(f"the generator refuses this state: {error}") from None
+
+    def attribute(self, name: str) -> Any:
+        """Give an attribute of the environment or of one of its wrappers.
+
+        Raises:
+            NoAttribute: There is none of this name that may be told.
+            EnvError: Getting it raised another exception.
+        """
+        self._check_name(name)
+        try:
+            return self.env.get_wrapper_attr(name)
+        except AttributeError as error:
+            raise NoAttribute(str(error)) from None
+        except (Exception, SystemExit) as error:
+            raise env_error(f"the attribute {name}", error) from error
+
+    def set_attribute(self, name: str, value: Any, *, force: bool) -> bool:
+        """Set an attribute of the environment, as `gymnasium.Env.set_wrapper_attr`.
+
+        Raises:
+            NoAttribute: There is none of this name that may be set.
+            EnvError: Setting it raised an exception.
+        """
+        self._check_name(name)
+        try:
+            return bool(self.env.set_wrapper_attr(name, value, force=force))
+        except (Exception, SystemExit) as error:
+            raise env_error(f"setting the attribute {name}", error) from error
+
+    def call_attribute(self, name: str, args: list[Any], kwargs: Any) -> Any:
+        """Call a method of the environment or of one of its wrappers.
+
+        Raises:
+            NoAttribute: There is none of this name that may be called.
+            EnvError: It raised an exception.
+        """
+        method = self.attribute(name)
+        try:
+            return method(*args, **kwargs)
+        except (Exception, SystemExit) as error:
+            raise env_error(name, error) from error
+
+    def _check_name(self, name: str) -> None:
+        if not name.isidentifier() or name.startswith("_"):
+            raise NoAttribute(
+                f"the attribute {name!r:.80} is private or no name: "
+                "expected a public one"
+            )
+
 
 def env_error(call: str, error: BaseException) -> EnvError:
     """Tell of an exception that an environment raised."""
@@ -213,5 +298,10 @@ def env_error(call: str, error: BaseException) -> EnvError:
     text = str(error)[:_MESSAGE_CHARS]
     return EnvError(
         f"the environment raised {name} in {call}" + (f": {text}" if text else ""),
-        extras={"error_type": name},
+        extras={"error_type": name, "mro": _lineage(kind), "text": text},
     )
+
+
+def _lineage(kind: type[BaseException]) -> list[str]:
+    """Name an exception's classes, so that a client can raise the nearest it has."""
+    return [f"{each.__module__}.{each.__qualname__}" for each in kind.__mro__[:-1]]

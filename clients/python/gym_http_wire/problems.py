@@ -4,6 +4,7 @@
 
     Problem
      ├─ BadJSON, MissingParameter, BadParameter, InvalidAction      400
+     ├─ NoAttribute                                                 404
      ├─ NotAcceptable                                               406
      ├─ ResetNeeded, NoRenderMode, MonitorActive                    409
      ├─ DependencyMissing, UnsupportedSpace                         501
@@ -28,6 +29,7 @@ __all__ = [
     "InvalidAction",
     "MissingParameter",
     "MonitorActive",
+    "NoAttribute",
     "NoRenderMode",
     "NotAcceptable",
     "Problem",
@@ -97,6 +99,12 @@ class InvalidAction(Problem):
     """The action is none of the action space; the environment did not see it."""
 
     default_status, default_code = 400, "invalid-action"
+
+
+class NoAttribute(Problem):
+    """The environment has no such attribute, or it is private."""
+
+    default_status, default_code = 404, "no-attribute"
 
 
 class NotAcceptable(Problem):

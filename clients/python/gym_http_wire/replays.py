@@ -1,0 +1,120 @@
+"""Replays: the last answers, kept beside the environment that gave them.
+
+A request that carries a key is executed once, however often it arrives: a repeated
+one gets the bytes of the first answer. So a lost answer, a restarted web worker and
+an HTTP library that sends again by itself never make an environment step twice.
+
+Draft: draft-ietf-httpapi-idempotency-key-header.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from typing import NamedTuple
+
+import msgspec
+
+from gym_http_wire.frames import Frame
+from gym_http_wire.messages import AnswerHead, RequestHead, answer_head
+from gym_http_wire.problems import Problem
+
+__all__ = ["AnswerGone", "KeyReused", "Replays", "as_replay", "fingerprint"]
+
+MAX_ANSWERS = 16
+MAX_ANSWER_BYTES = 8 * 1024 * 1024
+MAX_KEYS = 1024
+
+
+class KeyReused(Problem):
+    """The key was used for another request."""
+
+    default_status, default_code = 422, "key-reused"
+
+
+class AnswerGone(Problem):
+    """The request was executed, and its answer is not kept any more."""
+
+    default_status, default_code = 409, "answer-gone"
+
+
+class _Entry(NamedTuple):
+    fingerprint: bytes
+    answer: Frame | None
+
+
+def fingerprint(frame: Frame, head: RequestHead) -> bytes:
+    """Digest everything about a request that decides its answer."""
+    said = f"{frame.kind} {frame.form} {head.value!r} {head.accept}".encode()
+    return hashlib.blake2b(said + b"\0" + frame.body, digest_size=16).digest()
+
+
+def as_replay(frame: Frame) -> Frame:
+    """Mark an answer as one that was given before."""
+    head = answer_head(frame)
+    headers = {**head.headers, "Idempotent-Replayed": "true"}
+    encoded = msgspec.json.encode(AnswerHead(head.content_type, headers))
+    return frame._replace(head=encoded)
+
+
+class Replays:
+    """The last keys and the last answers of one instance.
+
+    Args:
+        max_answers: Answers to keep; of more keys it is only known that they were.
+    """
+
+    def __init__(self, max_answers: int = MAX_ANSWERS) -> None:
+        self._max_answers = max_answers
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._answered: OrderedDict[str, int] = OrderedDict()
+        self._bytes = 0
+
+    def __contains__(self, key: object) -> bool:
+        """Whether a request with this key has been executed."""
+        return key in self._entries
+
+    def recall(self, key: str, print_: bytes) -> Frame:
+        """Give the answer to a request that has been executed before.
+
+        Raises:
+            KeyReused: It was another request.
+            AnswerGone: The answer is not kept any more.
+        """
+        entry = self._entries[key]
+        self.compare(key, entry.fingerprint, print_)
+        if entry.answer is None:
+            raise AnswerGone(
+                f"the request with the Idempotency-Key {key!r:.80} was executed, and "
+                "its answer is not kept any more; it is not executed again"
+            )
+        return entry.answer
+
+    @staticmethod
+    def compare(key: str, first: bytes, print_: bytes) -> None:
+        """Make sure that a key comes with the request that it first came with.
+
+        Raises:
+            KeyReused: It does not.
+        """
+        if first != print_:
+            raise KeyReused(
+                f"the Idempotency-Key {key!r:.80} was used for another request before; "
+                "take a new key for each request"
+            )
+
+    def keep(self, key: str, print_: bytes, answer: Frame) -> None:
+        """Remember that a request has been executed, and its answer for a while."""
+        size = len(answer.body) + len(answer.head)
+        if size > MAX_ANSWER_BYTES:
+            self._entries[key] = _Entry(print_, None)
+        else:
+            self._entries[key] = _Entry(print_, answer)
+            self._answered[key] = size
+            self._bytes += size
+        while len(self._answered) > self._max_answers or self._bytes > MAX_ANSWER_BYTES:
+            oldest, freed = self._answered.popitem(last=False)
+            self._bytes -= freed
+            self._entries[oldest] = self._entries[oldest]._replace(answer=None)
+        if len(self._entries) > MAX_KEYS:
+            self._entries.popitem(last=False)

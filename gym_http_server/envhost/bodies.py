@@ -1,0 +1,126 @@
+"""Bodies of requests and answers: read in the form they have, written as asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gym_http_server.envhost import plain
+from gym_http_wire.frames import Frame
+from gym_http_wire.messages import Form, answer
+from gym_http_wire.problems import BadJSON, BadParameter, MissingParameter
+
+__all__ = [
+    "flag",
+    "lossless",
+    "optional_object",
+    "path_value",
+    "read",
+    "required",
+    "value_frame",
+]
+
+_DECODERS: dict[int, Callable[[bytes], Any]] = {
+    Form.PLAIN: plain.loads,
+}
+_ENCODERS: dict[int, Callable[[Any], bytes]] = {
+    Form.PLAIN: plain.dumps,
+}
+
+
+def lossless(frame: Frame) -> bool:
+    """Whether the body says exactly what it means, so that nothing needs casting."""
+    return frame.form & 15 != Form.PLAIN
+
+
+def wants_lossless(frame: Frame) -> bool:
+    """Whether the answer is to say exactly what it means."""
+    return frame.form >> 4 != Form.PLAIN
+
+
+def read(frame: Frame) -> Any:
+    """Read a body.
+
+    Raises:
+        BadJSON: It is not what its form says.
+    """
+    try:
+        return _DECODERS[frame.form & 15](frame.body)
+    except plain.BadJSON as error:
+        raise BadJSON(str(error)) from None
+
+
+def optional_object(frame: Frame) -> dict[str, Any]:
+    """Read a body in which everything is optional.
+
+    Old clients send null, "", {}, [], a form or nothing where nothing is wanted.
+    """
+    if not frame.body:
+        return {}
+    try:
+        given = read(frame)
+    except BadJSON:
+        if lossless(frame):
+            raise
+        return {}
+    return given if isinstance(given, dict) else {}
+
+
+def required(frame: Frame, name: str) -> tuple[Any, dict[str, Any]]:
+    """Read a required parameter, and the object that it stands in.
+
+    Raises:
+        BadJSON: The body is no object.
+        MissingParameter: It is absent; in plain JSON also null, an empty string or an
+            empty list, which old clients send for nothing.
+    """
+    given = read(frame)
+    if not isinstance(given, dict):
+        raise BadJSON()
+    value = given.get(name)
+    if lossless(frame):
+        if name not in given:
+            raise MissingParameter(name)
+    elif value is None or value == "" or value == []:
+        raise MissingParameter(name)
+    return value, given
+
+
+def path_value(text: str) -> Any:
+    """Read a value that stands in the path.
+
+    Raises:
+        BadParameter: It is none.
+    """
+    try:
+        return plain.loads(text.encode())
+    except (plain.BadJSON, UnicodeEncodeError):
+        raise BadParameter(
+            f"the path ends in {text!r:.80}: expected a value in JSON, as 1 or [0.5]"
+        ) from None
+
+
+def flag(given: dict[str, Any], name: str) -> bool:
+    """Read a flag; the old Lua client sends "true" and "false".
+
+    Raises:
+        BadParameter: It is none.
+    """
+    value = given.get(name)
+    if value in (None, "", 0):
+        return False
+    if value in (1, "true", "True"):
+        return True
+    if value in ("false", "False"):
+        return False
+    raise BadParameter(f"{name} is {value!r:.80}: expected true or false")
+
+
+def value_frame(frame: Frame, value: Any) -> Frame:
+    """Answer a request with a value, in the form asked for.
+
+    Raises:
+        BadParameter: The value has something in it that this form cannot say.
+    """
+    form = Form(frame.form >> 4)
+    return answer(200, _ENCODERS[form](value), form=form)

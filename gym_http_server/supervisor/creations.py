@@ -1,0 +1,58 @@
+"""Create requests that carry a key: each makes one instance, however often it comes."""
+
+from __future__ import annotations
+
+from gym_http_server.supervisor.connections import Connection
+from gym_http_server.supervisor.instance import Instance
+from gym_http_wire.frames import Frame
+from gym_http_wire.messages import Op, RequestHead
+from gym_http_wire.replays import Replays, as_replay, fingerprint
+
+__all__ = ["Creations"]
+
+
+class Creations:
+    """The keys of create requests, and what came of them."""
+
+    def __init__(self) -> None:
+        self._done = Replays(max_answers=1024)
+        self._making: dict[str, tuple[bytes, Instance]] = {}
+
+    def joined(self, key: str, frame: Frame, connection: Connection) -> bool:
+        """Answer a request that has come before, at once or when its making ends.
+
+        Returns:
+            Whether it has come before.
+
+        Raises:
+            KeyReused: Another request came with this key.
+        """
+        print_ = _print(frame)
+        if key in self._making:
+            first, instance = self._making[key]
+            self._done.compare(key, first, print_)
+            instance.creators.append(connection)
+            return True
+        if key in self._done:
+            connection.answer(as_replay(self._done.recall(key, print_)))
+            return True
+        return False
+
+    def begin(self, key: str, frame: Frame, instance: Instance) -> None:
+        """Note that a request is being carried out."""
+        instance.create_key = key
+        self._making[key] = (_print(frame), instance)
+
+    def made(self, instance: Instance, frame: Frame) -> None:
+        """Note what came of it; a failure is not kept, since nothing was made."""
+        print_, _ = self._making.pop(instance.create_key, (b"", instance))
+        if instance.create_key and frame.status == 200:
+            self._done.keep(instance.create_key, print_, frame)
+
+    def failed(self, instance: Instance) -> None:
+        """Note that its host ended before it was made."""
+        self._making.pop(instance.create_key, None)
+
+
+def _print(frame: Frame) -> bytes:
+    return fingerprint(frame._replace(kind=Op.CREATE), RequestHead())
