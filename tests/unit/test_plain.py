@@ -136,6 +136,7 @@ WRITTEN: list[tuple[object, str]] = [
     (np.str_("a"), '"a"'),
     (np.complex64(1 + 2j), "[1.0,2.0]"),
     (complex(NAN, 1), "[null,1.0]"),
+    (np.clongdouble(1), f'"{np.clongdouble(1)!r}"'),
     (np.datetime64("NaT"), "null"),
     (np.timedelta64(3, "s"), '"3 seconds"'),
     (2**64, "18446744073709551616"),
@@ -190,6 +191,12 @@ WRITTEN: list[tuple[object, str]] = [
 def test_a_value_is_written_as_the_contract_says(value: object, text: str) -> None:
     assert dumps(value).decode() == text + "\n"
     assert dumps({"a": [value]}).decode() == f'{{"a":[{text}]}}\n'
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+def test_a_matrix_ends_at_its_numbers() -> None:
+    assert dumps(np.matrix([[1.0, NAN]])) == b"[[1.0,null]]\n"
+    assert dumps(np.matrix(["a"])) == b'[["a"]]\n'
 
 
 def test_an_integer_that_python_does_not_write_counts_as_infinite() -> None:

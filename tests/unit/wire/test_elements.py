@@ -306,6 +306,17 @@ REFUSED: list[tuple[gymnasium.Space[Any], object, str]] = [
     ),
     (
         LINKED,
+        {"nodes": [], "name": "x"},
+        'action is {"nodes": [], "name": "x"}, but must be an object of "nodes", '
+        '"edges" and "edge_links"',
+    ),
+    (
+        gs.Tuple([gs.Discrete(2)]),
+        [0, 0],
+        "action is [0, 0], but must be a list of 1",
+    ),
+    (
+        LINKED,
         {"edges": [1]},
         'action is {"edges": [1]}, but must be an object of "nodes", "edges" and '
         '"edge_links"',

@@ -92,6 +92,16 @@ DESCRIPTIONS = [
         },
     ),
     (
+        gs.Dict([("b", gs.MultiBinary(1)), ("a", gs.MultiBinary(2))]),
+        {
+            "type": "Dict",
+            "spaces": [
+                ["b", {"type": "MultiBinary", "n": 1}],
+                ["a", {"type": "MultiBinary", "n": 2}],
+            ],
+        },
+    ),
+    (
         gs.Dict({"a": gs.MultiBinary(1)}, sort_keys=False),
         {
             "type": "Dict",
@@ -341,6 +351,7 @@ def box(**fields: object) -> dict[str, object]:
         ({"type": "Dict", "spaces": {}}, "spaces", "a list"),
         ({"type": "Dict", "spaces": [["a"]]}, "spaces[0]", "a pair"),
         ({"type": "Dict", "spaces": [[None, {}]]}, "spaces[0][0]", "a string, or"),
+        ({"type": "Dict", "spaces": [[True, {}]]}, "spaces[0][0]", "a string, or"),
         ({"type": "Dict", "spaces": [["a", {}]]}, "spaces[0][1].type", "one of"),
         (
             {"type": "Dict", "spaces": [["a", {"type": "MultiBinary", "n": 1}]] * 2},
@@ -375,15 +386,20 @@ def test_the_size_of_all_spaces_together_is_limited(
     assert caught.value.field == "spaces[2].shape"
 
 
-@pytest.mark.parametrize("kind", ["Sequence", "Graph"])
-def test_copies_that_gymnasium_would_make_are_limited(kind: str) -> None:
+@pytest.mark.parametrize(
+    ("outer", "fields"),
+    [
+        ({"type": "Sequence", "stack": True}, ["space"]),
+        ({"type": "Graph"}, ["node_space"]),
+        ({"type": "Graph"}, ["node_space", "edge_space"]),
+    ],
+)
+def test_copies_that_gymnasium_would_make_are_limited(
+    outer: dict[str, object], fields: list[str]
+) -> None:
     inner: dict[str, object] = {"type": "Discrete", "n": 2}
     for _ in range(12):
-        inner = (
-            {"type": "Sequence", "space": inner, "stack": True}
-            if kind == "Sequence"
-            else {"type": "Graph", "node_space": inner, "edge_space": inner}
-        )
+        inner = {**outer, **dict.fromkeys(fields, inner)}
     with pytest.raises(BadDescription, match=str(MAX_BYTES)):
         rebuild(inner)
 

@@ -73,7 +73,7 @@ def array_reader(
     reading = _ArrayReader(shape, dtype, low, high, flags)
     read_any = reading.read
     size = math.prod(shape)
-    if len(shape) != 1 or size > _SMALL or dtype.kind == "b":
+    if len(shape) != 1 or size > _SMALL:
         return read_any
 
     # For a few numbers Python's checks cost less than NumPy's.
