@@ -1,0 +1,144 @@
+"""The bytes of arrays and scalars, and what they say."""
+
+import math
+import re
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from gym_http_wire.spaces import Array, elided
+from gym_http_wire.values.refusal import BadValue, UnsupportedValue
+
+Buffer = bytes | memoryview
+
+MAX_AXES = 32
+MAX_AXIS = 2**31 - 1
+MAX_TEXT_BYTES = 2**20
+"""How many bytes one string in an array of strings may take."""
+
+_MAX_NUMBER_BYTES = 16
+_LAST_CHARACTER = 0x10FFFF
+_UTF_32 = {"<": "utf-32-le", ">": "utf-32-be"}
+_NAME = re.compile(
+    r"[<>|]([biufc][0-9]{1,2}|[SU][0-9]{1,7}"
+    r"|[mM]8(\[[0-9]{0,10}(Y|M|W|D|h|m|s|ms|us|ns|ps|fs|as)\])?)"
+)
+# Elsewhere 16 bytes are another format, and the bits would say another number.
+_HAS_EXTENDED = bool(np.finfo(np.longdouble).nmant == 63)
+
+
+@lru_cache(maxsize=256)
+def _dtype(name: str) -> np.dtype[Any] | None:
+    if not _NAME.fullmatch(name):
+        return None
+    try:
+        dtype = np.dtype(name)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    # One dtype has one name.
+    if dtype.str != name:
+        return None
+    if dtype.kind in "SU":
+        return dtype if dtype.itemsize <= MAX_TEXT_BYTES else None
+    if dtype.char == "g" and not _HAS_EXTENDED:
+        return None
+    return dtype if dtype.itemsize <= _MAX_NUMBER_BYTES else None
+
+
+def read_dtype(name: object) -> np.dtype[Any]:
+    """Find the dtype that a message names."""
+    dtype = _dtype(name) if isinstance(name, str) and len(name) < 32 else None
+    if dtype is None:
+        raise BadValue(f"is of a dtype that is none of ours: {elided(name)}")
+    return dtype
+
+
+def name_dtype(dtype: np.dtype[Any]) -> str:
+    """Name the dtype of an array or a scalar in a message."""
+    name = dtype.str
+    if _dtype(name) != dtype:
+        raise UnsupportedValue(f"is of a dtype that cannot be sent: {dtype}")
+    return name
+
+
+def check_shape(array: Array) -> list[int]:
+    """List the sizes of an array's axes, if they can be sent."""
+    shape = array.shape
+    if len(shape) > MAX_AXES or any(size > MAX_AXIS for size in shape):
+        raise UnsupportedValue(
+            f"has more than {MAX_AXES} axes, or more than {MAX_AXIS} along one"
+        )
+    if not array.dtype.itemsize:
+        raise UnsupportedValue(f"is an array of nothing: {array.dtype}")
+    return list(shape)
+
+
+def read_shape(sizes: object, itemsize: int) -> tuple[tuple[int, ...], int]:
+    """Read a shape, and count its elements."""
+    if not isinstance(sizes, list) or len(sizes) > MAX_AXES:
+        raise BadValue(f"has no shape of at most {MAX_AXES} sizes: {elided(sizes)}")
+    if not all(type(size) is int and 0 <= size <= MAX_AXIS for size in sizes):
+        raise BadValue(f"has a size that none can be in its shape: {elided(sizes)}")
+    # Of an empty array NumPy still wants the other axes to be possible ones.
+    if not itemsize or math.prod(max(size, 1) for size in sizes) * itemsize >= 2**63:
+        raise BadValue(f"has an impossible shape: {elided(sizes)}")
+    return tuple(sizes), math.prod(sizes)
+
+
+def array_bytes(array: Array) -> Buffer:
+    """Give the bytes of an array in C order, in place where it has them so."""
+    kind = array.dtype.kind
+    if kind == "b":
+        # A view of other bytes as booleans may hold more than 0 and 1.
+        return np.not_equal(array.view(np.uint8), 0).tobytes()
+    if kind == "U" and not _is_text(array):
+        raise UnsupportedValue("holds characters that there are not")
+    if array.nbytes > 1024 and array.flags.c_contiguous:
+        return array.reshape(-1).view(np.uint8).data
+    return array.tobytes()
+
+
+def array_at(
+    dtype: np.dtype[Any], shape: tuple[int, ...], buffer: Buffer, offset: int = 0
+) -> Array:
+    """Make a new array of bytes, which have been counted before."""
+    array: Array = np.ndarray(shape, dtype, buffer, offset).copy()
+    kind = dtype.kind
+    if kind == "b" and array.view(np.uint8).max(initial=0) > 1:
+        raise BadValue("has bytes that are neither true (1) nor false (0)")
+    if kind == "U" and not _is_text(array):
+        raise BadValue("holds characters that there are not")
+    return array
+
+
+def _is_text(array: Array) -> bool:
+    codes = np.frombuffer(array.tobytes(), f"{array.dtype.str[0]}u4")
+    return bool(codes.max(initial=0) <= _LAST_CHARACTER)
+
+
+def scalar_bytes(scalar: np.generic) -> bytes:
+    """Give the bytes of a scalar."""
+    # Unlike in an array, characters at the end may be null.
+    if isinstance(scalar, np.str_):
+        return str.__str__(scalar).encode(_UTF_32[scalar.dtype.str[0]], "surrogatepass")
+    if isinstance(scalar, np.bytes_):
+        return bytes.__bytes__(scalar)
+    return scalar.tobytes()
+
+
+def scalar_at(dtype: np.dtype[Any], buffer: Buffer, offset: int = 0) -> Any:
+    """Make a scalar of bytes, which have been counted before."""
+    kind = dtype.kind
+    if kind in "SU":
+        content = bytes(buffer[offset : offset + dtype.itemsize])
+        if kind == "S":
+            return np.bytes_(content)
+        try:
+            text = content.decode(_UTF_32[dtype.str[0]], "surrogatepass")
+        except UnicodeDecodeError:
+            raise BadValue("holds characters that there are not") from None
+        return np.str_(text)
+    if kind == "b":
+        return np.bool_(array_at(dtype, (), buffer, offset))
+    return np.ndarray((), dtype, buffer, offset)[()]

@@ -1,0 +1,73 @@
+"""Spaces inside values, as their descriptions."""
+
+import math
+from typing import Any
+
+from gymnasium import Space
+
+from gym_http_wire.rebuilding import BadDescription, rebuild
+from gym_http_wire.spaces import MAX_DEPTH, UnsupportedSpace, describe
+from gym_http_wire.values.refusal import BadValue, UnsupportedValue
+
+MAX_SPACE_BYTES = 2**26
+"""How much memory the spaces of one message may take."""
+
+_SPACE_BYTES = 1024
+_ELEMENT_BYTES = 2 * 8 + 2
+
+
+def description_of(space: Space[Any]) -> dict[str, object]:
+    """Describe a space."""
+    try:
+        return describe(space)
+    except UnsupportedSpace as error:
+        raise UnsupportedValue(f"cannot be sent: {error}") from error
+
+
+def space_of(description: object) -> Space[Any]:
+    """Rebuild a space that was weighed before."""
+    try:
+        return rebuild(description)
+    except BadDescription as error:
+        raise BadValue(f"is a space that cannot be rebuilt: {error}") from error
+
+
+def weigh(description: object, copies: int = 1, depth: int = 0) -> int:
+    """Estimate from above how many bytes a space takes when it is rebuilt.
+
+    A message may hold many spaces, each described by few bytes, so that what `rebuild`
+    allows a single one is no limit.
+    """
+    if not isinstance(description, dict) or depth > MAX_DEPTH:
+        return 0  # `rebuild` refuses it.
+    weight = _SPACE_BYTES * copies * copies
+    weight += _elements(description) * _ELEMENT_BYTES * copies
+    members = description.get("spaces")
+    inner = [
+        (member[-1] if isinstance(member, list) and member else member, copies)
+        for member in (members if isinstance(members, list) else ())
+    ]
+    # Gymnasium batches what is in Graphs and stacked Sequences, by copying it.
+    inner.append(
+        (description.get("space"), copies * (1 + bool(description.get("stack"))))
+    )
+    inner += [
+        (description.get(f"{part}_space"), copies * 2) for part in ("node", "edge")
+    ]
+    for space, number in inner:
+        if weight <= MAX_SPACE_BYTES:
+            weight += weigh(space, number, depth + 1)
+    return weight
+
+
+def _elements(description: dict[str, object]) -> int:
+    sizes = description.get("shape", [])
+    if description.get("type") == "MultiBinary":
+        sizes = description.get("n")
+        sizes = sizes if isinstance(sizes, list) else [sizes]
+    if not isinstance(sizes, list) or not all(type(size) is int for size in sizes):
+        raise BadValue("is a space whose shape is not written in integers")
+    listed = description.get("nvec")
+    count = len(listed) if isinstance(listed, list) else 1
+    product: int = math.prod(max(size, 1) for size in sizes)
+    return max(count, product)

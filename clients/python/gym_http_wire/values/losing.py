@@ -1,0 +1,90 @@
+"""Tell what of a value does not arrive as it is."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from gymnasium import Space, spaces
+from gymnasium.spaces import GraphInstance
+
+from gym_http_wire.values.model import EXACT, name_of, standing_for
+from gym_http_wire.values.refusal import UnsupportedValue
+from gym_http_wire.values.treewriting import check_depth, write, write_keys
+
+_SPACES = {getattr(spaces, name) for name in spaces.__all__} - {Space}
+_CONTAINERS = (list, tuple, dict, GraphInstance)
+
+
+def losses(value: Any) -> list[str]:
+    """List what would not be identical on the other side, or cannot be sent at all.
+
+    Not told of are what NumPy itself does not take for a difference, the state of a
+    space's random numbers, and that one object was in two places.
+
+    Returns:
+        A line for every such place; none when ``decode(encode(value))`` is the same.
+    """
+    return [str(each) for each in _losses(value, 1, ())]
+
+
+def _losses(
+    value: Any, depth: int, around: tuple[int, ...]
+) -> Iterator[UnsupportedValue]:
+    if id(value) in around:
+        yield UnsupportedValue("holds itself")
+        return
+    try:
+        kind, plain = _plain(value)
+        if kind not in _CONTAINERS and not _has_objects(plain):
+            write(plain, depth)
+        else:
+            check_depth(depth)
+        if kind is dict:
+            write_keys(plain, depth)
+    except UnsupportedValue as error:
+        yield error
+        return
+    arrives = _arrives(kind, plain)
+    if type(value) is not arrives:
+        yield UnsupportedValue(
+            f"is a {name_of(type(value))} and arrives as a {name_of(arrives)}"
+        )
+    if kind is dict:
+        for key in plain:
+            for loss in _losses(key, depth + 1, ()):
+                loss.problem = f"as a key {loss.problem}"
+                yield loss.under(key)
+    for name, item in _parts(kind, plain):
+        for loss in _losses(item, depth + 1, (*around, id(value))):
+            if kind is GraphInstance:
+                yield loss.within(name)
+            else:
+                yield loss.under(name)
+
+
+def _plain(value: Any) -> tuple[type, Any]:
+    return (type(value), value) if type(value) in EXACT else standing_for(value)
+
+
+def _has_objects(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.char == "O"
+
+
+def _arrives(kind: type, plain: Any) -> type:
+    if isinstance(plain, np.generic):
+        scalar: type = np.dtype(plain.dtype.str).type
+        return scalar
+    if kind is Space:
+        return next(base for base in type(plain).__mro__ if base in _SPACES)
+    return kind
+
+
+def _parts(kind: type, plain: Any) -> Iterator[tuple[Any, Any]]:
+    if kind is dict:
+        yield from plain.items()
+    elif kind is GraphInstance:
+        yield from zip(plain._fields, plain, strict=True)
+    elif kind in _CONTAINERS:
+        yield from enumerate(plain)
+    elif _has_objects(plain):
+        yield from enumerate(plain.ravel().tolist())

@@ -1,0 +1,71 @@
+"""Integers, strings and bytes as text, and back."""
+
+import binascii
+import re
+from typing import Any
+
+from gym_http_wire.spaces import elided
+from gym_http_wire.values.refusal import BadValue, UnsupportedValue
+
+MAX_DIGITS = 4300
+"""How many decimal digits an integer may have; Python itself reads no more."""
+
+_LARGEST = 10**MAX_DIGITS
+_DECIMAL = re.compile(rf"-?[0-9]{{1,{MAX_DIGITS}}}")
+
+
+def write_decimal(value: int) -> str:
+    """Write an integer."""
+    if not -_LARGEST < value < _LARGEST:
+        raise UnsupportedValue(f"is an integer of more than {MAX_DIGITS} digits")
+    return str(value)
+
+
+def read_decimal(text: object) -> int:
+    """Read an integer."""
+    if not isinstance(text, str) or not _DECIMAL.fullmatch(text):
+        raise BadValue(f"is no integer of at most {MAX_DIGITS} digits: {elided(text)}")
+    return int(text)
+
+
+def is_unicode(text: str) -> bool:
+    """Tell whether a string has no lone surrogates."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def read_text(data: bytes | memoryview) -> str:
+    """Read a string that may have lone surrogates."""
+    try:
+        return str(data, "utf-8", "surrogatepass")
+    except UnicodeDecodeError as error:
+        raise BadValue(f"is not written in UTF-8: {error.reason}") from error
+
+
+def write_base64(data: Any) -> str:
+    """Write the bytes of a buffer."""
+    return binascii.b2a_base64(data, newline=False).decode("ascii")
+
+
+def read_base64(text: object, size: int | None = None) -> bytes:
+    """Read bytes, of which there are as many as are expected, if it is known."""
+    if not isinstance(text, str) or not text.isascii():
+        raise BadValue(f"needs base64: {elided(text)}")
+    if size is not None and len(text) != (size + 2) // 3 * 4:
+        raise BadValue(f"needs the base64 of {size} bytes")
+    try:
+        data = binascii.a2b_base64(text, strict_mode=True)
+    except binascii.Error as error:
+        raise BadValue(f"needs base64: {error}") from error
+    # Bits that say nothing must be zero: the same bytes are always the same text.
+    rest = len(data) % 3
+    if rest and write_base64(data[-rest:]) != text[-4:]:
+        raise BadValue("needs base64 whose last bits are zero")
+    if size is not None and len(data) != size:
+        raise BadValue(f"needs the base64 of {size} bytes")
+    return data
