@@ -57,7 +57,16 @@ class ServerError(Exception):
 
 
 class ServerUnreachable(ServerError, requests.ConnectionError):
-    """There was no answer, so it is unknown whether the server did its work."""
+    """There was no answer, so it is unknown whether the server did its work.
+
+    Attributes:
+        key: The request's ``Idempotency-Key``, if it had one: sent again with the
+            same key, it is not done twice.
+        attempts: How often the request was sent, or tried to be.
+    """
+
+    key: str | None = None
+    attempts: int = 1
 
 
 class ServerTimeout(ServerUnreachable, requests.Timeout):

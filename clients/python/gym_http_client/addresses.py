@@ -1,0 +1,120 @@
+"""Addresses: where a server is, and the token that opens it."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from typing import Self
+from urllib.parse import quote, unquote, urlsplit
+
+__all__ = ["Address"]
+
+_PORTS = {"http": 80, "https": 443}
+_LOOKS = "A server's address looks like http://127.0.0.1:5000"
+_VISIBLE = re.compile(r"[!-~]*")
+
+
+@dataclass(frozen=True)
+class Address:
+    """The address of a server, taken apart.
+
+    Attributes:
+        url: The address without the token, and without a slash at its end.
+        scheme: ``http``, ``https`` or ``http+unix``.
+        host: Name or IP address to connect to; empty for a Unix socket.
+        port: TCP port; 0 for a Unix socket.
+        socket_path: Path of the Unix socket, else empty.
+        prefix: What comes before each request's path.
+        host_header: What the ``Host`` header of requests says.
+        token: The server's token; None when it needs none.
+    """
+
+    url: str
+    scheme: str
+    host: str
+    port: int
+    socket_path: str
+    prefix: str
+    host_header: str
+    token: str | None = field(repr=False)
+
+    @classmethod
+    def parse(cls, url: str, token: str | None = None) -> Self:
+        """Take an address apart.
+
+        Args:
+            url: As ``http://127.0.0.1:5000``. It may hold a token, as
+                ``http://:TOKEN@host:5000``, and a path. A Unix socket is
+                ``http+unix:///path/to.sock``, or, when a path is to follow,
+                ``http+unix://%2Fpath%2Fto.sock/path``.
+            token: The server's token; else the one in the address, else the one in
+                the environment variable ``GHS_TOKEN``. An empty one means none.
+
+        Raises:
+            ValueError: It is no address. The message shows nothing of it, since
+                there may be a token in what cannot be read.
+        """
+        try:
+            parts = urlsplit(url)
+            scheme, port = parts.scheme, parts.port
+        except ValueError:
+            raise ValueError(_LOOKS) from None
+        user, _, place = parts.netloc.rpartition("@")
+        if token is None:
+            token = unquote(user.partition(":")[2]) or os.environ.get("GHS_TOKEN")
+        token = _checked_token(token)
+        prefix = quote(parts.path.rstrip("/"), safe="/%:@!$&'()*+,;=~")
+        if scheme == "http+unix":
+            path, prefix = (unquote(place), prefix) if place else (parts.path, "")
+            return cls._of_unix_socket(unquote(path), prefix, token)
+        if scheme not in _PORTS or not parts.hostname:
+            raise ValueError(_LOOKS)
+        host, name = _names(unquote(parts.hostname))
+        shown = name if port in (None, _PORTS[scheme]) else f"{name}:{port}"
+        return cls(
+            url=f"{scheme}://{shown}{prefix}",
+            scheme=scheme,
+            host=host,
+            port=_PORTS[scheme] if port is None else port,
+            socket_path="",
+            prefix=prefix,
+            host_header=shown,
+            token=token,
+        )
+
+    @classmethod
+    def _of_unix_socket(cls, path: str, prefix: str, token: str | None) -> Self:
+        if not path.startswith("/") or "\0" in path:
+            raise ValueError(f"{_LOOKS} or http+unix:///path/to.sock")
+        return cls(
+            url=f"http+unix://{quote(path, safe='')}{prefix}",
+            scheme="http+unix",
+            host="",
+            port=0,
+            socket_path=path,
+            prefix=prefix,
+            # By this name a server may be asked from its own machine.
+            host_header="localhost",
+            token=token,
+        )
+
+
+def _names(host: str) -> tuple[str, str]:
+    """Return a host's name for the resolver, and for the ``Host`` header."""
+    if ":" in host:
+        # A zone, as in fe80::1%eth0, means something on this machine only.
+        return host, f"[{host.partition('%')[0]}]"
+    try:
+        name = host.encode("idna").decode("ascii")
+    except UnicodeError:
+        raise ValueError(_LOOKS) from None
+    if not _VISIBLE.fullmatch(name):
+        raise ValueError(_LOOKS)
+    return name, name
+
+
+def _checked_token(token: str | None) -> str | None:
+    if token and not token.isprintable():
+        raise ValueError("A token has no line breaks or control characters in it")
+    return token or None

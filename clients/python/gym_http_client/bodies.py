@@ -1,0 +1,166 @@
+"""Bodies: those of answers, in each way in which HTTP frames them, sans I/O."""
+
+from __future__ import annotations
+
+import re
+from io import BytesIO
+from typing import Protocol
+
+__all__ = ["BadAnswer", "BodyReader", "ChunkedBody", "SizedBody", "UnsizedBody"]
+
+_MAX_LINE = 4096
+_MAX_TRAILERS = 64 * 1024
+_CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;.*)?")
+
+
+class BadAnswer(ValueError):
+    """What came is no answer in the sense of HTTP, or is too large."""
+
+
+class BodyReader(Protocol):
+    """Takes the bytes of a body as they come.
+
+    Attributes:
+        done: Whether the body is whole.
+        rest: What came behind its end.
+    """
+
+    done: bool
+    rest: bytes
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes; none any more when the body is whole.
+
+        Raises:
+            BadAnswer: They are no body of this kind, or make it too large.
+        """
+
+    def value(self) -> bytes:
+        """Return what has come of the body."""
+
+
+class SizedBody:
+    """A body whose size the headers tell."""
+
+    __slots__ = ("_bytes", "_missing", "done", "rest")
+
+    def __init__(self, size: int) -> None:
+        self.done = not size
+        self.rest = b""
+        self._bytes = BytesIO()
+        self._missing = size
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes."""
+        if len(data) > self._missing:
+            data, self.rest = data[: self._missing], data[self._missing :]
+        self._bytes.write(data)
+        self._missing -= len(data)
+        self.done = not self._missing
+
+    def value(self) -> bytes:
+        """Return what has come of the body."""
+        return self._bytes.getvalue()
+
+
+class UnsizedBody:
+    """A body that ends where the stream ends; it is never known to be whole."""
+
+    __slots__ = ("_bytes", "_max_size", "done", "rest")
+
+    def __init__(self, max_size: int) -> None:
+        self.done = False
+        self.rest = b""
+        self._bytes = BytesIO()
+        self._max_size = max_size
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes."""
+        check_size(self._bytes.tell() + len(data), self._max_size)
+        self._bytes.write(data)
+
+    def value(self) -> bytes:
+        """Return what has come of the body."""
+        return self._bytes.getvalue()
+
+
+class ChunkedBody:
+    """A body that comes in chunks, each with its size, and trailers in the end."""
+
+    __slots__ = (
+        "_bytes",
+        "_line",
+        "_max_size",
+        "_missing",
+        "_trailers",
+        "done",
+        "rest",
+    )
+
+    def __init__(self, max_size: int) -> None:
+        self.done = False
+        self.rest = b""
+        self._bytes = BytesIO()
+        self._max_size = max_size
+        self._line = b""
+        # Of a chunk and the line break behind it; 0 while a line is awaited.
+        self._missing = 0
+        # Bytes of trailers; -1 before the last chunk.
+        self._trailers = -1
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes."""
+        at = 0
+        while at < len(data) and not self.done:
+            at = self._take(data, at) if self._missing else self._take_line(data, at)
+        self.rest = data[at:]
+
+    def value(self) -> bytes:
+        """Return what has come of the body."""
+        return self._bytes.getvalue()
+
+    def _take(self, data: bytes, at: int) -> int:
+        end = min(len(data), at + self._missing - 2)
+        if end > at:
+            self._bytes.write(memoryview(data)[at:end])
+            self._missing -= end - at
+            return end
+        if data[at] != b"\n\r"[self._missing - 1]:
+            raise BadAnswer("a chunk does not end where it should")
+        self._missing -= 1
+        return at + 1
+
+    def _take_line(self, data: bytes, at: int) -> int:
+        end = data.find(b"\n", at) + 1 or len(data)
+        self._line += data[at : min(end, at + _MAX_LINE)]
+        if len(self._line) >= _MAX_LINE:
+            raise BadAnswer("a line between chunks is too long")
+        if self._line.endswith(b"\n"):
+            if not self._line.endswith(b"\r\n"):
+                raise BadAnswer("a line between chunks does not end as it should")
+            self._end_line(self._line[:-2])
+            self._line = b""
+        return end
+
+    def _end_line(self, line: bytes) -> None:
+        if self._trailers >= 0:
+            self._trailers += len(line) + 2
+            self.done = not line
+            if self._trailers > _MAX_TRAILERS:
+                raise BadAnswer("there are too many trailers")
+            return
+        match = _CHUNK_SIZE.fullmatch(line)
+        if not match:
+            raise BadAnswer("a chunk does not tell its size")
+        size = int(match[1], 16)
+        check_size(self._bytes.tell() + size, self._max_size)
+        if size:
+            self._missing = size + 2
+        else:
+            self._trailers = 0
+
+
+def check_size(size: int, max_size: int) -> None:
+    """Refuse a body that is too large."""
+    if size > max_size:
+        raise BadAnswer(f"the body has more than {max_size} bytes")

@@ -1,0 +1,88 @@
+"""Dialing: sockets that are connected to a server."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Callable
+
+from gym_http_client.addresses import Address
+from gym_http_client.failures import Failure, FailureKind
+
+__all__ = ["Dialer"]
+
+
+class Dialer:
+    """Opens connections to one server.
+
+    Args:
+        address: The server's.
+    """
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._tls: ssl.SSLContext | None = None
+
+    def dial(self, left: Callable[[], float]) -> socket.socket:
+        """Return a new connection.
+
+        Args:
+            left: Tells the seconds that there are for it, or raises when there are
+                none. What the resolver of names takes cannot be cut short.
+
+        Raises:
+            OSError: There is no server.
+            Failure: There is one which is not trusted.
+        """
+        if self._address.socket_path:
+            return self._dial_unix(left)
+        connected = self._dial_tcp(left)
+        try:
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._address.scheme == "https":
+                connected.settimeout(left())
+                return self._secured(connected)
+        except BaseException:
+            connected.close()
+            raise
+        return connected
+
+    def _dial_unix(self, left: Callable[[], float]) -> socket.socket:
+        connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connected.settimeout(left())
+            connected.connect(self._address.socket_path)
+        except BaseException:
+            connected.close()
+            raise
+        return connected
+
+    def _dial_tcp(self, left: Callable[[], float]) -> socket.socket:
+        host, port = self._address.host, self._address.port
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        failed: OSError | None = None
+        for index, (family, kind, protocol, _, place) in enumerate(found):
+            connected = socket.socket(family, kind, protocol)
+            try:
+                # A silent address must leave time for the others.
+                connected.settimeout(left() / (len(found) - index))
+                connected.connect(place)
+            except OSError as error:
+                connected.close()
+                failed = error
+            except BaseException:
+                connected.close()
+                raise
+            else:
+                return connected
+        raise failed or OSError(f"{host} has no address")
+
+    def _secured(self, connected: socket.socket) -> socket.socket:
+        if self._tls is None:
+            self._tls = ssl.create_default_context()
+        try:
+            return self._tls.wrap_socket(connected, server_hostname=self._address.host)
+        except (ssl.SSLEOFError, ssl.SSLSyscallError, ssl.SSLZeroReturnError):
+            raise
+        except ssl.SSLError as error:
+            raise Failure(FailureKind.UNTRUSTED, error) from error

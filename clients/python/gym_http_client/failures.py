@@ -1,0 +1,35 @@
+"""Failures: why an exchange brought no answer."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+__all__ = ["Failure", "FailureKind"]
+
+
+class FailureKind(Enum):
+    """What an exchange failed of."""
+
+    #: There was no connection, or it ended before the answer was whole.
+    LOST = "lost"
+    #: A connection that was kept from an earlier exchange had ended meanwhile.
+    STALE = "stale"
+    #: The answer was not whole within the time limit.
+    TIMEOUT = "timeout"
+    #: The server could not prove who it is.
+    UNTRUSTED = "untrusted"
+    #: What came is no answer in the sense of HTTP, or is too large.
+    MALFORMED = "malformed"
+
+
+class Failure(Exception):
+    """An exchange brought no answer.
+
+    Args:
+        kind: What it failed of.
+        reason: The same in words.
+    """
+
+    def __init__(self, kind: FailureKind, reason: object) -> None:
+        super().__init__(str(reason))
+        self.kind = kind

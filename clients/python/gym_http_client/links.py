@@ -1,0 +1,156 @@
+"""Links: requests to one server that are sent until there is an answer."""
+
+from __future__ import annotations
+
+import logging
+from types import TracebackType
+from typing import Protocol, Self
+
+from gym_http_client.addresses import Address
+from gym_http_client.errors import ServerTimeout, ServerUnreachable, UnexpectedAnswer
+from gym_http_client.failures import Failure, FailureKind
+from gym_http_client.heads import Request
+from gym_http_client.http1 import MAX_BODY, Reply
+from gym_http_client.lean import LeanConnection
+from gym_http_client.processes import PerProcess
+from gym_http_client.proxied import ProxiedConnection, proxy_for
+from gym_http_client.retries import REPEATABLE, REPEATED, Retries, Tries, keys
+
+__all__ = ["Link"]
+
+_logger = logging.getLogger("gym_http_client")
+_SHORTEST = 0.001
+_ERRORS = {FailureKind.TIMEOUT: ServerTimeout}
+
+
+class _Connection(Protocol):
+    def exchange(
+        self, request: Request, *, time_limit: float, fresh: bool
+    ) -> Reply: ...
+
+    def close(self) -> None: ...
+
+
+class Link:
+    """Sends requests to a server, and sends them again when the answer is lost.
+
+    Each POST bears an ``Idempotency-Key``. It and GET are sent again, the same to
+    the byte, if there is no whole answer, or one of 408, 429 and 503. All other
+    answers count, and all other requests are sent once.
+
+    Threads and forked processes may share a link.
+
+    Args:
+        url: The server's address; see ``Address``.
+        token: The server's token; else the one in the address, else the one in
+            the environment variable ``GHS_TOKEN``. An empty one means none.
+        time_limit: Seconds for each try, from connecting to the answer's last byte.
+        retries: How requests are sent again.
+        max_body: Bytes that the body of an answer may have.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        time_limit: float = 60.0,
+        retries: Retries | None = None,
+        max_body: int = MAX_BODY,
+    ) -> None:
+        address = Address.parse(url, token)
+        self.url = address.url
+        self.time_limit = time_limit
+        self._retries = retries or Retries()
+        self._keys = PerProcess(keys)
+        kind = LeanConnection if proxy_for(address) is None else ProxiedConnection
+        self._connection: _Connection = kind(
+            address, max_body=max_body, clock=self._retries.clock
+        )
+
+    def __repr__(self) -> str:
+        return f"Link({self.url!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; a later request opens it again."""
+        self._connection.close()
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        *,
+        content_type: str | None = None,
+        accept: str | None = None,
+        key: str | None = None,
+    ) -> Reply:
+        """Send a request until there is an answer, and return that.
+
+        Args:
+            method: As ``POST``.
+            path: Path below the server's address, quoted.
+            body: What is sent.
+            content_type: Media type of the body.
+            accept: Media types that the answer may have.
+            key: The ``Idempotency-Key``; a POST without gets one of its own.
+
+        Raises:
+            ServerUnreachable: There is no answer.
+            UnexpectedAnswer: What came is none.
+            ValueError: This is no request.
+        """
+        if key is None and method == "POST":
+            key = next(self._keys.get())
+        request = Request(method, path, body, content_type, accept, key)
+        repeatable = method in REPEATABLE
+        tries = Tries(self._retries)
+        limit = self.time_limit
+        while True:
+            outcome: Reply | Failure
+            try:
+                # What is sent only once needs a connection that is there for sure.
+                outcome = self._connection.exchange(
+                    request, time_limit=limit, fresh=not repeatable
+                )
+                if outcome.status not in REPEATED:
+                    return outcome
+            except Failure as failure:
+                outcome = failure
+            if not (repeatable and tries.again(outcome)):
+                return self._last(request, outcome, tries.count)
+            limit = min(self.time_limit, max(tries.left(), _SHORTEST))
+
+    def _last(self, request: Request, outcome: Reply | Failure, count: int) -> Reply:
+        """Return what the last try brought, or raise it."""
+        if isinstance(outcome, Reply):
+            return outcome
+        url = self.url + request.path
+        if outcome.kind is FailureKind.MALFORMED:
+            raise UnexpectedAnswer(
+                f"The answer of {url} is malformed, {outcome}: "
+                "is it a gym_http_server?",
+                url=url,
+            ) from outcome
+        kind = _ERRORS.get(outcome.kind, ServerUnreachable)
+        details = [f"after {count} attempts"] if count > 1 else []
+        details += [f"Idempotency-Key {request.key}"] if request.key else []
+        error = kind(
+            f"{request.method} {url} had no answer: {outcome}"
+            + (f" ({', '.join(details)})" if details else ""),
+            url=url,
+        )
+        error.key = request.key
+        error.attempts = count
+        raise error from outcome

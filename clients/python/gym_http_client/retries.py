@@ -1,0 +1,110 @@
+"""Retries: what is sent again, when, and for how long.
+
+A request that is sent again bears the same key and the same bytes, so that a server
+which has executed it already gives the answer that was lost.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from gym_http_client.failures import Failure, FailureKind
+from gym_http_client.http1 import Reply
+
+__all__ = ["REPEATABLE", "REPEATED", "Retries", "Tries", "keys"]
+
+#: Methods that are sent again: with a key, or without effect.
+REPEATABLE = frozenset({"GET", "POST"})
+#: Statuses by which a server says that it has not done it, and may do it later.
+REPEATED = frozenset({408, 429, 503})
+_REPEATED_KINDS = (FailureKind.LOST, FailureKind.STALE, FailureKind.TIMEOUT)
+_MAX_DOUBLINGS = 30
+
+
+@dataclass(frozen=True)
+class Retries:
+    """How requests are sent again until there is an answer.
+
+    Attributes:
+        total: Seconds for all tries together, with the pauses between; 0 for one
+            try only.
+        first: The first pause is no longer than this, and each further one no
+            longer than twice the last bound.
+        longest: No pause is longer than this, unless the server asks for it.
+        clock: Tells the time, in seconds from whenever.
+        sleep: Waits for some seconds.
+        random: Draws from 0 to 1: the part of its bound that a pause takes, so
+            that many clients do not come back at the same moment.
+    """
+
+    total: float = 120.0
+    first: float = 0.05
+    longest: float = 5.0
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    random: Callable[[], float] = random.random
+
+
+class Tries:
+    """The tries of one request.
+
+    Attributes:
+        count: How many there were, the present one included.
+    """
+
+    __slots__ = ("_end", "_retries", "count")
+
+    def __init__(self, retries: Retries) -> None:
+        self.count = 1
+        self._retries = retries
+        self._end = retries.clock() + retries.total
+
+    def left(self) -> float:
+        """Return the seconds that are left."""
+        return self._end - self._retries.clock()
+
+    def again(self, outcome: Reply | Failure) -> bool:
+        """Pause if there is to be another try; tell whether.
+
+        Args:
+            outcome: What the present try brought.
+        """
+        pause = self._pause(outcome)
+        if pause is None or pause >= self.left():
+            return False
+        if pause > 0:
+            self._retries.sleep(pause)
+        self.count += 1
+        return True
+
+    def _pause(self, outcome: Reply | Failure) -> float | None:
+        asked = 0.0
+        if isinstance(outcome, Reply):
+            if outcome.status not in REPEATED:
+                return None
+            asked = _retry_after(outcome)
+        elif outcome.kind not in _REPEATED_KINDS:
+            return None
+        elif outcome.kind is FailureKind.STALE and self.count == 1:
+            # Nothing is wrong with the server: it only closes what is idle.
+            return 0.0
+        doublings = min(self.count - 1, _MAX_DOUBLINGS)
+        bound = min(self._retries.first * 2.0**doublings, self._retries.longest)
+        return asked + self._retries.random() * bound
+
+
+def keys() -> Iterator[str]:
+    """Return keys that nobody else has, as threads may take them in turn."""
+    prefix = secrets.token_urlsafe(12)
+    return map(f"{prefix}-{{}}".format, itertools.count(1))
+
+
+def _retry_after(reply: Reply) -> float:
+    """Return the seconds that a server asks to wait; dates count as none."""
+    asked = reply.headers.get("retry-after", "")
+    return float(asked[:9]) if asked.isascii() and asked.isdigit() else 0.0
