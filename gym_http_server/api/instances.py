@@ -61,6 +61,7 @@ def add_routes(app: flask.Flask, web: Web) -> None:
         ("POST", ENVS, functools.partial(_create, web)),
         ("GET", ENVS, functools.partial(_list, web)),
         ("GET", INSTANCE + "render/", functools.partial(_render, web)),
+        ("POST", INSTANCE + "render/", functools.partial(_render, web)),
         ("POST", INSTANCE + "close/", close),
         ("DELETE", INSTANCE, close),
     ]
@@ -150,7 +151,8 @@ def _with_value(
 
 def _render(web: Web, environ: Environ, instance_id: str) -> Answer:
     read_body(environ, web.settings.max_body)
-    head = RequestHead(accept=accepted(environ))
+    key = key_of(environ) if environ["REQUEST_METHOD"] == "POST" else ""
+    head = RequestHead(key=key, accept=accepted(environ))
     frame = request(Op.RENDER, head=head, form=forms(environ))
     return frame_answer(web.hosts.call(instance_id, frame))
 

@@ -134,12 +134,15 @@ class Answers:
 
     def _reset(self, frame: Frame) -> Json:
         given = optional_object(frame)
-        seed, options = read_seed(given), given.get("options")
-        if options is not None and not isinstance(options, dict):
-            raise BadParameter(
-                f"options is {options!r:.80}: expected an object, or null"
-            )
-        self._take_generator(given)
+        seed, options = given.get("seed"), given.get("options")
+        if lossless(frame):
+            self._take_generator(given)
+        else:
+            read_seed(given)
+            if options is not None and not isinstance(options, dict):
+                raise BadParameter(
+                    f"options is {options!r:.80}: expected an object, or null"
+                )
         observation, info = self.operations.reset(seed, options)
         if self._monitor is not None:
             self._monitor.reset(seed)
@@ -175,6 +178,7 @@ class Answers:
         if wants_lossless(frame):
             return value_frame(frame, {"rendered": self.operations.render()})
         media = pictures.choose(request_head(frame).accept)
+        self.operations.check_render_mode()
         mode = self.operations.env.render_mode
         if media == pictures.PNG and mode is not None and mode.endswith("_list"):
             # Rendering would throw the frames away.

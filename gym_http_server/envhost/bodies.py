@@ -8,7 +8,13 @@ from typing import Any
 from gym_http_server.envhost import plain
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Form, answer
-from gym_http_wire.problems import BadJSON, BadParameter, MissingParameter
+from gym_http_wire.problems import (
+    BadJSON,
+    BadParameter,
+    CannotSay,
+    MissingParameter,
+)
+from gym_http_wire.values import BadValue, UnsupportedValue, binary, typed
 
 __all__ = [
     "flag",
@@ -22,9 +28,13 @@ __all__ = [
 
 _DECODERS: dict[int, Callable[[bytes], Any]] = {
     Form.PLAIN: plain.loads,
+    Form.TYPED: typed.decode,
+    Form.BINARY: binary.decode,
 }
 _ENCODERS: dict[int, Callable[[Any], bytes]] = {
     Form.PLAIN: plain.dumps,
+    Form.TYPED: typed.encode,
+    Form.BINARY: binary.encode,
 }
 
 
@@ -46,7 +56,7 @@ def read(frame: Frame) -> Any:
     """
     try:
         return _DECODERS[frame.form & 15](frame.body)
-    except plain.BadJSON as error:
+    except (plain.BadJSON, BadValue) as error:
         raise BadJSON(str(error)) from None
 
 
@@ -120,7 +130,13 @@ def value_frame(frame: Frame, value: Any) -> Frame:
     """Answer a request with a value, in the form asked for.
 
     Raises:
-        BadParameter: The value has something in it that this form cannot say.
+        CannotSay: The value has something in it that this form cannot say.
     """
     form = Form(frame.form >> 4)
-    return answer(200, _ENCODERS[form](value), form=form)
+    try:
+        body = _ENCODERS[form](value)
+    except UnsupportedValue as error:
+        raise CannotSay(
+            f"the answer cannot be said in this form without loss: {error}"
+        ) from None
+    return answer(200, body, form=form)

@@ -23,6 +23,7 @@ from gym_http_wire.problems import (
     BadParameter,
     DependencyMissing,
     MissingParameter,
+    Problem,
 )
 
 __all__ = ["CreateRequest", "WrapperRequest", "make", "read_request"]
@@ -260,7 +261,14 @@ def resolve(env_id: str) -> str:
     return module + colon + registration.get_env_id(namespace, base, max(versions))
 
 
-def _translate(request: CreateRequest, error: BaseException) -> Exception:
+def _translate(request: CreateRequest, error: BaseException) -> Problem:
+    problem = _problem(request, error)
+    # So that a client can raise what `gymnasium.make` raised here.
+    problem.extras = {**env_error("making it", error).extras, **problem.extras}
+    return problem
+
+
+def _problem(request: CreateRequest, error: BaseException) -> Problem:
     text = f"{type(error).__name__}: {error}"[:1000]
     if isinstance(error, gymnasium.error.DependencyNotInstalled | ImportError):
         return DependencyMissing(

@@ -7,11 +7,18 @@ from gym_http_client.errors import (
     ServerUnreachable,
     UnexpectedAnswer,
 )
+from gym_http_client.handles import Server
+from gym_http_client.registration import register
+from gym_http_client.remote_env import RemoteEnv
 
 __all__ = [
     "Client",
+    "RemoteEnv",
+    "Server",
     "ServerError",
     "ServerTimeout",
     "ServerUnreachable",
     "UnexpectedAnswer",
 ]
+
+register()

@@ -142,9 +142,21 @@ class Operations:
         """Give what the environment renders.
 
         Raises:
-            NoRenderMode: It was made without a render mode.
             ResetNeeded: It renders only after a reset.
             EnvError: The environment raised an exception.
+        """
+        try:
+            return self.env.render()
+        except GymnasiumResetNeeded as error:
+            raise ResetNeeded(str(error)) from None
+        except (Exception, SystemExit) as error:
+            raise env_error("render", error) from error
+
+    def check_render_mode(self) -> None:
+        """Refuse to render what was made without a render mode.
+
+        Raises:
+            NoRenderMode: It was.
         """
         if self.env.render_mode is None:
             modes = self.env.metadata.get("render_modes", [])
@@ -152,12 +164,6 @@ class Operations:
                 "the instance was created without a render_mode; create one with "
                 f'{{"render_mode": MODE}}, where MODE is one of {list(modes)}'
             )
-        try:
-            return self.env.render()
-        except GymnasiumResetNeeded as error:
-            raise ResetNeeded(str(error)) from None
-        except (Exception, SystemExit) as error:
-            raise env_error("render", error) from error
 
     def close(self) -> None:
         """Close the environment.

@@ -7,7 +7,7 @@
      ├─ NoAttribute                                                 404
      ├─ NotAcceptable                                               406
      ├─ ResetNeeded, NoRenderMode, MonitorActive                    409
-     ├─ DependencyMissing, UnsupportedSpace                         501
+     ├─ DependencyMissing, UnsupportedSpace, CannotSay              501
      ├─ EnvError, AnswerTooLarge                                    502
      └─ DiskFull                                                    507
 
@@ -23,6 +23,7 @@ __all__ = [
     "AnswerTooLarge",
     "BadJSON",
     "BadParameter",
+    "CannotSay",
     "DependencyMissing",
     "DiskFull",
     "EnvError",
@@ -141,6 +142,12 @@ class UnsupportedSpace(Problem):
     """The space is of a class that cannot be described."""
 
     default_status, default_code = 501, "unsupported-space"
+
+
+class CannotSay(Problem):
+    """The environment's answer has something in it that the form cannot say."""
+
+    default_status, default_code = 501, "unsupported-value"
 
 
 class EnvError(Problem):

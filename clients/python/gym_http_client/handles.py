@@ -1,0 +1,168 @@
+"""Servers and handles: what an adapter holds of a server, and of one instance there."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from gym_http_client.addresses import Address
+from gym_http_client.errors import UnexpectedAnswer
+from gym_http_client.http1 import Reply
+from gym_http_client.links import Link
+from gym_http_client.raising import raised
+from gym_http_client.retries import Retries
+from gym_http_wire.messages import MEDIA_TYPES, Form
+from gym_http_wire.values import binary
+
+__all__ = ["Handle", "Server"]
+
+_BINARY = MEDIA_TYPES[Form.BINARY]
+_JSON = MEDIA_TYPES[Form.PLAIN]
+
+
+class Server:
+    """A server, and what one needs to use it.
+
+    Args:
+        url: As ``http://127.0.0.1:5000``.
+        token: The server's token; else the one in ``token_file``, in the URL, in the
+            environment variable ``GHS_TOKEN``, or in the file that
+            ``GHS_TOKEN_FILE`` names. It is never pickled nor shown.
+        token_file: A file whose first line is the token.
+        time_limit: Seconds for each try of a request.
+        retries: How requests are sent again when their answers are lost.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        token_file: str | None = None,
+        time_limit: float = 60.0,
+        retries: Retries | None = None,
+    ) -> None:
+        if token is None and token_file is not None:
+            token = _first_line(token_file)
+        address = Address.parse(url, token)
+        named = os.environ.get("GHS_TOKEN_FILE")
+        if address.token is None and token is None and named:
+            address = Address.parse(url, _first_line(named))
+        self.url = address.url
+        self._token = address.token or ""
+        self._time_limit = time_limit
+        self._retries = retries
+
+    @classmethod
+    def of(cls, server: str | Server) -> Server:
+        """Give the server of a URL, or the server itself."""
+        return server if isinstance(server, Server) else cls(server)
+
+    def link(self) -> Link:
+        """Give a connection of one's own."""
+        return Link(
+            self.url,
+            token=self._token,
+            time_limit=self._time_limit,
+            retries=self._retries,
+        )
+
+    def create(self, request: dict[str, Any]) -> Handle:
+        """Create an instance.
+
+        Args:
+            request: The body of the create request, as JSON can say it.
+
+        Raises:
+            ServerError: The server refuses.
+            Exception: What ``gymnasium.make`` raised in the server.
+        """
+        link = self.link()
+        body = json.dumps(request, allow_nan=False).encode()
+        reply = link.request("POST", "/v1/envs/", body, content_type=_JSON)
+        told = _told(reply, f"{self.url}/v1/envs/")
+        return Handle(link, told["instance_id"])
+
+    def handle(self, instance_id: str) -> Handle:
+        """Give the handle of an instance that exists."""
+        return Handle(self.link(), instance_id)
+
+    def __repr__(self) -> str:
+        return f"Server({self.url!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            "url": self.url,
+            "time_limit": self._time_limit,
+            "retries": self._retries,
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        url = state.pop("url")
+        self.__init__(url, **state)  # type: ignore[misc]
+
+
+class Handle:
+    """One instance on a server.
+
+    Args:
+        link: The connection to the server; the handle's own.
+        instance_id: The instance.
+    """
+
+    def __init__(self, link: Link, instance_id: str) -> None:
+        self._link = link
+        self._path = f"/v1/envs/{instance_id}/"
+        self._request = link.request
+
+    def ask(self, method: str, path: str, given: Any = None) -> Any:
+        """Ask something of the instance, in the binary form both ways.
+
+        Args:
+            method: ``GET`` or ``POST``.
+            path: What follows the instance in the path.
+            given: What is sent with a POST.
+
+        Returns:
+            What was answered, as it left the environment.
+
+        Raises:
+            ServerUnreachable: There is no answer.
+            ServerError: The server refuses.
+            Exception: What the environment raised.
+        """
+        path = self._path + path
+        body = binary.encode(given) if method == "POST" else b""
+        reply = self._request(method, path, body, content_type=_BINARY, accept=_BINARY)
+        if reply.status == 200 and reply.headers["content-type"] == _BINARY:
+            return binary.decode(reply.body)
+        return _told(reply, self._link.url + path)
+
+    def end(self) -> None:
+        """End the instance, if it has not ended yet."""
+        self._request("POST", self._path + "close/")
+        self._link.close()
+
+
+def _told(reply: Reply, url: str) -> Any:
+    try:
+        told = json.loads(reply.body)
+    except ValueError:
+        told = None
+    if reply.status == 200 and told is not None:
+        return told
+    if isinstance(told, dict) and "message" in told:
+        raise raised(told, reply.status, url)
+    raise UnexpectedAnswer(
+        f"{url} answered with status {reply.status} and no word of why; "
+        "is it a gym_http_server?",
+        reply.status,
+        url=url,
+    )
+
+
+def _first_line(path: str) -> str:
+    lines = Path(path).read_text(encoding="utf-8").splitlines()
+    return lines[0].strip() if lines else ""

@@ -1,0 +1,52 @@
+"""What the server tells of a problem, raised as a local environment would raise it."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import gymnasium
+
+from gym_http_client.errors import ServerError
+
+__all__ = ["raised"]
+
+_MODULES = {"builtins": builtins, "gymnasium.error": gymnasium.error}
+
+
+def raised(problem: dict[str, Any], status: int, url: str) -> Exception:
+    """Give the exception to raise for a problem.
+
+    Args:
+        problem: The problem's JSON object.
+        status: HTTP status of the answer.
+        url: Where the request went.
+
+    Returns:
+        Where the environment raised: the nearest class of that exception that is
+        built in or Gymnasium's, with the same text, and with a `ServerError` as its
+        cause. Else the `ServerError`.
+    """
+    message = str(problem.get("message", f"the server answered {status}"))
+    code = problem.get("code")
+    error = ServerError(message, status, code=code, url=url, body=problem)
+    if code == "reset-needed":
+        return _caused(gymnasium.error.ResetNeeded(message), error)
+    if code == "invalid-action":
+        return _caused(gymnasium.error.InvalidAction(message), error)
+    if code == "no-attribute":
+        return _caused(AttributeError(message), error)
+    for name in problem.get("mro", ()):
+        module, _, kind = str(name).rpartition(".")
+        found = getattr(_MODULES.get(module), kind, None)
+        if isinstance(found, type) and issubclass(found, Exception):
+            try:
+                return _caused(found(problem.get("text", message)), error)
+            except TypeError:
+                continue  # it wants other arguments than a text
+    return error
+
+
+def _caused(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error

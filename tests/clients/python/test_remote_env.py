@@ -1,0 +1,309 @@
+"""A remote environment equals the local one: values, types, bits, errors, samples."""
+
+import copy
+import os
+import pickle
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from gym_http_client import RemoteEnv, ServerError
+from tests.support.identity import assert_identical
+from tests.support.server import Server
+
+# Before anything imports mujoco: without a display it renders by EGL only.
+os.environ.setdefault("MUJOCO_GL", "egl")
+
+SEEDS = (0, 7, 2**40)
+STEPS = 334
+ENVS: dict[str, dict[str, Any]] = {
+    "CartPole-v1": {},
+    "FrozenLake-v1": {},
+    "Taxi-v4": {},
+    "Blackjack-v1": {},
+    "CliffWalking-v1": {"max_episode_steps": 90},
+    "Pendulum-v1": {"max_episode_steps": 90},
+    "MountainCar-v0": {"max_episode_steps": 90},
+    "MountainCarContinuous-v0": {"max_episode_steps": 90},
+    "Acrobot-v1": {"max_episode_steps": 90},
+    "LunarLander-v3": {},
+    "BipedalWalker-v3": {"max_episode_steps": 90},
+    "CarRacing-v3": {"max_episode_steps": 90},
+    "HalfCheetah-v5": {"max_episode_steps": 90},
+    "Hopper-v5": {},
+    "Ant-v5": {"max_episode_steps": 90},
+    "ALE/Pong-v5": {"max_episode_steps": 90},
+}
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*:UserWarning", "ignore::DeprecationWarning"
+)
+
+
+@pytest.fixture
+def pair(server: Server) -> Iterator[Callable[..., tuple[Any, Any]]]:
+    """Give a factory of remote environments with their local twins."""
+    made: list[Any] = []
+
+    def make(env_id: str, **options: Any) -> tuple[Any, Any]:
+        import ale_py
+
+        gymnasium.register_envs(ale_py)
+        made.append(RemoteEnv(server.url, env_id, **options))
+        made.append(gymnasium.make(env_id, **options))
+        return made[-2], made[-1]
+
+    yield make
+    for env in made:
+        env.close()
+
+
+def actions(space: gymnasium.Space[Any], count: int) -> Iterator[Any]:
+    """Give samples, and what is no sample but works locally."""
+    for number in range(count):
+        action = space.sample()
+        if isinstance(space, gymnasium.spaces.Box):
+            if number % 7 == 3:
+                action = action.astype(np.float64)
+            if number % 11 == 5:
+                action = action * 3
+        elif number % 3 == 1:
+            action = int(action)
+        yield action
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("env_id", ENVS)
+def test_values_are_identical(
+    pair: Callable[..., tuple[Any, Any]], env_id: str
+) -> None:
+    remote, local = pair(env_id, **ENVS[env_id])
+    ends = 0
+    for seed in SEEDS:
+        local.action_space.seed(seed % 1000)
+        assert_identical(remote.reset(seed=seed), local.reset(seed=seed), "reset")
+        for number, action in enumerate(actions(local.action_space, STEPS)):
+            here = f"step {number} of seed {seed}"
+            told = remote.step(copy.deepcopy(action))
+            expected = local.step(action)
+            assert_identical(told, expected, here)
+            if expected[2] or expected[3]:
+                ends += 1
+                assert_identical(remote.reset(), local.reset(), f"reset after {here}")
+        assert remote.np_random_seed == local.unwrapped.np_random_seed
+        state = local.unwrapped.np_random.bit_generator.state
+        assert remote.np_random.bit_generator.state == state
+    assert ends >= 3
+    assert remote.spec == local.spec
+    assert_identical(remote.metadata, local.metadata)
+    for which in ("action_space", "observation_space"):
+        ours, theirs = getattr(remote, which), getattr(local, which)
+        assert ours == theirs
+        assert ours is getattr(remote, which)
+        ours.seed(3)
+        theirs.seed(3)
+        for _ in range(5):
+            assert_identical(ours.sample(), theirs.sample(), which)
+
+
+@pytest.mark.parametrize(
+    "env_id",
+    ["CartPole-v1", "Taxi-v4", "LunarLander-v3", "HalfCheetah-v5", "ALE/Pong-v5"],
+)
+def test_frames_are_identical(
+    pair: Callable[..., tuple[Any, Any]], env_id: str
+) -> None:
+    remote, local = pair(env_id, render_mode="rgb_array")
+    remote.reset(seed=1)
+    local.reset(seed=1)
+    for _ in range(3):
+        assert_identical(remote.render(), local.render(), "frame")
+        remote.step(0 * remote.action_space.sample())
+        local.step(0 * local.action_space.sample())
+
+
+def test_text_and_lists_of_frames(pair: Callable[..., tuple[Any, Any]]) -> None:
+    remote, local = pair("FrozenLake-v1", render_mode="ansi")
+    remote.reset(seed=1)
+    local.reset(seed=1)
+    assert_identical(remote.render(), local.render())
+    remote, local = pair("CartPole-v1", render_mode="rgb_array_list")
+    for env in (remote, local):
+        env.reset(seed=1)
+        env.step(0)
+        env.step(1)
+    assert_identical(remote.render(), local.render())
+    assert_identical(remote.render(), local.render())
+
+
+def test_gymnasiums_checker_is_content(pair: Callable[..., tuple[Any, Any]]) -> None:
+    for env_id in ("CartPole-v1", "FrozenLake-v1", "Pendulum-v1"):
+        remote, local = pair(env_id)
+        heard = []
+        for env in (remote, local.unwrapped):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                check_env(env, skip_render_check=True)
+            heard.append(sorted({str(warning.message) for warning in caught}))
+        assert heard[0] == heard[1]
+
+
+def same_error(call: Callable[[Any], Any], remote: Any, local: Any) -> None:
+    """Demand that both raise the same class with the same words."""
+    raised = []
+    for env in (local, remote):
+        with pytest.raises(Exception) as caught:  # noqa: PT011
+            call(env)
+        raised.append((type(caught.value), str(caught.value)))
+    assert raised[0] == raised[1]
+
+
+def test_errors_are_those_of_the_local_one(
+    pair: Callable[..., tuple[Any, Any]],
+) -> None:
+    remote, local = pair("CartPole-v1")
+    same_error(lambda env: env.step(0), remote, local)
+    same_error(lambda env: env.reset(seed=-1), remote, local)
+    same_error(lambda env: env.reset(seed="x"), remote, local)
+    same_error(lambda env: env.reset(options={"low": 1, "high": 0}), remote, local)
+    remote.reset(seed=0)
+    local.reset(seed=0)
+    same_error(lambda env: env.step(7), remote, local)
+    assert_identical(remote.step(1), local.step(1), "after an error")
+
+
+@pytest.mark.parametrize(
+    ("env_id", "options"),
+    [
+        ("Nonsense-v0", {}),
+        ("CartPole-v99", {}),
+        ("CartPole-v1", {"nonsense": 1}),
+        ("FrozenLake-v1", {"map_name": "none such"}),
+    ],
+)
+def test_errors_of_making_are_those_of_gymnasium(
+    server: Server, env_id: str, options: dict[str, Any]
+) -> None:
+    with pytest.raises(Exception) as local:  # noqa: PT011
+        gymnasium.make(env_id, **options)
+    with pytest.raises(type(local.value)) as remote:
+        RemoteEnv(server.url, env_id, **options)
+    assert str(remote.value) == str(local.value)
+    assert isinstance(remote.value.__cause__, ServerError)
+
+
+def test_the_generator_counts_in_both_directions(
+    pair: Callable[..., tuple[Any, Any]],
+) -> None:
+    remote, local = pair("FrozenLake-v1")
+    for env in (remote, local.unwrapped):
+        env.reset(seed=3)
+    assert remote.np_random.random() == local.unwrapped.np_random.random()
+    for _ in range(20):
+        assert_identical(remote.step(1)[:4], local.unwrapped.step(1)[:4])
+    generator = np.random.Generator(np.random.PCG64(5))
+    remote.np_random = generator
+    local.unwrapped.np_random = np.random.Generator(np.random.PCG64(5))
+    for _ in range(20):
+        assert_identical(remote.step(2)[:4], local.unwrapped.step(2)[:4])
+
+
+def test_attributes_go_through(pair: Callable[..., tuple[Any, Any]]) -> None:
+    remote, local = pair("CartPole-v1")
+    remote.reset(seed=0)
+    local.reset(seed=0)
+    assert_identical(remote.get_wrapper_attr("state"), local.get_wrapper_attr("state"))
+    assert remote.unwrapped.gravity == local.unwrapped.gravity
+    remote.set_wrapper_attr("gravity", 5.0)
+    local.set_wrapper_attr("gravity", 5.0)
+    remote.unwrapped.length = local.unwrapped.length = 0.7
+    assert_identical(remote.step(1), local.step(1))
+    assert remote.has_wrapper_attr("kinematics_integrator")
+    assert not remote.has_wrapper_attr("nonsense")
+    with pytest.raises(AttributeError):
+        remote.get_wrapper_attr("nonsense")
+    with pytest.raises(AttributeError):
+        remote.get_wrapper_attr("_max_episode_steps_")
+    remote, local = pair("Blackjack-v1")
+    assert remote.unwrapped.natural is local.unwrapped.natural
+
+
+def test_wrappers_on_top(pair: Callable[..., tuple[Any, Any]]) -> None:
+    def dress(env: Any) -> Any:
+        env = gymnasium.wrappers.TimeLimit(env, 12)
+        env = gymnasium.wrappers.FrameStackObservation(env, 3)
+        return gymnasium.wrappers.RecordEpisodeStatistics(env)
+
+    remote, local = map(dress, pair("CartPole-v1"))
+    assert_identical(remote.reset(seed=4), local.reset(seed=4))
+    for number in range(12):
+        told, expected = remote.step(number % 2), local.step(number % 2)
+        if "episode" in expected[4]:
+            for info in (told[4], expected[4]):
+                info["episode"].pop("t")
+        assert_identical(told, expected)
+
+
+def test_by_gymnasium_make(server: Server) -> None:
+    options = {"url": server.url, "env_id": "CartPole-v1", "max_episode_steps": 5}
+    env_id = "gym_http_client:gym_http/Remote-v0"
+    env = gymnasium.make(env_id, **options)
+    assert isinstance(env.unwrapped, RemoteEnv)
+    env.reset(seed=1)
+    flags = [env.step(0)[3] for _ in range(5)]
+    assert flags == [False] * 4 + [True]
+    env.close()
+    with pytest.raises(ValueError, match="token"):
+        gymnasium.make(
+            env_id, url="http://:secret-secret-secret@h:1", env_id="CartPole-v1"
+        )
+
+
+def test_attaching_goes_on(
+    pair: Callable[..., tuple[Any, Any]], server: Server
+) -> None:
+    remote, local = pair("CartPole-v1")
+    remote.reset(seed=6)
+    local.reset(seed=6)
+    assert_identical(remote.step(0), local.step(0))
+    other = RemoteEnv.attach(server.url, remote.instance_id)
+    assert_identical(other.step(1), local.step(1))
+    assert_identical(remote.step(1), local.step(1))
+    assert other.spec == remote.spec
+
+
+def test_closing_pickling_and_forking(server: Server) -> None:
+    with RemoteEnv(server.url, "CartPole-v1") as env:
+        env.reset(seed=0)
+        twin = pickle.loads(pickle.dumps(env))
+        assert twin.instance_id != env.instance_id
+        assert_identical(twin.reset(seed=9), env.reset(seed=9))
+        pid = os.fork()
+        if pid == 0:
+            env.close()
+            del env
+            os._exit(0)
+        os.waitpid(pid, 0)
+        assert env.step(0)
+        twin.close()
+        twin.close()
+    env.close()
+    with pytest.raises(gymnasium.error.ClosedEnvironmentError):
+        env.step(0)
+
+
+def test_what_is_handed_out_never_changes(
+    pair: Callable[..., tuple[Any, Any]],
+) -> None:
+    remote, _ = pair("CartPole-v1")
+    first, _ = remote.reset(seed=0)
+    kept = first.copy()
+    second = remote.step(1)[0]
+    assert first.flags.writeable
+    assert not np.shares_memory(first, second)
+    assert_identical(first, kept)
