@@ -19,25 +19,29 @@ deadlines, idle reaping and figures need no message to a busy host.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import mmap
 import os
 import shutil
+import stat
 import struct
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple, cast
 
 from gym_http_server.errors import StartError
 
-__all__ = ["RunDir", "Status", "StatusPage"]
+__all__ = ["RunDir", "Status", "StatusPage", "StatusReader", "open_log", "remove"]
 
 SOCKET_PATH_BYTES = 107
 NAME_PREFIX = "gym-http-"
 LOCK = "lock"
 YOUNG_SECONDS = 5
+REMOVE_SECONDS = 10
 _PAGE = struct.Struct("<QQQQII")
 _BUSY, _USED, _STEPS, _EPISODES, _STREAMS = 0, 8, 16, 24, 32
 _U64 = struct.Struct("<Q")
@@ -110,7 +114,7 @@ class RunDir:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield run
         finally:
-            shutil.rmtree(path, ignore_errors=True)
+            remove(path)
             os.close(lock)
 
 
@@ -125,9 +129,43 @@ def _sweep(base: Path) -> None:
                     # One this young may be about to be locked.
                     continue
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(path.parent, ignore_errors=True)
+                remove(str(path.parent))
             finally:
                 os.close(lock)
+
+
+def remove(folder: str) -> None:
+    """Remove a folder and whatever environments have put into it."""
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+    except RecursionError:
+        # Nested deeper than Python climbs; this tool does not mind.
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            subprocess.run(
+                ["rm", "-rf", "--", folder],
+                check=False,
+                stderr=subprocess.DEVNULL,
+                timeout=REMOVE_SECONDS,
+            )
+
+
+def open_log(path: str, mode: str) -> IO[bytes]:
+    """Open the log of an instance, and nothing else that may lie in its place.
+
+    An environment can put a pipe there, which would hold whoever opens it, or a link.
+
+    Raises:
+        OSError: It is not there, or no plain file.
+    """
+    file = open(path, mode, opener=_open_plain)  # noqa: SIM115
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "no plain file", path)
+    return cast("IO[bytes]", file)
+
+
+def _open_plain(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 class Status(NamedTuple):
@@ -149,20 +187,14 @@ class Status(NamedTuple):
 
 
 class StatusPage:
-    """The status page of a host, for writing (the host) or reading (the supervisor)."""
+    """The status page of a host, as the host writes it."""
 
-    def __init__(self, path: str, *, writable: bool = False) -> None:
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    def __init__(self, path: str) -> None:
+        file = _open_page(path)
         try:
-            os.ftruncate(file, mmap.PAGESIZE)
-            access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ
-            self._map = mmap.mmap(file, mmap.PAGESIZE, access=access)
+            self._map = mmap.mmap(file, mmap.PAGESIZE)
         finally:
             os.close(file)
-
-    def read(self) -> Status:
-        """Read all of it."""
-        return Status(*_PAGE.unpack_from(self._map)[:5])
 
     def begin(self, now_ns: int) -> None:
         """Note that a call begins."""
@@ -186,3 +218,33 @@ class StatusPage:
     def close(self) -> None:
         """Let go of the memory."""
         self._map.close()
+
+
+class StatusReader:
+    """The status page of a host, as the supervisor reads it.
+
+    It is read as a file: were it mapped, an environment that cuts the file short
+    would have the kernel kill the reader.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._file = _open_page(path)
+
+    def read(self) -> Status:
+        """Read all of it; what has been cut off counts as zeros."""
+        page = os.pread(self._file, _PAGE.size, 0).ljust(_PAGE.size, b"\0")
+        return Status(*_PAGE.unpack(page)[:5])
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+
+def _open_page(path: str) -> int:
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.ftruncate(file, mmap.PAGESIZE)
+    except OSError:
+        os.close(file)
+        raise
+    return file

@@ -64,7 +64,7 @@ def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> in
     run_dir = RunDir(start.run_path)
     keep = [channel.fileno(), listener.fileno()]
     isolate(run_dir, start.instance_id, start.parent_pid, keep)
-    page = StatusPage(run_dir.status(start.instance_id), writable=True)
+    page = StatusPage(run_dir.status(start.instance_id))
     channel.setblocking(True)
     try:
         answers = _make(start)

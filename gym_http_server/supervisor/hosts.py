@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import secrets
-import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
 
 from gym_http_server.envhost.making import CreateRequest
 from gym_http_server.errors import TooManyInstances
-from gym_http_server.rundir import RunDir
+from gym_http_server.rundir import RunDir, remove
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor import processes, watch
 from gym_http_server.supervisor.instance import (
@@ -23,7 +22,7 @@ from gym_http_server.supervisor.instance import (
 )
 from gym_http_server.supervisor.modules import Modules
 from gym_http_server.supervisor.starts import start_host
-from gym_http_wire.frames import Frame
+from gym_http_wire.frames import Frame, FrameError
 
 __all__ = ["Hosts"]
 
@@ -47,6 +46,7 @@ class Hosts:
 
     Attributes:
         tombstones: The instances that have ended.
+        spared: Child processes that no host started, and that no end of a host ends.
     """
 
     def __init__(
@@ -60,6 +60,8 @@ class Hosts:
         on_end: Callable[[Instance, Ended], None],
     ) -> None:
         self.tombstones = Tombstones()
+        # What modules have started when they were imported.
+        self.spared = set(processes.children(os.getpid()))
         self._run = run
         self._settings = settings
         self._modules = modules
@@ -69,6 +71,7 @@ class Hosts:
         self._instances: dict[str, Instance] = {}
         self._by_pid: dict[int, Instance] = {}
         self._ticks = 0
+        self._strays = False
 
     def __len__(self) -> int:
         """How many slots are taken."""
@@ -110,7 +113,7 @@ class Hosts:
                 importable=self._importable,
             )
         except OSError as error:
-            shutil.rmtree(self._run.instance(instance_id), ignore_errors=True)
+            remove(self._run.instance(instance_id))
             raise TooManyInstances(
                 f"the machine has no room for another instance: {error}"
             ) from None
@@ -134,16 +137,29 @@ class Hosts:
             return True
         except OSError:
             data = b""
-        for frame in instance.reader.feed(data):
-            if frame.status == 200:
-                instance.live = True
-                log.info(
-                    "%s made, an instance of %s", instance.instance_id, instance.env_id
-                )
-            elif not instance.reason:
-                instance.reason = "refused"
-            self._on_made(instance, frame)
+        try:
+            frames = instance.reader.feed(data)
+        except FrameError as error:
+            log.warning("the host of %s sent nonsense: %s", instance.instance_id, error)
+            self.kill(instance, "crashed")
+            return False
+        if frames and not instance.told:
+            self._told(instance, frames[0])
         return bool(data)
+
+    def _told(self, instance: Instance, frame: Frame) -> None:
+        # Of all that it may say later nothing is meant for us.
+        instance.told = True
+        if frame.status == 200:
+            instance.live = True
+            log.info(
+                "%s made, an instance of %s", instance.instance_id, instance.env_id
+            )
+        elif not instance.reason:
+            # It ends by itself now, unless a thread of the environment's holds it.
+            instance.reason = "refused"
+            instance.kill_at = time.monotonic() + CLOSE_SECONDS
+        self._on_made(instance, frame)
 
     def close(self, instance: Instance, reason: str) -> None:
         """Ask a host to close its environment and end; insist later."""
@@ -160,7 +176,8 @@ class Hosts:
         """End a host, and what it started, at once."""
         instance.reason = instance.reason or reason
         instance.kill_at = float("inf")
-        processes.kill_tree(instance.pid)
+        if instance.pid in self._by_pid:
+            processes.kill_tree(instance.pid)
 
     def tick(self) -> None:
         """Look at all limits; to be called a few times a second."""
@@ -172,6 +189,8 @@ class Hosts:
                     self._insist(instance, now)
             else:
                 self._check(instance, now, now_ns)
+        if self._strays:
+            self._kill_strays()
         if self._settings.host_memory and self._ticks % MEMORY_TICKS == 0:
             self._check_memory()
 
@@ -205,7 +224,6 @@ class Hosts:
 
     def reap(self) -> None:
         """Take leave of every process that has ended."""
-        buried = False
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -213,12 +231,18 @@ class Hosts:
                 break
             if pid == 0:
                 break
+            self.spared.discard(pid)
             instance = self._by_pid.pop(pid, None)
             if instance is not None:
                 self._bury(instance, status)
-                buried = True
-        if buried:
-            processes.kill_strays({each.instance_id: each.pid for each in self})
+                self._strays = True
+        if self._strays:
+            self._kill_strays()
+
+    def _kill_strays(self) -> None:
+        # What forks without end may slip through once, so until none is seen.
+        hosts = {each.instance_id: each.pid for each in self}
+        self._strays = processes.kill_strays(hosts, self.spared)
 
     def _bury(self, instance: Instance, wait_status: int) -> None:
         # The last that it said may not have been read yet.
@@ -238,4 +262,4 @@ class Hosts:
             log.info("%s ended: %s", instance_id, ended.summary)
         self._on_end(instance, ended)
         instance.release()
-        shutil.rmtree(self._run.instance(instance_id), ignore_errors=True)
+        remove(self._run.instance(instance_id))

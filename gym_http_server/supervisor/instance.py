@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gym_http_server.errors import CreateDeadline, Draining, EnvCrashed
-from gym_http_server.rundir import StatusPage
+from gym_http_server.rundir import StatusReader, open_log
 from gym_http_server.settings import Settings
 from gym_http_wire.frames import FrameReader
 from gym_http_wire.problems import Problem
@@ -30,6 +30,7 @@ class Instance:
     Attributes:
         env_id: As it was asked for.
         channel: Our end of the pair of sockets that the host has the other of.
+        told: Whether the host has said how the making went.
         live: Whether the environment has been made.
         reason: Why it is ending; "" while it is not.
         end_key: Key of the request that closes it, or "".
@@ -44,9 +45,10 @@ class Instance:
     env_id: str
     pid: int
     channel: socket.socket
-    page: StatusPage
+    page: StatusReader
     started: float
     reader: FrameReader = field(default_factory=lambda: FrameReader(1024 * 1024))
+    told: bool = False
     live: bool = False
     reason: str = ""
     end_key: str = ""
@@ -149,7 +151,7 @@ class Tombstones:
 
 def read_log_tail(path: str) -> str:
     """Read the last that an environment printed; "" if nothing."""
-    with contextlib.suppress(OSError), open(path, "rb") as file:
+    with contextlib.suppress(OSError), open_log(path, "rb") as file:
         file.seek(0, os.SEEK_END)
         file.seek(max(0, file.tell() - LOG_TAIL_BYTES))
         return file.read(LOG_TAIL_BYTES).decode("utf-8", "replace")

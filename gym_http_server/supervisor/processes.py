@@ -11,10 +11,11 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from collections.abc import Collection
 
 from gym_http_server.envhost.isolation import INSTANCE_VARIABLE
 
-__all__ = ["descendants", "kill_strays", "kill_tree", "resident_bytes"]
+__all__ = ["children", "descendants", "kill_strays", "kill_tree", "resident_bytes"]
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -63,17 +64,23 @@ def kill_tree(pid: int) -> None:
         _kill(each)
 
 
-def kill_strays(hosts: dict[str, int]) -> None:
+def kill_strays(hosts: dict[str, int], spared: Collection[int] = ()) -> bool:
     """Kill what hosts that have ended left behind.
 
     Args:
         hosts: Instance IDs with the process IDs of the hosts that live.
+        spared: Further children of this process, which no host started.
+
+    Returns:
+        Whether there was something: while it is being killed it may start more.
     """
-    me = os.getpid()
-    alive = set(hosts.values())
-    for child in children(me):
+    found = False
+    alive = {*hosts.values(), *spared}
+    for child in children(os.getpid()):
         if child not in alive and not _belongs_to_living(child, hosts):
             kill_tree(child)
+            found = True
+    return found
 
 
 def _belongs_to_living(pid: int, hosts: dict[str, int]) -> bool:

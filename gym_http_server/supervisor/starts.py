@@ -12,7 +12,7 @@ import msgspec
 
 from gym_http_server.envhost import server
 from gym_http_server.envhost.making import CreateRequest
-from gym_http_server.rundir import RunDir, StatusPage
+from gym_http_server.rundir import RunDir, StatusReader
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor.instance import Instance
 from gym_http_server.supervisor.modules import Modules, threads
@@ -61,7 +61,7 @@ def start_host(
         importable=importable,
     )
     os.mkdir(run.instance(instance_id), 0o700)
-    page = StatusPage(run.status(instance_id))
+    page = StatusReader(run.status(instance_id))
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(run.host_socket(instance_id))
     listener.listen(BACKLOG)

@@ -11,7 +11,6 @@ import contextlib
 import logging
 import os
 import selectors
-import shutil
 import signal
 import socket
 import time
@@ -22,7 +21,7 @@ import msgspec
 
 from gym_http_server.envhost.making import read_request
 from gym_http_server.errors import Draining, ShutdownDisabled, UnknownInstance
-from gym_http_server.rundir import RunDir
+from gym_http_server.rundir import RunDir, remove
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor import processes
 from gym_http_server.supervisor.connections import Connection
@@ -227,7 +226,8 @@ class Supervisor:
         self._survey_waiters.append(connection)
         if len(self._survey_waiters) == 1:
             parts: list[bytes] = []
-            reader = start_survey(self._modules.apart)
+            pid, reader = start_survey(self._modules.apart)
+            self._hosts.spared.add(pid)
             self._watch(reader, lambda events: self._read_survey(reader, parts))
 
     def _read_survey(self, reader: int, parts: list[bytes]) -> None:
@@ -308,5 +308,5 @@ class Supervisor:
         for instance in self._hosts:
             self._hosts.kill(instance, "shutdown")
         processes.kill_strays({})
-        shutil.rmtree(self._run.path, ignore_errors=True)
+        remove(self._run.path)
         os._exit(1)

@@ -19,12 +19,17 @@ from gymnasium.envs import registration
 __all__ = ["start_survey", "survey"]
 
 
-def start_survey(modules: tuple[str, ...]) -> int:
-    """Let a child make the survey; give the descriptor from which to read it."""
+def start_survey(modules: tuple[str, ...]) -> tuple[int, int]:
+    """Let a child make the survey.
+
+    Returns:
+        The child's process ID, and the descriptor from which to read the survey.
+    """
     reader, writer = os.pipe()
-    if os.fork():
+    pid = os.fork()
+    if pid:
         os.close(writer)
-        return reader
+        return pid, reader
     try:
         signal.set_wakeup_fd(-1)
         os.close(reader)
@@ -84,6 +89,6 @@ def _reason(entry: Any) -> str | None:
         elif getattr(entry, "__name__", "").startswith("_raise"):
             # Gymnasium registers what has moved away with functions that raise.
             entry()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return f"{type(error).__name__}: {error}"[:500]
     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from gym_http_server.rundir import Status
+from gym_http_server.rundir import Status, open_log
 from gym_http_server.settings import Settings
 
 __all__ = ["cut_log", "overdue"]
@@ -47,14 +47,11 @@ def cut_log(path: str) -> None:
     try:
         if os.stat(path).st_size <= MAX_LOG_BYTES:
             return
-        with open(path, "rb+") as file:
+        with open_log(path, "rb+") as file:
             file.seek(-KEPT_LOG_BYTES, os.SEEK_END)
             tail = file.read(KEPT_LOG_BYTES)
             file.truncate(0)
-        log = os.open(path, os.O_WRONLY | os.O_APPEND)
-        try:
-            os.write(log, b"[the log was cut here]\n" + tail)
-        finally:
-            os.close(log)
+        with open_log(path, "ab") as log:
+            log.write(b"[the log was cut here]\n" + tail)
     except OSError:
         return

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gym_http_server.errors import StartError
-from gym_http_server.rundir import YOUNG_SECONDS, RunDir, StatusPage
+from gym_http_server.rundir import YOUNG_SECONDS, RunDir, StatusPage, StatusReader
 
 
 def age(run: RunDir) -> None:
@@ -53,7 +53,7 @@ def test_one_that_is_too_deep_is_refused(tmp_path: Path) -> None:
 
 def test_a_status_page_is_read_while_it_is_written(tmp_path: Path) -> None:
     path = str(tmp_path / "status")
-    reader, writer = StatusPage(path), StatusPage(path, writable=True)
+    reader, writer = StatusReader(path), StatusPage(path)
     assert reader.read() == (0, 0, 0, 0, 0)
     writer.begin(5)
     writer.count(7, 2)
@@ -65,3 +65,13 @@ def test_a_status_page_is_read_while_it_is_written(tmp_path: Path) -> None:
     assert reader.read() == (0, 9, 7, 2, 3)
     writer.close()
     reader.close()
+
+
+def test_a_status_page_that_is_cut_short_is_read_as_zeros(tmp_path: Path) -> None:
+    path = str(tmp_path / "status")
+    reader, writer = StatusReader(path), StatusPage(path)
+    writer.begin(5)
+    os.truncate(path, 0)
+    assert reader.read() == (0, 0, 0, 0, 0)
+    reader.close()
+    writer.close()

@@ -1,0 +1,122 @@
+"""An environment that turns against the supervisor ends itself and nobody else."""
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import api as calls
+from tests.support.api import Api, Instance, Response
+from tests.support.server import Server
+from tests.support.wait import wait_until
+
+SABOTEURS = ("--import", "tests.support.saboteurs")
+
+
+@pytest.fixture(scope="module")
+def saboteur_server() -> Iterator[Server]:
+    """A server whose limits are short, and which a failure may leave dead."""
+    with Server(*SABOTEURS, "--step-deadline", "2", "--max-instances", "4") as started:
+        yield started
+
+
+@pytest.fixture
+def neighbour(saboteur_server: Server) -> Iterator[Instance]:
+    """An instance that has to live on."""
+    instance = Api(saboteur_server).create()
+    instance.reset()
+    yield instance
+    instance.step(0)
+    calls.no_content(instance.close())
+
+
+def sabotage(server: Server, vice: str) -> Response:
+    """Let an instance do its worst and give the answer."""
+    instance = Api(server).create(f"saboteur/{vice}-v0")
+    instance.reset()
+    return instance.post("step/", {"action": 1})
+
+
+@pytest.mark.parametrize(
+    ("vice", "code"),
+    [
+        ("CutStatus", ("env-crashed", "step-deadline", "instance-ended")),
+        ("PipeForLog", ("env-crashed",)),
+        ("DeepFolders", ("env-crashed",)),
+        ("WriteEverywhere", ("env-crashed",)),
+    ],
+)
+def test_sabotage_ends_the_saboteur_only(
+    saboteur_server: Server, neighbour: Instance, vice: str, code: tuple[str, ...]
+) -> None:
+    told = calls.error(sabotage(saboteur_server, vice), (410, 502, 504))
+    assert told["code"] in code
+    for instance_id, env_id in neighbour.api.instances().items():
+        if env_id.startswith("saboteur/"):
+            calls.no_content(Instance(neighbour.api, instance_id).close())
+    wait_until(
+        lambda: neighbour.api.instances() == {neighbour.id: "CartPole-v1"},
+        5.0,
+        "the slot to be free",
+    )
+    (folder,) = saboteur_server.instance_folders()
+    assert folder.name == neighbour.id
+
+
+def test_nonsense_before_being_made_is_a_crash(
+    saboteur_server: Server, neighbour: Instance
+) -> None:
+    body = {"env_id": "saboteur/WriteEverywhereInit-v0"}
+    calls.error(neighbour.api.post("/v1/envs/", body), 502, "env-crashed")
+
+
+MODULE = """
+import threading, time
+from tests.support import saboteurs
+threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+"""
+
+
+def test_a_thread_of_what_was_refused_keeps_no_slot(
+    make_server: Callable[..., Server], tmp_path: Path
+) -> None:
+    """In an interpreter of its own, whose end waits for threads."""
+    (tmp_path / "threaded_saboteurs.py").write_text(MODULE)
+    server = make_server(
+        *("--import", "threaded_saboteurs", "--max-instances", "1"),
+        python_path=(tmp_path,),
+    )
+    api = Api(server)
+    body = {"env_id": "saboteur/ThreadAndRaise-v0"}
+    calls.error(api.post("/v1/envs/", body), 502, "env-error")
+    wait_until(
+        lambda: calls.ok(api.get("/v1/"))["instances"] == 0, 8.0, "the slot to be free"
+    )
+
+
+def test_the_registry_is_looked_through_while_instances_end(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server()
+    api = Api(server)
+    instances = [api.create() for _ in range(6)]
+    answers: list[Response] = []
+    asking = threading.Thread(target=lambda: answers.append(api.get("/v1/registry/")))
+    asking.start()
+    for instance in instances:
+        instance.close()
+    asking.join()
+    assert calls.ok(answers[0])["count"] > 0
+
+
+def test_a_server_that_was_killed_leaves_nothing_too_deep_to_sweep(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server(*SABOTEURS)
+    instance = Api(server).create("saboteur/DeepFolders-v0")
+    instance.reset()
+    calls.error(instance.post("step/", {"action": 1}), 502, "env-crashed")
+    server.stop()
+    assert os.listdir(server.run_dir) == []

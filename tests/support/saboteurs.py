@@ -1,0 +1,86 @@
+"""Environments that turn against the supervisor: action 1 does it.
+
+A server loads this module with ``--import tests.support.saboteurs``.
+"""
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import gymnasium
+
+from tests.support.hostile import Hostile
+
+_FOLDER = Path("..")  # a host works in a folder below its own
+
+
+class CutStatus(Hostile):
+    """Cuts off the file that the supervisor reads, and lingers."""
+
+    def misbehave(self) -> None:
+        os.truncate(_FOLDER / "status", 0)
+        time.sleep(600)
+
+
+class PipeForLog(Hostile):
+    """Puts a pipe, which nobody writes to, where its log was, and ends."""
+
+    def misbehave(self) -> None:
+        (_FOLDER / "log").unlink()
+        os.mkfifo(_FOLDER / "log")
+        os._exit(3)
+
+
+class DeepFolders(Hostile):
+    """Leaves folders nested deeper than Python recurses."""
+
+    def misbehave(self) -> None:
+        for _ in range(1500):
+            os.mkdir("d")
+            os.chdir("d")
+        os._exit(3)
+
+
+def _write_everywhere(data: bytes) -> None:
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2:
+            try:
+                os.write(int(name), data)
+            except OSError:
+                continue
+
+
+class WriteEverywhere(Hostile):
+    """Writes what is no frame to every descriptor that it has."""
+
+    def misbehave(self) -> None:
+        _write_everywhere(b"\xff" * 4096)
+
+
+class WriteEverywhereInit(Hostile):
+    """Does so before it is made."""
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        super().__init__(render_mode)
+        _write_everywhere(b"\xff" * 4096)
+
+
+class ThreadAndRaise(Hostile):
+    """Cannot be made, and leaves a thread that its process would wait for."""
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        super().__init__(render_mode)
+        threading.Thread(target=time.sleep, args=(600,)).start()
+        raise RuntimeError("not today")
+
+
+for _kind in (
+    CutStatus,
+    PipeForLog,
+    DeepFolders,
+    WriteEverywhere,
+    WriteEverywhereInit,
+    ThreadAndRaise,
+):
+    gymnasium.register(f"saboteur/{_kind.__name__}-v0", _kind)
