@@ -18,6 +18,7 @@ from gym_http_server.envhost.bodies import (
     flag,
     lossless,
     optional_object,
+    read,
     required,
     value_frame,
     wants_lossless,
@@ -25,6 +26,7 @@ from gym_http_server.envhost.bodies import (
 from gym_http_server.envhost.inspection import Inspection
 from gym_http_server.envhost.making import read_seed
 from gym_http_server.envhost.monitor import Monitor
+from gym_http_wire.exact import Exact
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import (
     Form,
@@ -53,6 +55,7 @@ class Answers:
 
     Args:
         operations: The environment.
+        exact: Its exact calls.
         inspection: Answers what is asked about it.
         data_dir: Directory below which monitors write.
         max_answer: Bytes that an answer's body may have.
@@ -61,12 +64,14 @@ class Answers:
     def __init__(
         self,
         operations: Operations,
+        exact: Exact,
         inspection: Inspection,
         *,
         data_dir: str,
         max_answer: int,
     ) -> None:
         self.operations = operations
+        self._exact = exact
         self._inspection = inspection
         self._data_dir = data_dir
         self._max_answer = max_answer
@@ -125,6 +130,9 @@ class Answers:
                     f"{self._max_answer} at most"
                 )
         except Problem as problem:
+            if problem.__cause__ is not None:
+                # For whoever wrote the environment, to be found in the log.
+                traceback.print_exception(problem.__cause__)
             reply = problem_answer(problem)
         except Exception as error:
             traceback.print_exc()
@@ -134,49 +142,30 @@ class Answers:
 
     def _reset(self, frame: Frame) -> Json:
         given = optional_object(frame)
-        seed, options = given.get("seed"), given.get("options")
-        if lossless(frame):
-            self._take_generator(given)
-        else:
-            read_seed(given)
-            if options is not None and not isinstance(options, dict):
-                raise BadParameter(
-                    f"options is {options!r:.80}: expected an object, or null"
-                )
-        observation, info = self.operations.reset(seed, options)
+        if not lossless(frame):
+            _check_reset(given)
+        answer = self._exact.reset(given)
         if self._monitor is not None:
-            self._monitor.reset(seed)
-        return {"info": info, "observation": observation}
+            self._monitor.reset(given.get("seed"))
+        return answer
 
     def _step(self, frame: Frame) -> Json:
-        action, given = required(frame, "action")
         if lossless(frame):
-            self.operations.check_action(action)
-            self._take_generator(given)
+            given = read(frame)
         else:
-            action = self.operations.action_of(action)
-        observation, reward, terminated, truncated, info = self.operations.step(action)
+            given = {"action": self.operations.action_of(required(frame, "action")[0])}
+        answer = self._exact.step(given)
         if self._monitor is not None:
-            self._monitor.step(reward, bool(terminated), bool(truncated))
-        answer = {
-            "info": info,
-            "observation": observation,
-            "reward": reward,
-            "terminated": terminated,
-            "truncated": truncated,
-        }
+            self._monitor.step(
+                answer["reward"], bool(answer["terminated"]), bool(answer["truncated"])
+            )
         if not wants_lossless(frame):
             _suit_thin_clients(answer)
         return answer
 
-    def _take_generator(self, given: Json) -> None:
-        # A client that drew from the generator lent to it says how far it came.
-        if "generator" in given:
-            self.operations.set_generator(given["generator"])
-
     def _render(self, frame: Frame) -> Frame:
         if wants_lossless(frame):
-            return value_frame(frame, {"rendered": self.operations.render()})
+            return value_frame(frame, self._exact.render())
         media = pictures.choose(request_head(frame).accept)
         self.operations.check_render_mode()
         mode = self.operations.env.render_mode
@@ -207,6 +196,13 @@ class Answers:
             self._monitor.close()
             self._monitor = None
         return answer(204, form=Form.NONE)
+
+
+def _check_reset(given: Json) -> None:
+    read_seed(given)
+    options = given.get("options")
+    if options is not None and not isinstance(options, dict):
+        raise BadParameter(f"options is {options!r:.80}: expected an object, or null")
 
 
 def _suit_thin_clients(answer: Json) -> None:

@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import numpy as np
 
 import gym_http_server
 from gym_http_server.envhost.bodies import path_value, read
 from gym_http_server.envhost.making import read_seed
 from gym_http_wire import legacy
+from gym_http_wire.exact import Exact
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op, request_head
 from gym_http_wire.operations import Operations
@@ -28,6 +28,7 @@ class Inspection:
 
     Args:
         operations: The environment.
+        exact: Its exact calls.
         instance_id: Its instance ID.
         env_id: The env ID that was asked for.
 
@@ -36,9 +37,12 @@ class Inspection:
         last_used: When the last call ended that counts as use, monotonic seconds.
     """
 
-    def __init__(self, operations: Operations, instance_id: str, env_id: str) -> None:
+    def __init__(
+        self, operations: Operations, exact: Exact, instance_id: str, env_id: str
+    ) -> None:
         self.last_used = self._created = time.monotonic()
         self._operations = operations
+        self._exact = exact
         self._instance_id = instance_id
         self._env_id = env_id
         self.handlers: dict[int, Callable[[Frame], Any]] = {
@@ -51,31 +55,25 @@ class Inspection:
             Op.OBSERVATION_SAMPLE: lambda frame: self._sample("observation", frame),
             Op.ACTION_CONTAINS: lambda frame: self._contains("action", frame),
             Op.OBSERVATION_CONTAINS: lambda frame: self._contains("observation", frame),
-            Op.GENERATOR: lambda frame: operations.generator(),
-            Op.SET_GENERATOR: self._set_generator,
-            Op.ATTRIBUTE: self._attribute,
-            Op.SET_ATTRIBUTE: self._set_attribute,
-            Op.CALL_ATTRIBUTE: self._call_attribute,
+            Op.GENERATOR: lambda frame: exact.generator(),
+            Op.SET_GENERATOR: lambda frame: exact.set_generator(read(frame)),
+            Op.ATTRIBUTE: lambda frame: exact.attribute(_name(frame)),
+            Op.SET_ATTRIBUTE: lambda frame: exact.set_attribute(
+                _name(frame), read(frame)
+            ),
+            Op.CALL_ATTRIBUTE: lambda frame: exact.call_attribute(
+                _name(frame), read(frame) if frame.body else None
+            ),
         }
 
     def _describe(self, frame: Frame) -> Any:
-        operations = self._operations
-        env = operations.env
-        spec, spec_error = _spec(env)
         now = time.monotonic()
         return {
-            "action_space": operations.describe_space("action")["space"],
+            **self._exact.describe(),
             "age_s": round(now - self._created, 3),
             "env_id": self._env_id,
-            "episodes": operations.episodes,
             "idle_s": round(now - self.last_used, 3),
             "instance_id": self._instance_id,
-            "metadata": env.metadata,
-            "observation_space": operations.describe_space("observation")["space"],
-            "render_mode": env.render_mode,
-            "spec": spec,
-            "spec_error": spec_error,
-            "steps": operations.steps,
             "versions": _versions(),
         }
 
@@ -105,37 +103,9 @@ class Inspection:
         except legacy.UnknownInfoKey as error:
             raise BadParameter(str(error)) from None
 
-    def _set_generator(self, frame: Frame) -> Any:
-        given = _object(frame)
-        if "state" not in given:
-            raise MissingParameter("state")
-        self._operations.set_generator(given["state"])
-        return {}
 
-    def _attribute(self, frame: Frame) -> Any:
-        value = self._operations.attribute(request_head(frame).value or "")
-        if callable(value):
-            return {"callable": True}
-        return {"callable": False, "value": value}
-
-    def _set_attribute(self, frame: Frame) -> Any:
-        given = _object(frame)
-        if "value" not in given:
-            raise MissingParameter("value")
-        name = request_head(frame).value or ""
-        force = given.get("force", True)
-        if not isinstance(force, bool):
-            raise BadParameter(f"force is {force!r:.80}: expected true or false")
-        done = self._operations.set_attribute(name, given["value"], force=force)
-        return {"set": done}
-
-    def _call_attribute(self, frame: Frame) -> Any:
-        given = _object(frame) if frame.body else {}
-        args, kwargs = given.get("args", []), given.get("kwargs", {})
-        if not isinstance(args, list | tuple) or not isinstance(kwargs, dict):
-            raise BadParameter("expected args as a list and kwargs as an object")
-        name = request_head(frame).value or ""
-        return {"value": self._operations.call_attribute(name, list(args), kwargs)}
+def _name(frame: Frame) -> str:
+    return request_head(frame).value or ""
 
 
 def _object(frame: Frame) -> dict[str, Any]:
@@ -143,15 +113,6 @@ def _object(frame: Frame) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise BadJSON("expected an object")
     return given
-
-
-def _spec(env: Any) -> tuple[Any, str | None]:
-    if env.spec is None:
-        return None, "the environment has no spec"
-    try:
-        return msgspec.json.decode(env.spec.to_json()), None
-    except Exception as error:
-        return None, f"{type(error).__name__}: {error}"[:500]
 
 
 def _versions() -> dict[str, str]:

@@ -23,6 +23,7 @@ from gym_http_server.envhost.inspection import Inspection
 from gym_http_server.envhost.isolation import isolate
 from gym_http_server.envhost.making import CreateRequest, make
 from gym_http_server.rundir import RunDir, StatusPage
+from gym_http_wire.exact import Exact
 from gym_http_wire.frames import Frame, FrameError, FrameReader, encode
 from gym_http_wire.messages import Op, answer, problem_answer
 from gym_http_wire.operations import Operations
@@ -92,9 +93,11 @@ def _make(start: HostStart) -> Answers:
         )
     except TypeError as error:
         raise Problem(str(error), status=501, code="unsupported-space") from None
+    exact = Exact(operations)
     return Answers(
         operations,
-        Inspection(operations, start.instance_id, start.request.env_id),
+        exact,
+        Inspection(operations, exact, start.instance_id, start.request.env_id),
         data_dir=start.data_dir,
         max_answer=start.max_answer,
     )

@@ -81,8 +81,12 @@ class Server:
         """
         link = self.link()
         body = json.dumps(request, allow_nan=False).encode()
-        reply = link.request("POST", "/v1/envs/", body, content_type=_JSON)
-        told = _told(reply, f"{self.url}/v1/envs/")
+        try:
+            reply = link.request("POST", "/v1/envs/", body, content_type=_JSON)
+            told = _told(reply, f"{self.url}/v1/envs/")
+        except BaseException:
+            link.close()
+            raise
         return Handle(link, told["instance_id"])
 
     def handle(self, instance_id: str) -> Handle:

@@ -41,10 +41,15 @@ def raised(problem: dict[str, Any], status: int, url: str) -> Exception:
         found = getattr(_MODULES.get(module), kind, None)
         if isinstance(found, type) and issubclass(found, Exception):
             try:
-                return _caused(found(problem.get("text", message)), error)
+                return _caused(found(*_arguments(problem)), error)
             except TypeError:
                 continue  # it wants other arguments than a text
     return error
+
+
+def _arguments(problem: dict[str, Any]) -> list[Any]:
+    arguments = problem.get("arguments")
+    return arguments if isinstance(arguments, list) else [problem.get("text", "")]
 
 
 def _caused(error: Exception, cause: Exception) -> Exception:

@@ -19,7 +19,15 @@ __all__ = ["RemoteEnv"]
 
 # What an environment of this class has itself; everything else is the remote one's.
 _OWN = frozenset(
-    {"action_space", "metadata", "observation_space", "render_mode", "spec"}
+    {
+        "action_space",
+        "env_id",
+        "instance_id",
+        "metadata",
+        "observation_space",
+        "render_mode",
+        "spec",
+    }
 )
 
 

@@ -304,8 +304,20 @@ def env_error(call: str, error: BaseException) -> EnvError:
     text = str(error)[:_MESSAGE_CHARS]
     return EnvError(
         f"the environment raised {name} in {call}" + (f": {text}" if text else ""),
-        extras={"error_type": name, "mro": _lineage(kind), "text": text},
+        extras={
+            "arguments": _arguments(error),
+            "error_type": name,
+            "mro": _lineage(kind),
+            "text": text,
+        },
     )
+
+
+def _arguments(error: BaseException) -> list[Any] | None:
+    """Give what an exception was made of, if it is simple and short."""
+    simple = all(isinstance(each, str | int | float | None) for each in error.args)
+    short = len(repr(error.args)) <= _MESSAGE_CHARS
+    return list(error.args) if simple and short else None
 
 
 def _lineage(kind: type[BaseException]) -> list[str]:

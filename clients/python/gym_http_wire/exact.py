@@ -1,0 +1,133 @@
+"""Exact calls: an environment asked in the lossless forms, as if it were local.
+
+Values in, values out; what they are encoded in, and over what they travel, is the
+transport's matter. A host answers with this, and so does an in-process transport.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from gym_http_wire.operations import Operations
+from gym_http_wire.problems import BadJSON, BadParameter, MissingParameter
+
+__all__ = ["Exact"]
+
+Values = dict[str, Any]
+
+
+class Exact:
+    """The calls of one environment.
+
+    Args:
+        operations: The environment.
+    """
+
+    def __init__(self, operations: Operations) -> None:
+        self._operations = operations
+
+    def reset(self, given: Any) -> Values:
+        """Begin an episode with ``seed`` and ``options``, as they come."""
+        given = _object(given)
+        self._take_generator(given)
+        observation, info = self._operations.reset(
+            given.get("seed"), given.get("options")
+        )
+        return {"info": info, "observation": observation}
+
+    def step(self, given: Any) -> Values:
+        """Take an ``action``, as it comes."""
+        action = _required(given, "action")
+        self._operations.check_action(action)
+        self._take_generator(given)
+        observation, reward, terminated, truncated, info = self._operations.step(action)
+        return {
+            "info": info,
+            "observation": observation,
+            "reward": reward,
+            "terminated": terminated,
+            "truncated": truncated,
+        }
+
+    def render(self) -> Values:
+        """Give what the environment renders."""
+        return {"rendered": self._operations.render()}
+
+    def describe(self) -> Values:
+        """Tell what the environment is."""
+        operations = self._operations
+        env = operations.env
+        spec, spec_error = _spec(env)
+        return {
+            "action_space": operations.describe_space("action")["space"],
+            "episodes": operations.episodes,
+            "metadata": env.metadata,
+            "observation_space": operations.describe_space("observation")["space"],
+            "render_mode": env.render_mode,
+            "spec": spec,
+            "spec_error": spec_error,
+            "steps": operations.steps,
+        }
+
+    def generator(self) -> Values:
+        """Give seed and state of the environment's random generator."""
+        return self._operations.generator()
+
+    def set_generator(self, given: Any) -> Values:
+        """Set the ``state`` of the environment's random generator."""
+        self._operations.set_generator(_required(given, "state"))
+        return {}
+
+    def attribute(self, name: str) -> Values:
+        """Give an attribute, or say that it can be called."""
+        value = self._operations.attribute(name)
+        if callable(value):
+            return {"callable": True}
+        return {"callable": False, "value": value}
+
+    def set_attribute(self, name: str, given: Any) -> Values:
+        """Set an attribute to ``value``; with ``force`` false, only if it is there."""
+        value = _required(given, "value")
+        force = given.get("force", True)
+        if not isinstance(force, bool):
+            raise BadParameter(f"force is {force!r:.80}: expected true or false")
+        return {"set": self._operations.set_attribute(name, value, force=force)}
+
+    def call_attribute(self, name: str, given: Any) -> Values:
+        """Call a method with ``args`` and ``kwargs``."""
+        given = _object(given)
+        args, kwargs = given.get("args", []), given.get("kwargs", {})
+        if not isinstance(args, list | tuple) or not isinstance(kwargs, dict):
+            raise BadParameter("expected args as a list and kwargs as an object")
+        return {"value": self._operations.call_attribute(name, list(args), kwargs)}
+
+    def _take_generator(self, given: Values) -> None:
+        # A client that drew from the generator lent to it says how far it came.
+        if "generator" in given:
+            self._operations.set_generator(given["generator"])
+
+
+def _object(given: Any) -> Values:
+    if given is None:
+        return {}
+    if not isinstance(given, dict):
+        raise BadJSON("expected an object")
+    return given
+
+
+def _required(given: Any, name: str) -> Any:
+    if not isinstance(given, dict):
+        raise BadJSON("expected an object")
+    if name not in given:
+        raise MissingParameter(name)
+    return given[name]
+
+
+def _spec(env: Any) -> tuple[Any, str | None]:
+    if env.spec is None:
+        return None, "the environment has no spec"
+    try:
+        return json.loads(env.spec.to_json()), None
+    except Exception as error:
+        return None, f"{type(error).__name__}: {error}"[:500]
