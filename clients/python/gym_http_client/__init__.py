@@ -8,6 +8,7 @@ from gym_http_client.errors import (
     UnexpectedAnswer,
 )
 from gym_http_client.handles import Server
+from gym_http_client.in_process import check_wire, through_wire
 from gym_http_client.registration import register
 from gym_http_client.remote_env import RemoteEnv
 
@@ -19,6 +20,8 @@ __all__ = [
     "ServerTimeout",
     "ServerUnreachable",
     "UnexpectedAnswer",
+    "check_wire",
+    "through_wire",
 ]
 
 register()

@@ -6,13 +6,13 @@ import contextlib
 import json
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import gymnasium
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
-from gym_http_client.handles import Handle, Server
+from gym_http_client.handles import Server
 from gym_http_wire.rebuilding import rebuild
 
 __all__ = ["RemoteEnv"]
@@ -29,6 +29,16 @@ _OWN = frozenset(
         "spec",
     }
 )
+
+
+class Handle(Protocol):
+    """Reaches one instance, over whatever there is between."""
+
+    def ask(self, method: str, path: str, given: Any = None) -> Any:
+        """Ask something of the instance."""
+
+    def end(self) -> None:
+        """End the instance."""
 
 
 class RemoteEnv(gymnasium.Env[Any, Any]):
@@ -70,7 +80,7 @@ class RemoteEnv(gymnasium.Env[Any, Any]):
         wrappers: list[Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        self._made_by = (server, env_id)
+        self._made_by: tuple[str | Server, str] | None = (server, env_id)
         self._made_with = {
             "render_mode": render_mode,
             "max_episode_steps": max_episode_steps,
@@ -99,9 +109,18 @@ class RemoteEnv(gymnasium.Env[Any, Any]):
         Raises:
             ServerError: There is no such instance.
         """
+        return cls.over(Server.of(server).handle(instance_id))
+
+    @classmethod
+    def over(cls, handle: Handle) -> RemoteEnv:
+        """Give the adapter of an instance that somebody holds already.
+
+        Args:
+            handle: Reaches the instance; it is the adapter's from now on.
+        """
         env = cls.__new__(cls)
         env._made_by = None
-        env._hold(Server.of(server).handle(instance_id))
+        env._hold(handle)
         return env
 
     def _hold(self, handle: Handle) -> None:

@@ -1,0 +1,136 @@
+"""Environments behind the wire without a server: for tests, and to see what survives.
+
+The adapter, the encodings and the calls are those of a remote environment; only the
+network between them is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+
+from gym_http_client.raising import raised
+from gym_http_client.remote_env import RemoteEnv
+from gym_http_wire import spaces
+from gym_http_wire.exact import Exact
+from gym_http_wire.operations import Operations
+from gym_http_wire.problems import CannotSay, NoAttribute, Problem
+from gym_http_wire.rebuilding import rebuild
+from gym_http_wire.values import UnsupportedValue, binary, losses
+
+__all__ = ["check_wire", "through_wire"]
+
+STEPS = 200
+
+
+def through_wire(env: gymnasium.Env[Any, Any]) -> RemoteEnv:
+    """Put an environment object behind the wire, in this process.
+
+    Args:
+        env: The environment; from now on used through the result only.
+
+    Returns:
+        What `RemoteEnv` would be if this environment were on a server. It cannot be
+        pickled, since there is nothing to make another one from.
+    """
+    return RemoteEnv.over(_Handle(env))
+
+
+def check_wire(env: gymnasium.Env[Any, Any], steps: int = STEPS) -> list[str]:
+    """Find out whether an environment survives the wire.
+
+    Plays with random actions and looks at everything that comes out.
+
+    Args:
+        env: The environment; it is reset and stepped, and stays open.
+        steps: How many steps to take.
+
+    Returns:
+        A line for each thing that would not arrive as it is; empty if all would.
+    """
+    found: dict[str, None] = {}
+    for which in ("action_space", "observation_space"):
+        try:
+            same = rebuild(spaces.describe(getattr(env, which)))
+            if same != getattr(env, which):
+                found[f"{which}: arrives as {same}"] = None
+        except (spaces.UnsupportedSpace, ValueError) as error:
+            found[f"{which}: {error}"] = None
+    _look(found, "metadata", env.metadata)
+    if env.spec is not None:
+        try:
+            env.spec.to_json()
+        except Exception as error:
+            found[f"spec: cannot be told ({type(error).__name__}: {error})"] = None
+    observation, info = env.reset(seed=0)
+    _look(found, "reset", {"observation": observation, "info": info})
+    for _ in range(steps):
+        action = env.action_space.sample()
+        _look(found, "action", action)
+        observation, reward, terminated, truncated, info = env.step(action)
+        seen = {"observation": observation, "reward": reward, "info": info}
+        seen |= {"terminated": terminated, "truncated": truncated}
+        _look(found, "step", seen)
+        if terminated or truncated:
+            observation, info = env.reset()
+            _look(found, "reset", {"observation": observation, "info": info})
+    return list(found)
+
+
+def _look(found: dict[str, None], where: str, value: Any) -> None:
+    for loss in losses(value):
+        found[f"{where}: {loss}"] = None
+
+
+class _Handle:
+    """What `gym_http_client.handles.Handle` is, around an environment object."""
+
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+        self._operations = Operations(env)
+        exact = Exact(self._operations)
+        self._calls: dict[str, Callable[[Any], Any]] = {
+            "GET ": lambda given: self._describe(exact),
+            "GET generator/": lambda given: exact.generator(),
+            "POST generator/": exact.set_generator,
+            "POST render/": lambda given: exact.render(),
+            "POST reset/": exact.reset,
+            "POST step/": exact.step,
+        }
+        self._attribute_calls: dict[str, Callable[[str, Any], Any]] = {
+            "GET": lambda name, given: exact.attribute(name),
+            "POST": exact.set_attribute,
+            "POST call": exact.call_attribute,
+        }
+
+    def ask(self, method: str, path: str, given: Any = None) -> Any:
+        """Ask as if over the network: both ways through the binary form."""
+        sent = binary.decode(binary.encode(given))
+        try:
+            told = self._call(method, path, sent)
+            try:
+                return binary.decode(binary.encode(told))
+            except UnsupportedValue as error:
+                raise CannotSay(f"the answer cannot be said: {error}") from None
+        except Problem as problem:
+            body = {**problem.extras, "code": problem.code, "message": problem.message}
+            raise raised(body, problem.status, f"in-process:{path}") from None
+
+    def end(self) -> None:
+        """Close the environment."""
+        self._operations.close()
+
+    def _call(self, method: str, path: str, given: Any) -> Any:
+        call = self._calls.get(f"{method} {path}")
+        if call is not None:
+            return call(given)
+        kind, name, *rest = path.removesuffix("/").split("/")
+        if kind != "attributes":
+            raise NoAttribute(f"there is nothing at {path!r}")
+        return self._attribute_calls[" ".join((method, *rest))](name, given)
+
+    def _describe(self, exact: Exact) -> dict[str, Any]:
+        env = self._operations.env
+        env_id = "" if env.spec is None else env.spec.id
+        return {**exact.describe(), "instance_id": "in-process", "env_id": env_id}

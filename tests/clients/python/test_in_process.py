@@ -1,0 +1,78 @@
+"""An environment object behind the wire, and what does not survive it."""
+
+from collections import OrderedDict
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from gym_http_client import check_wire, through_wire
+from tests.support.identity import assert_identical
+
+ENVS = ["CartPole-v1", "FrozenLake-v1", "Blackjack-v1", "Pendulum-v1", "Taxi-v4"]
+
+
+@pytest.mark.parametrize("env_id", ENVS)
+def test_an_object_behind_the_wire_equals_its_twin(env_id: str) -> None:
+    behind, local = through_wire(gymnasium.make(env_id)), gymnasium.make(env_id)
+    local.action_space.seed(1)
+    assert_identical(behind.reset(seed=1), local.reset(seed=1))
+    for _ in range(200):
+        action = local.action_space.sample()
+        told, expected = behind.step(action), local.step(action)
+        assert_identical(told, expected)
+        if told[2] or told[3]:
+            assert_identical(behind.reset(), local.reset())
+    assert behind.spec == local.spec
+    behind.close()
+    local.close()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_gymnasiums_checker_is_content() -> None:
+    check_env(
+        through_wire(gymnasium.make("CartPole-v1").unwrapped), skip_render_check=True
+    )
+
+
+def test_attributes_and_errors() -> None:
+    behind = through_wire(gymnasium.make("CartPole-v1"))
+    behind.reset(seed=0)
+    assert behind.gravity == 9.8
+    behind.gravity = 3.0
+    assert behind.get_wrapper_attr("gravity") == 3.0
+    assert not behind.has_wrapper_attr("nonsense")
+    with pytest.raises(gymnasium.error.Error):
+        behind.reset(seed=-1)
+    behind.close()
+
+
+class Careless(gymnasium.Env[Any, Any]):
+    """Gives what cannot travel."""
+
+    action_space = gymnasium.spaces.Discrete(2)
+    observation_space = gymnasium.spaces.Box(-1, 1, (2,))
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> tuple[Any, Any]:
+        super().reset(seed=seed)
+        return np.zeros(2, np.float32), {"when": object(), "od": OrderedDict(a=1)}
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, Any]:
+        return np.zeros(2, np.float32), 0.0, False, False, {"f": print}
+
+
+@pytest.mark.parametrize("env_id", [*ENVS, "LunarLander-v3"])
+def test_the_bundled_environments_survive(env_id: str) -> None:
+    env = gymnasium.make(env_id)
+    assert check_wire(env) == []
+    env.close()
+
+
+def test_what_does_not_survive_is_told() -> None:
+    found = check_wire(Careless(), steps=3)
+    assert len(found) == 3
+    assert any("when" in line and "object" in line for line in found)
+    assert any("OrderedDict" in line for line in found)
+    assert any(line.startswith("step") and "f" in line for line in found)
