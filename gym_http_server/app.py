@@ -67,5 +67,9 @@ def _problem_of(error: HTTPException, environ: Environ) -> Problem:
             code="method-not-allowed",
             headers={"Allow": allowed},
         )
+    if error.code == 400:
+        # Such as a Host that is no name, or a WebSocket where there is none.
+        words = error.description or "the request is malformed"
+        return Problem(words, status=400, code="malformed-request")
     name = (error.name or "error").lower().replace(" ", "-")
     return Problem(error.description or name, status=error.code or 500, code=name)

@@ -36,6 +36,9 @@ STATUS_LINES = {
     status.value: f"{status.value} {status.phrase}" for status in http.HTTPStatus
 }
 MAX_KEY_CHARS = 128
+# Hosts are told what is accepted, and no header shall be more than they read.
+MAX_ACCEPTED = 32
+MAX_MEDIA_CHARS = 128
 _KEY = re.compile(f"[!-~]{{1,{MAX_KEY_CHARS}}}").fullmatch
 _VENDOR = "application/vnd.gym-http."
 _FORMS = {media: form for form, media in MEDIA_TYPES.items()}
@@ -181,6 +184,7 @@ def accepted(environ: Environ) -> tuple[str, ...]:
                     weight = float(parameter[2:])
                 except ValueError:
                     weight = 0.0
-        if name and weight > 0:
+        if 0 < len(name) <= MAX_MEDIA_CHARS and weight > 0:
             weighted.append((-weight, name.lower()))
-    return tuple(name for _, name in sorted(weighted, key=lambda pair: pair[0]))
+    names = [name for _, name in sorted(weighted, key=lambda pair: pair[0])]
+    return tuple(names[:MAX_ACCEPTED])

@@ -101,9 +101,12 @@ def _create(web: Web, environ: Environ) -> Answer:
 
 
 def _has_left(client: Any) -> bool:
-    readable = select.select([client], [], [], 0)[0]
+    # Not select(), which refuses descriptors from 1024 on; gevent's poll() sees
+    # nothing if it may not wait at all.
+    poll = select.poll()
+    poll.register(client, select.POLLIN)
     try:
-        return bool(readable) and not client.recv(1, socket.MSG_PEEK)
+        return bool(poll.poll(1)) and not client.recv(1, socket.MSG_PEEK)
     except OSError:
         return True
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import http
+import itertools
 import re
 import time
 from typing import Any
+
+import msgspec
 
 from gym_http_server.errors import (
     EnvCrashed,
@@ -16,12 +20,13 @@ from gym_http_server.instances.connections import ConnectionLost, Pool
 from gym_http_server.instances.supervision import Supervision
 from gym_http_server.rundir import RunDir
 from gym_http_wire.frames import Frame
-from gym_http_wire.messages import Op
+from gym_http_wire.messages import Op, answer_head, problem_of
 from gym_http_wire.problems import Problem
 
 __all__ = ["Hosts"]
 
 FATE_SECONDS = 2.0
+_HEADER = re.compile(r"(Gym|Idempotent)-[A-Za-z-]+: [!-~]*").fullmatch
 _INSTANCE_ID = re.compile(r"[0-9a-f]{8}").fullmatch
 
 _REASONS = {
@@ -71,6 +76,7 @@ class Hosts:
             raise self._gone(instance_id, in_flight=False) from None
         try:
             answer = connection.call(frame)
+            _check(answer)
         except ConnectionLost:
             connection.close()
             self.pool.drop(path)
@@ -123,6 +129,22 @@ class Hosts:
                     f"the host of instance {instance_id} dropped the call, and lives"
                 )
             time.sleep(0.01)
+
+
+def _check(answer: Frame) -> None:
+    """See to it that what a host says can be told: environments may forge it.
+
+    Raises:
+        ConnectionLost: It is nonsense.
+    """
+    try:
+        if answer.status not in (200, 204):
+            http.HTTPStatus(problem_of(answer).status)
+        headers = answer_head(answer).headers if answer.head else {}
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise ConnectionLost from error
+    if not all(map(_HEADER, itertools.starmap("{}: {}".format, headers.items()))):
+        raise ConnectionLost
 
 
 def _told(instance_id: str, fate: dict[str, Any], *, in_flight: bool) -> Problem:

@@ -62,12 +62,7 @@ class Supervision:
         try:
             if client is not None:
                 connection.send(asked)
-                watched = [connection.socket, client]
-                while connection.socket not in select.select(watched, [], [])[0]:
-                    if gone():
-                        raise Abandoned
-                    # It has sent its next request already: not gone.
-                    watched = [connection.socket]
+                _await(connection.socket, client, gone)
                 return connection.receive()
             return connection.call(asked)
         except ConnectionLost:
@@ -99,6 +94,20 @@ class Supervision:
             return Connection(self._path, MAX_ANSWER)
         except OSError:
             raise _unavailable() from None
+
+
+def _await(
+    answer: socket.socket, client: socket.socket, gone: Callable[[], bool]
+) -> None:
+    # Not select(), which refuses descriptors from 1024 on.
+    poll = select.poll()
+    poll.register(answer, select.POLLIN)
+    poll.register(client, select.POLLIN)
+    while all(descriptor != answer.fileno() for descriptor, _ in poll.poll()):
+        if gone():
+            raise Abandoned
+        # It has sent its next request already: not gone.
+        poll.unregister(client)
 
 
 def _unavailable() -> SupervisorUnavailable:

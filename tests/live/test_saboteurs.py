@@ -46,6 +46,9 @@ def sabotage(server: Server, vice: str) -> Response:
         ("PipeForLog", ("env-crashed",)),
         ("DeepFolders", ("env-crashed",)),
         ("WriteEverywhere", ("env-crashed",)),
+        ("ForgeStatus", ("env-crashed",)),
+        ("ForgeProblem", ("env-crashed",)),
+        ("ForgeHeader", ("env-crashed",)),
     ],
 )
 def test_sabotage_ends_the_saboteur_only(

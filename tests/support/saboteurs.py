@@ -4,6 +4,7 @@ A server loads this module with ``--import tests.support.saboteurs``.
 """
 
 import os
+import struct
 import threading
 import time
 from pathlib import Path
@@ -66,6 +67,33 @@ class WriteEverywhereInit(Hostile):
         _write_everywhere(b"\xff" * 4096)
 
 
+def _forged(status: int, head: bytes = b"") -> bytes:
+    head += b" " * (-len(head) % 8)
+    return struct.pack("<IIHBBI", 0, len(head), status, 0, 1, 0) + head
+
+
+class ForgeStatus(Hostile):
+    """Answers with a status that HTTP does not have."""
+
+    def misbehave(self) -> None:
+        _write_everywhere(_forged(999))
+
+
+class ForgeProblem(Hostile):
+    """Answers with a problem that is none."""
+
+    def misbehave(self) -> None:
+        _write_everywhere(_forged(400))
+
+
+class ForgeHeader(Hostile):
+    """Answers with a header that has another one in it."""
+
+    def misbehave(self) -> None:
+        head = b'{"headers": {"Gym-Shape": "1\\r\\nContent-Length: 5"}}'
+        _write_everywhere(_forged(200, head))
+
+
 class ThreadAndRaise(Hostile):
     """Cannot be made, and leaves a thread that its process would wait for."""
 
@@ -81,6 +109,9 @@ for _kind in (
     DeepFolders,
     WriteEverywhere,
     WriteEverywhereInit,
+    ForgeStatus,
+    ForgeProblem,
+    ForgeHeader,
     ThreadAndRaise,
 ):
     gymnasium.register(f"saboteur/{_kind.__name__}-v0", _kind)

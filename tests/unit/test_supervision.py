@@ -1,0 +1,81 @@
+"""Asking the supervisor works in a web worker with many connections."""
+
+import fcntl
+import resource
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gym_http_server.api.instances import _has_left
+from gym_http_server.instances.supervision import Abandoned, Supervision
+from gym_http_server.rundir import RunDir
+from gym_http_wire.frames import FrameReader, encode
+from gym_http_wire.messages import answer
+
+HIGH = 1500
+
+
+@pytest.fixture
+def many_descriptors() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2 * HIGH:
+        pytest.skip("this process may not have so many descriptors")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2 * HIGH), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.fixture
+def client(many_descriptors: None) -> Iterator[tuple[socket.socket, socket.socket]]:
+    """A connection with a high descriptor here, and its far end."""
+    near, far = socket.socketpair()
+    high = fcntl.fcntl(near.fileno(), fcntl.F_DUPFD_CLOEXEC, HIGH)
+    with near, far, socket.socket(fileno=high) as moved:
+        near.close()
+        yield moved, far
+
+
+def test_a_client_with_a_high_descriptor_is_seen_leaving(
+    client: tuple[socket.socket, socket.socket],
+) -> None:
+    near, far = client
+    assert not _has_left(near)
+    far.send(b"P")
+    assert not _has_left(near), "it has begun its next request"
+    near.recv(1)
+    far.close()
+    assert _has_left(near)
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_client_with_a_high_descriptor_can_create(
+    client: tuple[socket.socket, socket.socket], leaves: bool, tmp_path: Path
+) -> None:
+    near, far = client
+    run = RunDir(str(tmp_path))
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(run.supervisor_socket)
+        listener.listen()
+        supervisor = threading.Thread(target=_supervise, args=(listener, not leaves))
+        supervisor.start()
+        if leaves:
+            far.close()
+            with pytest.raises(Abandoned):
+                Supervision(run).create(b"{}", "", near, lambda: True)
+        else:
+            far.send(b"P")
+            made = Supervision(run).create(b"{}", "", near, lambda: False)
+            assert made.body == b"made"
+        supervisor.join()
+
+
+def _supervise(listener: socket.socket, answers: bool) -> None:
+    connection, _ = listener.accept()
+    with connection:
+        reader = FrameReader(1024)
+        while data := connection.recv(1024):
+            if reader.feed(data) and answers:
+                connection.sendall(encode(answer(200, b"made")))
