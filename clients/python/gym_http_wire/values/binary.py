@@ -108,4 +108,4 @@ def _reader(signature: bytes) -> Reader:
     return read
 
 
-_known_reader = lru_cache(maxsize=256)(_reader)
+_known_reader = lru_cache(maxsize=128)(_reader)

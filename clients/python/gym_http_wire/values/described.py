@@ -12,8 +12,10 @@ from gym_http_wire.values.refusal import BadValue, UnsupportedValue
 MAX_SPACE_BYTES = 2**26
 """How much memory the spaces of one message may take."""
 
-_SPACE_BYTES = 1024
+# More than its objects take, but making them takes so much time, too.
+_SPACE_BYTES = 2**14
 _ELEMENT_BYTES = 2 * 8 + 2
+_CHARACTER_BYTES = 256
 
 
 def description_of(space: Space[Any]) -> dict[str, object]:
@@ -42,6 +44,9 @@ def weigh(description: object, copies: int = 1, depth: int = 0) -> int:
         return 0  # `rebuild` refuses it.
     weight = _SPACE_BYTES * copies * copies
     weight += _elements(description) * _ELEMENT_BYTES * copies
+    charset = description.get("charset")
+    if isinstance(charset, str):
+        weight += len(charset) * _CHARACTER_BYTES * copies * copies
     members = description.get("spaces")
     inner = [
         (member[-1] if isinstance(member, list) and member else member, copies)

@@ -86,5 +86,21 @@ def _parts(kind: type, plain: Any) -> Iterator[tuple[Any, Any]]:
         yield from zip(plain._fields, plain, strict=True)
     elif kind in _CONTAINERS:
         yield from enumerate(plain)
+    elif kind is Space:
+        yield from _members(plain)
     elif _has_objects(plain):
         yield from enumerate(plain.ravel().tolist())
+
+
+def _members(space: Space[Any]) -> Iterator[tuple[Any, Any]]:
+    match space:
+        case spaces.Dict():
+            yield from space.spaces.items()
+        case spaces.Tuple() | spaces.OneOf():
+            yield from enumerate(space.spaces)
+        case spaces.Sequence():
+            yield "space", space.feature_space
+        case spaces.Graph():
+            yield "node_space", space.node_space
+            if space.edge_space is not None:
+                yield "edge_space", space.edge_space

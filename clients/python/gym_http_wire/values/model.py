@@ -122,7 +122,7 @@ def key_problem(keys: Iterable[object]) -> str | None:
             return f"has a key of a type that no key may have: {name_of(type(key))}"
         try:
             hashes[hash(key)] += 1
-        except TypeError:
+        except (TypeError, ValueError):  # NumPy raises either.
             return f"has a key that has no hash, of type {name_of(type(key))}"
     if hashes.total() > MAX_OTHER_KEYS:
         return f"has more than {MAX_OTHER_KEYS} keys that are no strings"

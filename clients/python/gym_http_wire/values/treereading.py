@@ -21,6 +21,7 @@ from gym_http_wire.values.treewriting import TAG
 _BITS = re.compile(r"[0-9a-f]{16}")
 _SPECIAL = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _MODES = {mode.value: mode for mode in AutoresetMode}
+_KEY_TAGS = ["int", "float", "str", "bytes", "ns"]
 _GRAPH = ("nodes", "edges", "edge_links")
 
 
@@ -55,6 +56,12 @@ class Reading:
             )
         return read(self, tree, depth)
 
+    def key(self, tree: Any, depth: int) -> Any:
+        """Make the key of a dict that a tree stands for."""
+        if not _may_be_key(tree):
+            raise BadValue(f"has a key that no dict may have: {elided(tree)}")
+        return self.value(tree, depth)
+
     def _items(self, trees: object, depth: int) -> list[Any]:
         if not isinstance(trees, list):
             raise BadValue(f"needs a list: {elided(trees)}")
@@ -84,7 +91,7 @@ class Reading:
         for pair in _list_of(tree["v"]):
             if not isinstance(pair, list) or len(pair) != 2:
                 raise BadValue(f"needs pairs of a key and a value: {elided(pair)}")
-            keys.append(self.value(pair[0], depth + 1))
+            keys.append(self.key(pair[0], depth + 1))
             try:
                 items.append(self.value(pair[1], depth + 1))
             except BadValue as error:
@@ -128,12 +135,26 @@ def check_depth(depth: int) -> None:
         raise BadValue(f"is nested deeper than {MAX_DEPTH} levels")
 
 
+def _may_be_key(tree: Any) -> bool:
+    """Tell whether a tree is a key's, before anything large is made of it."""
+    if not isinstance(tree, dict):
+        return not isinstance(tree, list)
+    tag = tree.get(TAG)
+    if tag == "tuple":
+        return all(map(_may_be_key, _list_of(tree.get("v"))))
+    return tag in _KEY_TAGS
+
+
 def check_keys(keys: list[Any]) -> None:
     """Refuse what cannot be the keys of one dict."""
     problem = key_problem(key for key in keys if type(key) is not str)
     if problem:
         raise BadValue(problem)
-    if len(set(keys)) < len(keys):
+    try:
+        once = len(set(keys)) == len(keys)
+    except (TypeError, ValueError, OverflowError):  # NumPy's, of dates of some units.
+        once = False
+    if not once:
         raise BadValue("has a key twice")
 
 
