@@ -55,6 +55,7 @@ NAMES = [
     "docs/api.md",
     "docs/deployment.md",
     "docs/migration.md",
+    "docs/python.md",
     "docs/settings.md",
 ]
 TEXTS = {name: (ROOT / name).read_text(encoding="utf-8") for name in NAMES}
@@ -309,20 +310,24 @@ def test_the_table_of_settings_is_the_servers() -> None:
 
 
 def routes(text: str) -> set[tuple[str, str]]:
-    """Return the routes that a text names, without slashes at their ends."""
+    """Return the routes that a text names."""
     named = re.findall(r"`(GET|POST|DELETE) (/[^`\s]*)`", text)
-    return {(method, path.rstrip("/")) for method, path in named}
+    return {(method, without_names(path)) for method, path in named}
+
+
+def without_names(path: str) -> str:
+    """Take the names of the arguments out of a path, and the slash at its end."""
+    return re.sub(r"<[^>]*>", "<>", path).rstrip("/")
 
 
 @pytest.fixture(scope="module")
 def rules(tmp_path_factory: pytest.TempPathFactory) -> set[tuple[str, str]]:
-    """The routes of the application, in the words of the documents."""
+    """The routes of the application."""
     app = create_app(Settings(), RunDir(str(tmp_path_factory.mktemp("run"))))
     found = set()
     for rule in app.url_map.iter_rules():
-        path = re.sub(r"<(?:\w+:)?(?:instance_)?(\w+)>", r"<\1>", rule.rule)
         for method in METHODS & (rule.methods or set()):
-            found.add((method, path.rstrip("/")))
+            found.add((method, without_names(rule.rule)))
     return found
 
 
