@@ -25,8 +25,8 @@ OPEN_PATHS = frozenset({"/healthz", "/healthz/", "/readyz", "/readyz/"})
 MAX_KNOWN_HOSTS = 64
 _CHALLENGE = 'Bearer realm="gym_http_server", Basic realm="gym_http_server"'
 _METHODS = "GET, HEAD, POST, DELETE, OPTIONS"
-_HEADERS = "Accept, Authorization, Content-Type, X-Request-Id"
-_EXPOSED = "Gym-Dtype, Gym-Shape, Retry-After"
+_HEADERS = "Accept, Authorization, Content-Type, Idempotency-Key, X-Request-Id"
+_EXPOSED = "Gym-Dtype, Gym-Shape, Idempotent-Replayed, Retry-After"
 
 
 class Guard:

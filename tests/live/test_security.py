@@ -205,6 +205,8 @@ def test_allowed_origins(origin: str, cors: Server) -> None:
     assert [answer.status for answer in answers] == [200, 404, 400, 405]
     for answer in answers:
         assert answer.header("Access-Control-Allow-Origin") == origin
+        exposed = names(answer, "Access-Control-Expose-Headers")
+        assert {"gym-dtype", "gym-shape", "idempotent-replayed"} <= exposed
         assert "origin" in names(answer, "Vary")
 
 
@@ -214,16 +216,15 @@ def test_preflight(path: str, origin: str, cors: Server) -> None:
     headers = {
         "Origin": origin,
         "Access-Control-Request-Method": "POST",
-        "Access-Control-Request-Headers": "content-type,authorization",
+        "Access-Control-Request-Headers": "content-type,authorization,idempotency-key",
         "Sec-Fetch-Mode": "cors",
         "Sec-Fetch-Site": "cross-site",
     }
     response = Api(cors, headers).request("OPTIONS", path)
     assert response.status in (200, 204), response
     assert response.header("Access-Control-Allow-Origin") == origin
-    assert {"content-type", "authorization"} <= names(
-        response, "Access-Control-Allow-Headers"
-    )
+    allowed = names(response, "Access-Control-Allow-Headers")
+    assert {"content-type", "authorization", "idempotency-key"} <= allowed
     methods = names(response, "Access-Control-Allow-Methods")
     assert {"get", "post"} & methods
     if path != "/v1/":
