@@ -7,7 +7,6 @@ bytes on as they are. What has a key is executed once, and then replayed.
 from __future__ import annotations
 
 import time
-import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +22,7 @@ from gym_http_server.envhost.bodies import (
     value_frame,
     wants_lossless,
 )
+from gym_http_server.envhost.failures import note, problem_frame, unforeseen
 from gym_http_server.envhost.inspection import Inspection
 from gym_http_server.envhost.making import read_seed
 from gym_http_server.envhost.monitor import Monitor
@@ -32,7 +32,6 @@ from gym_http_wire.messages import (
     Form,
     Op,
     answer,
-    problem_answer,
     request_head,
 )
 from gym_http_wire.operations import Operations
@@ -103,7 +102,7 @@ class Answers:
                     # What is refused, the environment has not seen.
                     self._replays.keep(head.key, print_, reply)
         except Problem as problem:
-            reply = problem_answer(problem)
+            reply = problem_frame(problem)
         return reply._replace(number=frame.number)
 
     def used(self) -> None:
@@ -132,12 +131,11 @@ class Answers:
         except Problem as problem:
             if problem.__cause__ is not None:
                 # For whoever wrote the environment, to be found in the log.
-                traceback.print_exception(problem.__cause__)
-            reply = problem_answer(problem)
+                note(problem.__cause__)
+            reply = problem_frame(problem)
         except Exception as error:
-            traceback.print_exc()
-            what = f"the host failed with {type(error).__name__}: {error}"[:500]
-            reply = problem_answer(Problem(what))
+            note(error)
+            reply = problem_frame(unforeseen(error))
         return reply
 
     def _reset(self, frame: Frame) -> Json:

@@ -6,6 +6,7 @@ supervisor may do it; making (`make`) happens in a host only.
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import re
 from typing import Any
@@ -235,7 +236,8 @@ def make(request: CreateRequest) -> gymnasium.Env[Any, Any]:
         raise _translate(request, error) from error
     if request.render_mode is not None and env.render_mode != request.render_mode:
         modes = list(env.metadata.get("render_modes", []))
-        env.close()
+        with contextlib.suppress(Exception):
+            env.close()
         raise BadParameter(
             f"render_mode is {request.render_mode!r}: {request.env_id} has {modes}"
         )

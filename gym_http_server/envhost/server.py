@@ -14,18 +14,18 @@ import socket
 import struct
 import sys
 import time
-import traceback
 
 import msgspec
 
 from gym_http_server.envhost.answers import Answers
+from gym_http_server.envhost.failures import note, problem_frame, unforeseen
 from gym_http_server.envhost.inspection import Inspection
 from gym_http_server.envhost.isolation import isolate
 from gym_http_server.envhost.making import CreateRequest, make
 from gym_http_server.rundir import RunDir, StatusPage
 from gym_http_wire.exact import Exact
 from gym_http_wire.frames import Frame, FrameError, FrameReader, encode
-from gym_http_wire.messages import Op, answer, problem_answer
+from gym_http_wire.messages import Op, answer
 from gym_http_wire.operations import Operations
 from gym_http_wire.problems import Problem
 
@@ -69,8 +69,10 @@ def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> in
     channel.setblocking(True)
     try:
         answers = _make(start)
-    except Problem as problem:
-        channel.sendall(encode(problem_answer(problem)))
+    except Exception as error:
+        note(error)
+        problem = error if isinstance(error, Problem) else unforeseen(error)
+        channel.sendall(encode(problem_frame(problem)))
         return 0
     page.end(time.monotonic_ns(), used=True)
     body = msgspec.json.encode({"instance_id": start.instance_id}) + b"\n"
@@ -85,14 +87,9 @@ def _make(start: HostStart) -> Answers:
     for module in start.modules:
         __import__(module)
     env = make(start.request)
-    try:
-        operations = Operations(
-            env,
-            first_seed=start.request.seed,
-            strict_actions=start.strict_actions,
-        )
-    except TypeError as error:
-        raise Problem(str(error), status=501, code="unsupported-space") from None
+    operations = Operations(
+        env, first_seed=start.request.seed, strict_actions=start.strict_actions
+    )
     exact = Exact(operations)
     return Answers(
         operations,
@@ -150,8 +147,8 @@ class _Host:
         self._open = False
         try:
             self._answers.close()
-        except Problem:
-            traceback.print_exc()
+        except Problem as problem:
+            note(problem)
 
     def _receive(self, descriptor: int) -> None:
         if descriptor not in self._connections:
