@@ -1,71 +1,89 @@
-"""Headers: those of an answer, taken from its bytes when they are asked for."""
+"""Headers: the heads of answers, read once for all answers alike."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import NamedTuple
 
 from gym_http_client.bodies import BadAnswer
 
-__all__ = ["Headers"]
+__all__ = ["AnswerHead", "read_head"]
 
-_LINE = re.compile(rb"[!#-'*+.^_`|~0-9A-Za-z-]+:[^\r\n\0]*")
+_STATUS_LINE = re.compile(r"HTTP/1\.[0-9] ([1-9][0-9][0-9])(?: [^\r\n]*)?")
+_HEADER_LINE = re.compile(r"([!#-'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\r\n\0]*)")
 
 
-class Headers(Mapping[str, str]):
-    """The headers of an answer by lower-case name.
+class AnswerHead(NamedTuple):
+    """What the head of an answer says.
 
-    What was sent several times is one value, with commas between.
-
-    Args:
-        head: The head of the answer, without the line breaks at its end.
+    Attributes:
+        status: HTTP status.
+        headers: By lower-case name; what was sent several times is one value, with
+            commas between.
+        size: Bytes of the body, if it is sized.
+        chunked: Whether the body comes in chunks.
+        keep_alive: Whether the connection stays open.
     """
 
-    __slots__ = ("_head", "_lower")
+    status: int
+    headers: Mapping[str, str]
+    size: int | None
+    chunked: bool
+    keep_alive: bool
 
-    def __init__(self, head: bytes) -> None:
-        self._head = head
-        self._lower = head.lower()
 
-    def __getitem__(self, name: str) -> str:
-        value = self.find(b"\r\n%b:" % name.encode("latin-1"))
-        if value is None:
-            raise KeyError(name)
-        return value.decode("latin-1")
+# A server's answers have few heads: within a second only their lengths differ.
+@lru_cache(maxsize=256)
+def read_head(head: bytes) -> AnswerHead:
+    """Read the head of an answer.
 
-    def __iter__(self) -> Iterator[str]:
-        lines = self._lower.decode("latin-1").split("\r\n")[1:]
-        return iter(dict.fromkeys(line.partition(":")[0] for line in lines))
+    Args:
+        head: Without the line breaks at its end.
 
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
+    Raises:
+        BadAnswer: It is none.
+    """
+    line, *lines = head.decode("latin-1").split("\r\n")
+    match = _STATUS_LINE.fullmatch(line)
+    if match is None:
+        raise BadAnswer("it is not HTTP/1")
+    headers = _headers(lines)
+    size = headers.get("content-length")
+    coding = headers.get("transfer-encoding")
+    if coding is not None and (size is not None or coding.lower() != "chunked"):
+        raise BadAnswer("nobody can tell where its body ends")
+    return AnswerHead(
+        status=int(match[1]),
+        headers=MappingProxyType(headers),
+        size=None if size is None else _number(size),
+        chunked=coding is not None,
+        keep_alive=_stays(line, headers.get("connection", "")),
+    )
 
-    def __repr__(self) -> str:
-        return f"Headers({dict(self)!r})"
 
-    def find(self, mark: bytes) -> bytes | None:
-        """Return the value of a header, or None.
+def _headers(lines: list[str]) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for line in lines:
+        match = _HEADER_LINE.fullmatch(line)
+        if match is None:
+            raise BadAnswer("there is a line among its headers that is none")
+        name, value = match[1].lower(), match[2].rstrip(" \t")
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return headers
 
-        Args:
-            mark: Its name in lower case, between a line break and a colon.
-        """
-        at = self._lower.find(mark)
-        if at < 0:
-            return None
-        values = []
-        while at >= 0:
-            at += len(mark)
-            end = self._head.find(b"\r\n", at)
-            values.append(self._head[at : end if end >= 0 else None].strip(b" \t"))
-            at = self._lower.find(mark, end) if end >= 0 else -1
-        return values[0] if len(values) == 1 else b", ".join(values)
 
-    def check(self) -> None:
-        """Make sure that no header is hidden in what is none.
+def _number(text: str) -> int:
+    # The length first: long numbers take long to read, and Python refuses some.
+    if len(text) > 18 or not (text.isascii() and text.isdigit()):
+        raise BadAnswer("its Content-Length is none")
+    return int(text)
 
-        Raises:
-            BadAnswer: There is a line that is no header.
-        """
-        for line in self._head.split(b"\r\n")[1:]:
-            if not _LINE.fullmatch(line):
-                raise BadAnswer("there is a line among its headers that is none")
+
+def _stays(line: str, connection: str) -> bool:
+    words = {word.strip() for word in connection.lower().split(",")}
+    if "close" in words:
+        return False
+    return "keep-alive" in words or not line.startswith("HTTP/1.0")

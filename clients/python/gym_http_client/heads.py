@@ -13,7 +13,6 @@ _MAX_KNOWN = 256
 _METHOD = re.compile(r"[A-Z]+")
 _PATH = re.compile(r"/[!-~]*")
 _VALUE = re.compile(r"[ -~]+")
-_KEY = re.compile(r"[!-~]{1,255}")
 
 _Shape = tuple[str, str, str | None, str | None]
 
@@ -61,13 +60,16 @@ class RequestHeads:
         method, path, body, content_type, accept, key = request
         shape = method, path, content_type, accept
         head = self._known.get(shape) or self._write(shape)
-        if key is not None:
-            if not _KEY.fullmatch(key):
-                raise ValueError("A key is 1 to 255 visible ASCII characters")
-            head += b"Idempotency-Key: %b\r\n" % key.encode()
-        if body or method == "POST":
+        if key is None:
+            if not body and method != "POST":
+                return head + b"\r\n"
             return head + b"Content-Length: %d\r\n\r\n" % len(body)
-        return head + b"\r\n"
+        if not (key.isascii() and key.isprintable()):
+            raise ValueError("A key is printable ASCII characters")
+        return head + b"Idempotency-Key: %b\r\nContent-Length: %d\r\n\r\n" % (
+            key.encode(),
+            len(body),
+        )
 
     def _write(self, shape: _Shape) -> bytes:
         method, path, content_type, accept = shape

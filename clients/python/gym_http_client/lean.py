@@ -12,7 +12,6 @@ from gym_http_client.dialing import Dialer
 from gym_http_client.failures import Failure, FailureKind
 from gym_http_client.heads import Request, RequestHeads
 from gym_http_client.http1 import MAX_BODY, BadAnswer, Reply, ReplyReader
-from gym_http_client.processes import PerProcess
 
 __all__ = ["LeanConnection"]
 
@@ -23,13 +22,15 @@ _PIECE = 256 * 1024
 _RECEIVED = 64 * 1024
 # The operating system's waits are counted in milliseconds, in 31 bits.
 _LONGEST_WAIT = 1e6
+# Telling a socket its time limit costs as much as parsing an answer: it is told when
+# the last one is wrong by more than this part.
+_TOLERANCE = 0.01
 
 
 class LeanConnection:
     """Makes one exchange after the other with a server, each of them once.
 
-    Threads take turns. A forked process opens a connection of its own and leaves
-    the one that it inherits alone.
+    Threads take turns. Forked processes must not share it.
 
     Args:
         address: The server's.
@@ -45,13 +46,19 @@ class LeanConnection:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._heads = RequestHeads(address)
+        self._dialer = Dialer(address)
         self._max_body = max_body
         self._clock = clock
-        dialer = Dialer(address)
-        self._lines = PerProcess(lambda: _Line(dialer), _Line.drop)
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+        # Of the present exchange: how long it may take, and when that is over.
+        self._limit = 0.0
+        self._end = 0.0
+        # What the socket was told.
+        self._told = 0.0
 
     def exchange(
-        self, request: Request, *, time_limit: float = 60.0, fresh: bool = False
+        self, request: Request, time_limit: float = 60.0, fresh: bool = False
     ) -> Reply:
         """Send a request once and return its answer.
 
@@ -65,116 +72,94 @@ class LeanConnection:
             ValueError: This is no request.
         """
         head = self._heads.head(request)
-        bodyless = request.method == "HEAD"
-        reader = ReplyReader(bodyless=bodyless, max_body=self._max_body)
-        line = self._lines.get()
-        with line.lock:
-            deadline = _Deadline(self._clock, time_limit)
-            return line.exchange(head, request.body, reader, deadline, fresh)
+        reader = ReplyReader(request.method == "HEAD", self._max_body)
+        with self._lock:
+            self._limit = time_limit
+            self._end = self._clock() + time_limit
+            if fresh:
+                self.abandon()
+            kept = self._socket
+            try:
+                line = kept or self._dial()
+                lost = self._send(line, head, request.body)
+                reply = self._receive(line, reader)
+            except (OSError, BadAnswer) as error:
+                self.abandon()
+                stale = kept is not None and not reader.begun
+                raise self._failure(error, stale) from error
+            except BaseException:
+                # The rest of this answer would be taken for the next one.
+                self.abandon()
+                raise
+            if lost is not None or not reader.keep_alive:
+                self.abandon()
+            return reply
 
     def close(self) -> None:
         """Close the connection; the next exchange opens another."""
-        line = self._lines.get()
-        with line.lock:
-            line.drop()
+        with self._lock:
+            self.abandon()
 
+    def abandon(self) -> None:
+        """Close the connection without a word, and without waiting for a turn.
 
-class _Deadline:
-    """Tells how much time is left."""
+        A process that was forked does this with what it inherits.
+        """
+        line, self._socket = self._socket, None
+        if line is not None:
+            line.close()
 
-    __slots__ = ("_clock", "_end", "_limit")
+    def _dial(self) -> socket.socket:
+        line = self._socket = self._dialer.dial(self._left)
+        self._told = 0.0
+        return line
 
-    def __init__(self, clock: Callable[[], float], limit: float) -> None:
-        self._clock = clock
-        self._limit = limit
-        self._end = clock() + limit
-
-    def left(self) -> float:
+    def _left(self) -> float:
         """Return the seconds that are left, or raise when there are none."""
         left = self._end - self._clock()
         if left <= 0:
-            raise self.passed()
+            raise TimeoutError
         return left if left < _LONGEST_WAIT else _LONGEST_WAIT
 
-    def passed(self) -> Failure:
-        return Failure(FailureKind.TIMEOUT, f"nothing within {self._limit:g} s")
+    def _limit_wait(self, line: socket.socket) -> None:
+        """Have the socket's next operation end when the time is over."""
+        left = self._left()
+        if not left <= self._told <= left * (1 + _TOLERANCE):
+            line.settimeout(left)
+            self._told = left
 
-
-class _Line:
-    """One process's socket, if it has one at the moment."""
-
-    def __init__(self, dialer: Dialer) -> None:
-        self.lock = threading.Lock()
-        self._dialer = dialer
-        self._socket: socket.socket | None = None
-
-    def drop(self) -> None:
-        """Close the socket without a word: it may be inherited."""
-        dropped, self._socket = self._socket, None
-        if dropped is not None:
-            dropped.close()
-
-    def exchange(
-        self,
-        head: bytes,
-        body: bytes,
-        reader: ReplyReader,
-        deadline: _Deadline,
-        fresh: bool,
-    ) -> Reply:
-        """Send a request and read its answer; the caller holds the lock."""
-        if fresh:
-            self.drop()
-        used = self._socket
+    def _send(self, line: socket.socket, head: bytes, body: bytes) -> OSError | None:
+        """Send a request; return the error if the server does not take all of it."""
+        self._limit_wait(line)
         try:
-            line = used or self._dialer.dial(deadline.left)
-            self._socket = line
-            lost = _send(line, head, body, deadline)
-            reply = _receive(line, reader, deadline)
-            if lost is not None or not reader.keep_alive:
-                self.drop()
-            return reply
-        except BaseException as error:
-            # Whatever it was: the rest of an answer would be taken for the next.
-            self.drop()
-            if isinstance(error, TimeoutError):
-                raise deadline.passed() from error
-            if isinstance(error, BadAnswer):
-                raise Failure(FailureKind.MALFORMED, error) from error
-            if isinstance(error, OSError):
-                stale = used is not None and not reader.begun
-                kind = FailureKind.STALE if stale else FailureKind.LOST
-                raise Failure(kind, error) from error
-            raise
+            if len(body) <= _SMALL:
+                line.sendall(head + body)
+                return None
+            line.sendall(head)
+            rest = memoryview(body)
+            for at in range(0, len(body), _PIECE):
+                self._limit_wait(line)
+                line.sendall(rest[at : at + _PIECE])
+        except (BrokenPipeError, ConnectionResetError) as error:
+            # It may have answered before, as to a body that is too large.
+            return error
+        return None
 
+    def _receive(self, line: socket.socket, reader: ReplyReader) -> Reply:
+        while True:
+            self._limit_wait(line)
+            data = line.recv(_RECEIVED)
+            reply = reader.feed(data) if data else reader.end()
+            if reply is not None:
+                return reply
+            if not data:
+                cut = "in its answer" if reader.begun else "without an answer"
+                raise ConnectionResetError(f"the server closed the connection {cut}")
 
-def _send(
-    line: socket.socket, head: bytes, body: bytes, deadline: _Deadline
-) -> OSError | None:
-    """Send a request; return the error if the server does not take all of it."""
-    line.settimeout(deadline.left())
-    try:
-        if len(body) <= _SMALL:
-            line.sendall(head + body)
-            return None
-        line.sendall(head)
-        rest = memoryview(body)
-        for at in range(0, len(body), _PIECE):
-            line.settimeout(deadline.left())
-            line.sendall(rest[at : at + _PIECE])
-    except (BrokenPipeError, ConnectionResetError) as error:
-        # It may have answered before, as to a body that is too large.
-        return error
-    return None
-
-
-def _receive(line: socket.socket, reader: ReplyReader, deadline: _Deadline) -> Reply:
-    while True:
-        line.settimeout(deadline.left())
-        data = line.recv(_RECEIVED)
-        reply = reader.feed(data) if data else reader.end()
-        if reply is not None:
-            return reply
-        if not data:
-            cut = "in its answer" if reader.begun else "without an answer"
-            raise ConnectionResetError(f"the server closed the connection {cut}")
+    def _failure(self, error: OSError | BadAnswer, stale: bool) -> Failure:
+        if isinstance(error, BadAnswer):
+            return Failure(FailureKind.MALFORMED, error)
+        if isinstance(error, TimeoutError):
+            words = f"nothing within {self._limit:g} s"
+            return Failure(FailureKind.TIMEOUT, words)
+        return Failure(FailureKind.STALE if stale else FailureKind.LOST, error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -24,11 +25,21 @@ _ERRORS = {FailureKind.TIMEOUT: ServerTimeout}
 
 
 class _Connection(Protocol):
-    def exchange(
-        self, request: Request, *, time_limit: float, fresh: bool
-    ) -> Reply: ...
+    """An exchange at a time, each of them once."""
+
+    def exchange(self, request: Request, time_limit: float, fresh: bool) -> Reply: ...
 
     def close(self) -> None: ...
+
+    def abandon(self) -> None: ...
+
+
+class _Own:
+    """What each process has for itself."""
+
+    def __init__(self, connection: _Connection) -> None:
+        self.connection = connection
+        self.keys = keys()
 
 
 class Link:
@@ -62,10 +73,10 @@ class Link:
         self.url = address.url
         self.time_limit = time_limit
         self._retries = retries or Retries()
-        self._keys = PerProcess(keys)
         kind = LeanConnection if proxy_for(address) is None else ProxiedConnection
-        self._connection: _Connection = kind(
-            address, max_body=max_body, clock=self._retries.clock
+        make = partial(kind, address, max_body=max_body, clock=self._retries.clock)
+        self._own = PerProcess(
+            lambda: _Own(make()), lambda own: own.connection.abandon()
         )
 
     def __repr__(self) -> str:
@@ -84,7 +95,7 @@ class Link:
 
     def close(self) -> None:
         """Close the connection; a later request opens it again."""
-        self._connection.close()
+        self._own.get().connection.close()
 
     def request(
         self,
@@ -111,24 +122,25 @@ class Link:
             UnexpectedAnswer: What came is none.
             ValueError: This is no request.
         """
+        own = self._own.get()
         if key is None and method == "POST":
-            key = next(self._keys.get())
+            key = next(own.keys)
         request = Request(method, path, body, content_type, accept, key)
-        repeatable = method in REPEATABLE
-        tries = Tries(self._retries)
+        # What is sent only once needs a connection that is there for sure.
+        once = method not in REPEATABLE
+        began = self._retries.clock()
         limit = self.time_limit
+        tries: Tries | None = None
         while True:
             outcome: Reply | Failure
             try:
-                # What is sent only once needs a connection that is there for sure.
-                outcome = self._connection.exchange(
-                    request, time_limit=limit, fresh=not repeatable
-                )
+                outcome = own.connection.exchange(request, limit, once)
                 if outcome.status not in REPEATED:
                     return outcome
             except Failure as failure:
                 outcome = failure
-            if not (repeatable and tries.again(outcome)):
+            tries = tries or Tries(self._retries, began)
+            if once or not tries.again(outcome):
                 return self._last(request, outcome, tries.count)
             limit = min(self.time_limit, max(tries.left(), _SHORTEST))
 

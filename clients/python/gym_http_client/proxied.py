@@ -14,7 +14,6 @@ from gym_http_client.bodies import check_size
 from gym_http_client.failures import Failure, FailureKind
 from gym_http_client.heads import Request
 from gym_http_client.http1 import MAX_BODY, BadAnswer, Reply
-from gym_http_client.processes import PerProcess
 
 __all__ = ["ProxiedConnection", "proxy_for"]
 
@@ -51,10 +50,11 @@ class ProxiedConnection:
         self._token = address.token
         self._max_body = max_body
         self._clock = clock
-        self._lines = PerProcess(lambda: (threading.Lock(), requests.Session()))
+        self._lock = threading.Lock()
+        self._session = requests.Session()
 
     def exchange(
-        self, request: Request, *, time_limit: float = 60.0, fresh: bool = False
+        self, request: Request, time_limit: float = 60.0, fresh: bool = False
     ) -> Reply:
         """Send a request once and return its answer; see ``LeanConnection``."""
         headers = {
@@ -65,12 +65,11 @@ class ProxiedConnection:
             "Idempotency-Key": request.key,
             "User-Agent": "gym_http_client",
         }
-        lock, session = self._lines.get()
-        with lock:
+        with self._lock:
             if fresh:
-                session.close()
+                self._session.close()
             try:
-                with session.request(
+                with self._session.request(
                     request.method,
                     self._base + request.path,
                     data=request.body,
@@ -88,9 +87,12 @@ class ProxiedConnection:
 
     def close(self) -> None:
         """Close the connection; the next exchange opens another."""
-        lock, session = self._lines.get()
-        with lock:
-            session.close()
+        with self._lock:
+            self._session.close()
+
+    def abandon(self) -> None:
+        """Close the connection, and without waiting for a turn."""
+        self._session.close()
 
     def _authorise(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         # Even without a token it is here, for no netrc entry shall replace it.

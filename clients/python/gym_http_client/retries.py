@@ -7,7 +7,6 @@ which has executed it already gives the answer that was lost.
 from __future__ import annotations
 
 import itertools
-import random
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +23,11 @@ REPEATABLE = frozenset({"GET", "POST"})
 REPEATED = frozenset({408, 429, 503})
 _REPEATED_KINDS = (FailureKind.LOST, FailureKind.STALE, FailureKind.TIMEOUT)
 _MAX_DOUBLINGS = 30
+
+
+def _draw() -> float:
+    # The global generator is the agent's: its draws must not depend on the network.
+    return secrets.randbits(53) / 2**53
 
 
 @dataclass(frozen=True)
@@ -47,22 +51,24 @@ class Retries:
     longest: float = 5.0
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
-    random: Callable[[], float] = random.random
+    random: Callable[[], float] = _draw
 
 
 class Tries:
     """The tries of one request.
 
+    Args:
+        retries: How it is sent again.
+        began: When the first one began.
+
     Attributes:
         count: How many there were, the present one included.
     """
 
-    __slots__ = ("_end", "_retries", "count")
-
-    def __init__(self, retries: Retries) -> None:
+    def __init__(self, retries: Retries, began: float) -> None:
         self.count = 1
         self._retries = retries
-        self._end = retries.clock() + retries.total
+        self._end = began + retries.total
 
     def left(self) -> float:
         """Return the seconds that are left."""
