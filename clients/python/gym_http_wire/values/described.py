@@ -6,24 +6,26 @@ from typing import Any
 from gymnasium import Space
 
 from gym_http_wire.rebuilding import BadDescription, rebuild
-from gym_http_wire.spaces import MAX_DEPTH, UnsupportedSpace, describe
+from gym_http_wire.spaces import DTYPES, MAX_DEPTH, UnsupportedSpace, describe
 from gym_http_wire.values.refusal import BadValue, UnsupportedValue
 
-MAX_SPACE_BYTES = 2**26
+MAX_SPACE_BYTES = 2**27
 """How much memory the spaces of one message may take."""
 
 # More than its objects take, but making them takes so much time, too.
-_SPACE_BYTES = 2**14
-_ELEMENT_BYTES = 2 * 8 + 2
+_SPACE_BYTES = 2**15
 _CHARACTER_BYTES = 256
 
 
 def description_of(space: Space[Any]) -> dict[str, object]:
     """Describe a space."""
     try:
-        return describe(space)
+        description = describe(space)
     except UnsupportedSpace as error:
         raise UnsupportedValue(f"cannot be sent: {error}") from error
+    if weigh(description) > MAX_SPACE_BYTES:
+        raise UnsupportedValue(f"is a space that takes over {MAX_SPACE_BYTES} bytes")
+    return description
 
 
 def space_of(description: object) -> Space[Any]:
@@ -43,7 +45,7 @@ def weigh(description: object, copies: int = 1, depth: int = 0) -> int:
     if not isinstance(description, dict) or depth > MAX_DEPTH:
         return 0  # `rebuild` refuses it.
     weight = _SPACE_BYTES * copies * copies
-    weight += _elements(description) * _ELEMENT_BYTES * copies
+    weight += _elements(description) * copies * (2 * _itemsize(description) + 2)
     charset = description.get("charset")
     if isinstance(charset, str):
         weight += len(charset) * _CHARACTER_BYTES * copies * copies
@@ -63,6 +65,12 @@ def weigh(description: object, copies: int = 1, depth: int = 0) -> int:
         if weight <= MAX_SPACE_BYTES:
             weight += weigh(space, number, depth + 1)
     return weight
+
+
+def _itemsize(description: dict[str, object]) -> int:
+    name = description.get("dtype")
+    dtype = DTYPES.get(name) if isinstance(name, str) else None
+    return 8 if dtype is None else dtype.itemsize
 
 
 def _elements(description: dict[str, object]) -> int:
