@@ -38,6 +38,7 @@ START_SECONDS = 120.0
 GUNICORN_SECONDS = 1.5
 HOSTS_SECONDS = 3.5
 STRAYS_SECONDS = 2.0
+PATIENCE_SECONDS = 2.0
 BACKLOG = 2048
 _STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -259,7 +260,7 @@ class Launcher:
     def _in_flight(self, began_ns: int) -> bool:
         """Whether a call that was in flight when draining began still is."""
         try:
-            status = Supervision(self._run).ask(Op.STATUS)
+            status = Supervision(self._run, PATIENCE_SECONDS).ask(Op.STATUS)
         except Problem:
             return False
         return bool(status["making"]) or 0 < status["busy_since_ns"] <= began_ns

@@ -29,10 +29,12 @@ class Supervision:
 
     Args:
         run: The run directory.
+        patience: Seconds to wait for an answer; ``None`` waits for ever.
     """
 
-    def __init__(self, run: RunDir) -> None:
+    def __init__(self, run: RunDir, patience: float | None = None) -> None:
         self._path = run.supervisor_socket
+        self._patience = patience
 
     def create(
         self,
@@ -91,7 +93,9 @@ class Supervision:
 
     def _connect(self) -> Connection:
         try:
-            return Connection(self._path, MAX_ANSWER)
+            connection = Connection(self._path, MAX_ANSWER)
+            connection.socket.settimeout(self._patience)
+            return connection
         except OSError:
             raise _unavailable() from None
 

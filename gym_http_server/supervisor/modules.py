@@ -10,6 +10,7 @@ import importlib
 import os
 import signal
 import sys
+import traceback
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,7 +75,9 @@ def _try_import(name: str) -> dict[str, Any]:
             result["threads"] = threads()
             result["env_ids"] = sorted(set(registry) - known)
         except BaseException as error:
-            result["error"] = f"{type(error).__name__}: {error}"
+            # Its words may have half characters in them, or be none.
+            words = traceback.format_exception_only(error)[-1].strip()
+            result["error"] = words.encode(errors="replace").decode()
         os.write(writer, msgspec.json.encode(result))
         sys.stdout.flush()
         os._exit(0)
@@ -83,7 +86,7 @@ def _try_import(name: str) -> dict[str, Any]:
         told = pipe.read()
     _, status = os.waitpid(pid, 0)
     if not told:
-        why = f"status {status}"
+        why = f"exit status {os.waitstatus_to_exitcode(status)}"
         if os.WIFSIGNALED(status):
             why = signal.Signals(os.WTERMSIG(status)).name
         return {"error": f"it ended the process ({why})"}

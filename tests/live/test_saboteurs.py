@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.support import api as calls
@@ -123,3 +124,16 @@ def test_a_server_that_was_killed_leaves_nothing_too_deep_to_sweep(
     calls.error(instance.post("step/", {"action": 1}), 502, "env-crashed")
     server.stop()
     assert os.listdir(server.run_dir) == []
+
+
+def test_a_supervisor_that_hangs_does_not_keep_the_server(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server()
+    (supervisor,) = [
+        process
+        for process in psutil.Process(server.pid).children()
+        if "gym_http_server.supervisor" in process.cmdline()
+    ]
+    supervisor.suspend()
+    assert server.stop() == 0
