@@ -51,6 +51,10 @@ unit: $(VENV)/.dev ## Run the tests that start no server
 live: $(VENV)/.dev ## Run the tests that start a real server
 	@$(BIN)/python -m pytest tests/live
 
+.PHONY: bench
+bench: $(VENV)/.dev ## Measure against the original's arrangement (or BENCH="--only NAME")
+	@$(BIN)/python -m benchmarks $(BENCH)
+
 .PHONY: clean
 clean: ## Remove .venv, caches and everything else that can be made again
 	rm -rf $(VENV) build dist *.egg-info clients/python/build clients/python/*.egg-info

@@ -1,0 +1,1 @@
+"""Measures this server against the arrangement that it succeeds."""

@@ -1,0 +1,65 @@
+"""How much memory an instance takes, when there are ten of them."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from pathlib import Path
+
+import psutil  # type: ignore[import-untyped]
+
+from benchmarks.agents import LeanAgent
+from benchmarks.fresh import fresh_process
+from benchmarks.measuring import Plan, median
+from benchmarks.pinning import Mode, available
+from benchmarks.report import Row, row
+from benchmarks.servers import Server, our_server
+
+__all__ = ["host_memory"]
+
+_HOSTS = 10
+# Some of the memory is shared only until it is written to.
+_STEPS = 1000
+_PSS = re.compile(r"^Pss:\s+(\d+) kB$", re.MULTILINE)
+
+
+def host_memory(plan: Plan) -> list[Row]:
+    """Measure the proportional set size of hosts, and of as many fresh processes."""
+    plan.say("host_pss_mib: starting")
+    ours, theirs = median(_hosts()), median(_fresh())
+    return [row("host_pss_mib", Mode.FREE, ours, "MiB", theirs)]
+
+
+def _hosts() -> list[float]:
+    with our_server(available()) as server, contextlib.ExitStack() as stack:
+        for seed in range(_HOSTS):
+            agent = LeanAgent(server.url, seed)
+            stack.callback(agent.close)
+            agent.reset()
+            for number in range(_STEPS):
+                if agent.step(number % 2):
+                    agent.reset()
+        return [_pss_mib(pid) for pid in _host_pids(server)]
+
+
+def _fresh() -> list[float]:
+    with contextlib.ExitStack() as stack:
+        every = [stack.enter_context(fresh_process(_STEPS)) for _ in range(_HOSTS)]
+        for each in every:
+            each.step()
+        return [_pss_mib(each.pid) for each in every]
+
+
+def _host_pids(server: Server) -> list[int]:
+    """Find the hosts: each works in a directory of its instance."""
+    below = psutil.Process(server.pid).children(recursive=True)
+    pids = [each.pid for each in below if Path(each.cwd()).name == "work"]
+    assert len(pids) == _HOSTS
+    return pids
+
+
+def _pss_mib(pid: int) -> float:
+    """Read a process's proportional set size: what it shares counts in part."""
+    found = _PSS.search(Path(f"/proc/{pid}/smaps_rollup").read_text())
+    assert found
+    return int(found[1]) / 1024

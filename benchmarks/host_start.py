@@ -1,0 +1,76 @@
+"""How long it takes until an environment has been made, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+from benchmarks.agents import ENV_ID, LeanAgent
+from benchmarks.fresh import fresh_process
+from benchmarks.measuring import OtherLoad, Plan, in_turn, median
+from benchmarks.pinning import Mode, available
+from benchmarks.report import Row, row
+from benchmarks.servers import Server, our_server
+from gym_http_server.instances.supervision import Supervision
+from gym_http_server.rundir import RunDir
+from gym_http_wire.messages import Op
+
+__all__ = ["host_start"]
+
+_HOSTS = 20
+_FRESH = 3
+
+
+def host_start(plan: Plan) -> list[Row]:
+    """Measure a POST, and the part of it that is the supervisor's and the host's."""
+    plan.say("host_start_ms: starting")
+    with our_server(available()) as server:
+        _by_request(server)
+        others = OtherLoad()
+        ours, fresh = in_turn(
+            plan.rounds,
+            lambda: (_by_request(server), _by_supervisor(server)),
+            lambda: (_fresh(), 0.0),
+        )
+        plan.say(f"  others used {others.cores():.2f} cores meanwhile")
+    baseline = median([seconds for seconds, _ in fresh]) * 1000
+    names = ("host_start_ms", "host_start_supervisor_ms")
+    return [
+        row(name, Mode.FREE, median(times) * 1000, "ms", baseline)
+        for name, times in zip(names, zip(*ours, strict=True), strict=True)
+    ]
+
+
+def _by_request(server: Server) -> float:
+    """Give the seconds that the creation of an instance takes its client."""
+    times = []
+    for seed in range(_HOSTS):
+        began = time.monotonic()
+        agent = LeanAgent(server.url, seed)
+        times.append(time.monotonic() - began)
+        agent.close()
+    return median(times)
+
+
+def _by_supervisor(server: Server) -> float:
+    """Give the seconds from the word to fork until the host has made it."""
+    (run,) = Path(server.folder, "run").iterdir()
+    supervision = Supervision(RunDir(str(run)))
+    body = json.dumps({"env_id": ENV_ID}).encode()
+    times = []
+    for _ in range(_HOSTS):
+        began = time.monotonic()
+        made = supervision.create(body, "", None, lambda: False)
+        times.append(time.monotonic() - began)
+        supervision.ask(Op.END, json.loads(made.body)["instance_id"])
+    return median(times)
+
+
+def _fresh() -> float:
+    times = []
+    for _ in range(_FRESH):
+        began = time.monotonic()
+        with fresh_process():
+            times.append(time.monotonic() - began)
+    return median(times)

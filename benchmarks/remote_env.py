@@ -1,0 +1,20 @@
+"""How many steps a program takes that uses `RemoteEnv` and does not know it."""
+
+from __future__ import annotations
+
+from benchmarks.agents import RemoteEnvAgent
+from benchmarks.measuring import Plan
+from benchmarks.pinning import Mode
+from benchmarks.race import race
+from benchmarks.report import Row
+
+__all__ = ["remote_env_rest"]
+
+
+def remote_env_rest(plan: Plan) -> list[Row]:
+    """Measure one `RemoteEnv`."""
+    return [
+        each
+        for mode in (Mode.SAME, Mode.SPLIT)
+        for each in race(plan, "remote_env_rest", mode, RemoteEnvAgent, 1)
+    ]

@@ -1,0 +1,30 @@
+"""How many steps thin clients take over HTTP and JSON."""
+
+from __future__ import annotations
+
+from benchmarks.agents import LeanAgent
+from benchmarks.measuring import Plan
+from benchmarks.pinning import Mode
+from benchmarks.race import race
+from benchmarks.report import Row
+
+__all__ = ["rest_1", "rest_4", "rest_16"]
+
+
+def rest_1(plan: Plan) -> list[Row]:
+    """Measure one client."""
+    return [
+        each
+        for mode in (Mode.SAME, Mode.SPLIT)
+        for each in race(plan, "rest_1", mode, LeanAgent, 1)
+    ]
+
+
+def rest_4(plan: Plan) -> list[Row]:
+    """Measure four clients."""
+    return race(plan, "rest_4", Mode.FREE, LeanAgent, 4)
+
+
+def rest_16(plan: Plan) -> list[Row]:
+    """Measure sixteen clients."""
+    return race(plan, "rest_16", Mode.FREE, LeanAgent, 16)
