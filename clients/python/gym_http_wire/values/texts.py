@@ -62,10 +62,11 @@ def read_base64(text: object, size: int | None = None) -> bytes:
         data = binascii.a2b_base64(text, strict_mode=True)
     except binascii.Error as error:
         raise BadValue(f"needs base64: {error}") from error
-    # Bits that say nothing must be zero: the same bytes are always the same text.
+    # The same bytes are always the same text: no padding nor bits that say nothing.
     rest = len(data) % 3
-    if rest and write_base64(data[-rest:]) != text[-4:]:
-        raise BadValue("needs base64 whose last bits are zero")
+    ends_well = not rest or write_base64(data[-rest:]) == text[-4:]
+    if len(text) != (len(data) + 2) // 3 * 4 or not ends_well:
+        raise BadValue("needs base64 as it is written, without further bits")
     if size is not None and len(data) != size:
         raise BadValue(f"needs the base64 of {size} bytes")
     return data
