@@ -32,6 +32,8 @@ __all__ = ["ENVS", "INSTANCE", "add_routes"]
 ENVS = "/v1/envs/"
 INSTANCE = ENVS + "<instance_id>/"
 
+MAX_CREATE_BYTES = 256 * 1024
+
 # Method, rest of the path, operation, and the parameter that old clients are told
 # about before they are told that the instance is unknown.
 _PASSED_ON = (
@@ -82,7 +84,8 @@ def add_routes(app: flask.Flask, web: Web) -> None:
 
 
 def _create(web: Web, environ: Environ) -> Answer:
-    body = read_body(environ, web.settings.max_body)
+    # The one supervisor reads it, while everybody else waits.
+    body = read_body(environ, min(web.settings.max_body, MAX_CREATE_BYTES))
     if web.draining:
         raise Draining("the server is stopping and makes no new instances")
     key = key_of(environ)

@@ -37,7 +37,7 @@ from gym_http_wire.problems import Problem
 __all__ = ["Supervisor"]
 
 TICK_SECONDS = 0.2
-MAX_REQUEST_BYTES = 64 * 1024 * 1024
+MAX_REQUEST_BYTES = 1024 * 1024
 
 log = logging.getLogger("gym_http_server.supervisor")
 
