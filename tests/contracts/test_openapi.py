@@ -17,7 +17,7 @@ from gym_http_server.app import create_app
 from gym_http_server.rundir import RunDir
 from gym_http_server.settings import Settings
 from gym_http_wire.problems import Problem
-from tests.support.api import Api, Instance
+from tests.support.api import Api, Instance, no_content, ok
 from tests.support.openapi import (
     DOCUMENT,
     INSTANCE_ID,
@@ -170,6 +170,42 @@ def test_unknown_instances_are_told_as_documented(
         assert response.headers["content-type"] == [accept]
         assert response.json()["code"] == "unknown-instance"
         case.validate_response(response, checks=PROMISES)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("action_space", 5),
+        ("observation_space", {"shape": [4]}),
+        ("metadata", 5),
+        ("np_random", "numbers"),
+        ("env", None),
+        ("step", 1),
+        ("reset", 1),
+        ("render", 1),
+        ("close", 1),
+        ("state", [1]),
+        ("get_wrapper_attr", 1),
+    ],
+)
+def test_promises_hold_in_ruins(
+    name: str,
+    value: object,
+    create: Callable[..., Instance],
+    session: requests.Session,
+) -> None:
+    """Whoever may set attributes breaks what they want, but not the server."""
+    instance = create("CartPole-v1", render_mode="rgb_array")
+    instance.reset()
+    ok(instance.post(f"attributes/{name}/", {"value": value}))
+    for operation in sorted(ON_INSTANCES - {"env_close", "env_delete"}):
+        for case in examples(operation):
+            case.path_parameters["instance_id"] = instance.id
+            response = case.call(instance.api.server.url, session)
+            case.validate_response(response, checks=PROMISES)
+            if response.status_code >= 500:
+                assert response.json()["code"] == "env-error", response.text
+    no_content(instance.close())
 
 
 @pytest.mark.parametrize(

@@ -125,9 +125,9 @@ def _required(given: Any, name: str) -> Any:
 
 
 def _spec(env: Any) -> tuple[Any, str | None]:
-    if env.spec is None:
-        return None, "the environment has no spec"
     try:
+        if env.spec is None:
+            return None, "the environment has no spec"
         return json.loads(env.spec.to_json()), None
     except Exception as error:
         return None, f"{type(error).__name__}: {error}"[:500]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium
+import msgspec
 from gymnasium.error import ResetNeeded as GymnasiumResetNeeded
 
 from gym_http_wire import elements, legacy, spaces
@@ -33,6 +34,7 @@ _UNFIT = (
     ValueError,
 )
 _MESSAGE_CHARS = 2000
+_SIMPLE = {bool, float, int, str}
 _AFTER_ERROR = (
     "the environment raised an exception in its last call and needs a reset first"
 )
@@ -108,7 +110,7 @@ class Operations:
         Raises:
             InvalidAction: It does, and this is none.
         """
-        if self._strict_actions and not self.env.action_space.contains(action):
+        if self._strict_actions and not self.space("action").contains(action):
             raise InvalidAction(
                 f"the action {action!r:.80} is not in {self.env.action_space}, "
                 "and this server takes no others"
@@ -157,13 +159,18 @@ class Operations:
 
         Raises:
             NoRenderMode: It was.
+            EnvError: It does not tell.
         """
-        if self.env.render_mode is None:
-            modes = self.env.metadata.get("render_modes", [])
-            raise NoRenderMode(
-                "the instance was created without a render_mode; create one with "
-                f'{{"render_mode": MODE}}, where MODE is one of {list(modes)}'
-            )
+        try:
+            if self.env.render_mode is not None:
+                return
+            modes = list(self.env.metadata.get("render_modes", []))
+        except (Exception, SystemExit) as error:
+            raise env_error("render", error) from error
+        raise NoRenderMode(
+            "the instance was created without a render_mode; create one with "
+            f'{{"render_mode": MODE}}, where MODE is one of {modes}'
+        )
 
     def close(self) -> None:
         """Close the environment.
@@ -177,10 +184,20 @@ class Operations:
             raise env_error("close", error) from error
 
     def space(self, which: str) -> gymnasium.Space[Any]:
-        """Give the ``"action"`` or the ``"observation"`` space."""
-        if which == "action":
-            return self.env.action_space
-        return self.env.observation_space
+        """Give the ``"action"`` or the ``"observation"`` space.
+
+        Raises:
+            EnvError: There is none, or something else was put in its place.
+        """
+        name = f"{which}_space"
+        try:
+            space = getattr(self.env, name)
+            if not isinstance(space, gymnasium.Space):
+                kind = type(space).__qualname__
+                raise TypeError(f"its {name} is no space, but of the type {kind}")
+        except (Exception, SystemExit) as error:
+            raise env_error(name, error) from error
+        return space
 
     def describe_space(self, which: str) -> dict[str, Any]:
         """Describe a space, for old clients (``info``) and in full (``space``).
@@ -199,6 +216,7 @@ class Operations:
 
         Raises:
             BadParameter: The mask does not fit the space.
+            EnvError: The space raised another exception.
         """
         space = self.space(which)
         try:
@@ -208,16 +226,24 @@ class Operations:
             return space.sample() if cast is None else space.sample(mask=cast)
         except _UNFIT as error:
             raise BadParameter(
-                f"cannot sample with this seed and mask: {error}"
+                f"cannot sample with this seed and mask: {_said(error)}"
             ) from None
+        except (Exception, SystemExit) as error:
+            raise env_error(f"sampling its {which}_space", error) from error
 
     def contains(self, which: str, plain: object) -> bool:
-        """Whether what a thin client sent is an element of a space."""
+        """Whether what a thin client sent is an element of a space.
+
+        Raises:
+            UnsupportedSpace: The space's class, or one in it, is none of Gymnasium's.
+        """
         space = self.space(which)
         try:
             element = elements.reader(space)(plain)
         except elements.NotAnElement:
             return False
+        except spaces.UnsupportedSpace as error:
+            raise UnsupportedSpace(str(error)) from None
         return bool(space.contains(element))
 
     def generator(self) -> dict[str, Any]:
@@ -244,7 +270,9 @@ class Operations:
         try:
             self.env.np_random.bit_generator.state = state
         except (Exception, SystemExit) as error:
-            raise BadParameter(f"the generator refuses this state: {error}") from None
+            raise BadParameter(
+                f"the generator refuses this state: {_said(error)}"
+            ) from None
 
     def attribute(self, name: str) -> Any:
         """Give an attribute of the environment or of one of its wrappers.
@@ -257,7 +285,7 @@ class Operations:
         try:
             return self.env.get_wrapper_attr(name)
         except AttributeError as error:
-            raise NoAttribute(str(error)) from None
+            raise NoAttribute(_said(error) or f"there is no {name}") from None
         except (Exception, SystemExit) as error:
             raise env_error(f"the attribute {name}", error) from error
 
@@ -301,7 +329,7 @@ def env_error(call: str, error: BaseException) -> EnvError:
     name = kind.__qualname__
     if kind.__module__ != "builtins":
         name = f"{kind.__module__}.{name}"
-    text = str(error)[:_MESSAGE_CHARS]
+    text = _said(error)
     return EnvError(
         f"the environment raised {name} in {call}" + (f": {text}" if text else ""),
         extras={
@@ -313,11 +341,29 @@ def env_error(call: str, error: BaseException) -> EnvError:
     )
 
 
+def _said(error: BaseException) -> str:
+    """Give what an exception says, as far as an answer can tell it."""
+    try:
+        text = str(error)
+    except Exception:
+        # A slip in how it is told must not hide what it is.
+        return ""
+    # Names of files may have lone surrogates, which no answer can have.
+    return text[:_MESSAGE_CHARS].encode(errors="backslashreplace").decode()
+
+
 def _arguments(error: BaseException) -> list[Any] | None:
     """Give what an exception was made of, if it is simple and short."""
-    simple = all(isinstance(each, str | int | float | None) for each in error.args)
-    short = len(repr(error.args)) <= _MESSAGE_CHARS
-    return list(error.args) if simple and short else None
+    arguments = list(error.args)
+    if not all(each is None or type(each) in _SIMPLE for each in arguments):
+        return None
+    try:
+        told = msgspec.json.encode(arguments)
+    except ValueError:
+        # A lone surrogate, or an integer of thousands of digits.
+        return None
+    same = msgspec.json.decode(told) == arguments
+    return arguments if same and len(told) <= _MESSAGE_CHARS else None
 
 
 def _lineage(kind: type[BaseException]) -> list[str]:

@@ -1,0 +1,85 @@
+"""Environments that are broken, or say odd things, are told of all the same."""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from gym_http_wire.exact import Exact
+from gym_http_wire.messages import problem_answer, problem_of
+from gym_http_wire.operations import Operations, env_error
+from gym_http_wire.problems import EnvError, UnsupportedSpace
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+class Odd(spaces.Space[Any]):
+    """A space of a class that is not Gymnasium's own."""
+
+    def sample(self, mask: Any = None, probability: Any = None) -> Any:
+        raise KeyError("odd")
+
+
+class Room(gymnasium.Env[Any, Any]):
+    action_space = spaces.Discrete(2)
+    observation_space = Odd()
+
+
+@pytest.mark.parametrize(
+    ("error", "text", "arguments"),
+    [
+        (ValueError("x", 1, None, 1.5), "('x', 1, None, 1.5)", ["x", 1, None, 1.5]),
+        (ValueError("x" * 3000), "x" * 2000, None),
+        (KeyError(2**70), str(2**70), [2**70]),
+        (ValueError(float("nan")), "nan", None),
+        (ValueError(float("inf")), "inf", None),
+        (ValueError(np.float64(0.5)), "0.5", None),
+        (KeyError(np.str_("x")), "np.str_('x')", None),
+        (ValueError(["x"]), "['x']", None),
+        (FileNotFoundError("\udc80.xml"), "\\udc80.xml", None),
+        (ValueError(10**5000), "", None),
+        (Mute(), "", []),
+    ],
+)
+def test_whatever_an_environment_raises_can_be_told(
+    error: Exception, text: str, arguments: Any
+) -> None:
+    told = problem_of(problem_answer(env_error("step", error)))
+    assert (told.extras["text"], told.extras["arguments"]) == (text, arguments)
+    assert told.message.startswith("the environment raised")
+
+
+def test_elements_of_an_unknown_space_cannot_be_told_from_others() -> None:
+    with pytest.raises(UnsupportedSpace, match="Odd"):
+        Operations(Room()).contains("observation", 1)
+
+
+def test_a_space_that_fails_to_sample_is_the_environments_failure() -> None:
+    with pytest.raises(EnvError, match="KeyError"):
+        Operations(Room()).sample("observation", None, None)
+
+
+@pytest.mark.parametrize("which", ["action", "observation"])
+def test_what_is_no_space_is_the_environments_failure(which: str) -> None:
+    room = Room()
+    operations = Operations(room)
+    setattr(room, f"{which}_space", 5)
+    for call in (operations.describe_space, operations.space):
+        with pytest.raises(EnvError, match="no space"):
+            call(which)
+    with pytest.raises(EnvError, match="no space"):
+        operations.contains(which, 1)
+
+
+def test_an_environment_without_an_inside_is_described_as_broken() -> None:
+    env = gymnasium.Wrapper(Room())
+    operations = Operations(env)
+    env.env = None  # type: ignore[assignment]
+    for call in (Exact(operations).describe, operations.check_render_mode):
+        with pytest.raises(EnvError, match="AttributeError"):
+            call()
