@@ -117,4 +117,5 @@ class Replays:
             self._bytes -= freed
             self._entries[oldest] = self._entries[oldest]._replace(answer=None)
         if len(self._entries) > MAX_KEYS:
-            self._entries.popitem(last=False)
+            forgotten, _ = self._entries.popitem(last=False)
+            self._bytes -= self._answered.pop(forgotten, 0)

@@ -1,0 +1,56 @@
+"""What is kept of answers, and what is forgotten."""
+
+from collections.abc import Callable
+
+import pytest
+
+from gym_http_wire import replays
+from gym_http_wire.messages import answer
+from gym_http_wire.replays import AnswerGone, Replays
+
+LIMITS = {"MAX_KEYS": 8, "MAX_ANSWER_BYTES": 100}
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int], Replays]:
+    """Give a way to keep an answer, with room for few."""
+    for name, value in LIMITS.items():
+        monkeypatch.setattr(replays, name, value)
+    ours = Replays(max_answers=2)
+
+    def keep(key: str, size: int = 1) -> Replays:
+        ours.keep(key, b"", answer(200, b"x" * size))
+        return ours
+
+    return keep
+
+
+def test_the_last_answers_are_kept(kept: Callable[..., Replays]) -> None:
+    for number in range(3):
+        ours = kept(f"key{number}")
+    assert ours.recall("key2", b"").body == ours.recall("key1", b"").body == b"x"
+    with pytest.raises(AnswerGone):
+        ours.recall("key0", b"")
+
+
+def test_an_answer_too_large_to_keep_throws_no_other_one_out(
+    kept: Callable[..., Replays],
+) -> None:
+    kept("small")
+    ours = kept("large", 101)
+    assert ours.recall("small", b"").body == b"x"
+    with pytest.raises(AnswerGone):
+        ours.recall("large", b"")
+
+
+def test_the_oldest_key_is_forgotten_and_its_answer_too(
+    kept: Callable[..., Replays],
+) -> None:
+    kept("first", 90)
+    for number in range(LIMITS["MAX_KEYS"]):
+        kept(f"large{number}", 101)
+    kept("second", 90)
+    ours = kept("third", 1)
+    assert "first" not in ours
+    assert ours.recall("second", b"").body == b"x" * 90
+    assert ours.recall("third", b"").body == b"x"
