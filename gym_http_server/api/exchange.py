@@ -84,7 +84,9 @@ def frame_answer(frame: Frame) -> Answer:
         Problem: It said that something was wrong.
     """
     if frame.status >= 400:
-        raise problem_of(frame)
+        problem = problem_of(frame)
+        problem.headers |= answer_head(frame).headers
+        raise problem
     if frame.status == 204:
         answer = empty_answer()
     elif frame.form == Form.PLAIN:

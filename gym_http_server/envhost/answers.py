@@ -98,8 +98,9 @@ class Answers:
                 reply = as_replay(self._replays.recall(head.key, print_))
             else:
                 reply = self._perform(frame)
-                if not 400 <= reply.status < 500:
-                    # What is refused, the environment has not seen.
+                # What is refused, the environment has not seen; but a conflict with
+                # its state must not turn into a step when it comes again later.
+                if not 400 <= reply.status < 500 or reply.status == 409:
                     self._replays.keep(head.key, print_, reply)
         except Problem as problem:
             reply = problem_frame(problem)

@@ -66,8 +66,16 @@ def test_another_request_under_the_same_key_is_422(
     assert steps(instance) == 1
 
 
-def test_what_the_environment_has_not_seen_is_not_kept(instance: Instance) -> None:
+def test_a_conflict_stays_one(instance: Instance) -> None:
     calls.error(instance.post("step/", {"action": 1}, headers=key("k")), 409)
+    instance.reset(seed=0)
+    late = instance.post("step/", {"action": 1}, headers=key("k"))
+    calls.error(late, 409, "reset-needed")
+    assert replayed(late)
+    assert steps(instance) == 0
+
+
+def test_what_the_environment_has_not_seen_is_not_kept(instance: Instance) -> None:
     instance.reset(seed=0)
     calls.error(instance.post("step/", {"action": 7}, headers=key("k")), 400)
     calls.ok(instance.post("step/", {"action": 1}, headers=key("k")))
