@@ -14,6 +14,7 @@ __all__ = ["AnswerHead", "read_head"]
 
 _STATUS_LINE = re.compile(r"HTTP/1\.[0-9] ([1-9][0-9][0-9])(?: [^\r\n]*)?")
 _HEADER_LINE = re.compile(r"([!#-'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\r\n\0]*)")
+_BODYLESS = (204, 304)
 
 
 class AnswerHead(NamedTuple):
@@ -23,7 +24,7 @@ class AnswerHead(NamedTuple):
         status: HTTP status.
         headers: By lower-case name; what was sent several times is one value, with
             commas between.
-        size: Bytes of the body, if it is sized.
+        size: Bytes of the body, if they are known.
         chunked: Whether the body comes in chunks.
         keep_alive: Whether the connection stays open.
     """
@@ -36,7 +37,7 @@ class AnswerHead(NamedTuple):
 
 
 # A server's answers have few heads: within a second only their lengths differ.
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def read_head(head: bytes) -> AnswerHead:
     """Read the head of an answer.
 
@@ -51,16 +52,23 @@ def read_head(head: bytes) -> AnswerHead:
     if match is None:
         raise BadAnswer("it is not HTTP/1")
     headers = _headers(lines)
+    status = int(match[1])
     size = headers.get("content-length")
     coding = headers.get("transfer-encoding")
     if coding is not None and (size is not None or coding.lower() != "chunked"):
         raise BadAnswer("nobody can tell where its body ends")
+    count = None if size is None else _number(size)
+    stays = _stays(line, headers.get("connection", ""))
+    if status in _BODYLESS:
+        # A body against the rules would be taken for the next answer.
+        stays = stays and (status == 304 or not (count or coding))
+        count, coding = 0, None
     return AnswerHead(
-        status=int(match[1]),
+        status=status,
         headers=MappingProxyType(headers),
-        size=None if size is None else _number(size),
+        size=count,
         chunked=coding is not None,
-        keep_alive=_stays(line, headers.get("connection", "")),
+        keep_alive=stays,
     )
 
 

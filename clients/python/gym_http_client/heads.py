@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+import msgspec
 
 from gym_http_client.addresses import Address
 
@@ -17,7 +18,7 @@ _VALUE = re.compile(r"[ -~]+")
 _Shape = tuple[str, str, str | None, str | None]
 
 
-class Request(NamedTuple):
+class Request(msgspec.Struct, frozen=True, gc=False):
     """What is asked of a server.
 
     Attributes:
@@ -57,19 +58,16 @@ class RequestHeads:
         Raises:
             ValueError: Something is not what can stand there.
         """
-        method, path, body, content_type, accept, key = request
-        shape = method, path, content_type, accept
+        shape = request.method, request.path, request.content_type, request.accept
         head = self._known.get(shape) or self._write(shape)
-        if key is None:
-            if not body and method != "POST":
-                return head + b"\r\n"
-            return head + b"Content-Length: %d\r\n\r\n" % len(body)
-        if not (key.isascii() and key.isprintable()):
-            raise ValueError("A key is printable ASCII characters")
-        return head + b"Idempotency-Key: %b\r\nContent-Length: %d\r\n\r\n" % (
-            key.encode(),
-            len(body),
-        )
+        key, size = request.key, len(request.body)
+        if key is not None:
+            if not (key.isascii() and key.isprintable()):
+                raise ValueError("A key is printable ASCII characters")
+            head += b"Idempotency-Key: %b\r\n" % key.encode()
+        if size or request.method == "POST":
+            return b"%bContent-Length: %d\r\n\r\n" % (head, size)
+        return head + b"\r\n"
 
     def _write(self, shape: _Shape) -> bytes:
         method, path, content_type, accept = shape

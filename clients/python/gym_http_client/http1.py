@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+
+import msgspec
 
 from gym_http_client.bodies import (
     BadAnswer,
@@ -22,7 +23,7 @@ MAX_BODY = 65 * 1024 * 1024
 _MAX_HEAD = 64 * 1024
 
 
-class Reply(NamedTuple):
+class Reply(msgspec.Struct, frozen=True, gc=False):
     """A whole answer.
 
     Attributes:
@@ -79,9 +80,13 @@ class ReplyReader:
                 return None
             head = read_head(data[:end])
             data = data[end + 4 :]
-            if head.status >= 200:
+            status, headers, size, _, keep_alive = head
+            if status >= 200:
+                if size == len(data) <= self._max_body:
+                    self.keep_alive = keep_alive
+                    return Reply(status, headers, data)
                 return self._take_head(head, data)
-            if head.status == 101:
+            if status == 101:
                 raise BadAnswer("it turns to a protocol that nobody asked for")
             # "Continue" and the like: the answer itself is still to come.
             self._skipped += end + 4
@@ -108,19 +113,14 @@ class ReplyReader:
         self._early = data
 
     def _take_head(self, head: AnswerHead, data: bytes) -> Reply | None:
-        status, headers, size, chunked, self.keep_alive = head
-        if self._bodyless or status == 204 or status == 304:
-            # A body against the rules would be taken for the next answer.
-            if data or (status == 204 and (size or chunked)):
-                self.keep_alive = False
-            return Reply(status, headers, b"")
+        self.keep_alive = head.keep_alive
         body: BodyReader
-        if size is not None:
-            check_size(size, self._max_body)
-            if size == len(data):
-                return Reply(status, headers, data)
-            body = SizedBody(size)
-        elif chunked:
+        if self._bodyless:
+            body = SizedBody(0)
+        elif head.size is not None:
+            check_size(head.size, self._max_body)
+            body = SizedBody(head.size)
+        elif head.chunked:
             body = ChunkedBody(self._max_body)
         else:
             body = UnsizedBody(self._max_body)

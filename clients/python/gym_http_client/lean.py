@@ -23,8 +23,8 @@ _RECEIVED = 64 * 1024
 # The operating system's waits are counted in milliseconds, in 31 bits.
 _LONGEST_WAIT = 1e6
 # Telling a socket its time limit costs as much as parsing an answer: it is told when
-# the last one is wrong by more than this part.
-_TOLERANCE = 0.01
+# the last one is too long by more than this factor.
+_TOLERANCE = 1.01
 
 
 class LeanConnection:
@@ -119,18 +119,17 @@ class LeanConnection:
         left = self._end - self._clock()
         if left <= 0:
             raise TimeoutError
-        return left if left < _LONGEST_WAIT else _LONGEST_WAIT
+        return min(left, _LONGEST_WAIT)
 
-    def _limit_wait(self, line: socket.socket) -> None:
+    def _tell(self, line: socket.socket) -> None:
         """Have the socket's next operation end when the time is over."""
-        left = self._left()
-        if not left <= self._told <= left * (1 + _TOLERANCE):
-            line.settimeout(left)
-            self._told = left
+        self._told = self._left()
+        line.settimeout(self._told)
 
     def _send(self, line: socket.socket, head: bytes, body: bytes) -> OSError | None:
         """Send a request; return the error if the server does not take all of it."""
-        self._limit_wait(line)
+        if self._told != self._limit:
+            self._tell(line)
         try:
             if len(body) <= _SMALL:
                 line.sendall(head + body)
@@ -138,7 +137,7 @@ class LeanConnection:
             line.sendall(head)
             rest = memoryview(body)
             for at in range(0, len(body), _PIECE):
-                self._limit_wait(line)
+                self._tell(line)
                 line.sendall(rest[at : at + _PIECE])
         except (BrokenPipeError, ConnectionResetError) as error:
             # It may have answered before, as to a body that is too large.
@@ -147,7 +146,9 @@ class LeanConnection:
 
     def _receive(self, line: socket.socket, reader: ReplyReader) -> Reply:
         while True:
-            self._limit_wait(line)
+            left = self._end - self._clock()
+            if not left <= self._told <= left * _TOLERANCE:
+                self._tell(line)
             data = line.recv(_RECEIVED)
             reply = reader.feed(data) if data else reader.end()
             if reply is not None:

@@ -8,11 +8,13 @@ from collections.abc import Callable
 
 import requests
 from requests.utils import get_environ_proxies, select_proxy
+from urllib3.exceptions import HTTPError
+from urllib3.exceptions import TimeoutError as WaitTimeout
 
 from gym_http_client.addresses import Address
 from gym_http_client.bodies import check_size
 from gym_http_client.failures import Failure, FailureKind
-from gym_http_client.heads import Request
+from gym_http_client.heads import Request, RequestHeads
 from gym_http_client.http1 import MAX_BODY, BadAnswer, Reply
 
 __all__ = ["ProxiedConnection", "proxy_for"]
@@ -30,8 +32,7 @@ def proxy_for(address: Address) -> str | None:
 class ProxiedConnection:
     """As ``LeanConnection``, on ``requests``, which knows proxies.
 
-    The time limit counts for the headers of an answer and for its body each, and
-    for each wait for a part of them.
+    Its time limit is looser: it counts for each wait, and is looked at between.
 
     Args:
         address: The server's.
@@ -48,6 +49,7 @@ class ProxiedConnection:
     ) -> None:
         self._base = address.url
         self._token = address.token
+        self._heads = RequestHeads(address)
         self._max_body = max_body
         self._clock = clock
         self._lock = threading.Lock()
@@ -57,30 +59,15 @@ class ProxiedConnection:
         self, request: Request, time_limit: float = 60.0, fresh: bool = False
     ) -> Reply:
         """Send a request once and return its answer; see ``LeanConnection``."""
-        headers = {
-            "Accept": request.accept,
-            # An answer counts as it was sent.
-            "Accept-Encoding": "identity",
-            "Content-Type": request.content_type,
-            "Idempotency-Key": request.key,
-            "User-Agent": "gym_http_client",
-        }
+        self._heads.head(request)  # refuses what is none
         with self._lock:
             if fresh:
                 self._session.close()
+            end = self._clock() + time_limit
             try:
-                with self._session.request(
-                    request.method,
-                    self._base + request.path,
-                    data=request.body,
-                    headers={name: said for name, said in headers.items() if said},
-                    auth=self._authorise,
-                    timeout=time_limit,
-                    allow_redirects=False,
-                    stream=True,
-                ) as response:
-                    return self._reply(response, self._clock() + time_limit)
-            except requests.RequestException as error:
+                with self._send(request, time_limit) as response:
+                    return self._reply(response, end)
+            except (requests.RequestException, HTTPError) as error:
                 raise Failure(_kind(error), _reason(error)) from error
             except BadAnswer as error:
                 raise Failure(FailureKind.MALFORMED, error) from error
@@ -94,16 +81,37 @@ class ProxiedConnection:
         """Close the connection, and without waiting for a turn."""
         self._session.close()
 
+    def _send(self, request: Request, time_limit: float) -> requests.Response:
+        headers = {
+            "Accept": request.accept,
+            # The body counts as it was sent.
+            "Accept-Encoding": "identity",
+            "Content-Type": request.content_type,
+            "Idempotency-Key": request.key,
+            "User-Agent": "gym_http_client",
+        }
+        return self._session.request(
+            request.method,
+            self._base + request.path,
+            data=request.body,
+            headers={name: value for name, value in headers.items() if value},
+            auth=self._authorise,
+            timeout=time_limit,
+            allow_redirects=False,
+            stream=True,
+        )
+
     def _authorise(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        # Even without a token it is here, for no netrc entry shall replace it.
+        # Even without a token it is called, so that no netrc entry takes its place.
         if self._token:
-            token = f"Bearer {self._token}".encode()
-            request.headers["Authorization"] = token  # type: ignore[assignment]
+            request.headers["Authorization"] = f"Bearer {self._token}"
         return request
 
     def _reply(self, response: requests.Response, end: float) -> Reply:
+        # What reads whole pieces would wait for the last byte of each.
+        read = getattr(response.raw, "read1", response.raw.read)
         body = bytearray()
-        for piece in response.iter_content(_PIECE):
+        while piece := read(_PIECE):
             body += piece
             check_size(len(body), self._max_body)
             if self._clock() > end:
@@ -112,19 +120,17 @@ class ProxiedConnection:
         return Reply(response.status_code, headers, bytes(body))
 
 
-def _kind(error: requests.RequestException) -> FailureKind:
-    if isinstance(error, requests.Timeout):
+def _kind(error: Exception) -> FailureKind:
+    if isinstance(error, requests.Timeout | WaitTimeout):
         return FailureKind.TIMEOUT
     if isinstance(error, requests.exceptions.SSLError):
         return FailureKind.UNTRUSTED
-    if isinstance(
-        error, requests.ConnectionError | requests.exceptions.ChunkedEncodingError
-    ):
+    if isinstance(error, requests.ConnectionError | HTTPError):
         return FailureKind.LOST
     return FailureKind.MALFORMED
 
 
-def _reason(error: requests.RequestException) -> object:
+def _reason(error: Exception) -> object:
     """Find what urllib3 says below its "Max retries exceeded", which misleads here."""
     inner = error.args[0] if error.args else error
     return getattr(inner, "reason", inner)
