@@ -174,12 +174,14 @@ def test_booleans_that_are_views_of_other_bytes_arrive_as_true() -> None:
 def test_a_split_value_is_read_by_its_signature() -> None:
     value = {"observation": np.arange(5, dtype="u1"), "name": "x" * 9}
     signature, leaves = binary.split(value)
-    read = binary.compile_reader(signature.encode())
+    read = binary.compile_reader(signature)
     content = b"".join(leaves)
+    header = struct.pack("<II", len(signature), 0)
+    assert header + signature + content == binary.encode(value)
     for start in (0, 8, 64):
         assert_same(read(bytes(start) + content, start), value)
         assert_same(read(memoryview(bytes(start) + content), start), value)
-    assert binary.compile_reader(signature.encode()) is read
+    assert binary.compile_reader(signature) is read
     with pytest.raises(BadValue):
         read(content + bytes(8), 0)
 
@@ -196,7 +198,7 @@ def test_a_broken_message_is_a_value_or_refused(message: bytes) -> None:
 @given(st.data())
 def test_a_broken_signature_is_one_or_refused(data: st.DataObject) -> None:
     signature, leaves = binary.split(data.draw(VALUES_AND_SPACES))
-    broken = data.draw(mutated(st.just(signature.encode())))
+    broken = data.draw(mutated(st.just(signature)))
     padded = broken + b" " * (-len(broken) % 8)
     message = struct.pack("<II", len(padded), 0) + padded + b"".join(leaves)
     answered(binary.decode, message)

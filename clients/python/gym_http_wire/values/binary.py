@@ -19,7 +19,7 @@ from typing import Any
 from gym_http_wire.values.compiling import Compiling
 from gym_http_wire.values.parsing import parse
 from gym_http_wire.values.refusal import BadValue, UnsupportedValue
-from gym_http_wire.values.signing import MAX_SIGNATURE_BYTES, split
+from gym_http_wire.values.signing import MAX_SIGNATURE_BYTES, Leaf, signed
 
 __all__ = ["compile_reader", "decode", "encode", "split"]
 
@@ -35,10 +35,26 @@ def encode(value: Any) -> bytes:
     Raises:
         UnsupportedValue: It, or something in it, cannot be sent.
     """
-    signature, leaves = split(value)
-    small = len(signature) <= _MAX_REMEMBERED_BYTES
-    head = _known_head(signature) if small else _head(signature)
-    return b"".join((head, *leaves))
+    signature, leaves = signed(value)
+    return b"".join((_head_of(signature), *leaves))
+
+
+def split(value: Any) -> tuple[bytes, list[Leaf]]:
+    """Write a value in parts, for one who sends a signature once and leaves often.
+
+    Returns:
+        The signature, and buffers that one after the other make up the leaves, padding
+        included. Large arrays are there as they are: write them before they change.
+
+    Raises:
+        UnsupportedValue: The value, or something in it, cannot be sent.
+    """
+    signature, leaves = signed(value)
+    return _head_of(signature)[_HEADER.size :], leaves
+
+
+def _head_of(text: str) -> bytes:
+    return _known_head(text) if len(text) <= _MAX_REMEMBERED_BYTES else _head(text)
 
 
 def _head(text: str) -> bytes:

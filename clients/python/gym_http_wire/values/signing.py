@@ -12,6 +12,7 @@ from gymnasium.vector import AutoresetMode
 
 from gym_http_wire.spaces import Array
 from gym_http_wire.values.arrays import (
+    SMALL_BYTES,
     array_bytes,
     check_shape,
     name_dtype,
@@ -42,20 +43,12 @@ _BOOLS = (bytes(8), b"\1" + bytes(7))
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 
 _json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
-_array_signatures: dict[tuple[Any, ...], str] = {}
+_array_signatures: dict[tuple[Any, ...], tuple[str, bytes, bool]] = {}
 _key_signatures: dict[str, str] = {}
 
 
-def split(value: Any) -> tuple[str, list[Leaf]]:
-    """Split a value into its signature and its bytes.
-
-    Returns:
-        The signature, and buffers that one after the other make up the leaves, padding
-        included. Large arrays are there as they are: write them before they change.
-
-    Raises:
-        UnsupportedValue: The value, or something in it, cannot be sent.
-    """
+def signed(value: Any) -> tuple[str, list[Leaf]]:
+    """Give the signature of a value, and buffers that make up its leaves."""
     leaves: list[Leaf] = []
     return sign(value, leaves, 1), leaves
 
@@ -113,18 +106,28 @@ def _array(value: Array, leaves: list[Leaf], depth: int) -> str:
         sizes = _json(check_shape(value))
         return f'{{"oa":[{sizes},{_items(value.ravel().tolist(), leaves, depth)}]}}'
     known = (dtype, value.shape)
-    signature = _array_signatures.get(known)
-    if signature is None:
-        name, sizes = name_dtype(dtype), _json(check_shape(value))
-        signature = f'{{"nd":["{name}",{sizes}]}}'
-        # Of dates, dtypes that differ in name may be equal.
-        if dtype.kind not in "mM":
-            _remember(_array_signatures, known, signature)
-    leaves.append(array_bytes(value))
-    rest = value.nbytes & 7
-    if rest:
-        leaves.append(PADDING[rest])
+    signature, padding, is_plain = _array_signatures.get(known) or _know(value)
+    if is_plain and value.nbytes <= SMALL_BYTES:
+        leaves.append(value.tobytes())
+    else:
+        leaves.append(array_bytes(value))
+    if padding:
+        leaves.append(padding)
     return signature
+
+
+def _know(array: Array) -> tuple[str, bytes, bool]:
+    dtype = array.dtype
+    name, sizes = name_dtype(dtype), _json(check_shape(array))
+    known = (
+        f'{{"nd":["{name}",{sizes}]}}',
+        PADDING[array.nbytes & 7],
+        dtype.kind not in "bU",
+    )
+    # Of dates, dtypes that differ in name may be equal.
+    if dtype.kind not in "mM":
+        _remember(_array_signatures, (dtype, array.shape), known)
+    return known
 
 
 def _scalar(value: np.generic, leaves: list[Leaf], depth: int) -> str:
@@ -187,10 +190,10 @@ def _key_signature(key: str) -> str:
     return signature
 
 
-def _remember(known: dict[Any, str], key: Any, signature: str) -> None:
+def _remember(known: dict[Any, Any], key: Any, what: object) -> None:
     if len(known) >= _MAX_REMEMBERED:
         known.clear()
-    known[key] = signature
+    known[key] = what
 
 
 def _graph(value: GraphInstance, leaves: list[Leaf], depth: int) -> str:

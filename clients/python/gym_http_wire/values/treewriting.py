@@ -106,7 +106,8 @@ def _dict(value: dict[Any, Any], depth: int) -> Tree:
     key: Any = None
     try:
         for key, item in value.items():
-            plain = plain and type(key) is str and key != TAG and is_unicode(key)
+            if type(key) is not str or key == TAG or not is_unicode(key):
+                plain = False
             items.append(write(item, depth + 1))
     except UnsupportedValue as error:
         raise error.under(key) from None
