@@ -153,6 +153,8 @@ REFUSED: list[tuple[Any, list[str]]] = [
     (GraphInstance(1, 2j, None), ["value.edges is of a type"]),
     (ENDLESS, ['value["a"][1] holds itself', 'value["a"][2] holds itself']),
     (DEEP, ["is nested deeper than 64 levels"]),
+    (np.zeros((1,) * 33, object), ["value has more than 32 axes"]),
+    ({frozenset(): 1, 2: 1j}, ["value has a key of a type", "value[2] is of a type"]),
     (10**4300, ["value is an integer of more than 4300 digits"]),
     ({Lookalike("a"): 1, "a": 2}, ["value has keys that become the same"]),
 ]

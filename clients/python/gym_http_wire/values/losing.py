@@ -7,6 +7,7 @@ import numpy as np
 from gymnasium import Space, spaces
 from gymnasium.spaces import GraphInstance
 
+from gym_http_wire.values.arrays import check_shape
 from gym_http_wire.values.model import EXACT, name_of, standing_for
 from gym_http_wire.values.refusal import UnsupportedValue
 from gym_http_wire.values.treewriting import check_depth, write, write_keys
@@ -35,12 +36,7 @@ def _losses(
         return
     try:
         kind, plain = _plain(value)
-        if kind not in _CONTAINERS and not _has_objects(plain):
-            write(plain, depth)
-        else:
-            check_depth(depth)
-        if kind is dict:
-            write_keys(plain, depth)
+        _check(kind, plain, depth)
     except UnsupportedValue as error:
         yield error
         return
@@ -50,10 +46,7 @@ def _losses(
             f"is a {name_of(type(value))} and arrives as a {name_of(arrives)}"
         )
     if kind is dict:
-        for key in plain:
-            for loss in _losses(key, depth + 1, ()):
-                loss.problem = f"as a key {loss.problem}"
-                yield loss.under(key)
+        yield from _losses_of_keys(plain, depth)
     for name, item in _parts(kind, plain):
         for loss in _losses(item, depth + 1, (*around, id(value))):
             if kind is GraphInstance:
@@ -62,8 +55,29 @@ def _losses(
                 yield loss.under(name)
 
 
+def _losses_of_keys(value: dict[Any, Any], depth: int) -> Iterator[UnsupportedValue]:
+    try:
+        write_keys(value, depth)
+    except UnsupportedValue as error:
+        yield error
+        return
+    for key in value:
+        for loss in _losses(key, depth + 1, ()):
+            loss.problem = f"as a key {loss.problem}"
+            yield loss.under(key)
+
+
 def _plain(value: Any) -> tuple[type, Any]:
     return (type(value), value) if type(value) in EXACT else standing_for(value)
+
+
+def _check(kind: type, plain: Any, depth: int) -> None:
+    if _has_objects(plain):
+        check_shape(plain)
+    if kind in _CONTAINERS or _has_objects(plain):
+        check_depth(depth)
+    else:
+        write(plain, depth)
 
 
 def _has_objects(value: Any) -> bool:

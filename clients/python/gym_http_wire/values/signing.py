@@ -122,7 +122,7 @@ def _know(array: Array) -> tuple[str, bytes, bool]:
     known = (
         f'{{"nd":["{name}",{sizes}]}}',
         PADDING[array.nbytes & 7],
-        dtype.kind not in "bU",
+        dtype.kind not in ("b", "U"),
     )
     # Of dates, dtypes that differ in name may be equal.
     if dtype.kind not in "mM":
