@@ -20,7 +20,18 @@ from gym_http_wire.problems import BadJSON, BadParameter, MissingParameter
 
 __all__ = ["add_routes"]
 
-CAPABILITIES = ("kwargs", "monitor", "registry", "render", "spaces", "wrappers")
+CAPABILITIES = (
+    "attributes",
+    "generator",
+    "idempotency",
+    "kwargs",
+    "lossless",
+    "monitor",
+    "registry",
+    "render",
+    "spaces",
+    "wrappers",
+)
 _LIMITS = (
     "max_instances",
     "create_deadline",

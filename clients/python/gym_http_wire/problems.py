@@ -62,8 +62,9 @@ class Problem(Exception):
         extras: dict[str, Any] | None = None,
         headers: dict[str, str] | None = None,
     ) -> None:
-        super().__init__(message)
-        self.message = message
+        # Environments' words may have half characters in them, which JSON has not.
+        self.message = message.encode("utf-8", "backslashreplace").decode()
+        super().__init__(self.message)
         self.status = self.default_status if status is None else status
         self.code = self.default_code if code is None else code
         self.extras = extras or {}
