@@ -9,9 +9,9 @@ import msgspec
 
 from gym_http_server.envhost import plain
 from gym_http_wire import spaces
+from gym_http_wire.blame import env_error
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import problem_answer
-from gym_http_wire.operations import env_error
 from gym_http_wire.problems import EnvError, Problem, UnsupportedSpace
 
 __all__ = ["note", "problem_frame", "unforeseen"]

@@ -18,7 +18,7 @@ from gymnasium.envs import registration
 from gym_http_server.envhost import plain
 from gym_http_server.errors import EnvRefused, UnknownEnv
 from gym_http_server.settings import Settings
-from gym_http_wire.operations import env_error
+from gym_http_wire.blame import env_error
 from gym_http_wire.problems import (
     BadJSON,
     BadParameter,

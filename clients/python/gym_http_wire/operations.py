@@ -10,13 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium
-import msgspec
 from gymnasium.error import ResetNeeded as GymnasiumResetNeeded
 
 from gym_http_wire import elements, legacy, spaces
+from gym_http_wire.blame import env_error, said
 from gym_http_wire.problems import (
     BadParameter,
-    EnvError,
     InvalidAction,
     NoAttribute,
     NoRenderMode,
@@ -33,8 +32,6 @@ _UNFIT = (
     TypeError,
     ValueError,
 )
-_MESSAGE_CHARS = 2000
-_SIMPLE = {bool, float, int, str}
 _AFTER_ERROR = (
     "the environment raised an exception in its last call and needs a reset first"
 )
@@ -226,7 +223,7 @@ class Operations:
             return space.sample() if cast is None else space.sample(mask=cast)
         except _UNFIT as error:
             raise BadParameter(
-                f"cannot sample with this seed and mask: {_said(error)}"
+                f"cannot sample with this seed and mask: {said(error)}"
             ) from None
         except (Exception, SystemExit) as error:
             raise env_error(f"sampling its {which}_space", error) from error
@@ -271,7 +268,7 @@ class Operations:
             self.env.np_random.bit_generator.state = state
         except (Exception, SystemExit) as error:
             raise BadParameter(
-                f"the generator refuses this state: {_said(error)}"
+                f"the generator refuses this state: {said(error)}"
             ) from None
 
     def attribute(self, name: str) -> Any:
@@ -285,7 +282,7 @@ class Operations:
         try:
             return self.env.get_wrapper_attr(name)
         except AttributeError as error:
-            raise NoAttribute(_said(error) or f"there is no {name}") from None
+            raise NoAttribute(said(error) or f"there is no {name}") from None
         except (Exception, SystemExit) as error:
             raise env_error(f"the attribute {name}", error) from error
 
@@ -321,51 +318,3 @@ class Operations:
                 f"the attribute {name!r:.80} is private or no name: "
                 "expected a public one"
             )
-
-
-def env_error(call: str, error: BaseException) -> EnvError:
-    """Tell of an exception that an environment raised."""
-    kind = type(error)
-    name = kind.__qualname__
-    if kind.__module__ != "builtins":
-        name = f"{kind.__module__}.{name}"
-    text = _said(error)
-    return EnvError(
-        f"the environment raised {name} in {call}" + (f": {text}" if text else ""),
-        extras={
-            "arguments": _arguments(error),
-            "error_type": name,
-            "mro": _lineage(kind),
-            "text": text,
-        },
-    )
-
-
-def _said(error: BaseException) -> str:
-    """Give what an exception says, as far as an answer can tell it."""
-    try:
-        text = str(error)
-    except Exception:
-        # A slip in how it is told must not hide what it is.
-        return ""
-    # Names of files may have lone surrogates, which no answer can have.
-    return text[:_MESSAGE_CHARS].encode(errors="backslashreplace").decode()
-
-
-def _arguments(error: BaseException) -> list[Any] | None:
-    """Give what an exception was made of, if it is simple and short."""
-    arguments = list(error.args)
-    if not all(each is None or type(each) in _SIMPLE for each in arguments):
-        return None
-    try:
-        told = msgspec.json.encode(arguments)
-    except ValueError:
-        # A lone surrogate, or an integer of thousands of digits.
-        return None
-    same = msgspec.json.decode(told) == arguments
-    return arguments if same and len(told) <= _MESSAGE_CHARS else None
-
-
-def _lineage(kind: type[BaseException]) -> list[str]:
-    """Name an exception's classes, so that a client can raise the nearest it has."""
-    return [f"{each.__module__}.{each.__qualname__}" for each in kind.__mro__[:-1]]

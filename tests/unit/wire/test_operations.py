@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from gym_http_wire.blame import env_error
 from gym_http_wire.exact import Exact
 from gym_http_wire.messages import problem_answer, problem_of
-from gym_http_wire.operations import Operations, env_error
+from gym_http_wire.operations import Operations
 from gym_http_wire.problems import EnvError, UnsupportedSpace
 
 
