@@ -12,7 +12,8 @@ __all__ = ["Address"]
 
 _PORTS = {"http": 80, "https": 443}
 _LOOKS = "A server's address looks like http://127.0.0.1:5000"
-_VISIBLE = re.compile(r"[!-~]*")
+_VISIBLE = re.compile(r"[!-~]+")
+_ZONE = re.compile(r"%25[^]]*")
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,10 @@ class Address:
             return cls._of_unix_socket(unquote(path), prefix, token)
         if scheme not in _PORTS or not parts.hostname:
             raise ValueError(_LOOKS)
-        host, name = _names(unquote(parts.hostname))
-        shown = name if port in (None, _PORTS[scheme]) else f"{name}:{port}"
+        host = _host(unquote(parts.hostname))
+        shown = f"[{quote(host, safe=':')}]" if ":" in host else host
+        if port not in (None, _PORTS[scheme]):
+            shown = f"{shown}:{port}"
         return cls(
             url=f"{scheme}://{shown}{prefix}",
             scheme=scheme,
@@ -79,7 +82,8 @@ class Address:
             port=_PORTS[scheme] if port is None else port,
             socket_path="",
             prefix=prefix,
-            host_header=shown,
+            # A zone, as in fe80::1%eth0, means something on this machine only.
+            host_header=_ZONE.sub("", shown),
             token=token,
         )
 
@@ -100,18 +104,16 @@ class Address:
         )
 
 
-def _names(host: str) -> tuple[str, str]:
-    """Return a host's name for the resolver, and for the ``Host`` header."""
-    if ":" in host:
-        # A zone, as in fe80::1%eth0, means something on this machine only.
-        return host, f"[{host.partition('%')[0]}]"
-    try:
-        name = host.encode("idna").decode("ascii")
-    except UnicodeError:
-        raise ValueError(_LOOKS) from None
-    if not _VISIBLE.fullmatch(name):
+def _host(host: str) -> str:
+    """Return a host as the resolver knows it."""
+    if ":" not in host:
+        try:
+            host = host.encode("idna").decode("ascii")
+        except UnicodeError:
+            raise ValueError(_LOOKS) from None
+    if not _VISIBLE.fullmatch(host):
         raise ValueError(_LOOKS)
-    return name, name
+    return host
 
 
 def _checked_token(token: str | None) -> str | None:

@@ -20,7 +20,10 @@ from gym_http_client.retries import REPEATABLE, REPEATED, Retries, Tries, keys
 __all__ = ["Link"]
 
 _logger = logging.getLogger("gym_http_client")
+# Each try has some time, even one that begins at the end.
 _SHORTEST = 0.001
+# Fewer attempts take so little time that nobody wonders.
+_WORTH_A_WORD = 6
 _ERRORS = {FailureKind.TIMEOUT: ServerTimeout}
 
 
@@ -142,6 +145,10 @@ class Link:
             tries = tries or Tries(self._retries, began)
             if once or not tries.again(outcome):
                 return self._last(request, outcome, tries.count)
+            if tries.count == _WORTH_A_WORD:
+                words = "%s %s%s: %s; trying again for %g s at most"
+                said = method, self.url, path, _summary(outcome), self._retries.total
+                _logger.warning(words, *said)
             limit = min(self.time_limit, max(tries.left(), _SHORTEST))
 
     def _last(self, request: Request, outcome: Reply | Failure, count: int) -> Reply:
@@ -166,3 +173,7 @@ class Link:
         error.key = request.key
         error.attempts = count
         raise error from outcome
+
+
+def _summary(outcome: Reply | Failure) -> str:
+    return f"status {outcome.status}" if isinstance(outcome, Reply) else str(outcome)

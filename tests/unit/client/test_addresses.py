@@ -1,0 +1,109 @@
+"""Addresses are taken apart, and tokens stay out of sight."""
+
+import pytest
+
+from gym_http_client.addresses import Address
+from gym_http_client.links import Link
+
+
+@pytest.fixture(autouse=True)
+def no_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GHS_TOKEN", raising=False)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown", "place", "prefix", "host_header"),
+    [
+        ("http://h:5000", "http://h:5000", ("h", 5000), "", "h:5000"),
+        ("http://h:5000/", "http://h:5000", ("h", 5000), "", "h:5000"),
+        ("http://h", "http://h", ("h", 80), "", "h"),
+        ("https://H:443/a/b/", "https://h/a/b", ("h", 443), "/a/b", "h"),
+        ("https://h:80", "https://h:80", ("h", 80), "", "h:80"),
+        ("http://[::1]:5000", "http://[::1]:5000", ("::1", 5000), "", "[::1]:5000"),
+        ("http://[fe80::1%25e0]:1", "http://[fe80::1%25e0]:1", ("fe80::1%e0", 1), "",
+         "[fe80::1]:1"),
+        ("http://b\xfccher.de", "http://xn--bcher-kva.de", ("xn--bcher-kva.de", 80), "",
+         "xn--bcher-kva.de"),
+        ("http://h/%C3%A9 \xe9", "http://h/%C3%A9%20%C3%A9", ("h", 80),
+         "/%C3%A9%20%C3%A9", "h"),
+    ],
+)  # fmt: skip
+def test_tcp(
+    url: str, shown: str, place: tuple[str, int], prefix: str, host_header: str
+) -> None:
+    address = Address.parse(url)
+    assert address.url == shown
+    assert (address.host, address.port) == place
+    assert (address.prefix, address.host_header) == (prefix, host_header)
+    assert address.socket_path == ""
+    assert address.token is None
+    assert Address.parse(shown) == address
+
+
+@pytest.mark.parametrize(
+    ("url", "path", "prefix"),
+    [
+        ("http+unix:///run/a.sock", "/run/a.sock", ""),
+        ("http+unix:///run/a%20b.sock", "/run/a b.sock", ""),
+        ("http+unix://%2Frun%2Fa.sock", "/run/a.sock", ""),
+        ("http+unix://%2Frun%2FA.sock/p/", "/run/A.sock", "/p"),
+    ],
+)
+def test_unix(url: str, path: str, prefix: str) -> None:
+    address = Address.parse(url)
+    assert (address.socket_path, address.prefix) == (path, prefix)
+    assert address.host_header == "localhost"
+    assert Address.parse(address.url) == address
+
+
+def test_the_first_token_that_there_is_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    url = "http://:in%20url@h:5000"
+    assert Address.parse("http://h").token is None
+    monkeypatch.setenv("GHS_TOKEN", "in environment")
+    assert Address.parse("http://h").token == "in environment"
+    assert Address.parse(url).token == "in url"
+    assert Address.parse("http+unix://:t@/a.sock").token == "t"
+    assert Address.parse("http+unix://:t@%2Fa.sock").socket_path == "/a.sock"
+    assert Address.parse(url, "argument").token == "argument"
+    assert Address.parse(url, "").token is None
+
+
+def test_tokens_are_not_shown() -> None:
+    address = Address.parse("http://:secret@h:5000")
+    link = Link("http://:secret@h:5000")
+    for text in (repr(address), str(address), address.url, repr(link), link.url):
+        assert "secret" not in text
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "h:5000",
+        "localhost:5000",
+        ":secret@h:5000",
+        "ftp://:secret@h",
+        "http://",
+        "http://:secret@",
+        "http://:secret@h:port",
+        "http://:sec/ret@h",
+        "http://:secret@h:99999",
+        "http://[::1:secret",
+        "http://a..secret",
+        "http://h secret",
+        "http+unix://",
+        "http+unix://secret.sock",
+    ],
+)
+def test_what_is_no_address_is_refused_unseen(url: str) -> None:
+    with pytest.raises(ValueError, match="looks like http://") as caught:
+        Address.parse(url)
+    assert "secret" not in str(caught.value)
+    assert "ret@h" not in str(caught.value)
+
+
+@pytest.mark.parametrize("token", ["a\r\nX: b", "a\nb", "a\0b"])
+def test_a_token_is_one_line(token: str) -> None:
+    with pytest.raises(ValueError, match="A token has no line breaks") as caught:
+        Address.parse("http://h", token)
+    assert token not in str(caught.value)

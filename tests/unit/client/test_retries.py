@@ -1,0 +1,165 @@
+"""What is sent again, and after which pauses."""
+
+import itertools
+import pickle
+import random
+from dataclasses import dataclass, field
+
+import pytest
+
+from gym_http_client.failures import Failure, FailureKind
+from gym_http_client.http1 import Reply
+from gym_http_client.processes import PerProcess
+from gym_http_client.retries import Retries, Tries, keys
+
+LOST = Failure(FailureKind.LOST, "gone")
+STALE = Failure(FailureKind.STALE, "gone")
+
+
+@dataclass
+class Time:
+    """A clock that only pauses move."""
+
+    now: float = 1000.0
+    pauses: list[float] = field(default_factory=list)
+
+    def sleep(self, pause: float) -> None:
+        self.pauses.append(pause)
+        self.now += pause
+
+    def retries(self, draw: float = 1.0, **options: float) -> Retries:
+        return Retries(
+            clock=lambda: self.now, sleep=self.sleep, random=lambda: draw, **options
+        )
+
+    def tries(self, draw: float = 1.0, **options: float) -> Tries:
+        return Tries(self.retries(draw, **options), self.now)
+
+
+def busy(asked: str | None = None, status: int = 503) -> Reply:
+    return Reply(status, {} if asked is None else {"retry-after": asked}, b"")
+
+
+def test_pauses_double_up_to_a_bound_and_a_total() -> None:
+    time = Time()
+    tries = time.tries()
+    while tries.again(LOST):
+        pass
+    bounds = [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2]
+    assert time.pauses[:7] == pytest.approx(bounds)
+    assert set(time.pauses[7:]) == {5.0}
+    assert 115.0 < sum(time.pauses) < 120.0
+    assert tries.count == len(time.pauses) + 1
+
+
+def test_pauses_are_any_part_of_their_bound() -> None:
+    time = Time()
+    tries = time.tries(draw=0.25)
+    for _ in range(3):
+        assert tries.again(LOST)
+    assert time.pauses == pytest.approx([0.0125, 0.025, 0.05])
+
+
+def test_bounds_can_be_chosen() -> None:
+    time = Time()
+    tries = time.tries(total=10.0, first=1.0, longest=2.0)
+    while tries.again(LOST):
+        pass
+    assert time.pauses == [1.0, 2.0, 2.0, 2.0, 2.0]
+
+
+@pytest.mark.parametrize("draw", [0.0, 1.0])
+def test_many_tries_do_not_overflow(draw: float) -> None:
+    tries = Time().tries(draw, longest=0.001)
+    for _ in range(5000):
+        assert tries.again(LOST)
+
+
+def test_only_the_first_stale_connection_is_replaced_at_once() -> None:
+    time = Time()
+    tries = time.tries()
+    assert tries.again(STALE)
+    assert time.pauses == []
+    assert tries.again(STALE)
+    assert time.pauses == [0.1]
+
+
+def test_a_server_that_asks_for_time_gets_it_and_jitter_on_top() -> None:
+    time = Time()
+    tries = time.tries(draw=0.5)
+    assert tries.again(busy("7"))
+    assert tries.again(busy("0"))
+    assert time.pauses == pytest.approx([7.025, 0.05])
+
+
+@pytest.mark.parametrize("asked", ["120", "3600", "9" * 400])
+def test_a_server_that_asks_for_more_than_is_left_has_the_last_word(asked: str) -> None:
+    time = Time()
+    assert not time.tries().again(busy(asked))
+    assert time.pauses == []
+
+
+@pytest.mark.parametrize(
+    "asked", ["", "-1", "1.5", "soon", "²", "Wed, 21 Oct 2026 07:28:00 GMT"]
+)
+def test_what_is_no_number_of_seconds_is_left_aside(asked: str) -> None:
+    time = Time()
+    assert time.tries().again(busy(asked))
+    assert time.pauses == [0.05]
+
+
+@pytest.mark.parametrize(
+    ("kind", "again"),
+    [
+        (FailureKind.LOST, True),
+        (FailureKind.STALE, True),
+        (FailureKind.TIMEOUT, True),
+        (FailureKind.UNTRUSTED, False),
+        (FailureKind.MALFORMED, False),
+    ],
+)
+def test_which_failures_are_tried_again(kind: FailureKind, again: bool) -> None:
+    assert Time().tries().again(Failure(kind, "")) is again
+
+
+def test_which_answers_are_tried_again() -> None:
+    repeated = [s for s in range(200, 600) if Time().tries().again(busy(status=s))]
+    assert repeated == [408, 429, 503]
+
+
+def test_without_time_there_is_one_try() -> None:
+    for outcome in (LOST, STALE, busy("0")):
+        assert not Time().tries(total=0.0).again(outcome)
+
+
+def test_jitter_leaves_the_global_generator_alone() -> None:
+    random.seed(1)
+    state = random.getstate()
+    draws = [Retries().random() for _ in range(1000)]
+    assert random.getstate() == state
+    assert all(0.0 <= draw < 1.0 for draw in draws)
+    assert len(set(draws)) == 1000
+
+
+def test_retries_can_be_pickled() -> None:
+    assert pickle.loads(pickle.dumps(Retries(total=1.0))) == Retries(total=1.0)
+
+
+def test_keys_are_unlike_each_other() -> None:
+    taken = [key for source in (keys(), keys()) for key in itertools.islice(source, 99)]
+    assert len(set(taken)) == 198
+    assert all(key.isascii() and key.isprintable() for key in taken)
+    assert max(map(len, taken)) < 40
+
+
+def test_each_process_makes_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[object] = []
+    own = PerProcess(object, left.append)
+    first = own.get()
+    assert own.get() is first
+    monkeypatch.setattr("os.getpid", lambda: -1)
+    second = own.get()
+    assert second is not first
+    assert left == [first]
+    assert own.get() is second
+    assert left == [first]
