@@ -104,7 +104,9 @@ class ProxiedConnection:
     def _authorise(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         # Even without a token it is called, so that no netrc entry takes its place.
         if self._token:
-            request.headers["Authorization"] = f"Bearer {self._token}"
+            # In the end headers are encoded as Latin-1, and tokens are UTF-8.
+            token = self._token.encode().decode("latin-1")
+            request.headers["Authorization"] = f"Bearer {token}"
         return request
 
     def _reply(self, response: requests.Response, end: float) -> Reply:

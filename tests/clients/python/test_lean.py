@@ -1,0 +1,346 @@
+"""The lean connection over real sockets, against a server that follows a script."""
+
+import contextlib
+import itertools
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gym_http_client.addresses import Address
+from gym_http_client.failures import Failure, FailureKind
+from gym_http_client.heads import Request
+from gym_http_client.http1 import Reply
+from gym_http_client.lean import LeanConnection
+from tests.support.raw import chunked
+from tests.support.scripted import (
+    Act,
+    Scripted,
+    page,
+    read_request,
+    silence,
+    then_close,
+    then_reset,
+)
+from tests.support.server import Server
+
+GET = Request("GET", "/v1/")
+Connect = Callable[..., LeanConnection]
+
+
+@pytest.fixture
+def connect() -> Iterator[Connect]:
+    """Give a factory of connections, closed after the test."""
+    made: list[LeanConnection] = []
+
+    def make(url: str, **options: object) -> LeanConnection:
+        made.append(LeanConnection(Address.parse(url, ""), **options))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield make
+    for connection in made:
+        connection.close()
+
+
+def body_of(connection: LeanConnection, request: Request = GET) -> bytes:
+    return connection.exchange(request).body
+
+
+def failure_of(connection: LeanConnection, limit: float = 20.0) -> Failure:
+    with pytest.raises(Failure) as caught:
+        connection.exchange(GET, limit)
+    return caught.value
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked(b"abc", 2)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        page(b"abc"),
+        page(b"abc", "Connection: keep-alive", version="1.0"),
+        CHUNKED,
+        b"HTTP/1.1 100 Continue\r\n\r\n" + page(b"abc"),
+    ],
+)
+def test_one_connection_bears_many_exchanges(answer: bytes, connect: Connect) -> None:
+    with Scripted.of(answer) as scripted:
+        connection = connect(scripted.url)
+        for _ in range(5):
+            assert body_of(connection) == b"abc"
+    assert [seen.connection for seen in scripted.seen] == [0] * 5
+    assert [seen.line for seen in scripted.seen] == ["GET /v1/"] * 5
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        page(b"abc", "Connection: close"),
+        page(b"abc", version="1.0"),
+        page(b"abc") + b"more",
+        then_close(b"HTTP/1.1 200 OK\r\n\r\nabc"),
+        then_close(b"HTTP/1.0 200 OK\r\n\r\nabc"),
+    ],
+)
+def test_a_connection_that_cannot_stay_is_replaced(
+    answer: bytes | Act, connect: Connect
+) -> None:
+    with Scripted.of(answer) as scripted:
+        connection = connect(scripted.url)
+        assert [body_of(connection) for _ in range(3)] == [b"abc"] * 3
+    assert [seen.connection for seen in scripted.seen] == [0, 1, 2]
+
+
+def test_an_answer_may_come_in_many_pieces(connect: Connect) -> None:
+    def drip(sender: socket.socket) -> None:
+        for byte in b"HTTP/1.1 103 Early\r\n\r\n" + CHUNKED:
+            sender.sendall(bytes([byte]))
+
+    with Scripted.of(drip) as scripted:
+        assert body_of(connect(scripted.url)) == b"abc"
+
+
+@pytest.mark.parametrize("size", [0, 65_536, 65_537, 3_000_000])
+def test_large_bodies_go_both_ways(size: int, connect: Connect) -> None:
+    body = os.urandom(size)
+    with Scripted.of(page(body)) as scripted:
+        connection = connect(scripted.url)
+        for _ in range(2):
+            assert body_of(connection, Request("POST", "/", body)) == body
+    assert [seen.body == body for seen in scripted.seen] == [True, True]
+    assert {seen.connection for seen in scripted.seen} == {0}
+
+
+@contextlib.contextmanager
+def serving(listener: socket.socket, serve: Act) -> Iterator[None]:
+    """Accept one connection and do something with it."""
+
+    def accept() -> None:
+        with listener.accept()[0] as accepted:
+            serve(accepted)
+
+    thread = threading.Thread(target=accept)
+    with listener:
+        thread.start()
+        yield
+        thread.join()
+
+
+def show_request(sender: socket.socket) -> None:
+    """Answer with the head of the request."""
+    while request := read_request(sender):
+        sender.sendall(page(request[0]))
+
+
+def test_an_answer_to_half_a_request_is_read(connect: Connect) -> None:
+    """As 413 is, to a body which the server does not want to read."""
+
+    def refuse(receiver: socket.socket) -> None:
+        receiver.recv(10)
+        receiver.sendall(page(b"too large", "Connection: close", status=413))
+        receiver.shutdown(socket.SHUT_WR)
+        while receiver.recv(1 << 16):
+            pass
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    with serving(listener, refuse):
+        connection = connect(f"http://127.0.0.1:{port}")
+        reply = connection.exchange(Request("POST", "/", b"x" * 8_000_000))
+    assert (reply.status, reply.body) == (413, b"too large")
+
+
+@pytest.mark.parametrize("end", [then_close, then_reset])
+@pytest.mark.parametrize("part", [b"", b"HTTP/1.1 2", page(b"abc")[:-1], CHUNKED[:-1]])
+def test_a_connection_that_is_lost(
+    part: bytes, end: Callable[[bytes], Act], connect: Connect
+) -> None:
+    with Scripted.of(end(part), page(b"next")) as scripted:
+        connection = connect(scripted.url)
+        assert failure_of(connection).kind is FailureKind.LOST
+        assert body_of(connection) == b"next"
+    assert len(scripted.seen) == 2, "nothing is sent again here"
+
+
+@pytest.mark.parametrize("end", [then_close, then_reset])
+def test_a_kept_connection_that_ended_meanwhile_is_stale(
+    end: Callable[[bytes], Act], connect: Connect
+) -> None:
+    with Scripted.of(end(page(b"abc")), page(b"next")) as scripted:
+        connection = connect(scripted.url)
+        assert body_of(connection) == b"abc"
+        assert failure_of(connection).kind is FailureKind.STALE
+        assert body_of(connection) == b"next"
+
+
+def test_a_kept_connection_that_ends_in_its_answer_is_lost(connect: Connect) -> None:
+    with Scripted.of(page(b"abc"), then_close(b"HTTP/1.1 2")) as scripted:
+        connection = connect(scripted.url)
+        assert body_of(connection) == b"abc"
+        assert failure_of(connection).kind is FailureKind.LOST
+
+
+def test_a_fresh_connection_cannot_be_stale(connect: Connect) -> None:
+    with Scripted.of(then_close(page(b"abc"))) as scripted:
+        connection = connect(scripted.url)
+        for _ in range(3):
+            assert connection.exchange(GET, fresh=True).body == b"abc"
+
+
+def test_no_server(connect: Connect) -> None:
+    with Scripted.of(b"") as scripted:
+        pass
+    failure = failure_of(connect(scripted.url))
+    assert failure.kind is FailureKind.LOST
+    assert "refused" in str(failure)
+    unknown = failure_of(connect("http://nobody.invalid"))
+    assert unknown.kind is FailureKind.LOST
+
+
+def test_what_is_no_answer(connect: Connect) -> None:
+    with Scripted.of(b"SSH-2.0-OpenSSH_9.2\r\n", page(b"next")) as scripted:
+        connection = connect(scripted.url)
+        assert failure_of(connection).kind is FailureKind.MALFORMED
+        assert body_of(connection) == b"next"
+
+
+def test_bodies_are_bounded(connect: Connect) -> None:
+    with Scripted.of(page(b"x" * 101), page(b"x" * 100)) as scripted:
+        connection = connect(scripted.url, max_body=100)
+        assert failure_of(connection).kind is FailureKind.MALFORMED
+        assert len(body_of(connection)) == 100
+
+
+def test_silence_times_out_and_is_not_waited_for_again(connect: Connect) -> None:
+    with Scripted.of(silence, page(b"next")) as scripted:
+        connection = connect(scripted.url)
+        failure = failure_of(connection, 0.05)
+        assert failure.kind is FailureKind.TIMEOUT
+        assert "0.05 s" in str(failure)
+        assert body_of(connection) == b"next"
+
+
+@pytest.mark.parametrize(
+    "beginning",
+    [
+        b"HTTP/1.1 200 OK\r\nA: ",
+        b"HTTP/1.1 200 OK\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;",
+    ],
+)
+def test_a_trickle_does_not_prolong_an_exchange(
+    beginning: bytes, connect: Connect
+) -> None:
+    # Whoever looks at the clock sees it a second later, and gets another byte.
+    looks = itertools.count()
+    bytes_due = threading.Semaphore(0)
+    over = threading.Event()
+
+    def clock() -> float:
+        bytes_due.release()
+        return float(next(looks))
+
+    def trickle(sender: socket.socket) -> None:
+        sender.sendall(beginning)
+        while bytes_due.acquire() and not over.is_set():
+            sender.sendall(b"a")
+
+    with Scripted.of(trickle) as scripted:
+        failure = failure_of(connect(scripted.url, clock=clock), 60.0)
+        over.set()
+        bytes_due.release()
+    assert failure.kind is FailureKind.TIMEOUT
+    assert next(looks) < 70
+
+
+def test_a_server_that_does_not_take_a_request_times_out(connect: Connect) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        connection = connect(f"http://127.0.0.1:{listener.getsockname()[1]}")
+        with pytest.raises(Failure) as caught:
+            connection.exchange(Request("POST", "/", b"x" * 50_000_000), 0.1)
+    assert caught.value.kind is FailureKind.TIMEOUT
+
+
+def test_the_answer_to_an_interrupted_request_is_not_the_next(connect: Connect) -> None:
+    def interrupt(sender: socket.socket) -> None:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        sender.recv(1)
+
+    with Scripted.of(page(b"first"), interrupt, page(b"third")) as scripted:
+        connection = connect(scripted.url)
+        assert body_of(connection) == b"first"
+        with pytest.raises(KeyboardInterrupt):
+            connection.exchange(GET)
+        assert body_of(connection) == b"third"
+    assert [seen.connection for seen in scripted.seen] == [0, 0, 1]
+
+
+def test_threads_take_turns(connect: Connect) -> None:
+    wrong: list[Reply] = []
+
+    def ask(name: str) -> None:
+        for number in range(50):
+            path = f"/{name}/{number}"
+            reply = connection.exchange(Request("GET", path))
+            if not reply.body.startswith(f"GET {path} ".encode()):
+                wrong.append(reply)
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    connection = connect(f"http://127.0.0.1:{listener.getsockname()[1]}")
+    # There is one connection only, so each has to wait for the others.
+    with serving(listener, show_request):
+        threads = [threading.Thread(target=ask, args=(name,)) for name in "abcdef"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        connection.close()
+    assert wrong == []
+
+
+@pytest.mark.parametrize("form", ["http+unix://{}", "http+unix://{quoted}"])
+def test_a_unix_socket(form: str, tmp_path: Path, connect: Connect) -> None:
+    path = str(tmp_path / "s")
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen()
+    connection = connect(form.format(path, quoted=path.replace("/", "%2F")))
+    with serving(listener, show_request):
+        for _ in range(2):
+            head = body_of(connection)
+            assert head.startswith(b"GET /v1/ HTTP/1.1\r\nHost: localhost\r\n")
+        connection.close()
+    assert failure_of(connection).kind is FailureKind.LOST
+
+
+def test_ipv6(connect: Connect) -> None:
+    try:
+        listener = socket.create_server(("::1", 0), family=socket.AF_INET6)
+    except OSError:
+        pytest.skip("there is no IPv6 here")
+    port = listener.getsockname()[1]
+    with serving(listener, show_request):
+        connection = connect(f"http://[::1]:{port}/p")
+        head = body_of(connection).decode()
+        connection.close()
+    assert head.startswith(f"GET /p/v1/ HTTP/1.1\r\nHost: [::1]:{port}\r\n")
+
+
+def test_the_shipped_server(server: Server, connect: Connect) -> None:
+    connection = connect(server.url)
+    for _ in range(3):
+        reply = connection.exchange(GET)
+        assert reply.status == 200
+        assert reply.headers["content-type"] == "application/json"
+        assert b'"name":"gym_http_server"' in reply.body
+    assert connection.exchange(Request("HEAD", "/healthz")).body == b""
+    nobody = Request("POST", "/v1/envs/00000000/step/", b'{"action":1}')
+    assert connection.exchange(nobody).status == 400
+    assert connection.exchange(Request("DELETE", "/v1/")).status == 405
+    assert connection.exchange(GET).status == 200

@@ -1,0 +1,349 @@
+"""Links over real sockets: what is sent again arrives as it did before."""
+
+import json
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import requests
+
+from gym_http_client import ServerTimeout, ServerUnreachable, UnexpectedAnswer
+from gym_http_client.links import Link
+from gym_http_client.retries import Retries
+from tests.support.scripted import (
+    Act,
+    Scripted,
+    page,
+    silence,
+    then_close,
+    then_reset,
+)
+from tests.support.server import Server
+
+STEP = ("POST", "/v1/envs/3c657dbc/step/", b'{"action":1}')
+OK = page(b"done")
+BUSY = page(b"busy", "Retry-After: 3", status=503)
+
+
+class Time:
+    """A clock that only pauses move."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.pauses: list[float] = []
+
+    def sleep(self, pause: float) -> None:
+        self.pauses.append(pause)
+        self.now += pause
+
+    def retries(self, total: float = 120.0) -> Retries:
+        return Retries(
+            total, clock=lambda: self.now, sleep=self.sleep, random=lambda: 1.0
+        )
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+Connect = Callable[..., Link]
+
+
+@pytest.fixture
+def connect(time: Time) -> Iterator[Connect]:
+    """Give a factory of links whose pauses take no time, closed after the test."""
+    made: list[Link] = []
+
+    def make(url: str, **options: Any) -> Link:
+        made.append(Link(url, **{"token": "", "retries": time.retries(), **options}))
+        return made[-1]
+
+    yield make
+    for link in made:
+        link.close()
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        then_close(),
+        then_reset(),
+        then_close(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"),
+        page(b"", status=408),
+        page(b"", status=429),
+        page(b"", status=503),
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_request_is_sent_again_as_it_was(
+    method: str, trouble: bytes | Act, time: Time, connect: Connect
+) -> None:
+    with Scripted.of(trouble, trouble, OK) as scripted:
+        reply = connect(scripted.url).request(method, "/x", b"bytes", accept="a/b")
+    assert (reply.status, reply.body) == (200, b"done")
+    assert len(scripted.seen) == 3
+    assert len({(seen.head, seen.body) for seen in scripted.seen}) == 1
+    assert (scripted.seen[0].header("Idempotency-Key") is None) == (method == "GET")
+    assert time.pauses == pytest.approx([0.05, 0.1])
+
+
+def test_a_time_out_is_followed_by_another_try(connect: Connect) -> None:
+    with Scripted.of(silence, OK) as scripted:
+        link = connect(scripted.url, time_limit=0.05)
+        assert link.request(*STEP).body == b"done"
+    assert scripted.seen[0].head == scripted.seen[1].head
+
+
+@pytest.mark.parametrize(
+    "status", [200, 204, 301, 400, 401, 403, 404, 409, 410, 422, 500, 501, 502, 504]
+)
+def test_other_answers_count(status: int, connect: Connect) -> None:
+    with Scripted.of(page(status=status)) as scripted:
+        link = connect(scripted.url)
+        assert link.request(*STEP).status == status
+        assert link.request("GET", "/").status == status
+    assert len(scripted.seen) == 2
+
+
+@pytest.mark.parametrize("method", ["DELETE", "PUT", "HEAD"])
+@pytest.mark.parametrize("trouble", [then_close(), BUSY])
+def test_other_methods_are_sent_once(
+    method: str, trouble: bytes | Act, connect: Connect
+) -> None:
+    with Scripted.of(then_close(OK), trouble, OK) as scripted:
+        link = connect(scripted.url)
+        assert link.request("GET", "/").status == 200
+        if trouble is BUSY:
+            assert link.request(method, "/").status == 503
+        else:
+            with pytest.raises(ServerUnreachable) as caught:
+                link.request(method, "/")
+            assert (caught.value.key, caught.value.attempts) == (None, 1)
+    assert [seen.line for seen in scripted.seen] == ["GET /", f"{method} /"]
+
+
+def test_a_stale_connection_costs_no_pause(time: Time, connect: Connect) -> None:
+    with Scripted.of(then_close(OK), then_reset(OK), OK) as scripted:
+        link = connect(scripted.url)
+        for _ in range(3):
+            assert link.request(*STEP).body == b"done"
+    assert time.pauses == []
+    assert len(scripted.seen) == 3
+
+
+def test_a_server_gets_the_time_it_asks_for(time: Time, connect: Connect) -> None:
+    with Scripted.of(BUSY, OK) as scripted:
+        assert connect(scripted.url).request(*STEP).body == b"done"
+    assert time.pauses == pytest.approx([3.05])
+
+
+def test_the_last_answer_counts_when_the_time_is_over(
+    time: Time, connect: Connect
+) -> None:
+    with Scripted.of(BUSY) as scripted:
+        reply = connect(scripted.url).request(*STEP)
+    assert (reply.status, reply.body) == (503, b"busy")
+    assert time.now < 120.0
+    assert len({seen.header("Idempotency-Key") for seen in scripted.seen}) == 1
+
+
+def test_no_server_is_unreachable_in_the_end(
+    time: Time, connect: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Scripted.of(OK) as scripted:
+        pass
+    caplog.set_level(logging.WARNING)
+    with pytest.raises(ServerUnreachable) as caught:
+        connect(scripted.url).request(*STEP, key="k-1")
+    error = caught.value
+    assert type(error) is ServerUnreachable
+    assert isinstance(error, requests.ConnectionError)
+    assert (error.key, error.attempts) == ("k-1", len(time.pauses) + 1)
+    assert error.attempts > 20
+    assert error.url == scripted.url + STEP[1]
+    for words in ("refused", error.url, "k-1", f"after {error.attempts} attempts"):
+        assert words in str(error)
+    assert 110.0 < time.now < 120.0
+    # Whoever waits for minutes is told why, once.
+    assert len(caplog.records) == 1
+    assert "refused; trying again for 120 s" in caplog.text
+
+
+def test_without_time_for_it_nothing_is_sent_again(
+    time: Time, connect: Connect
+) -> None:
+    with Scripted.of(silence) as scripted:
+        link = connect(scripted.url, retries=time.retries(0.0), time_limit=0.05)
+        with pytest.raises(ServerTimeout) as caught:
+            link.request(*STEP)
+    assert len(scripted.seen) == 1
+    assert caught.value.attempts == 1
+    assert str(caught.value.key) in str(caught.value)
+
+
+def test_what_is_no_answer_is_not_asked_for_again(connect: Connect) -> None:
+    with Scripted.of(b"SSH-2.0-OpenSSH_9.2\r\n") as scripted:
+        with pytest.raises(UnexpectedAnswer, match="is it a gym_http_server") as caught:
+            connect(scripted.url).request(*STEP)
+        assert caught.value.url == scripted.url + STEP[1]
+    assert len(scripted.seen) == 1
+
+
+def test_each_post_has_a_key_of_its_own(connect: Connect) -> None:
+    with Scripted.of(OK) as scripted:
+        one, other = connect(scripted.url), connect(scripted.url)
+        for link in (one, one, other):
+            link.request("POST", "/")
+        one.request("POST", "/", key="mine")
+        one.request("GET", "/", key="mine")
+        one.request("GET", "/")
+    keys = [seen.header("Idempotency-Key") for seen in scripted.seen]
+    assert keys[3:] == ["mine", "mine", None]
+    assert len(set(keys[:3])) == 3
+    assert all(keys[:3])
+
+
+def test_a_wrong_request_is_no_failure(time: Time, connect: Connect) -> None:
+    with Scripted.of(OK) as scripted:
+        link = connect(scripted.url)
+        with pytest.raises(ValueError, match="is no quoted path"):
+            link.request("GET", "/a b")
+        assert link.request("GET", "/").status == 200
+    assert time.pauses == []
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_a_forked_process_has_a_connection_and_keys_of_its_own(
+    connect: Connect,
+) -> None:
+    with Scripted.of(OK) as scripted:
+        link = connect(scripted.url)
+        link.request(*STEP)
+        child = os.fork()
+        if child == 0:
+            done = False
+            try:
+                done = link.request(*STEP).body == b"done"
+                link.close()
+            finally:
+                os._exit(0 if done else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        link.request(*STEP)
+    assert [seen.connection for seen in scripted.seen] == [0, 1, 0]
+    keys = [str(seen.header("Idempotency-Key")) for seen in scripted.seen]
+    ours, childs, ours_again = (key.rpartition("-") for key in keys)
+    assert ours[0] == ours_again[0] != childs[0]
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_a_fork_in_an_exchange_does_not_lock_the_child_out(connect: Connect) -> None:
+    asked, answer = threading.Event(), threading.Event()
+
+    def slow(sender: Any) -> None:
+        asked.set()
+        answer.wait(20.0)
+        sender.sendall(OK)
+
+    with Scripted.of(slow, OK) as scripted:
+        link = connect(scripted.url)
+        thread = threading.Thread(target=link.request, args=STEP)
+        thread.start()
+        assert asked.wait(20.0)
+        child = os.fork()
+        if child == 0:
+            try:
+                link.request(*STEP)
+            finally:
+                os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        answer.set()
+        thread.join()
+    assert len(scripted.seen) == 2
+
+
+@pytest.fixture
+def proxied(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Name a proxy in the environment."""
+
+    def name(url: str) -> None:
+        for variable in ("http_proxy", "no_proxy", "all_proxy"):
+            monkeypatch.delenv(variable, raising=False)
+            monkeypatch.delenv(variable.upper(), raising=False)
+        monkeypatch.setenv("http_proxy", url)
+
+    return name
+
+
+def test_a_proxy_of_the_environment_is_used(
+    proxied: Callable[[str], None], time: Time, connect: Connect
+) -> None:
+    trouble = then_close(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{")
+    with Scripted.of(trouble, BUSY, page(b"done", "X-Y: z")) as proxy:
+        proxied(proxy.url)
+        link = connect("http://there.invalid:5000/p", token="t\xf6ken")
+        reply = link.request(*STEP, content_type="application/json", key="k-1")
+        assert (reply.status, reply.body, reply.headers["x-y"]) == (200, b"done", "z")
+        assert link.request("GET", "/").headers["content-length"] == "4"
+    first = proxy.seen[0]
+    assert first.line == f"POST http://there.invalid:5000/p{STEP[1]}"
+    assert first.header("Idempotency-Key") == "k-1"
+    assert b"Authorization: Bearer t\xc3\xb6ken\r\n" in first.head
+    assert first.body == STEP[2]
+    assert [(s.head, s.body) for s in proxy.seen[:3]] == [(first.head, first.body)] * 3
+    assert len(time.pauses) == 2
+
+
+def test_failures_through_a_proxy(
+    proxied: Callable[[str], None], time: Time, connect: Connect
+) -> None:
+    once = {"retries": time.retries(0.0)}
+    with Scripted.of(silence, page(b"x" * 101), then_reset()) as proxy:
+        proxied(proxy.url)
+        slow = connect("http://there.invalid", time_limit=0.05, **once)
+        with pytest.raises(ServerTimeout):
+            slow.request("GET", "/")
+        with pytest.raises(UnexpectedAnswer, match="more than 100 bytes"):
+            connect("http://there.invalid", max_body=100, **once).request("GET", "/")
+        with pytest.raises(ServerUnreachable):
+            connect("http://there.invalid", **once).request("DELETE", "/")
+        with pytest.raises(ValueError, match="is no quoted path"):
+            slow.request("GET", "/a b")
+    with pytest.raises(ServerUnreachable, match="refused"):
+        connect("http://there.invalid", **once).request("GET", "/")
+
+
+def test_no_proxy_where_there_shall_be_none(
+    proxied: Callable[[str], None],
+    monkeypatch: pytest.MonkeyPatch,
+    connect: Connect,
+) -> None:
+    with Scripted.of(OK) as scripted:
+        proxied("http://proxy.invalid:1")
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        assert connect(scripted.url).request("GET", "/").body == b"done"
+    assert scripted.seen[0].line == "GET /"
+
+
+def test_the_shipped_server(server: Server) -> None:
+    with Link(server.url) as link:
+        reply = link.request("POST", "/v1/envs/", b'{"env_id":"CartPole-v1"}')
+        assert reply.status == 200
+        path = f"/v1/envs/{json.loads(reply.body)['instance_id']}/"
+        assert link.request("POST", path + "reset/", b'{"seed":42}').status == 200
+        steps = [link.request("POST", path + "step/", b'{"action":1}') for _ in "12"]
+        assert [step.status for step in steps] == [200, 200]
+        assert steps[0].body != steps[1].body
+        assert link.request("DELETE", path).status == 204
+
+
+def test_the_token_of_the_shipped_server(make_server: Callable[..., Server]) -> None:
+    url = make_server("--token", "a-s3cret-token/=").url
+    with Link(url, token="") as without, Link(url, token="a-s3cret-token/=") as link:
+        assert without.request("GET", "/v1/").status == 401
+        assert link.request("GET", "/v1/").status == 200
+    with Link(url.replace("//", "//:a-s3cret-token%2F%3D@")) as link:
+        assert link.request("GET", "/v1/").status == 200
