@@ -80,6 +80,10 @@ VECTORS: list[tuple[object, bytes]] = [
         b'\x28\0\0\0\0\0\0\0{"dict":[["b","int"],["a",{"dict":[]}]]}\x01\0\0\0\0\0\0\0',
     ),
     (
+        {"\ud800": None},
+        b'\x30\0\0\0\0\0\0\0{"dict":[[{"$t":"str","v":"7aCA"},"none"]]}     ',
+    ),
+    (
         {2: None, (None, b"x"): None},
         b'\x58\0\0\0\0\0\0\0{"dict":[[2,"none"],[{"$t":"tuple","v":[null,'
         b'{"$t":"bytes","v":"eA=="}]},"none"]]}      ',
@@ -149,6 +153,12 @@ def test_large_arrays_come_back() -> None:
         np.array("x" * 3000),
         np.ones((70, 80), bool)[::2],
     ):
+        assert_same(binary.decode(binary.encode(array)), array)
+
+
+def test_steps_of_dates_that_are_equal_keep_their_names() -> None:
+    for name in ("m8[s]", "m8[1000ms]", "M8[s]", "M8[1000ms]", "m8[s]"):
+        array = np.zeros(2, name)
         assert_same(binary.decode(binary.encode(array)), array)
 
 
@@ -436,6 +446,9 @@ def test_64_levels_come_back() -> None:
 
 ENDLESS: list[Any] = []
 ENDLESS += [ENDLESS, ENDLESS]
+DEEP_DICT: dict[str, Any] = {}
+for _ in range(64):
+    DEEP_DICT = {"a": DEEP_DICT}
 DOUBLING: list[Any] = []
 for _ in range(60):
     DOUBLING = [DOUBLING, DOUBLING]
@@ -445,6 +458,10 @@ for _ in range(60):
     ("value", "expected"),
     [
         ([DEEPEST], "nested deeper than 64 levels"),
+        ((DEEPEST,), "nested deeper than 64 levels"),
+        ({"a": DEEPEST}, "nested deeper than 64 levels"),
+        (DEEP_DICT, "nested deeper than 64 levels"),
+        (GraphInstance(DEEPEST, None, None), "nested deeper than 64 levels"),
         (ENDLESS, "nested deeper than 64 levels"),
         (DOUBLING, "more parts than a signature tells of"),
         ([None] * 200_000, "more parts than a signature tells of"),
@@ -452,7 +469,19 @@ for _ in range(60):
         (-(10**5000), "an integer of more than 4300 digits"),
         (dict.fromkeys(range(10001)), "more than 10000 keys"),
     ],
-    ids=["deep", "endless", "doubling", "many", "digits", "negative", "keys"],
+    ids=[
+        "list",
+        "tuple",
+        "inner",
+        "dict",
+        "graph",
+        "endless",
+        "doubling",
+        "many",
+        "digits",
+        "negative",
+        "keys",
+    ],
 )
 def test_what_is_beyond_the_limits_is_not_sent(value: Any, expected: str) -> None:
     with pytest.raises(UnsupportedValue, match=expected):

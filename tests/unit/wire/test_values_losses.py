@@ -23,6 +23,11 @@ class Name(enum.StrEnum):
     ANT = "ant"
 
 
+class Verbose(int):
+    def __str__(self) -> str:
+        return "many"
+
+
 class Shade(enum.Enum):
     DARK = 1
 
@@ -111,6 +116,7 @@ LOST: list[tuple[Any, Any, str]] = [
     (Counter("aab"), {"a": 2, "b": 1}, "collections.Counter"),
     (Point(1, (2,)), (1, (2,)), "{}Point"),
     (Colour.RED, 1, "{}Colour"),
+    (Verbose(2**70), 2**70, "{}Verbose"),
     (Name.ANT, "ant", "{}Name"),
     (Bytes(b"x"), b"x", "{}Bytes"),
     (Number(-0.0), -0.0, "{}Number"),

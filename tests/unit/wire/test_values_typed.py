@@ -53,6 +53,7 @@ VECTORS: list[tuple[object, str]] = [
     ((1, ()), '{"$t":"tuple","v":[1,{"$t":"tuple","v":[]}]}'),
     ({"b": 1, "a": {}}, '{"b":1,"a":{}}'),
     ({"$t": 1}, '{"$t":"dict","v":[["$t",1]]}'),
+    ({"\ud800": 1}, '{"$t":"dict","v":[[{"$t":"str","v":"7aCA"},1]]}'),
     ({2: 3, "a": 4}, '{"$t":"dict","v":[[2,3],["a",4]]}'),
     (
         {(None, 1.5): True},
@@ -70,6 +71,9 @@ VECTORS: list[tuple[object, str]] = [
     (np.zeros((0, 3), "<M8[ns]"), '{"$t":"nd","d":"<M8[ns]","s":[0,3],"v":""}'),
     (np.float32(1), '{"$t":"ns","d":"<f4","v":"AACAPw=="}'),
     (np.str_("é"), '{"$t":"ns","d":"<U1","v":"6QAAAA=="}'),
+    (np.str_("\ud800"), '{"$t":"ns","d":"<U1","v":"ANgAAA=="}'),
+    (np.str_("a\0"), '{"$t":"ns","d":"<U2","v":"YQAAAAAAAAA="}'),
+    (np.bytes_(b"a\0"), '{"$t":"ns","d":"|S2","v":"YQA="}'),
     (OBJECTS, '{"$t":"oa","s":[1,2],"v":[null,"x"]}'),
     (
         GraphInstance(np.uint8(1), [], None),
@@ -239,7 +243,7 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "int with a blank": (tagged("int", v=" 1"), "no integer"),
     "int with a newline": (tagged("int", v="1\n"), "no integer"),
     "int with an underline": (tagged("int", v="1_0"), "no integer"),
-    "int of other digits": (tagged("int", v="²"), "no integer"),
+    "int of other digits": (tagged("int", v="\u0661"), "no integer"),
     "int of many digits": (tagged("int", v="9" * 4301), "no integer"),
     "float of words": (tagged("float", v="infinity"), "no float"),
     "float of few bits": (tagged("float", v="7ff8"), "no float"),
@@ -329,6 +333,10 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     ),
     "65 levels of tuples": (
         b'{"$t":"tuple","v":[' * 65 + b"]}" * 65,
+        "nested deeper than 64 levels",
+    ),
+    "65 levels of pairs": (
+        b'{"$t":"dict","v":[["a",' * 65 + b"1" + b"]]}" * 65,
         "nested deeper than 64 levels",
     ),
     "65 levels of objects": (

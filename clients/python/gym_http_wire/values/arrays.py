@@ -18,7 +18,7 @@ MAX_TEXT_BYTES = 2**20
 """How many bytes one string in an array of strings may take."""
 
 SMALL_BYTES = 1024
-"""Up to here, copying an array is quicker than looking at it."""
+"""Up to here, copying an array is quicker than getting at its own bytes."""
 
 _MAX_NUMBER_BYTES = 16
 _LAST_CHARACTER = 0x10FFFF
@@ -97,7 +97,7 @@ def array_bytes(array: Array) -> Buffer:
         return np.not_equal(array.view(np.uint8), 0).tobytes()
     if kind == "U" and not _is_text(array):
         raise UnsupportedValue("holds characters that there are not")
-    if array.nbytes > SMALL_BYTES and array.flags.c_contiguous:
+    if array.nbytes > SMALL_BYTES:
         return array.reshape(-1).view(np.uint8).data
     return array.tobytes()
 

@@ -27,7 +27,8 @@ def parse(data: bytes | bytearray | memoryview) -> Any:
     """Parse JSON in UTF-8, whose objects have no key twice.
 
     Raises:
-        BadValue: It is not that, or nested too deep for Python's parser.
+        BadValue: It is not that.
+        RecursionError: It is nested too deep for Python's parser.
     """
     try:
         return _DECODER.decode(str(data, "utf-8"))
@@ -35,5 +36,3 @@ def parse(data: bytes | bytearray | memoryview) -> Any:
         raise BadValue(f"is not written in UTF-8: {error.reason}") from error
     except ValueError as error:
         raise BadValue(f"is not the JSON of a value: {error}") from error
-    except RecursionError:
-        raise BadValue("is nested too deep") from None
