@@ -101,6 +101,7 @@ def documented(server: Server) -> list[tuple[str, str]]:
     routes = []
     for path, operations in paths.items():
         path = path.replace("{instance_id}", "ffffffff").replace("{value}", "1")
+        path = path.replace("{name}", "gravity")
         assert "{" not in path, f"no value known for {path}"
         routes += [(method.upper(), path) for method in operations if method in known]
     return routes
