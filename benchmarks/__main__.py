@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import signal
+import sys
 from pathlib import Path
 
 from benchmarks.measuring import Plan
@@ -19,7 +21,9 @@ def main() -> None:
     """Answer the questions that were asked for."""
     options = _options()
     _forget_surroundings()
-    plan = Plan(options.rounds, options.seconds)
+    # So that servers end as well.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    plan = Plan(options.rounds, options.seconds, options.patience)
     plan.say(_conditions())
     names = options.only or list(QUESTIONS)
     rows = [each for name in names for each in QUESTIONS[name](plan)]
@@ -33,6 +37,13 @@ def _options() -> argparse.Namespace:
     add = parser.add_argument
     add("--rounds", type=int, default=7, help="turns of each side")
     add("--seconds", type=float, default=1.0, help="length of a turn of steps")
+    add(
+        "--patience",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="time to repeat what other processes disturbed, for each question",
+    )
     add(
         "--only",
         action="append",

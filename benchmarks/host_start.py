@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.agents import ENV_ID, LeanAgent
 from benchmarks.fresh import fresh_process
-from benchmarks.measuring import OtherLoad, Plan, in_turn, median
+from benchmarks.measuring import Plan, in_turn, median
 from benchmarks.pinning import Mode, available
 from benchmarks.report import Row, row
 from benchmarks.servers import Server, our_server
@@ -27,13 +27,11 @@ def host_start(plan: Plan) -> list[Row]:
     plan.say("host_start_ms: starting")
     with our_server(available()) as server:
         _by_request(server)
-        others = OtherLoad()
         ours, fresh = in_turn(
-            plan.rounds,
+            plan,
             lambda: (_by_request(server), _by_supervisor(server)),
             lambda: (_fresh(), 0.0),
         )
-        plan.say(f"  others used {others.cores():.2f} cores meanwhile")
     baseline = median([seconds for seconds, _ in fresh]) * 1000
     names = ("host_start_ms", "host_start_supervisor_ms")
     return [

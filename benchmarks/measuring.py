@@ -12,9 +12,11 @@ from typing import NamedTuple, TypeVar
 
 import psutil  # type: ignore[import-untyped]
 
-__all__ = ["OtherLoad", "Plan", "in_turn", "median", "percentile"]
+__all__ = ["Plan", "in_turn", "median", "percentile"]
 
 _T = TypeVar("_T")
+_QUIET_CORES = 0.05
+_LOOK_SECONDS = 0.3
 
 
 @dataclass(frozen=True)
@@ -24,10 +26,12 @@ class Plan:
     Attributes:
         rounds: How often each side has its turn.
         seconds: How long a turn of steps takes.
+        patience: Seconds for which rounds that others disturbed are repeated.
     """
 
     rounds: int
     seconds: float
+    patience: float
 
     def say(self, words: str) -> None:
         """Tell how far the work is."""
@@ -35,11 +39,37 @@ class Plan:
 
 
 def in_turn(
-    rounds: int, ours: Callable[[], _T], theirs: Callable[[], _T]
+    plan: Plan, ours: Callable[[], _T], theirs: Callable[[], _T]
 ) -> tuple[list[_T], list[_T]]:
-    """Measure both sides in turn, so that what changes meanwhile meets both."""
-    pairs = [(ours(), theirs()) for _ in range(rounds)]
-    return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    """Measure both sides in turn, so that what changes meanwhile meets both.
+
+    While there is patience, rounds count only if the machine was quiet; after that,
+    the quietest that there were make up the number.
+    """
+    rounds: list[tuple[float, _T, _T]] = []
+    end = time.monotonic() + plan.patience
+    while _count_quiet(rounds) < plan.rounds:
+        if len(rounds) >= plan.rounds and time.monotonic() > end:
+            break
+        _wait_for_quiet(end)
+        others = _OtherLoad()
+        pair = ours(), theirs()
+        rounds.append((others.cores(), *pair))
+    best = sorted(rounds, key=lambda each: each[0])[: plan.rounds]
+    plan.say(f"  others used up to {best[-1][0]:.2f} cores, in {len(rounds)} rounds")
+    return [each[1] for each in best], [each[2] for each in best]
+
+
+def _wait_for_quiet(end: float) -> None:
+    while time.monotonic() < end:
+        others = _OtherLoad()
+        time.sleep(_LOOK_SECONDS)
+        if others.cores() <= _QUIET_CORES:
+            return
+
+
+def _count_quiet(rounds: Sequence[tuple[float, object, object]]) -> int:
+    return sum(each[0] <= _QUIET_CORES for each in rounds)
 
 
 def median(values: Sequence[float]) -> float:
@@ -59,7 +89,7 @@ class _Used(NamedTuple):
     by_us: float
 
 
-class OtherLoad:
+class _OtherLoad:
     """How busy other processes keep this machine, from now on."""
 
     def __init__(self) -> None:

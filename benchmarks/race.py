@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchmarks.agents import Agent, OriginalAgent
-from benchmarks.measuring import OtherLoad, Plan, in_turn, median, percentile
+from benchmarks.measuring import Plan, in_turn, median, percentile
 from benchmarks.pinning import Mode, places
 from benchmarks.players import Players, Round
 from benchmarks.report import Row, row
@@ -35,13 +35,11 @@ def race(plan: Plan, name: str, mode: Mode, kind: type[Agent], count: int) -> li
         Players(kind, ours.url, count, placed.clients) as our_players,
         Players(OriginalAgent, theirs.url, count, placed.clients) as their_players,
     ):
-        others = OtherLoad()
         rounds = in_turn(
-            plan.rounds,
+            plan,
             lambda: _told(plan, "ours", our_players.play(plan.seconds)),
             lambda: _told(plan, "original", their_players.play(plan.seconds)),
         )
-        plan.say(f"  others used {others.cores():.2f} cores meanwhile")
     return list(_rows(name, mode, *rounds))
 
 
