@@ -8,7 +8,12 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from gym_http_client.addresses import Address
-from gym_http_client.errors import ServerTimeout, ServerUnreachable, UnexpectedAnswer
+from gym_http_client.errors import (
+    ServerError,
+    ServerTimeout,
+    ServerUnreachable,
+    UnexpectedAnswer,
+)
 from gym_http_client.failures import Failure, FailureKind
 from gym_http_client.heads import Request
 from gym_http_client.http1 import MAX_BODY, Reply
@@ -134,46 +139,57 @@ class Link:
         began = self._retries.clock()
         limit = self.time_limit
         tries: Tries | None = None
-        while True:
-            outcome: Reply | Failure
-            try:
-                outcome = own.connection.exchange(request, limit, once)
-                if outcome.status not in REPEATED:
-                    return outcome
-            except Failure as failure:
-                outcome = failure
-            tries = tries or Tries(self._retries, began)
-            if once or not tries.again(outcome):
-                return self._last(request, outcome, tries.count)
-            if tries.count == _WORTH_A_WORD:
-                words = "%s %s%s: %s; trying again for %g s at most"
-                said = method, self.url, path, _summary(outcome), self._retries.total
-                _logger.warning(words, *said)
-            limit = min(self.time_limit, max(tries.left(), _SHORTEST))
+        outcome: Reply | Failure | None = None
+        try:
+            while True:
+                try:
+                    outcome = own.connection.exchange(request, limit, once)
+                    if outcome.status not in REPEATED:
+                        return outcome
+                except Failure as failure:
+                    outcome = failure
+                tries = tries or Tries(self._retries, began)
+                if once or not tries.again(outcome):
+                    return self._last(request, outcome, tries.count)
+                if tries.count == _WORTH_A_WORD:
+                    self._warn(request, outcome)
+                limit = min(self.time_limit, max(tries.left(), _SHORTEST))
+        finally:
+            # Its traceback holds this frame: both would stay, and sockets with them.
+            del outcome
 
     def _last(self, request: Request, outcome: Reply | Failure, count: int) -> Reply:
         """Return what the last try brought, or raise it."""
         if isinstance(outcome, Reply):
             return outcome
+        try:
+            raise self._error(request, outcome, count) from outcome
+        finally:
+            del outcome
+
+    def _error(self, request: Request, failure: Failure, count: int) -> ServerError:
         url = self.url + request.path
-        if outcome.kind is FailureKind.MALFORMED:
-            raise UnexpectedAnswer(
-                f"The answer of {url} is malformed, {outcome}: "
-                "is it a gym_http_server?",
-                url=url,
-            ) from outcome
-        kind = _ERRORS.get(outcome.kind, ServerUnreachable)
+        if failure.kind is FailureKind.MALFORMED:
+            words = f"The answer of {url} is malformed, {failure}"
+            return UnexpectedAnswer(f"{words}: is it a gym_http_server?", url=url)
+        kind = _ERRORS.get(failure.kind, ServerUnreachable)
+        words = f"{request.method} {url} had no answer: {failure}"
         details = [f"after {count} attempts"] if count > 1 else []
         details += [f"Idempotency-Key {request.key}"] if request.key else []
-        error = kind(
-            f"{request.method} {url} had no answer: {outcome}"
-            + (f" ({', '.join(details)})" if details else ""),
-            url=url,
-        )
+        error = kind(f"{words} ({', '.join(details)})" if details else words, url=url)
         error.key = request.key
         error.attempts = count
-        raise error from outcome
+        return error
 
-
-def _summary(outcome: Reply | Failure) -> str:
-    return f"status {outcome.status}" if isinstance(outcome, Reply) else str(outcome)
+    def _warn(self, request: Request, outcome: Reply | Failure) -> None:
+        reason = str(outcome)
+        if isinstance(outcome, Reply):
+            reason = f"status {outcome.status}"
+        _logger.warning(
+            "%s %s%s: %s; trying again for %g s at most",
+            request.method,
+            self.url,
+            request.path,
+            reason,
+            self._retries.total,
+        )

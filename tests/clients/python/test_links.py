@@ -1,5 +1,6 @@
 """Links over real sockets: what is sent again arrives as it did before."""
 
+import gc
 import json
 import logging
 import os
@@ -11,6 +12,7 @@ import pytest
 import requests
 
 from gym_http_client import ServerTimeout, ServerUnreachable, UnexpectedAnswer
+from gym_http_client.failures import Failure
 from gym_http_client.links import Link
 from gym_http_client.retries import Retries
 from tests.support.scripted import (
@@ -235,8 +237,8 @@ def test_a_forked_process_has_a_connection_and_keys_of_its_own(
         link.request(*STEP)
     assert [seen.connection for seen in scripted.seen] == [0, 1, 0]
     keys = [str(seen.header("Idempotency-Key")) for seen in scripted.seen]
-    ours, childs, ours_again = (key.rpartition("-") for key in keys)
-    assert ours[0] == ours_again[0] != childs[0]
+    first, second, third = (key.rpartition("-") for key in keys)
+    assert first[0] == third[0] != second[0]
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
@@ -265,9 +267,29 @@ def test_a_fork_in_an_exchange_does_not_lock_the_child_out(connect: Connect) -> 
     assert len(scripted.seen) == 2
 
 
+def test_errors_hold_no_cycle(connect: Connect, time: Time) -> None:
+    def ask() -> None:
+        with pytest.raises(ServerUnreachable):
+            link.request(*STEP)
+
+    with Scripted.of(then_close()) as scripted:
+        link = connect(scripted.url, retries=time.retries(1.0))
+        ask()
+        gc.collect()
+        gc.disable()
+        try:
+            ask()
+            failures = [x for x in gc.get_objects() if isinstance(x, Failure)]
+        finally:
+            gc.enable()
+    assert failures == []
+
+
 @pytest.fixture
-def proxied(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Name a proxy in the environment."""
+def proxied(
+    monkeypatch: pytest.MonkeyPatch, nothing_left_behind: None
+) -> Iterator[Callable[[str], None]]:
+    """Give a function that names a proxy in the environment."""
 
     def name(url: str) -> None:
         for variable in ("http_proxy", "no_proxy", "all_proxy"):
@@ -275,7 +297,9 @@ def proxied(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
             monkeypatch.delenv(variable.upper(), raising=False)
         monkeypatch.setenv("http_proxy", url)
 
-    return name
+    yield name
+    # The errors that a test holds hold answers, and those hold connections.
+    gc.collect()
 
 
 def test_a_proxy_of_the_environment_is_used(
@@ -291,7 +315,7 @@ def test_a_proxy_of_the_environment_is_used(
     first = proxy.seen[0]
     assert first.line == f"POST http://there.invalid:5000/p{STEP[1]}"
     assert first.header("Idempotency-Key") == "k-1"
-    assert b"Authorization: Bearer t\xc3\xb6ken\r\n" in first.head
+    assert first.header("Authorization") == "Bearer t\xf6ken"
     assert first.body == STEP[2]
     assert [(s.head, s.body) for s in proxy.seen[:3]] == [(first.head, first.body)] * 3
     assert len(time.pauses) == 2
