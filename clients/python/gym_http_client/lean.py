@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 import time
@@ -80,9 +81,7 @@ class LeanConnection:
                 self.abandon()
             kept = self._socket
             try:
-                line = kept or self._dial()
-                lost = self._send(line, head, request.body)
-                reply = self._receive(line, reader)
+                reply = self._converse(kept or self._dial(), head, request, reader)
             except (OSError, BadAnswer) as error:
                 self.abandon()
                 stale = kept is not None and not reader.begun
@@ -91,7 +90,7 @@ class LeanConnection:
                 # The rest of this answer would be taken for the next one.
                 self.abandon()
                 raise
-            if lost is not None or not reader.keep_alive:
+            if not reader.keep_alive:
                 self.abandon()
             return reply
 
@@ -126,25 +125,16 @@ class LeanConnection:
         self._told = self._left()
         line.settimeout(self._told)
 
-    def _send(self, line: socket.socket, head: bytes, body: bytes) -> OSError | None:
-        """Send a request; return the error if the server does not take all of it."""
+    def _converse(
+        self, line: socket.socket, head: bytes, request: Request, reader: ReplyReader
+    ) -> Reply:
         if self._told != self._limit:
             self._tell(line)
-        try:
-            if len(body) <= _SMALL:
-                line.sendall(head + body)
-                return None
-            line.sendall(head)
-            rest = memoryview(body)
-            for at in range(0, len(body), _PIECE):
-                self._tell(line)
-                line.sendall(rest[at : at + _PIECE])
-        except (BrokenPipeError, ConnectionResetError) as error:
-            # It may have answered before, as to a body that is too large.
-            return error
-        return None
-
-    def _receive(self, line: socket.socket, reader: ReplyReader) -> Reply:
+        body = request.body
+        if len(body) <= _SMALL:
+            line.sendall(head + body)
+        else:
+            self._send_large(line, head, body)
         while True:
             left = self._end - self._clock()
             if not left <= self._told <= left * _TOLERANCE:
@@ -156,6 +146,16 @@ class LeanConnection:
             if not data:
                 cut = "in its answer" if reader.begun else "without an answer"
                 raise ConnectionResetError(f"the server closed the connection {cut}")
+
+    def _send_large(self, line: socket.socket, head: bytes, body: bytes) -> None:
+        rest = memoryview(body)
+        # It may answer and close before it has read all; then the answer counts, and
+        # if there is none, receiving tells.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            line.sendall(head)
+            for at in range(0, len(body), _PIECE):
+                self._tell(line)
+                line.sendall(rest[at : at + _PIECE])
 
     def _failure(self, error: OSError | BadAnswer, stale: bool) -> Failure:
         if isinstance(error, BadAnswer):
