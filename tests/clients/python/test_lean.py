@@ -267,6 +267,15 @@ def test_a_server_that_does_not_take_a_request_times_out(connect: Connect) -> No
     assert caught.value.kind is FailureKind.TIMEOUT
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Let SIGINT interrupt, which shells turn off for what runs in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_the_answer_to_an_interrupted_request_is_not_the_next(connect: Connect) -> None:
     def interrupt(sender: socket.socket) -> None:
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
