@@ -150,8 +150,11 @@ class RemoteEnv(gymnasium.Env[Any, Any]):
         Returns:
             Observation and info.
         """
-        given = {"seed": seed, "options": options, **self._drawn()}
-        told = self._asked("POST", "reset/", given)
+        self._tell_draws()
+        told = self._asked("POST", "reset/", {"seed": seed, "options": options})
+        if seed is not None:
+            # As locally: the environment has a new generator, and not the lent one.
+            self._generator = None
         return told["observation"], told["info"]
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
@@ -160,7 +163,8 @@ class RemoteEnv(gymnasium.Env[Any, Any]):
         Returns:
             Observation, reward, terminated, truncated and info.
         """
-        told = self._asked("POST", "step/", {"action": action, **self._drawn()})
+        self._tell_draws()
+        told = self._asked("POST", "step/", {"action": action})
         return (
             told["observation"],
             told["reward"],
@@ -186,6 +190,7 @@ class RemoteEnv(gymnasium.Env[Any, Any]):
         It lives on the server. What is lent here has its state, and what is drawn
         from it counts there too, from the next reset or step on.
         """
+        self._tell_draws()
         told = self._asked("GET", "generator/")
         if self._generator is None:
             self._generator = np.random.Generator(np.random.PCG64(0))
@@ -197,6 +202,7 @@ class RemoteEnv(gymnasium.Env[Any, Any]):
     def np_random(self, value: np.random.Generator) -> None:
         state = value.bit_generator.state
         self._asked("POST", "generator/", {"state": state})
+        self._generator, self._generator_state = value, state
 
     @property
     def np_random_seed(self) -> int:
@@ -251,15 +257,18 @@ class RemoteEnv(gymnasium.Env[Any, Any]):
         call.__name__ = name
         return call
 
-    def _drawn(self) -> dict[str, Any]:
-        """Say how far the lent generator came, if somebody drew from it."""
+    def _tell_draws(self) -> None:
+        """Tell how far the lent generator came, if somebody drew from it.
+
+        Not along with a step or reset: when one of those fails, nobody knows here
+        whether it drew, and a state sent twice would take its draws back.
+        """
         if self._generator is None:
-            return {}
+            return
         state = self._generator.bit_generator.state
-        if state == self._generator_state:
-            return {}
-        self._generator_state = state
-        return {"generator": state}
+        if state != self._generator_state:
+            self._asked("POST", "generator/", {"state": state})
+            self._generator_state = state
 
     def _asked(self, method: str, path: str, given: Any = None) -> Any:
         if self._handle is None:

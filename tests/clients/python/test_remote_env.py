@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from gym_http_client import RemoteEnv, ServerError
+from gym_http_client import RemoteEnv, ServerError, ServerUnreachable, through_wire
 from tests.support.identity import assert_identical
 from tests.support.server import Server
 
@@ -217,6 +217,90 @@ def test_the_generator_counts_in_both_directions(
     local.unwrapped.np_random = np.random.Generator(np.random.PCG64(5))
     for _ in range(20):
         assert_identical(remote.step(2)[:4], local.unwrapped.step(2)[:4])
+
+
+def test_the_generator_is_one_however_often_it_is_asked_for(
+    pair: Callable[..., tuple[Any, Any]],
+) -> None:
+    remote, local = pair("FrozenLake-v1")
+    for env in (remote, local.unwrapped):
+        env.reset(seed=3)
+    draws = [
+        [env.unwrapped.np_random.random() for _ in "abc"] for env in (remote, local)
+    ]
+    assert draws[0] == draws[1]
+    assert_identical(remote.step(1)[:4], local.unwrapped.step(1)[:4])
+    for env in (remote, local.unwrapped):
+        lent = env.np_random
+        env.np_random = generator = np.random.Generator(np.random.PCG64(5))
+        lent.random()
+        generator.random()
+        assert env.np_random is generator
+    assert_identical(remote.step(2)[:4], local.unwrapped.step(2)[:4])
+    for env in (remote, local.unwrapped):
+        env.reset(seed=4)
+        generator.random()
+    assert_identical(remote.step(2)[:4], local.unwrapped.step(2)[:4])
+    assert remote.np_random.random() == local.unwrapped.np_random.random()
+
+
+class Unreliable(gymnasium.Env[Any, Any]):
+    """Draws in each step, and raises in each second one, after it drew."""
+
+    action_space = gymnasium.spaces.Discrete(2)
+    observation_space = gymnasium.spaces.Box(0.0, 1.0, (), np.float64)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> tuple[Any, Any]:
+        super().reset(seed=seed)
+        return self.np_random.random(), {}
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, Any]:
+        self.count += 1
+        drawn = self.np_random.random()
+        if self.count % 2:
+            raise ValueError(f"drew {drawn}")
+        return drawn, 0.0, False, False, {}
+
+
+def test_draws_of_a_step_that_raised_count_once() -> None:
+    remote, local = through_wire(Unreliable()), Unreliable()
+    told = []
+    for env in (remote, local):
+        env.reset(seed=3)
+        told.append([env.np_random.random()])
+        with pytest.raises(ValueError, match="drew") as error:
+            env.step(0)
+        told[-1] += [str(error.value), env.step(0)[0], env.np_random.random()]
+    assert told[0] == told[1]
+
+
+def test_draws_are_told_again_when_telling_them_failed() -> None:
+    remote, local = through_wire(Unreliable()), Unreliable()
+    for env in (remote, local):
+        env.reset(seed=3)
+        env.np_random.random()
+    handle, remote._handle = remote._handle, Broken()
+    with pytest.raises(ServerUnreachable):
+        remote.step(0)
+    remote._handle = handle
+    for env in (remote, local):
+        with pytest.raises(ValueError, match="drew"):
+            env.step(0)
+    assert remote.step(0)[0] == local.step(0)[0]
+
+
+class Broken:
+    """A server that cannot be reached."""
+
+    def ask(self, method: str, path: str, given: Any = None) -> Any:
+        """Fail."""
+        raise ServerUnreachable("gone")
+
+    def end(self) -> None:
+        """Do nothing."""
 
 
 def test_attributes_go_through(pair: Callable[..., tuple[Any, Any]]) -> None:
