@@ -10,7 +10,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-__all__ = ["fresh_process"]
+__all__ = ["BASELINE", "fresh_process"]
+
+#: What rows call them.
+BASELINE = "fresh process"
 
 _PROGRAM = """
 import gymnasium

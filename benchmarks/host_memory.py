@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]
 
 from benchmarks.agents import LeanAgent
-from benchmarks.fresh import fresh_process
+from benchmarks.fresh import BASELINE, fresh_process
 from benchmarks.measuring import Plan, median
 from benchmarks.pinning import Mode, available
 from benchmarks.report import Row, row
@@ -27,7 +27,7 @@ def host_memory(plan: Plan) -> list[Row]:
     """Measure the proportional set size of hosts, and of as many fresh processes."""
     plan.say("host_pss_mib: starting")
     ours, theirs = median(_hosts()), median(_fresh())
-    return [row("host_pss_mib", Mode.FREE, ours, "MiB", theirs)]
+    return [row("host_pss_mib", Mode.FREE, ours, "MiB", BASELINE, theirs)]
 
 
 def _hosts() -> list[float]:

@@ -13,6 +13,8 @@ from benchmarks.servers import original_server, our_server
 
 __all__ = ["race"]
 
+_BASELINE = "original"
+
 
 def race(plan: Plan, name: str, mode: Mode, kind: type[Agent], count: int) -> list[Row]:
     """Compare the steps a second, and how long a step takes.
@@ -52,10 +54,10 @@ def _rows(
     name: str, mode: Mode, ours: list[Round], theirs: list[Round]
 ) -> Iterator[Row]:
     rates = [median([each.rate for each in side]) for side in (ours, theirs)]
-    yield row(name, mode, rates[0], "steps/s", rates[1])
+    yield row(name, mode, rates[0], "steps/s", _BASELINE, rates[1])
     for percent in (50, 99):
         times = [
             median([percentile(each.durations, percent) for each in side]) * 1e6
             for side in (ours, theirs)
         ]
-        yield row(f"{name}_p{percent}", mode, times[0], "us", times[1])
+        yield row(f"{name}_p{percent}", mode, times[0], "us", _BASELINE, times[1])

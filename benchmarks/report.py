@@ -11,20 +11,20 @@ from benchmarks.pinning import Mode
 
 __all__ = ["Row", "merged", "read", "row", "table", "write"]
 
-_HEAD = ("name", "mode", "ours", "baseline", "unit", "ratio")
+_HEAD = ("name", "mode", "ours", "unit", "ratio", "baseline")
 
 
 @dataclass(frozen=True)
 class Row:
-    """A figure, beside the one it is compared with.
+    """A figure, and how it compares with another one.
 
     Attributes:
         name: What was measured.
         mode: Where the processes were.
         value: Ours.
-        unit: Of both figures.
+        unit: Of the figure.
         ratio: How many times better ours is: more a second, or less time or memory.
-        baseline: What ours is compared with.
+        baseline: Name of what ours is compared with, as ``original``.
     """
 
     name: str
@@ -32,13 +32,24 @@ class Row:
     value: float
     unit: str
     ratio: float
-    baseline: float
+    baseline: str
 
 
-def row(name: str, mode: Mode, value: float, unit: str, baseline: float) -> Row:
-    """Make a row; what is not a rate is better when it is smaller."""
-    better = value / baseline if unit.endswith("/s") else baseline / value
-    return Row(name, mode.value, _short(value), unit, _short(better), _short(baseline))
+def row(
+    name: str, mode: Mode, value: float, unit: str, baseline: str, theirs: float
+) -> Row:
+    """Make a row; what is not a rate is better when it is smaller.
+
+    Args:
+        name: What was measured.
+        mode: Where the processes were.
+        value: Ours.
+        unit: Of both figures; a rate ends in ``/s``.
+        baseline: Name of what ours is compared with.
+        theirs: The baseline's figure.
+    """
+    better = value / theirs if unit.endswith("/s") else theirs / value
+    return Row(name, mode.value, _short(value), unit, _short(better), baseline)
 
 
 def merged(old: Iterable[Row], new: Iterable[Row]) -> list[Row]:
@@ -68,16 +79,16 @@ def table(rows: Iterable[Row]) -> str:
             each.name,
             each.mode,
             f"{each.value:g}",
-            f"{each.baseline:g}",
             each.unit,
             f"{each.ratio:.2f}",
+            each.baseline,
         )
         for each in rows
     ]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return "\n".join(
         "  ".join(
-            cell.rjust(width) if number in (2, 3, 5) else cell.ljust(width)
+            cell.rjust(width) if number in (2, 4) else cell.ljust(width)
             for number, (cell, width) in enumerate(zip(line, widths, strict=True))
         )
         for line in cells
