@@ -1,90 +1,14 @@
-"""Agents: what plays CartPole on a server, each in its own way."""
+"""The original's agent: what plays CartPole on a rival of our server.
+
+Those on our own server are the client's, in `gym_http_client.bench.agents`.
+"""
 
 from __future__ import annotations
 
-import json
-from typing import Any, Protocol
-
 from benchmarks import original
-from gym_http_client import RemoteEnv
-from gym_http_client.links import Link
+from gym_http_client.bench.agents import ENV_ID
 
-__all__ = ["ENV_ID", "Agent", "LeanAgent", "OriginalAgent", "RemoteEnvAgent"]
-
-ENV_ID = "CartPole-v1"
-_JSON = "application/json"
-
-
-class Agent(Protocol):
-    """One instance on a server, and a connection of its own.
-
-    Args:
-        url: The server's address.
-        seed: Seed of the first episode; the others go on from there.
-    """
-
-    def __init__(self, url: str, seed: int) -> None: ...
-
-    def reset(self) -> None:
-        """Begin an episode."""
-
-    def step(self, action: int) -> bool:
-        """Take a step; say whether the episode is over."""
-
-    def close(self) -> None:
-        """End the instance."""
-
-
-class LeanAgent:
-    """Sends and receives JSON over the connection of our client."""
-
-    def __init__(self, url: str, seed: int) -> None:
-        self._link = Link(url)
-        told = self._post("/v1/envs/", {"env_id": ENV_ID, "seed": seed})
-        self._path = f"/v1/envs/{told['instance_id']}/"
-
-    def reset(self) -> None:
-        """Begin an episode."""
-        self._post(self._path + "reset/", {})
-
-    def step(self, action: int) -> bool:
-        """Take a step."""
-        told = self._post(self._path + "step/", {"action": action})
-        return bool(told["done"])
-
-    def close(self) -> None:
-        """End the instance."""
-        self._link.request("POST", self._path + "close/")
-        self._link.close()
-
-    def _post(self, path: str, body: Any) -> Any:
-        sent = json.dumps(body).encode()
-        reply = self._link.request("POST", path, sent, content_type=_JSON)
-        if reply.status != 200:
-            raise RuntimeError(f"POST {path} was answered with {reply.status}")
-        return json.loads(reply.body)
-
-
-class RemoteEnvAgent:
-    """Steps a `RemoteEnv`, with arrays that are equal to the bit."""
-
-    def __init__(self, url: str, seed: int) -> None:
-        self._env = RemoteEnv(url, ENV_ID)
-        self._first_seed: int | None = seed
-
-    def reset(self) -> None:
-        """Begin an episode."""
-        self._env.reset(seed=self._first_seed)
-        self._first_seed = None
-
-    def step(self, action: int) -> bool:
-        """Take a step."""
-        _, _, terminated, truncated, _ = self._env.step(action)
-        return terminated or truncated
-
-    def close(self) -> None:
-        """End the instance."""
-        self._env.close()
+__all__ = ["OriginalAgent"]
 
 
 class OriginalAgent:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 
-from benchmarks.agents import LeanAgent
 from benchmarks.fresh import BASELINE, fresh_process
 from benchmarks.measuring import Plan, median
 from benchmarks.pinning import Mode, available
 from benchmarks.report import Row, row
 from benchmarks.servers import Server, our_server
+from gym_http_client.bench.agents import LeanAgent
 
 __all__ = ["host_memory"]
 

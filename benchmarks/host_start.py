@@ -6,12 +6,12 @@ import json
 import time
 from pathlib import Path
 
-from benchmarks.agents import ENV_ID, LeanAgent
 from benchmarks.fresh import BASELINE, fresh_process
 from benchmarks.measuring import Plan, in_turn, median
 from benchmarks.pinning import Mode, available
 from benchmarks.report import Row, row
 from benchmarks.servers import Server, our_server
+from gym_http_client.bench.agents import ENV_ID, LeanAgent
 from gym_http_server.instances.supervision import Supervision
 from gym_http_server.rundir import RunDir
 from gym_http_wire.messages import Op

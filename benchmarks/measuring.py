@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 
 import psutil  # type: ignore[import-untyped]
 
-__all__ = ["Plan", "in_turn", "median", "percentile"]
+__all__ = ["Plan", "in_turn", "median"]
 
 _T = TypeVar("_T")
 _QUIET_CORES = 0.05
@@ -75,12 +75,6 @@ def _count_quiet(rounds: Sequence[tuple[float, object, object]]) -> int:
 def median(values: Sequence[float]) -> float:
     """Give the median, which one disturbed round does not move."""
     return statistics.median(values)
-
-
-def percentile(values: Sequence[float], percent: float) -> float:
-    """Give the smallest value that so many percent of all do not exceed."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
 
 
 class _Used(NamedTuple):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from benchmarks.agents import RemoteEnvAgent
 from benchmarks.measuring import Plan
 from benchmarks.pinning import Mode
 from benchmarks.race import race
 from benchmarks.report import Row
+from gym_http_client.bench.agents import RemoteEnvAgent
 
 __all__ = ["remote_env_rest"]
 

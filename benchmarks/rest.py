@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from benchmarks.agents import LeanAgent
 from benchmarks.measuring import Plan
 from benchmarks.pinning import Mode
 from benchmarks.race import race
 from benchmarks.report import Row
+from gym_http_client.bench.agents import LeanAgent
 
 __all__ = ["rest_1", "rest_4", "rest_16"]
 

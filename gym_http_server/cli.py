@@ -1,9 +1,10 @@
-"""The command line: ``gym-http-server serve`` and ``gym-http-server settings``."""
+"""The command line: ``gym-http-server serve``, ``settings`` and ``bench``."""
 
 from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
+import importlib.util
 import logging
 import os
 import sys
@@ -21,6 +22,8 @@ from gym_http_server.rundir import RunDir
 from gym_http_server.settings import TABLE, Setting, Settings, from_mapping
 
 __all__ = ["main"]
+
+BENCH = "gym_http_client.bench"
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -123,3 +126,22 @@ def settings() -> None:
     for row in rows:
         cells = [row[i].ljust(widths[i]) for i in range(3)]
         click.echo("  ".join([*cells, row[3]]))
+
+
+@main.command(
+    context_settings={"ignore_unknown_options": True},
+    add_help_option=False,
+    options_metavar="",
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="URL [OPTIONS]")
+def bench(arguments: tuple[str, ...]) -> None:
+    """Measure how fast a server answers; 'bench --help' tells more."""
+    # By name, since server and client never import each other.
+    if importlib.util.find_spec(BENCH.partition(".")[0]) is None:
+        click.echo(
+            "gym-http-server: what measures is a part of the Python client: "
+            "pip install gymnasium-http-client",
+            err=True,
+        )
+        sys.exit(1)
+    os.execv(sys.executable, [sys.executable, "-P", "-m", BENCH, *arguments])

@@ -1,0 +1,92 @@
+"""Agents: what plays CartPole on a server, each in its own way."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Protocol
+
+from gym_http_client.handles import Server
+from gym_http_client.links import Link
+from gym_http_client.raising import raised
+from gym_http_client.remote_env import RemoteEnv
+from gym_http_client.retries import Retries
+
+__all__ = ["ENV_ID", "Agent", "LeanAgent", "RemoteEnvAgent"]
+
+ENV_ID = "CartPole-v1"
+_JSON = "application/json"
+# A server that is gone is an answer too, and soon.
+_RETRIES = Retries(total=5.0)
+
+
+class Agent(Protocol):
+    """One instance on a server, and a connection of its own.
+
+    Args:
+        url: The server's address; the token is in it or in the environment.
+        seed: Seed of the first episode; the others go on from there.
+    """
+
+    def __init__(self, url: str, seed: int) -> None: ...
+
+    def reset(self) -> None:
+        """Begin an episode."""
+
+    def step(self, action: int) -> bool:
+        """Take a step; say whether the episode is over."""
+
+    def close(self) -> None:
+        """End the instance."""
+
+
+class LeanAgent:
+    """Sends and receives JSON over the connection of our client."""
+
+    def __init__(self, url: str, seed: int) -> None:
+        self._link = Link(url, retries=_RETRIES)
+        told = self._post("/v1/envs/", {"env_id": ENV_ID, "seed": seed})
+        self._path = f"/v1/envs/{told['instance_id']}/"
+
+    def reset(self) -> None:
+        """Begin an episode."""
+        self._post(self._path + "reset/", {})
+
+    def step(self, action: int) -> bool:
+        """Take a step."""
+        told = self._post(self._path + "step/", {"action": action})
+        return bool(told["done"])
+
+    def close(self) -> None:
+        """End the instance."""
+        self._link.request("POST", self._path + "close/")
+        self._link.close()
+
+    def _post(self, path: str, body: Any) -> Any:
+        sent = json.dumps(body).encode()
+        reply = self._link.request("POST", path, sent, content_type=_JSON)
+        told = json.loads(reply.body)
+        if reply.status != 200:
+            raise raised(told, reply.status, self._link.url + path)
+        return told
+
+
+class RemoteEnvAgent:
+    """Steps a `RemoteEnv`, with arrays that are equal to the bit."""
+
+    def __init__(self, url: str, seed: int) -> None:
+        self._env = RemoteEnv(Server(url, retries=_RETRIES), ENV_ID)
+        self._first_seed: int | None = seed
+
+    def reset(self) -> None:
+        """Begin an episode."""
+        self._env.reset(seed=self._first_seed)
+        self._first_seed = None
+
+    def step(self, action: int) -> bool:
+        """Take a step."""
+        _, _, terminated, truncated, _ = self._env.step(action)
+        return terminated or truncated
+
+    def close(self) -> None:
+        """End the instance."""
+        self._env.close()
