@@ -54,6 +54,9 @@ class Settings:
         5000, "Port to listen on; 0 takes a free one.", short="-p", least=0, most=65535
     )
     listen: str = _setting("127.0.0.1", "Address to listen on.", short="-l")
+    unix: str = _setting("", "Path of a Unix socket to listen on, too.")
+    unix_mode: str = _setting("600", "Who may use the Unix socket, as chmod says it.")
+    no_tcp: bool = _setting(False, "Listen on the Unix socket alone.")
     workers: int = _setting(
         2, "Web worker processes; any of them serves any instance.", least=1, most=64
     )
@@ -83,6 +86,15 @@ class Settings:
         (), "Module that an env ID may name before a colon, as 'my_envs'."
     )
     max_instances: int = _setting(64, "Instances at a time.", least=1, most=100_000)
+    max_num_envs: int = _setting(
+        1024, "Environments that one instance may have.", least=1, most=1_000_000
+    )
+    max_vector_processes: int = _setting(
+        64,
+        "Processes over which the environments of one instance may be spread.",
+        least=1,
+        most=10_000,
+    )
     create_deadline: float = _setting(
         50.0, "Seconds that making an environment may take.", least=0.1
     )
@@ -106,6 +118,18 @@ class Settings:
     )
     strict_actions: bool = _setting(
         False, "Refuse actions that the action space does not contain."
+    )
+    spin_us: int = _setting(
+        50,
+        "Microseconds that a host looks for a stream's next request before it sleeps, "
+        "while there are idle cores; 0 is never.",
+        least=0,
+        most=10_000,
+    )
+    stream_relay: bool = _setting(
+        False,
+        "Let web workers pass on what streams carry, where sockets cannot be handed "
+        "to hosts.",
     )
     data_dir: str = _setting(
         "", "Directory below which monitors write; the user's data directory if unset."
@@ -137,7 +161,8 @@ class Settings:
     @property
     def loopback(self) -> bool:
         """Whether only this machine can reach the server."""
-        return self.listen in LOOPBACK or self.listen.startswith("127.")
+        local = self.listen in LOOPBACK or self.listen.startswith("127.")
+        return local or self.no_tcp
 
 
 @dataclass(frozen=True)

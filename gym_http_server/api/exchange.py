@@ -14,6 +14,7 @@ from gym_http_wire.problems import BadParameter
 
 __all__ = [
     "STATUS_LINES",
+    "SWITCHED",
     "Answer",
     "Environ",
     "accepted",
@@ -58,8 +59,18 @@ class Answer(NamedTuple):
     body: bytes
 
 
+#: There is nothing to answer: the connection is somebody else's now.
+SWITCHED = Answer(101, [], b"")
+
+
 def send(answer: Answer, start_response: StartResponse) -> Iterable[bytes]:
-    """Give an answer in the way of WSGI."""
+    """Give an answer in the way of WSGI.
+
+    Raises:
+        StopIteration: There is none; gunicorn leaves the connection alone then.
+    """
+    if answer.status == SWITCHED.status:
+        raise StopIteration
     headers = answer.headers
     if answer.status != 204:
         headers = [*headers, ("Content-Length", str(len(answer.body)))]

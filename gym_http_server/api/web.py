@@ -9,7 +9,7 @@ from typing import Any
 
 import flask
 
-from gym_http_server.api.exchange import STATUS_LINES, Answer, Environ
+from gym_http_server.api.exchange import STATUS_LINES, SWITCHED, Answer, Environ
 from gym_http_server.api.guard import Guard
 from gym_http_server.api.problems import problem_answer
 from gym_http_server.instances.hosts import Hosts
@@ -74,6 +74,8 @@ def add_route(
     method: str,
     rule: str,
     view: View,
+    *,
+    websocket: bool = False,
 ) -> None:
     """Add a route; the rule ends in a slash, and the request may or may not.
 
@@ -83,6 +85,8 @@ def add_route(
         method: GET, POST or DELETE.
         rule: Path with a final slash.
         view: Called with the WSGI environment and the arguments in the path.
+        websocket: Whether it is for requests that begin a WebSocket; other routes
+            are never found by these.
     """
 
     def flask_view(**arguments: Any) -> flask.Response:
@@ -91,7 +95,8 @@ def add_route(
     # Two rules: of one, the framework takes a wrong method in the other form for a
     # wrong path.
     for form in (rule, rule.removesuffix("/")):
-        endpoint = f"{method} {form}".replace(".", "_")
+        kind = "WebSocket" if websocket else method
+        endpoint = f"{kind} {form}".replace(".", "_")
         web.views[endpoint] = view
         app.add_url_rule(
             form,
@@ -99,10 +104,20 @@ def add_route(
             view_func=flask_view,
             methods=[method],
             provide_automatic_options=False,
+            websocket=websocket,
         )
+
+
+class _Switched(flask.Response):
+    """Leaves the connection alone."""
+
+    def __call__(self, environ: Environ, start_response: Any) -> Any:
+        raise StopIteration
 
 
 def flask_response(answer: Answer) -> flask.Response:
     """Turn an answer into Flask's."""
+    if answer.status == SWITCHED.status:
+        return _Switched()
     line = STATUS_LINES[answer.status]
     return flask.Response(answer.body, line, answer.headers)

@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from gym_http_server.envhost import pictures
+from gym_http_server.envhost import pictures, thin
+from gym_http_server.envhost.batching import Batching, asks_for_several
 from gym_http_server.envhost.bodies import (
     flag,
     lossless,
+    member,
     optional_object,
     read,
     required,
@@ -24,8 +24,8 @@ from gym_http_server.envhost.bodies import (
 )
 from gym_http_server.envhost.failures import note, problem_frame, unforeseen
 from gym_http_server.envhost.inspection import Inspection
-from gym_http_server.envhost.making import read_seed
 from gym_http_server.envhost.monitor import Monitor
+from gym_http_wire.batches import Watch
 from gym_http_wire.exact import Exact
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import (
@@ -58,6 +58,11 @@ class Answers:
         inspection: Answers what is asked about it.
         data_dir: Directory below which monitors write.
         max_answer: Bytes that an answer's body may have.
+
+    Attributes:
+        operations: The environment.
+        monitor: Records episodes, if it was asked to.
+        progress: Called whenever a call of the environment begins within a request.
     """
 
     def __init__(
@@ -70,12 +75,15 @@ class Answers:
         max_answer: int,
     ) -> None:
         self.operations = operations
+        self.progress: Callable[[], None] = lambda: None
         self._exact = exact
         self._inspection = inspection
         self._data_dir = data_dir
         self._max_answer = max_answer
-        self._monitor: Monitor | None = None
+        self.monitor: Monitor | None = None
         self._replays = Replays()
+        self._whole = True
+        self._batching = Batching(operations, _Watch(self), max_answer)
         self._values: dict[int, Callable[[Frame], Any]] = {
             Op.RESET: self._reset,
             Op.STEP: self._step,
@@ -83,25 +91,39 @@ class Answers:
         }
         self._frames: dict[int, Callable[[Frame], Frame]] = {
             Op.RENDER: self._render,
+            Op.ROLLOUT: self._batching.rollout,
             Op.MONITOR_START: self._monitor_start,
             Op.MONITOR_CLOSE: self._monitor_close,
         }
 
-    def answer(self, frame: Frame) -> Frame:
-        """Answer a request, once if it has a key; problems are answers too."""
+    def answer(
+        self, frame: Frame, key: str | None = None, *, acknowledged: bool = False
+    ) -> Frame:
+        """Answer a request, once if it has a key; problems are answers too.
+
+        Args:
+            frame: The request.
+            key: Its key, if it came over a stream; the body of the answer may be
+                `Pieces` then. Otherwise it stands in the head, if it has one.
+            acknowledged: Whether who asks has had all answers to earlier requests.
+        """
         head = request_head(frame)
-        if not head.key:
+        self._whole = key is None
+        if key is None:
+            key = head.key
+        self._replays.settle(acknowledged=acknowledged)
+        if not key:
             return self._perform(frame)._replace(number=frame.number)
         print_ = fingerprint(frame, head)
         try:
-            if head.key in self._replays:
-                reply = as_replay(self._replays.recall(head.key, print_))
+            if key in self._replays:
+                reply = as_replay(self._replays.recall(key, print_))
             else:
                 reply = self._perform(frame)
                 # What is refused, the environment has not seen; but a conflict with
                 # its state must not turn into a step when it comes again later.
                 if not 400 <= reply.status < 500 or reply.status == 409:
-                    self._replays.keep(head.key, print_, reply)
+                    self._replays.keep(key, print_, reply)
         except Problem as problem:
             reply = problem_frame(problem)
         return reply._replace(number=frame.number)
@@ -112,16 +134,20 @@ class Answers:
 
     def close(self) -> None:
         """Close monitor and environment."""
-        if self._monitor is not None:
-            self._monitor.close()
-            self._monitor = None
+        if self.monitor is not None:
+            self.monitor.close()
+            self.monitor = None
         self.operations.close()
 
     def _perform(self, frame: Frame) -> Frame:
         try:
             handler = self._values.get(frame.kind)
             if handler is not None:
-                reply = value_frame(frame, handler(frame))
+                given = handler(frame)
+                if isinstance(given, Frame):
+                    reply = given
+                else:
+                    reply = value_frame(frame, given, whole=self._whole)
             else:
                 reply = self._frames[frame.kind](frame)
             if len(reply.body) > self._max_answer:
@@ -142,24 +168,26 @@ class Answers:
     def _reset(self, frame: Frame) -> Json:
         given = optional_object(frame)
         if not lossless(frame):
-            _check_reset(given)
+            given = thin.read_reset(given, self.operations)
         answer = self._exact.reset(given)
-        if self._monitor is not None:
-            self._monitor.reset(given.get("seed"))
+        if self.monitor is not None:
+            self.monitor.reset(given.get("seed"))
         return answer
 
-    def _step(self, frame: Frame) -> Json:
-        if lossless(frame):
-            given = read(frame)
-        else:
-            given = {"action": self.operations.action_of(required(frame, "action")[0])}
+    def _step(self, frame: Frame) -> Json | Frame:
+        given = read(frame)
+        if asks_for_several(given):
+            return self._batching.steps(frame, given)
+        if not lossless(frame):
+            action = member(frame, given, "action")
+            given = {"action": self.operations.action_of(action)}
         answer = self._exact.step(given)
-        if self._monitor is not None:
-            self._monitor.step(
+        if self.monitor is not None:
+            self.monitor.step(
                 answer["reward"], bool(answer["terminated"]), bool(answer["truncated"])
             )
         if not wants_lossless(frame):
-            _suit_thin_clients(answer)
+            thin.suit(answer, self.operations)
         return answer
 
     def _render(self, frame: Frame) -> Frame:
@@ -179,35 +207,43 @@ class Answers:
         return answer(200, body, head, form=form)
 
     def _monitor_start(self, frame: Frame) -> Frame:
+        thin.check_monitored(self.operations)
         directory, given = required(frame, "directory")
         if not isinstance(directory, str):
             raise BadParameter(f"directory is {directory!r:.80}: expected a string")
         force, resume = flag(given, "force"), flag(given, "resume")
-        if self._monitor is not None:
+        if self.monitor is not None:
             raise MonitorActive(
                 "the instance is being monitored; close the monitor first"
             )
-        self._monitor = Monitor(self._data_dir, directory, force=force, resume=resume)
+        self.monitor = Monitor(self._data_dir, directory, force=force, resume=resume)
         return answer(204, form=Form.NONE)
 
     def _monitor_close(self, frame: Frame) -> Frame:
-        if self._monitor is not None:
-            self._monitor.close()
-            self._monitor = None
+        if self.monitor is not None:
+            self.monitor.close()
+            self.monitor = None
         return answer(204, form=Form.NONE)
 
 
-def _check_reset(given: Json) -> None:
-    read_seed(given)
-    options = given.get("options")
-    if options is not None and not isinstance(options, dict):
-        raise BadParameter(f"options is {options!r:.80}: expected an object, or null")
+class _Watch(Watch):
+    """Passes on what happens within a batch."""
 
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
 
-def _suit_thin_clients(answer: Json) -> None:
-    """Give an answer the flags and the number that old clients want."""
-    answer["terminated"] = bool(answer["terminated"])
-    answer["truncated"] = bool(answer["truncated"])
-    answer["done"] = answer["terminated"] or answer["truncated"]
-    if not isinstance(answer["reward"], (float, np.floating)):
-        answer["reward"] = float(answer["reward"])
+    def begin(self) -> None:
+        """Tell that the host is not stuck."""
+        self._answers.progress()
+
+    def reset(self, seed: int | None) -> None:
+        """Tell the monitor of an episode."""
+        monitor = self._answers.monitor
+        if monitor is not None:
+            monitor.reset(seed)
+
+    def step(self, reward: Any, terminated: Any, truncated: Any) -> None:
+        """Tell the monitor of a step."""
+        monitor = self._answers.monitor
+        if monitor is not None:
+            monitor.step(reward, bool(terminated), bool(truncated))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gym_http_server.envhost import plain
-from gym_http_wire.frames import Frame
+from gym_http_wire.frames import Frame, Pieces
 from gym_http_wire.messages import Form, answer
 from gym_http_wire.problems import (
     BadJSON,
@@ -19,6 +19,7 @@ from gym_http_wire.values import BadValue, UnsupportedValue, binary, typed
 __all__ = [
     "flag",
     "lossless",
+    "member",
     "optional_object",
     "path_value",
     "read",
@@ -26,6 +27,7 @@ __all__ = [
     "value_frame",
 ]
 
+_SMALL = 16 * 1024
 _DECODERS: dict[int, Callable[[bytes], Any]] = {
     Form.PLAIN: plain.loads,
     Form.TYPED: typed.decode,
@@ -85,6 +87,17 @@ def required(frame: Frame, name: str) -> tuple[Any, dict[str, Any]]:
             empty list, which old clients send for nothing.
     """
     given = read(frame)
+    return member(frame, given, name), given
+
+
+def member(frame: Frame, given: Any, name: str) -> Any:
+    """Give a required parameter of a body that was read.
+
+    Raises:
+        BadJSON: The body is no object.
+        MissingParameter: It is absent; in plain JSON also null, an empty string or an
+            empty list, which old clients send for nothing.
+    """
     if not isinstance(given, dict):
         raise BadJSON()
     value = given.get(name)
@@ -93,7 +106,7 @@ def required(frame: Frame, name: str) -> tuple[Any, dict[str, Any]]:
             raise MissingParameter(name)
     elif value is None or value == "" or value == []:
         raise MissingParameter(name)
-    return value, given
+    return value
 
 
 def path_value(text: str) -> Any:
@@ -126,15 +139,26 @@ def flag(given: dict[str, Any], name: str) -> bool:
     raise BadParameter(f"{name} is {value!r:.80}: expected true or false")
 
 
-def value_frame(frame: Frame, value: Any) -> Frame:
+def value_frame(frame: Frame, value: Any, *, whole: bool = True) -> Frame:
     """Answer a request with a value, in the form asked for.
+
+    Args:
+        frame: The request.
+        value: What to answer.
+        whole: Whether even a large body has to be in one piece.
 
     Raises:
         CannotSay: The value has something in it that this form cannot say.
     """
     form = Form(frame.form >> 4)
+    body: Any
     try:
-        body = _ENCODERS[form](value)
+        if whole or form != Form.BINARY:
+            body = _ENCODERS[form](value)
+        else:
+            body = Pieces(*binary.split(value))
+            if len(body) <= _SMALL:
+                body = body.join()
     except UnsupportedValue as error:
         raise CannotSay(
             f"the answer cannot be said in this form without loss: {error}"

@@ -1,9 +1,10 @@
 """The host's loop: one process, one instance, one thing at a time, on one thread.
 
 Runs in a process that the supervisor forked, and never returns there. Web workers
-connect to ``host.sock``; the supervisor holds the other end of the channel, over
-which the host says once whether the environment could be made, and hears when it
-is to close. If the channel ends, the supervisor is gone, and so goes the host.
+connect to ``host.sock``, with requests, or with the socket of a client who wants a
+stream; the supervisor holds the other end of the channel, over which the host says
+once whether the environment could be made, and hears when it is to close. If the
+channel ends, the supervisor is gone, and so goes the host.
 """
 
 from __future__ import annotations
@@ -11,28 +12,31 @@ from __future__ import annotations
 import os
 import select
 import socket
-import struct
 import sys
 import time
 
 import msgspec
 
 from gym_http_server.envhost.answers import Answers
+from gym_http_server.envhost.connections import Connection
 from gym_http_server.envhost.failures import note, problem_frame, unforeseen
 from gym_http_server.envhost.inspection import Inspection
 from gym_http_server.envhost.isolation import isolate
 from gym_http_server.envhost.making import CreateRequest, make
+from gym_http_server.envhost.streams import MAX_STREAMS, Stream
 from gym_http_server.rundir import RunDir, StatusPage
 from gym_http_wire.exact import Exact
-from gym_http_wire.frames import Frame, FrameError, FrameReader, encode
-from gym_http_wire.messages import Op, answer
-from gym_http_wire.operations import Operations
-from gym_http_wire.problems import Problem
+from gym_http_wire.frames import Frame, FrameError, encode
+from gym_http_wire.handshakes import Hello
+from gym_http_wire.messages import Op, answer, problem_answer, request_head
+from gym_http_wire.problems import Problem, TooManyStreams
+from gym_http_wire.spinning import Spinning
+from gym_http_wire.streams import ACKNOWLEDGED, Refused, key_of
+from gym_http_wire.vectors import operations_of
+from gym_http_wire.websocket import Close
 
 __all__ = ["HostStart", "run"]
 
-RECEIVE_BYTES = 256 * 1024
-SEND_SECONDS = 30
 _QUIET = {Op.DESCRIBE}  # looking at an instance does not keep it alive
 
 
@@ -42,6 +46,7 @@ class HostStart(msgspec.Struct, frozen=True):
     Attributes:
         modules: Modules to import before the environment is made.
         importable: Directories to look for modules in.
+        spin_us: Microseconds to look for a stream's next request before sleeping.
     """
 
     instance_id: str
@@ -52,6 +57,7 @@ class HostStart(msgspec.Struct, frozen=True):
     max_body: int
     max_answer: int
     strict_actions: bool
+    spin_us: int = 0
     modules: tuple[str, ...] = ()
     importable: tuple[str, ...] = ()
 
@@ -77,7 +83,7 @@ def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> in
     page.end(time.monotonic_ns(), used=True)
     body = msgspec.json.encode({"instance_id": start.instance_id}) + b"\n"
     channel.sendall(encode(answer(200, body)))
-    host = _Host(answers, page, channel, listener, start.max_body)
+    host = _Host(answers, page, channel, listener, start)
     host.serve()
     return 0
 
@@ -87,7 +93,7 @@ def _make(start: HostStart) -> Answers:
     for module in start.modules:
         __import__(module)
     env = make(start.request)
-    operations = Operations(
+    operations = operations_of(
         env, first_seed=start.request.seed, strict_actions=start.strict_actions
     )
     exact = Exact(operations)
@@ -107,76 +113,195 @@ class _Host:
         page: StatusPage,
         channel: socket.socket,
         listener: socket.socket,
-        max_body: int,
+        start: HostStart,
     ) -> None:
         self._answers = answers
+        # A batch may take long, as long as none of its steps does.
+        answers.progress = lambda: page.begin(time.monotonic_ns())
         self._page = page
         self._channel = channel
         self._listener = listener
-        self._max_body = max_body
+        self._max_body = start.max_body
+        self._spinning = Spinning(start.spin_us * 1000)
         self._poll = select.poll()
-        self._connections: dict[int, tuple[socket.socket, FrameReader]] = {}
+        self._connections: dict[int, Connection] = {}
+        self._streams: dict[int, Stream] = {}
+        # What each stream is watched for; which of them have requests that wait for
+        # their turn, and which have answers that wait for their client.
+        self._watched: dict[int, int] = {}
+        self._queued: dict[int, Stream] = {}
+        self._writing: dict[int, Stream] = {}
         self._open = True
 
     def serve(self) -> None:
         self._poll.register(self._channel, select.POLLIN)
         self._poll.register(self._listener, select.POLLIN)
         channel, listener = self._channel.fileno(), self._listener.fileno()
+        streams, connections = self._streams, self._connections
         while self._open:
-            for descriptor, _ in self._poll.poll():
-                if descriptor == listener:
+            for descriptor, event in self._wait():
+                if descriptor in streams:
+                    self._serve_stream(descriptor, event)
+                elif descriptor in connections:
+                    self._receive(descriptor)
+                elif descriptor == listener:
                     self._accept()
                 elif descriptor == channel:
                     self._hear_supervisor()
-                else:
-                    self._receive(descriptor)
+
+    def _wait(self) -> list[tuple[int, int]]:
+        """Wait until something happens, or for the next turns of what has."""
+        if not self._streams:
+            return self._poll.poll()
+        if self._queued:
+            ready = dict.fromkeys(self._queued, 0) | dict(self._poll.poll(0))
+            return list(ready.items())
+        began = time.monotonic_ns()
+        until = self._spinning.until(began)
+        while time.monotonic_ns() < until:
+            if events := self._poll.poll(0):
+                self._spinning.waited(began, time.monotonic_ns(), spun=True)
+                return events
+        events = self._poll.poll(self._patience() if self._writing else None)
+        self._spinning.waited(began, time.monotonic_ns(), spun=until > 0)
+        if self._writing:
+            self._drop_stuck()
+        return events
+
+    def _patience(self) -> float:
+        """Give the milliseconds until a client has taken nothing for too long."""
+        first = min(each.deadline for each in self._writing.values())
+        return max(0.0, first - time.monotonic()) * 1000 + 1
+
+    def _drop_stuck(self) -> None:
+        now = time.monotonic()
+        for descriptor, stream in list(self._writing.items()):
+            if stream.deadline <= now:
+                stream.close()
+                self._watch(descriptor, stream)
 
     def _accept(self) -> None:
-        connection, _ = self._listener.accept()
-        # A web worker that does not read must not stop the instance for ever.
-        limit = struct.pack("ll", SEND_SECONDS, 0)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
-        reader = FrameReader(self._max_body)
-        self._connections[connection.fileno()] = (connection, reader)
-        self._poll.register(connection, select.POLLIN)
+        line, _ = self._listener.accept()
+        self._connections[line.fileno()] = Connection(line, self._max_body)
+        self._poll.register(line, select.POLLIN)
 
     def _hear_supervisor(self) -> None:
         if not self._channel.recv(4096):
             os._exit(1)
         # The only thing that the supervisor ever says is: close.
         self._open = False
+        for stream in self._streams.values():
+            stream.bid_farewell(Close.GOING_AWAY, "the instance was closed")
         try:
             self._answers.close()
         except Problem as problem:
             note(problem)
 
     def _receive(self, descriptor: int) -> None:
-        if descriptor not in self._connections:
-            return
-        connection, reader = self._connections[descriptor]
+        connection = self._connections[descriptor]
         try:
-            data = connection.recv(RECEIVE_BYTES)
-            if not data:
+            frames = connection.receive()
+            if frames is None:
                 self._drop(descriptor)
                 return
-            for frame in reader.feed(data):
-                connection.sendall(self._execute(frame))
+            for frame in frames:
+                if frame.kind == Op.STREAM:
+                    self._take_over(descriptor, connection, frame)
+                else:
+                    connection.line.sendall(encode(self._execute(frame)))
         except (OSError, FrameError):
             self._drop(descriptor)
 
-    def _execute(self, frame: Frame) -> bytes:
+    def _drop(self, descriptor: int) -> None:
+        connection = self._connections.pop(descriptor, None)
+        if connection is not None:
+            self._poll.unregister(descriptor)
+            connection.close()
+
+    def _take_over(self, descriptor: int, connection: Connection, frame: Frame) -> None:
+        """Begin a stream: on the socket that came along, or on this very connection.
+
+        The latter is for a web worker that passes the bytes on itself.
+        """
+        hello = msgspec.json.decode(request_head(frame).value or "", type=Hello)
+        if len(self._streams) >= MAX_STREAMS:
+            problem = problem_answer(TooManyStreams(MAX_STREAMS), frame.number)
+            connection.line.sendall(encode(problem))
+            return
+        connection.line.sendall(encode(answer(204, number=frame.number)))
+        line = connection.taken()
+        if line is None:
+            del self._connections[descriptor]
+            self._poll.unregister(descriptor)
+            line = connection.line
+        line.setblocking(False)
+        stream = Stream(line, hello, self._max_body, time.monotonic)
+        descriptor = stream.fileno()
+        self._streams[descriptor] = stream
+        self._poll.register(descriptor, select.POLLIN)
+        self._watched[descriptor] = select.POLLIN
+        self._page.set_streams(len(self._streams))
+        if frame.body:
+            stream.take(frame.body)
+        self._watch(descriptor, stream)
+
+    def _serve_stream(self, descriptor: int, event: int) -> None:
+        stream = self._streams[descriptor]
+        watched = self._watched[descriptor]
+        if event & select.POLLOUT:
+            stream.flush()
+        elif event & watched:
+            stream.receive()
+        elif event:
+            # It is gone, and nobody will read what is still to be done for it.
+            stream.close()
+        if stream.inbox and not stream.writing:
+            self._answer(stream)
+        if stream.inbox or stream.writing or stream.closed or watched != select.POLLIN:
+            self._watch(descriptor, stream)
+
+    def _answer(self, stream: Stream) -> None:
+        asked = stream.inbox.popleft()
+        if isinstance(asked, Refused):
+            stream.answer(asked.answer)
+            return
+        key = key_of(stream.session, asked)
+        acknowledged = asked.status == ACKNOWLEDGED
+        stream.answer(self._execute(asked, key, acknowledged=acknowledged))
+
+    def _watch(self, descriptor: int, stream: Stream) -> None:
+        """See to what a stream is to be watched for from now on."""
+        if stream.closed:
+            self._poll.unregister(descriptor)
+            for known in (self._streams, self._watched, self._queued, self._writing):
+                known.pop(descriptor, None)
+            self._page.set_streams(len(self._streams))
+            return
+        wanted = select.POLLIN
+        self._writing.pop(descriptor, None)
+        self._queued.pop(descriptor, None)
+        if stream.writing:
+            wanted = select.POLLOUT
+            self._writing[descriptor] = stream
+        elif stream.inbox:
+            wanted = 0
+            self._queued[descriptor] = stream
+        if wanted != self._watched[descriptor]:
+            self._watched[descriptor] = wanted
+            self._poll.modify(descriptor, wanted)
+
+    def _execute(
+        self, frame: Frame, key: str | None = None, *, acknowledged: bool = False
+    ) -> Frame:
         page, answers = self._page, self._answers
+        for stream in self._writing.values():
+            stream.settle()
         page.begin(time.monotonic_ns())
-        reply = answers.answer(frame)
+        reply = answers.answer(frame, key, acknowledged=acknowledged)
         operations = answers.operations
         page.count(operations.steps, operations.episodes)
         used = frame.kind not in _QUIET
         page.end(time.monotonic_ns(), used=used)
         if used:
             answers.used()
-        return encode(reply)
-
-    def _drop(self, descriptor: int) -> None:
-        connection, _ = self._connections.pop(descriptor)
-        self._poll.unregister(descriptor)
-        connection.close()
+        return reply

@@ -49,14 +49,18 @@ class Connection:
         self.send(frame)
         return self.receive()
 
-    def send(self, frame: Frame) -> None:
-        """Send a request.
+    def send(self, frame: Frame, line: socket.socket | None = None) -> None:
+        """Send a request, and a socket along with it.
 
         Raises:
             ConnectionLost: The far end closed.
         """
+        data = encode(frame)
         try:
-            self.socket.sendall(encode(frame))
+            if line is not None:
+                sent = socket.send_fds(self.socket, [data], [line.fileno()])
+                data = data[sent:]
+            self.socket.sendall(data)
         except OSError as error:
             raise ConnectionLost from error
 
@@ -74,6 +78,11 @@ class Connection:
         except (OSError, FrameError) as error:
             raise ConnectionLost from error
         raise ConnectionLost
+
+    @property
+    def early(self) -> bytes:
+        """What has come behind the last answer."""
+        return self._reader.rest()
 
     @property
     def usable(self) -> bool:

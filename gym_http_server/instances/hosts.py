@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import http
 import itertools
 import re
+import socket
 import time
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
@@ -16,7 +17,11 @@ from gym_http_server.errors import (
     StepDeadline,
     UnknownInstance,
 )
-from gym_http_server.instances.connections import ConnectionLost, Pool
+from gym_http_server.instances.connections import (
+    Connection,
+    ConnectionLost,
+    Pool,
+)
 from gym_http_server.instances.supervision import Supervision
 from gym_http_server.rundir import RunDir
 from gym_http_wire.frames import Frame
@@ -26,6 +31,7 @@ from gym_http_wire.problems import Problem
 __all__ = ["Hosts"]
 
 FATE_SECONDS = 2.0
+MAX_GREETING = 64 * 1024
 _HEADER = re.compile(r"(Gym|Idempotent)-[A-Za-z-]+: [!-~]*").fullmatch
 _INSTANCE_ID = re.compile(r"[0-9a-f]{8}").fullmatch
 
@@ -88,6 +94,44 @@ class Hosts:
         self.pool.give_back(connection)
         return answer
 
+    def open_stream(
+        self, instance_id: str, frame: Frame, line: socket.socket | None
+    ) -> Connection:
+        """Have the host of an instance take a client's connection over.
+
+        Args:
+            instance_id: The instance.
+            frame: Tells how the stream begins.
+            line: The client's socket; ``None`` makes the connection that is returned
+                the stream.
+
+        Returns:
+            The connection to the host.
+
+        Raises:
+            UnknownInstance: There is no such instance.
+            InstanceEnded: There was, and it has ended.
+            TooManyStreams: The host has no place for it.
+        """
+        if not _INSTANCE_ID(instance_id):
+            raise UnknownInstance(f"{instance_id:.80}")
+        try:
+            connection = Connection(self._run.host_socket(instance_id), MAX_GREETING)
+        except OSError:
+            raise self._gone(instance_id, in_flight=False) from None
+        try:
+            connection.send(frame, line)
+            answer = connection.receive()
+            if answer.status != HTTPStatus.NO_CONTENT:
+                raise problem_of(answer)
+        except ConnectionLost:
+            connection.close()
+            raise self._gone(instance_id, in_flight=False) from None
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
     def end(self, instance_id: str, key: str = "") -> bool:
         """Close an instance; return when its process has ended.
 
@@ -139,7 +183,7 @@ def _check(answer: Frame) -> None:
     """
     try:
         if answer.status not in (200, 204):
-            http.HTTPStatus(problem_of(answer).status)
+            HTTPStatus(problem_of(answer).status)
         headers = answer_head(answer).headers if answer.head else {}
     except (msgspec.MsgspecError, ValueError) as error:
         raise ConnectionLost from error

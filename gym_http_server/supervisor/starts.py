@@ -57,6 +57,7 @@ def start_host(
         max_body=settings.max_body,
         max_answer=settings.max_answer,
         strict_actions=settings.strict_actions,
+        spin_us=settings.spin_us,
         modules=modules.imported + modules.apart if apart else (),
         importable=importable,
     )

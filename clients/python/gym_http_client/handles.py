@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,11 @@ from gym_http_client.addresses import Address
 from gym_http_client.errors import UnexpectedAnswer
 from gym_http_client.http1 import Reply
 from gym_http_client.links import Link
-from gym_http_client.raising import raised
+from gym_http_client.processes import PerProcess
+from gym_http_client.proxied import proxy_for
+from gym_http_client.raising import raised, told_by
 from gym_http_client.retries import Retries
+from gym_http_client.sessions import Session
 from gym_http_wire.messages import MEDIA_TYPES, Form
 from gym_http_wire.values import binary
 
@@ -33,6 +38,10 @@ class Server:
         token_file: A file whose first line is the token.
         time_limit: Seconds for each try of a request.
         retries: How requests are sent again when their answers are lost.
+        streams: Whether environments are driven over streams, where that works;
+            else every step is a request of its own.
+        spin_us: Microseconds to look for an answer on a stream before sleeping,
+            while there are idle cores.
     """
 
     def __init__(
@@ -43,6 +52,8 @@ class Server:
         token_file: str | None = None,
         time_limit: float = 60.0,
         retries: Retries | None = None,
+        streams: bool = True,
+        spin_us: int = 50,
     ) -> None:
         if token is None and token_file is not None:
             token = _first_line(token_file)
@@ -51,9 +62,12 @@ class Server:
         if address.token is None and token is None and named:
             address = Address.parse(url, _first_line(named))
         self.url = address.url
+        self._address = address
         self._token = address.token or ""
         self._time_limit = time_limit
-        self._retries = retries
+        self._retries = retries or Retries()
+        self._streams = streams
+        self._spin_us = spin_us
 
     @classmethod
     def of(cls, server: str | Server) -> Server:
@@ -87,11 +101,25 @@ class Server:
         except BaseException:
             link.close()
             raise
-        return Handle(link, told["instance_id"])
+        return self._handle(link, told["instance_id"])
 
     def handle(self, instance_id: str) -> Handle:
         """Give the handle of an instance that exists."""
-        return Handle(self.link(), instance_id)
+        return self._handle(self.link(), instance_id)
+
+    def _handle(self, link: Link, instance_id: str) -> Handle:
+        session = partial(
+            Session,
+            link,
+            self._address,
+            instance_id,
+            retries=self._retries,
+            time_limit=self._time_limit,
+            spin_us=self._spin_us,
+            # A proxy between has to be asked in its own way.
+            streams=self._streams and proxy_for(self._address) is None,
+        )
+        return Handle(link, instance_id, session)
 
     def __repr__(self) -> str:
         return f"Server({self.url!r})"
@@ -101,6 +129,8 @@ class Server:
             "url": self.url,
             "time_limit": self._time_limit,
             "retries": self._retries,
+            "streams": self._streams,
+            "spin_us": self._spin_us,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -114,12 +144,21 @@ class Handle:
     Args:
         link: The connection to the server; the handle's own.
         instance_id: The instance.
+        session: Makes a session of it.
     """
 
-    def __init__(self, link: Link, instance_id: str) -> None:
+    def __init__(
+        self, link: Link, instance_id: str, session: Callable[[], Session]
+    ) -> None:
         self._link = link
         self._path = f"/v1/envs/{instance_id}/"
         self._request = link.request
+        self._session = PerProcess(session, Session.abandon)
+
+    @property
+    def transport(self) -> str:
+        """What steps go over: ``"stream"``, or ``"rest"`` without or before one."""
+        return self._session.get().transport
 
     def ask(self, method: str, path: str, given: Any = None) -> Any:
         """Ask something of the instance, in the binary form both ways.
@@ -137,27 +176,90 @@ class Handle:
             ServerError: The server refuses.
             Exception: What the environment raised.
         """
+        session = self._session.get()
+        if session.carries(method, path):
+            return session.ask(path, given)
+        # It must not come before what was sent earlier.
+        session.drain()
         path = self._path + path
         body = binary.encode(given) if method == "POST" else b""
-        reply = self._request(method, path, body, content_type=_BINARY, accept=_BINARY)
+        if self._held:
+            self._carry_out()
+        return self._read(self._exchange(method, path, body), path)
+
+    def send(self, method: str, path: str, given: Any = None) -> None:
+        """Ask without waiting for the answer, which `receive` gives.
+
+        HTTP has an answer to each request before the next one, so this one is held
+        until somebody waits for it, or asks something else.
+        """
+        body = binary.encode(given) if method == "POST" else b""
+        self._held.append((method, self._path + path, body))
+
+    def receive(self) -> Any:
+        """Give the answer to the oldest request that was sent and not received.
+
+        Raises:
+            LookupError: There is none.
+            Exception: As `ask`.
+        """
+        if not self._came:
+            if not self._held:
+                raise LookupError("nothing was sent that could be received")
+            self._carry_out(1)
+        came = self._came.popleft()
+        if isinstance(came, Exception):
+            raise came
+        return self._read(came, self._path)
+
+    def _carry_out(self, count: int | None = None) -> None:
+        """Carry out what is held, the oldest first."""
+        for _ in range(len(self._held) if count is None else count):
+            method, path, body = self._held.popleft()
+            try:
+                self._came.append(self._exchange(method, path, body))
+            except Exception as error:
+                self._came.append(error)
+
+    def _exchange(self, method: str, path: str, body: bytes) -> Reply:
+        return self._request(method, path, body, content_type=_BINARY, accept=_BINARY)
+
+    def _read(self, reply: Reply, path: str) -> Any:
         if reply.status == 200 and reply.headers["content-type"] == _BINARY:
             return binary.decode(reply.body)
         return _told(reply, self._link.url + path)
 
+    def send(self, path: str, given: Any) -> None:
+        """Ask for a reset, a step or a picture, and return at once.
+
+        Args:
+            path: What follows the instance in the path.
+            given: What is sent.
+        """
+        self._session.get().send(path, given)
+
+    def receive(self) -> Any:
+        """Give the answer to the oldest `send` whose answer was not given yet.
+
+        Raises:
+            ServerUnreachable: There is no answer.
+            ServerError: The server refuses.
+            Exception: What the environment raised.
+        """
+        return self._session.get().receive()
+
     def end(self) -> None:
         """End the instance, if it has not ended yet."""
+        self._session.get().close()
         self._request("POST", self._path + "close/")
         self._link.close()
 
 
 def _told(reply: Reply, url: str) -> Any:
-    try:
-        told = json.loads(reply.body)
-    except ValueError:
-        told = None
-    if reply.status == 200 and told is not None:
+    told = told_by(reply)
+    if reply.status == 200 and told:
         return told
-    if isinstance(told, dict) and "message" in told:
+    if "message" in told:
         raise raised(told, reply.status, url)
     raise UnexpectedAnswer(
         f"{url} answered with status {reply.status} and no word of why; "

@@ -6,35 +6,46 @@ network between them is left out.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 import gymnasium
+from gymnasium.vector import VectorEnv
 
 from gym_http_client.raising import raised
 from gym_http_client.remote_env import RemoteEnv
+from gym_http_client.remote_vector_env import RemoteVectorEnv
 from gym_http_wire import spaces
 from gym_http_wire.exact import Exact
-from gym_http_wire.operations import Operations
 from gym_http_wire.problems import CannotSay, NoAttribute, Problem
 from gym_http_wire.rebuilding import rebuild
 from gym_http_wire.values import UnsupportedValue, binary, losses
+from gym_http_wire.vectors import operations_of
 
 __all__ = ["check_wire", "through_wire"]
 
 STEPS = 200
 
 
-def through_wire(env: gymnasium.Env[Any, Any]) -> RemoteEnv:
-    """Put an environment object behind the wire, in this process.
+@overload
+def through_wire(env: gymnasium.Env[Any, Any]) -> RemoteEnv: ...
+@overload
+def through_wire(env: VectorEnv[Any, Any, Any]) -> RemoteVectorEnv: ...
+def through_wire(
+    env: gymnasium.Env[Any, Any] | VectorEnv[Any, Any, Any],
+) -> RemoteEnv | RemoteVectorEnv:
+    """Put an environment object, or a vector of them, behind the wire, in this process.
 
     Args:
         env: The environment; from now on used through the result only.
 
     Returns:
-        What `RemoteEnv` would be if this environment were on a server. It cannot be
-        pickled, since there is nothing to make another one from.
+        What `RemoteEnv` or `RemoteVectorEnv` would be if this were on a server. It
+        cannot be pickled, since there is nothing to make another one from.
     """
+    if isinstance(env, VectorEnv):
+        return RemoteVectorEnv.over(_Handle(env))
     return RemoteEnv.over(_Handle(env))
 
 
@@ -87,8 +98,11 @@ def _look(found: dict[str, None], where: str, value: Any) -> None:
 class _Handle:
     """What `gym_http_client.handles.Handle` is, around an environment object."""
 
-    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
-        self._operations = Operations(env)
+    transport = "in process"
+
+    def __init__(self, env: gymnasium.Env[Any, Any] | VectorEnv[Any, Any, Any]) -> None:
+        self._operations = operations_of(env)
+        self._came: deque[Any] = deque()
         exact = Exact(self._operations)
         self._calls: dict[str, Callable[[Any], Any]] = {
             "GET ": lambda given: self._describe(exact),
@@ -116,6 +130,20 @@ class _Handle:
         except Problem as problem:
             body = {**problem.extras, "code": problem.code, "message": problem.message}
             raise raised(body, problem.status, f"in-process:{path}") from None
+
+    def send(self, method: str, path: str, given: Any = None) -> None:
+        """Ask at once, and keep the answer."""
+        try:
+            self._came.append((self.ask(method, path, given), None))
+        except Exception as error:
+            self._came.append((None, error))
+
+    def receive(self) -> Any:
+        """Give the oldest answer that was kept."""
+        told, error = self._came.popleft()
+        if error is not None:
+            raise error
+        return told
 
     def end(self) -> None:
         """Close the environment."""

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import builtins
+import json
 from typing import Any
 
 import gymnasium
 
 from gym_http_client.errors import ServerError
+from gym_http_client.http1 import Reply
 
-__all__ = ["raised"]
+__all__ = ["raised", "told_by"]
 
 _MODULES = {"builtins": builtins, "gymnasium.error": gymnasium.error}
+
+
+def told_by(reply: Reply) -> dict[str, Any]:
+    """Give the JSON object of an answer; an empty one if there is none in it."""
+    try:
+        told = json.loads(reply.body)
+    except ValueError:
+        return {}
+    return told if isinstance(told, dict) else {}
 
 
 def raised(problem: dict[str, Any], status: int, url: str) -> Exception:

@@ -20,15 +20,40 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-__all__ = ["Frame", "FrameError", "FrameReader", "encode"]
+__all__ = ["HEADER", "Frame", "FrameError", "FrameReader", "Pieces", "encode"]
 
 HEADER = struct.Struct("<IIHBBI")
 HEADER_SIZE = HEADER.size
+_VALUE_HEADER = struct.Struct("<II")
 MAX_HEAD_BYTES = 64 * 1024
 
 
 class FrameError(ValueError):
     """The bytes are not a frame, or one larger than allowed."""
+
+
+class Pieces:
+    """A large value in the binary form, not copied into one piece.
+
+    Arrays are in it as they are, so what is to last has to be joined.
+
+    Attributes:
+        signature: The value's signature, padded.
+        leaves: Buffers that one after the other make up the leaves.
+    """
+
+    def __init__(self, signature: bytes, leaves: list[bytes | memoryview]) -> None:
+        self.signature = signature
+        self.leaves = leaves
+        self._size = 8 + len(signature) + sum(memoryview(x).nbytes for x in leaves)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def join(self) -> bytes:
+        """Give the value in one piece."""
+        header = _VALUE_HEADER.pack(len(self.signature), 0)
+        return b"".join((header, self.signature, *self.leaves))
 
 
 class Frame(NamedTuple):
@@ -118,6 +143,12 @@ class FrameReader:
     def pending(self) -> bool:
         """Whether a frame has begun and is not complete."""
         return bool(self._buffer)
+
+    def rest(self) -> bytes:
+        """Give, and forget, what has come behind the last whole frame."""
+        rest = bytes(self._buffer)
+        self._buffer.clear()
+        return rest
 
     def _cut(self, data: bytes, start: int) -> tuple[Frame | None, int]:
         if len(data) - start < HEADER_SIZE:

@@ -50,6 +50,8 @@ class Op(IntEnum):
     ATTRIBUTE = 15
     SET_ATTRIBUTE = 16
     CALL_ATTRIBUTE = 17
+    ROLLOUT = 18
+    STREAM = 32
 
     CREATE = 64
     LIST = 65

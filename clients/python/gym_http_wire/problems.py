@@ -35,6 +35,7 @@ __all__ = [
     "NotAcceptable",
     "Problem",
     "ResetNeeded",
+    "TooManyStreams",
     "UnsupportedSpace",
 ]
 
@@ -155,6 +156,17 @@ class EnvError(Problem):
     """The environment raised an exception."""
 
     default_status, default_code = 502, "env-error"
+
+
+class TooManyStreams(Problem):
+    """The instance has as many streams as it can have."""
+
+    default_status, default_code = 503, "too-many-streams"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"the instance has {limit} streams, the most that it can have; close one"
+        )
 
 
 class AnswerTooLarge(Problem):

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from gym_http_wire.frames import Frame
-from gym_http_wire.messages import AnswerHead, RequestHead, answer_head
+from gym_http_wire.frames import Frame, Pieces
+from gym_http_wire.messages import AnswerHead, Form, RequestHead, answer_head
 from gym_http_wire.problems import Problem
 
 __all__ = ["AnswerGone", "KeyReused", "Replays", "as_replay", "fingerprint"]
@@ -24,6 +24,7 @@ __all__ = ["AnswerGone", "KeyReused", "Replays", "as_replay", "fingerprint"]
 MAX_ANSWERS = 16
 MAX_ANSWER_BYTES = 8 * 1024 * 1024
 MAX_KEYS = 1024
+_SHORT = 256
 
 
 class KeyReused(Problem):
@@ -45,8 +46,12 @@ class _Entry(NamedTuple):
 
 def fingerprint(frame: Frame, head: RequestHead) -> bytes:
     """Digest everything about a request that decides its answer."""
-    said = f"{frame.kind} {frame.form} {head.value!r} {head.accept}".encode()
-    return hashlib.blake2b(said + b"\0" + frame.body, digest_size=16).digest()
+    # What is accepted beside a lossless form decides nothing.
+    accept = head.accept if frame.form >> 4 == Form.PLAIN else ()
+    if len(frame.body) <= _SHORT and head.value is None and not accept:
+        return b"=" + bytes((frame.kind, frame.form)) + frame.body
+    said = f"{frame.kind} {frame.form} {head.value!r} {accept}".encode()
+    return b"#" + hashlib.blake2b(said + b"\0" + frame.body, digest_size=16).digest()
 
 
 def as_replay(frame: Frame) -> Frame:
@@ -69,6 +74,8 @@ class Replays:
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._answered: OrderedDict[str, int] = OrderedDict()
         self._bytes = 0
+        # The key of a large answer, whose arrays are still the environment's.
+        self._unsettled = ""
 
     def __contains__(self, key: object) -> bool:
         """Whether a request with this key has been executed."""
@@ -103,8 +110,27 @@ class Replays:
                 "take a new key for each request"
             )
 
+    def settle(self, *, acknowledged: bool) -> None:
+        """Make the last answer last, before the environment may change it.
+
+        Args:
+            acknowledged: Whether it has arrived; then it need not be kept.
+        """
+        key, self._unsettled = self._unsettled, ""
+        if not key or key not in self._answered:
+            return
+        entry = self._entries[key]
+        if acknowledged or entry.answer is None:
+            self._bytes -= self._answered.pop(key)
+            self._entries[key] = entry._replace(answer=None)
+        elif isinstance(body := cast("Any", entry.answer.body), Pieces):
+            whole = entry.answer._replace(body=body.join())
+            self._entries[key] = entry._replace(answer=whole)
+
     def keep(self, key: str, print_: bytes, answer: Frame) -> None:
         """Remember that a request has been executed, and its answer for a while."""
+        if isinstance(cast("Any", answer.body), Pieces):
+            self._unsettled = key
         size = len(answer.body) + len(answer.head)
         if size > MAX_ANSWER_BYTES:
             self._entries[key] = _Entry(print_, None)

@@ -1,0 +1,283 @@
+"""Sessions: numbered requests to one instance, over streams while there are any.
+
+Request n of session S has the key ``S-n`` wherever it goes. So one whose answer was
+lost goes again over another stream, or by REST, and is not executed twice.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import threading
+from collections import deque
+from typing import Any, NamedTuple
+
+from gym_http_client.addresses import Address
+from gym_http_client.causes import error_of
+from gym_http_client.dialing import Dialer
+from gym_http_client.failures import Failure, FailureKind
+from gym_http_client.heads import Request, RequestHeads
+from gym_http_client.http1 import Reply
+from gym_http_client.links import Link
+from gym_http_client.raising import raised, told_by
+from gym_http_client.retries import Retries, Tries
+from gym_http_client.streams import Answer, Asked, NoStream, Stream
+from gym_http_wire.handshakes import new_session
+from gym_http_wire.messages import MEDIA_TYPES, Form, Op
+from gym_http_wire.spinning import Spinning
+from gym_http_wire.values import binary
+
+__all__ = ["Session"]
+
+_BINARY = MEDIA_TYPES[Form.BINARY]
+_PROBLEM = "application/problem+json"
+_VALUE = struct.Struct("<II").pack
+_HANDSHAKE_SECONDS = 10.0
+# Handshakes that may fail one after the other, until streams are given up.
+_FAILED_HANDSHAKES = 3
+# These say that there are no streams here; other problems concern the instance.
+_NO_STREAMS = frozenset(
+    {"malformed-request", "method-not-allowed", "not-found", "upgrade-required"}
+)
+_OPS = {"reset/": Op.RESET, "step/": Op.STEP, "render/": Op.RENDER}
+
+
+class _Pending(NamedTuple):
+    asked: Asked
+    path: str
+
+
+class Session:
+    """Requests to one instance, from one process.
+
+    Several requests may be on their way; their answers come in their order.
+
+    Args:
+        link: Requests by REST.
+        address: The server's.
+        instance_id: The instance.
+        retries: How requests are sent again.
+        time_limit: Seconds to wait for each answer.
+        spin_us: Microseconds to spin at most for an answer.
+        streams: Whether to try streams at all.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        address: Address,
+        instance_id: str,
+        *,
+        retries: Retries,
+        time_limit: float,
+        spin_us: int,
+        streams: bool = True,
+    ) -> None:
+        self.name = new_session()
+        self._link = link
+        self._retries = retries
+        self._time_limit = time_limit
+        self._path = f"/v1/envs/{instance_id}/"
+        self._url = address.url + self._path
+        self._dialer = Dialer(address)
+        asked = f"{self._path}stream?session={self.name}"
+        request = Request("GET", asked, accept=_PROBLEM)
+        self._head = RequestHeads(address).head(request).removesuffix(b"\r\n")
+        secured = address.scheme == "https"
+        self._spinning = Spinning(0 if secured else spin_us * 1000)
+        self._lock = threading.RLock()
+        self._stream: Stream | None = None
+        self._streams = streams
+        self._failed_handshakes = 0
+        self._number = 0
+        self._pending: deque[_Pending] = deque()
+        self._answered: deque[Any] = deque()
+
+    @staticmethod
+    def carries(method: str, path: str) -> bool:
+        """Whether a request goes over the session."""
+        return method == "POST" and path in _OPS
+
+    @property
+    def transport(self) -> str:
+        """What requests go over: ``"stream"`` or ``"rest"``."""
+        return "stream" if self._stream is not None else "rest"
+
+    def ask(self, path: str, given: Any) -> Any:
+        """Ask, and wait for the answer.
+
+        Raises:
+            ServerUnreachable: There is no answer.
+            ServerError: The server refuses.
+            Exception: What the environment raised.
+        """
+        with self._lock:
+            self.drain()
+            self.send(path, given)
+            return self._last()
+
+    def send(self, path: str, given: Any) -> None:
+        """Ask, and return at once; `receive` gives the answer.
+
+        Raises:
+            UnsupportedValue: What is given cannot be sent.
+        """
+        op = _OPS[path]
+        signature, leaves = (b"", b"")
+        if op != Op.RENDER:
+            signature, parts = binary.split(given)
+            leaves = b"".join(parts)
+        with self._lock:
+            self._number += 1
+            asked = Asked(self._number, op, b"", signature, leaves)
+            self._pending.append(_Pending(asked, path))
+            try:
+                if self._stream is not None:
+                    acknowledged = len(self._pending) == 1
+                    self._stream.send(asked, acknowledged=acknowledged)
+                elif self._streams:
+                    self._reopen()
+            except (Failure, NoStream):
+                # Whoever waits for the answer sees to it.
+                self._lose()
+            except BaseException:
+                self._forget()
+                raise
+
+    def receive(self) -> Any:
+        """Wait for the answer to the oldest request that was sent.
+
+        Raises:
+            ServerUnreachable: There is no answer.
+            ServerError: The server refuses.
+            Exception: What the environment raised.
+        """
+        with self._lock:
+            if self._answered:
+                outcome = self._answered.popleft()
+                if isinstance(outcome, Exception):
+                    raise outcome
+                return outcome
+            return self._last()
+
+    def drain(self) -> None:
+        """Wait for all answers that are still to come, and keep them."""
+        while self._pending:
+            try:
+                self._answered.append(self._last())
+            except Exception as error:
+                self._answered.append(error)
+
+    def close(self) -> None:
+        """Close the stream; a later request opens another."""
+        with self._lock:
+            self._forget()
+
+    def abandon(self) -> None:
+        """Close the stream without waiting for a turn.
+
+        A process that was forked does this with what it inherits.
+        """
+        self._lose()
+
+    def _last(self) -> Any:
+        """Wait for the answer to the first pending request."""
+        pending = self._pending[0]
+        try:
+            outcome = self._settled(pending)
+        except BaseException:
+            # The answer, should it still come, would be taken for another's.
+            self._forget()
+            raise
+        self._pending.popleft()
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def _settled(self, pending: _Pending) -> Any:
+        """Send a request until there is an answer; problems are returned, too."""
+        tries: Tries | None = None
+        began = self._retries.clock()
+        while self._streams:
+            try:
+                if self._stream is None:
+                    self._reopen()
+                stream = self._stream
+                if stream is None:
+                    break
+                return self._read(stream, stream.receive(), pending.asked.number)
+            except NoStream as none:
+                return self._refused(none.reply)
+            except Failure as failure:
+                self._lose()
+                tries = tries or Tries(self._retries, began, what=self._url)
+                if not tries.again(failure):
+                    key = f"{self.name}-{pending.asked.number}"
+                    url = self._url + pending.path
+                    raise error_of(failure, "POST", url, key, tries.count) from None
+        return self._by_rest(pending)
+
+    def _reopen(self) -> None:
+        """Open a stream if that works, and send on it whatever is pending."""
+        limit = min(self._time_limit, _HANDSHAKE_SECONDS)
+        try:
+            stream = Stream(
+                self._dialer, self._head, limit, self._time_limit, self._spinning
+            )
+        except NoStream as none:
+            if self._is_about_instance(none.reply):
+                raise
+            self._streams = False
+            return
+        except Failure:
+            self._failed_handshakes += 1
+            self._streams = self._failed_handshakes < _FAILED_HANDSHAKES
+            return
+        self._failed_handshakes = 0
+        self._stream = stream
+        for index, pending in enumerate(self._pending):
+            stream.send(pending.asked, acknowledged=index == 0)
+
+    @staticmethod
+    def _is_about_instance(reply: Reply) -> bool:
+        told = told_by(reply)
+        return bool(told) and told.get("code") not in _NO_STREAMS
+
+    def _refused(self, reply: Reply) -> Exception:
+        return raised(told_by(reply), reply.status, self._url + "stream")
+
+    def _read(self, stream: Stream, answer: Answer, number: int) -> Any:
+        if answer.number != number:
+            words = f"answer {answer.number} came where {number} was due"
+            raise Failure(FailureKind.MALFORMED, words)
+        if answer.status == 200 and answer.form == Form.BINARY:
+            return stream.value(answer)
+        problem = json.loads(bytes(answer.message[answer.start :]))
+        told = {**problem.get("extras", {}), **problem}
+        return raised(told, answer.status, self._url)
+
+    def _by_rest(self, pending: _Pending) -> Any:
+        asked, path = pending
+        body = b""
+        if asked.signature:
+            body = _VALUE(len(asked.signature), 0) + asked.signature + asked.leaves
+        reply = self._link.request(
+            "POST",
+            self._path + path,
+            body,
+            content_type=_BINARY,
+            accept=_BINARY,
+            key=f"{self.name}-{asked.number}",
+        )
+        if reply.status == 200 and reply.headers["content-type"] == _BINARY:
+            return binary.decode(reply.body)
+        return raised(told_by(reply), reply.status, self._url + path)
+
+    def _forget(self) -> None:
+        self._lose()
+        self._pending.clear()
+
+    def _lose(self) -> None:
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.close()

@@ -1,0 +1,116 @@
+"""How a stream begins: the handshake of its WebSocket, seen from both sides."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import secrets
+
+import msgspec
+
+from gym_http_wire.problems import BadParameter, Problem
+from gym_http_wire.websocket import accept_of
+
+__all__ = [
+    "BINARY_PROTOCOL",
+    "SESSION",
+    "TEXT_PROTOCOL",
+    "Hello",
+    "UpgradeRequired",
+    "hello_of",
+    "new_session",
+]
+
+BINARY_PROTOCOL = "gym-http.v1"
+TEXT_PROTOCOL = "gym-http.v1.json"
+SESSION = re.compile(r"[A-Za-z0-9_-]{1,64}").fullmatch
+
+_SESSION_BYTES = 12
+_KEY_BYTES = 16
+_VERSION = "13"
+
+
+class UpgradeRequired(Problem):
+    """A stream was asked for without the words that begin one."""
+
+    default_status, default_code = 426, "upgrade-required"
+
+
+class Hello(msgspec.Struct, frozen=True):
+    """How a stream begins.
+
+    Attributes:
+        accept: Sec-WebSocket-Accept of the handshake's answer.
+        protocol: The dialect; "" is the text one, for who asked for none.
+        session: The session.
+    """
+
+    accept: str
+    protocol: str
+    session: str
+
+
+def new_session() -> str:
+    """Make a session that nobody else has."""
+    return secrets.token_urlsafe(_SESSION_BYTES)
+
+
+def hello_of(
+    upgrade: str, connection: str, version: str, key: str, protocols: str, session: str
+) -> Hello:
+    """Read a client's handshake.
+
+    Args:
+        upgrade: The header Upgrade, or "".
+        connection: The header Connection, or "".
+        version: The header Sec-WebSocket-Version, or "".
+        key: The header Sec-WebSocket-Key, or "".
+        protocols: The header Sec-WebSocket-Protocol, or "".
+        session: The session asked for, or "".
+
+    Raises:
+        UpgradeRequired: This begins no WebSocket that the server speaks.
+        BadParameter: The session is none, or no dialect is known.
+    """
+    tokens = {token.strip().lower() for token in connection.split(",")}
+    if upgrade.lower() != "websocket" or "upgrade" not in tokens:
+        raise UpgradeRequired(
+            "this is a stream: open it as a WebSocket, with the subprotocol "
+            f"{BINARY_PROTOCOL} or {TEXT_PROTOCOL}",
+            headers={"Upgrade": "websocket"},
+        )
+    if version != _VERSION:
+        raise UpgradeRequired(
+            f"Sec-WebSocket-Version is {version!r:.40}: expected {_VERSION}",
+            headers={"Upgrade": "websocket", "Sec-WebSocket-Version": _VERSION},
+        )
+    if not _is_key(key):
+        raise BadParameter(
+            f"Sec-WebSocket-Key is {key!r:.40}: expected 16 random bytes"
+        )
+    if session and not SESSION(session):
+        raise BadParameter(
+            f"session is {session!r:.80}: expected 1 to 64 of A-Z, a-z, 0-9, _ and -"
+        )
+    return Hello(accept_of(key), _protocol(protocols), session or new_session())
+
+
+def _is_key(key: str) -> bool:
+    try:
+        return len(base64.b64decode(key, validate=True)) == _KEY_BYTES
+    except (binascii.Error, ValueError):
+        return False
+
+
+def _protocol(offered: str) -> str:
+    names = [name.strip() for name in offered.split(",") if name.strip()]
+    for name in names:
+        if name in (BINARY_PROTOCOL, TEXT_PROTOCOL):
+            return name
+    if names:
+        raise BadParameter(
+            f"Sec-WebSocket-Protocol is {offered!r:.80}: expected {BINARY_PROTOCOL} or "
+            f"{TEXT_PROTOCOL}"
+        )
+    return ""

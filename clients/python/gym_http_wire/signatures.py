@@ -1,0 +1,136 @@
+"""Signatures by number: what a value's tree is, said once on a stream.
+
+The first time that a side sends a signature it gives it a number, in bytes 4 to 8 of
+the value; later it sends the number alone, and the size 0, in place of the signature.
+Each side counts its own from 1. These are values with and without numbers::
+
+    size  number
+    n     0       a signature of n bytes follows, as everywhere else
+    n     m       it follows, and is called m from now on
+    0     m       it is the one called m
+
+Of the numbers there are 255, and what has one is no longer than 16 KiB.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from gym_http_wire.values import BadValue
+from gym_http_wire.values.binary import compile_reader
+
+__all__ = ["MAX_NUMBERED_BYTES", "MAX_NUMBERS", "Announced", "Announcing"]
+
+MAX_NUMBERS = 255
+MAX_NUMBERED_BYTES = 16 * 1024
+_HEADER = struct.Struct("<II")
+_SIZE = _HEADER.size
+
+
+class Announcing:
+    """The signatures that this side has sent."""
+
+    def __init__(self) -> None:
+        self._headers: dict[bytes, bytes] = {}
+
+    def header(self, signature: bytes) -> bytes:
+        """Give what goes before the leaves of a value.
+
+        Args:
+            signature: With the blanks that pad it to a multiple of 8.
+        """
+        header = self._headers.get(signature)
+        if header is not None:
+            return header
+        number = len(self._headers) + 1
+        if number > MAX_NUMBERS or len(signature) > MAX_NUMBERED_BYTES:
+            return _HEADER.pack(len(signature), 0) + signature
+        self._headers[signature] = _HEADER.pack(0, number)
+        return _HEADER.pack(len(signature), number) + signature
+
+    def shorten(self, value: bytes) -> bytes:
+        """Give a value with the number of its signature in its place.
+
+        Args:
+            value: As `gym_http_wire.values.binary.encode` writes it.
+        """
+        start = _SIZE + _HEADER.unpack_from(value)[0]
+        header = self.header(value[_SIZE:start])
+        return header + value[start:]
+
+
+class Announced:
+    """The signatures that the other side has sent."""
+
+    def __init__(self) -> None:
+        self._signatures: dict[int, bytes] = {}
+        self._readers: dict[int, Callable[[bytes | memoryview, int], Any]] = {}
+
+    def lengthen(self, value: bytes) -> bytes:
+        """Give a value with its signature in place of the number.
+
+        Raises:
+            BadValue: It is no value, or its signature was not sent.
+        """
+        size, number = _header_of(value)
+        if not number:
+            return value
+        if size:
+            signature = bytes(value[_SIZE : _SIZE + size])
+            self._remember(number, signature)
+            return _HEADER.pack(size, 0) + value[_SIZE:]
+        signature = self._signatures.get(number, b"")
+        if not signature:
+            raise _unknown(number)
+        return _HEADER.pack(len(signature), 0) + signature + value[_SIZE:]
+
+    def read(self, data: bytes | memoryview, start: int) -> Any:
+        """Read a value.
+
+        Args:
+            data: A whole message.
+            start: Where the value begins in it.
+
+        Raises:
+            BadValue: It is no value, or its signature was not sent.
+        """
+        size, number = _header_of(data, start)
+        leaves = start + _SIZE + size
+        if size:
+            signature = bytes(data[start + _SIZE : leaves])
+            reader = compile_reader(signature)
+            if number:
+                self._remember(number, signature)
+                self._readers[number] = reader
+            return reader(data, leaves)
+        known = self._readers.get(number)
+        if known is None:
+            raise _unknown(number)
+        return known(data, leaves)
+
+    def _remember(self, number: int, signature: bytes) -> None:
+        if number > MAX_NUMBERS or number in self._signatures:
+            raise BadValue(
+                f"calls a signature {number}, which is taken or over {MAX_NUMBERS}"
+            )
+        if len(signature) > MAX_NUMBERED_BYTES:
+            raise BadValue(
+                f"gives a number to a signature of {len(signature)} bytes; the limit "
+                f"is {MAX_NUMBERED_BYTES}"
+            )
+        self._signatures[number] = signature
+
+
+def _header_of(data: bytes | memoryview, start: int = 0) -> tuple[int, int]:
+    if len(data) < start + _SIZE:
+        raise BadValue(f"has {len(data) - start} bytes; a value has 8 at least")
+    size, number = _HEADER.unpack_from(data, start)
+    if size % 8 or start + _SIZE + size > len(data):
+        raise BadValue(f"has a signature of an impossible size: {size}")
+    return size, number
+
+
+def _unknown(number: int) -> BadValue:
+    return BadValue(f"names signature {number}, which was not sent on this stream")

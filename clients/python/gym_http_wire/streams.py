@@ -1,0 +1,236 @@
+"""Streams: what the messages of a WebSocket say, in either of two dialects.
+
+In the dialect ``gym-http.v1`` a message is a frame, as `gym_http_wire.frames` has it,
+and values in the binary form name their signatures by number. In ``gym-http.v1.json``
+a message is a text that a person can type::
+
+    {"op": "step", "action": 0}
+    {"number": 2, "status": 200, "body": {"observation": […], …}}
+
+Requests are numbered by who sends them, from 1. Request n of session S has the key
+``S-n``, whichever stream or other door it comes through.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import msgspec
+
+from gym_http_wire.frames import HEADER, MAX_HEAD_BYTES, Frame, Pieces
+from gym_http_wire.handshakes import BINARY_PROTOCOL
+from gym_http_wire.messages import (
+    Form,
+    Op,
+    RequestHead,
+    problem_answer,
+    request,
+)
+from gym_http_wire.problems import BadJSON, BadParameter, Problem
+from gym_http_wire.signatures import Announced, Announcing
+from gym_http_wire.values import BadValue
+from gym_http_wire.websocket import Close, Opcode, WebSocketError
+
+__all__ = [
+    "ACKNOWLEDGED",
+    "BinaryDialect",
+    "Dialect",
+    "Refused",
+    "TextDialect",
+    "compose",
+    "dialect",
+    "key_of",
+]
+
+#: In the place of a request's status: all answers to earlier ones have arrived.
+ACKNOWLEDGED = 1
+
+_HEADER_SIZE = HEADER.size
+_NUMBERS = 2**32
+# What does nothing to an environment needs no key.
+_ASKING = frozenset(
+    {
+        Op.DESCRIBE,
+        Op.ACTION_SPACE,
+        Op.OBSERVATION_SPACE,
+        Op.ACTION_CONTAINS,
+        Op.OBSERVATION_CONTAINS,
+        Op.GENERATOR,
+        Op.ATTRIBUTE,
+    }
+)
+_OPS = {op.name.lower(): op for op in Op if 0 < op < Op.STREAM}
+_KINDS = frozenset(_OPS.values())
+_FORMS = {"plain": Form.PLAIN, "typed": Form.TYPED}
+# Of a body, and of the answer that is asked for.
+_BODIES = (Form.NONE, *_FORMS.values(), Form.BINARY)
+_BOTH = frozenset(
+    body | wanted << 4 for body in _BODIES for wanted in (*_FORMS.values(), Form.BINARY)
+)
+
+
+class Refused(Exception):
+    """A message is no request, though it could be told apart from the next.
+
+    Attributes:
+        answer: What to answer.
+    """
+
+    def __init__(self, number: int, problem: Problem) -> None:
+        super().__init__(problem.message)
+        self.answer = problem_answer(problem, number)
+
+
+class Dialect(Protocol):
+    """Reads requests and writes answers.
+
+    Attributes:
+        opcode: Of the messages that it writes and reads.
+    """
+
+    opcode: int
+
+    def read(self, payload: bytes) -> Frame:
+        """Read a request.
+
+        Raises:
+            Refused: It is none, or a value in it is none.
+            WebSocketError: It is nothing that this side of a stream sends.
+        """
+
+    def write(self, answer: Frame) -> list[bytes | memoryview]:
+        """Write an answer, in pieces."""
+
+
+def dialect(protocol: str) -> Dialect:
+    """Give the dialect of a name."""
+    return BinaryDialect() if protocol == BINARY_PROTOCOL else TextDialect()
+
+
+def key_of(session: str, frame: Frame) -> str:
+    """Give the key of a request; "" where it needs none."""
+    return "" if frame.kind in _ASKING else f"{session}-{frame.number}"
+
+
+def compose(frame: Frame) -> bytes:
+    """Write a frame whose value, if it has one, is as it shall be."""
+    head = frame.head
+    if head:
+        head += b" " * (-len(head) % 8)
+    body = frame.body
+    return b"".join(
+        (
+            HEADER.pack(
+                len(body), len(head), frame.status, frame.kind, frame.form, frame.number
+            ),
+            head,
+            body,
+        )
+    )
+
+
+class BinaryDialect:
+    """Frames, with numbered signatures both ways."""
+
+    opcode = int(Opcode.BINARY)
+
+    def __init__(self) -> None:
+        self._asked = Announced()
+        self._answered = Announcing()
+
+    def read(self, payload: bytes) -> Frame:
+        """Read a request; its body is as it would be over REST."""
+        if len(payload) < _HEADER_SIZE:
+            raise _malformed(f"a message has {len(payload)} bytes, less than a header")
+        header = HEADER.unpack_from(payload)
+        body_size, head_size, status, kind, form, number = header
+        start = _HEADER_SIZE + head_size
+        if start + body_size != len(payload) or head_size > MAX_HEAD_BYTES:
+            raise _malformed(
+                f"a message of {len(payload)} bytes announces a head of {head_size} "
+                f"and a body of {body_size}"
+            )
+        if kind not in _KINDS or form not in _BOTH:
+            words = f"there is no operation {kind} with the forms {form:#x}"
+            raise Refused(number, BadParameter(words))
+        body = payload[start:]
+        if body and form & 15 == Form.BINARY:
+            try:
+                body = self._asked.lengthen(body)
+            except BadValue as error:
+                raise Refused(number, BadJSON(f"the body {error}")) from None
+        head = payload[_HEADER_SIZE:start] if head_size else b""
+        return Frame(kind, number, status, form, head, body)
+
+    def write(self, answer: Frame) -> list[bytes | memoryview]:
+        """Write an answer."""
+        if answer.form != Form.BINARY or answer.status != 200:
+            return [compose(answer)]
+        body: Any = answer.body
+        if isinstance(body, Pieces):
+            start = self._answered.header(body.signature)
+            size = len(body) - 8 - len(body.signature) + len(start)
+            header = HEADER.pack(size, 0, 200, 0, Form.BINARY, answer.number)
+            return [header + start, *body.leaves]
+        return [compose(answer._replace(body=self._answered.shorten(body)))]
+
+
+class TextDialect:
+    """JSON that a person can type."""
+
+    opcode = int(Opcode.TEXT)
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def read(self, payload: bytes) -> Frame:
+        """Read a request."""
+        number = 0
+        try:
+            given = msgspec.json.decode(payload, type=dict[str, msgspec.Raw])
+            number = _number(given, self._last + 1)
+            self._last = max(number, self._last)
+            op = _choice(given, "op", _OPS, None)
+            form = _choice(given, "form", _FORMS, "plain")
+            name = given.pop("name", None)
+            head = None
+            if name is not None:
+                head = RequestHead(value=msgspec.json.decode(name, type=str))
+        except Problem as problem:
+            raise Refused(number, problem) from None
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            words = f'expected an object, as {{"op": "step", "action": 0}}: {error}'
+            raise Refused(number, BadJSON(words)) from None
+        body = msgspec.json.encode(given)
+        return request(op, body, head, number, form=form | form << 4)
+
+    def write(self, answer: Frame) -> list[bytes | memoryview]:
+        """Write an answer."""
+        body = answer.body.rstrip() or b"null"
+        if answer.form not in (Form.NONE, Form.PLAIN, Form.TYPED):
+            body = b'"no JSON: ask for it over REST"'
+        start = b'{"number":%d,"status":%d,"body":' % (answer.number, answer.status)
+        return [start + body + b"}"]
+
+
+def _malformed(words: str) -> WebSocketError:
+    return WebSocketError(Close.PROTOCOL_ERROR, words)
+
+
+def _number(given: dict[str, msgspec.Raw], default: int) -> int:
+    raw = given.pop("number", None)
+    number = default if raw is None else msgspec.json.decode(raw)
+    if type(number) is not int or not 0 < number < _NUMBERS:
+        raise BadParameter(f"number is {number!r:.80}: expected 1 to {_NUMBERS - 1}")
+    return number
+
+
+def _choice(
+    given: dict[str, msgspec.Raw], name: str, known: dict[str, Any], default: str | None
+) -> Any:
+    raw = given.pop(name, None)
+    chosen = default if raw is None else msgspec.json.decode(raw)
+    if not isinstance(chosen, str) or chosen not in known:
+        expected = ", ".join(known)
+        raise BadParameter(f"{name} is {chosen!r:.80}: expected one of {expected}")
+    return known[chosen]

@@ -1,0 +1,80 @@
+"""Connections of web workers to this host: a frame with a request, one with its answer.
+
+The first frame on a connection may bring a descriptor along: a client's socket.
+"""
+
+from __future__ import annotations
+
+import array
+import socket
+import struct
+
+from gym_http_wire.frames import Frame, FrameReader
+
+__all__ = ["Connection"]
+
+RECEIVE_BYTES = 256 * 1024
+SEND_SECONDS = 30
+_DESCRIPTORS = 4
+_SPACE = socket.CMSG_LEN(_DESCRIPTORS * array.array("i").itemsize)
+
+
+class Connection:
+    """One of them.
+
+    Args:
+        line: Its socket, which blocks.
+        max_body: Bytes that the body of a request may have.
+    """
+
+    def __init__(self, line: socket.socket, max_body: int) -> None:
+        # A web worker that does not read must not stop the instance for ever.
+        limit = struct.pack("ll", SEND_SECONDS, 0)
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        self.line = line
+        self._reader = FrameReader(max_body)
+        self._fresh = True
+        self._brought: list[int] = []
+
+    def receive(self) -> list[Frame] | None:
+        """Give the requests that are now whole; ``None`` at the end.
+
+        Raises:
+            OSError: The connection is broken.
+            FrameError: This is no request.
+        """
+        if self._fresh:
+            self._fresh = False
+            data = self._receive_first()
+        else:
+            data = self.line.recv(RECEIVE_BYTES)
+        return self._reader.feed(data) if data else None
+
+    def taken(self) -> socket.socket | None:
+        """Give the socket that came along, once; ``None`` if there was none."""
+        if not self._brought:
+            return None
+        line = socket.socket(fileno=self._brought.pop())
+        self._drop_brought()
+        return line
+
+    def close(self) -> None:
+        """Close it, and what came along and was not taken."""
+        self._drop_brought()
+        self.line.close()
+
+    def _receive_first(self) -> bytes:
+        # Descriptors can only be had by the read that gets the bytes they came with.
+        data, ancillary, _, _ = self.line.recvmsg(
+            RECEIVE_BYTES, _SPACE, socket.MSG_CMSG_CLOEXEC
+        )
+        for level, kind, content in ancillary:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                numbers = array.array("i")
+                numbers.frombytes(content[: len(content) - len(content) % 4])
+                self._brought += numbers
+        return data
+
+    def _drop_brought(self) -> None:
+        while self._brought:
+            socket.close(self._brought.pop())

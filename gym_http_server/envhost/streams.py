@@ -1,0 +1,249 @@
+"""A stream: a client's own connection to this host, handed over by a web worker.
+
+Nothing here waits: what a client does not take stays in this process, until it has
+taken nothing for so long that the stream is dropped. Meanwhile nothing more is read
+from it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections import deque
+from collections.abc import Callable
+
+from gym_http_wire.frames import Frame
+from gym_http_wire.handshakes import Hello
+from gym_http_wire.streams import Refused, dialect
+from gym_http_wire.websocket import (
+    Close,
+    Message,
+    MessageReader,
+    Opcode,
+    WebSocketError,
+    close_of,
+    encode,
+    head_of,
+)
+
+__all__ = ["MAX_STREAMS", "Stream", "switching"]
+
+MAX_STREAMS = 64
+#: Seconds that a client may take nothing of an answer.
+SEND_SECONDS = 5.0
+RECEIVE_BYTES = 256 * 1024
+_SMALL = 16 * 1024
+_MAX_BUFFERS = 512
+# So that a far end which is gone without a word is noticed after two minutes.
+_KEEPALIVE = (
+    (socket.TCP_KEEPIDLE, 60),
+    (socket.TCP_KEEPINTVL, 10),
+    (socket.TCP_KEEPCNT, 6),
+)
+
+
+def switching(hello: Hello) -> bytes:
+    """Give the head that ends HTTP and begins the stream."""
+    chosen = f"Sec-WebSocket-Protocol: {hello.protocol}\r\n" if hello.protocol else ""
+    return (
+        "HTTP/1.1 101 Switching Protocols\r\n"
+        "Upgrade: websocket\r\n"
+        "Connection: Upgrade\r\n"
+        f"Sec-WebSocket-Accept: {hello.accept}\r\n"
+        f"{chosen}"
+        f"Gym-Session: {hello.session}\r\n"
+        "\r\n"
+    ).encode()
+
+
+class Stream:
+    """One client's stream.
+
+    Args:
+        line: The client's socket, not blocking.
+        hello: How it begins.
+        max_message: Bytes that a message may have.
+        clock: Monotonic seconds.
+
+    Attributes:
+        inbox: Requests that wait for their turn, and refusals.
+        closed: Whether it has ended.
+    """
+
+    def __init__(
+        self,
+        line: socket.socket,
+        hello: Hello,
+        max_message: int,
+        clock: Callable[[], float],
+    ) -> None:
+        self.session = hello.session
+        self.inbox: deque[Frame | Refused] = deque()
+        self.closed = False
+        self._line = line
+        self._clock = clock
+        self._dialect = dialect(hello.protocol)
+        self._reader = MessageReader(masked=True, max_message=max_message)
+        self._output: deque[memoryview] = deque()
+        self._since = 0.0
+        # Whether to close once everything is written.
+        self._last_words = False
+        if line.family != socket.AF_UNIX:
+            line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for option, value in _KEEPALIVE:
+                line.setsockopt(socket.IPPROTO_TCP, option, value)
+        self._send([switching(hello)])
+
+    def fileno(self) -> int:
+        """Give the descriptor."""
+        return self._line.fileno()
+
+    @property
+    def writing(self) -> bool:
+        """Whether something waits for the client to take it."""
+        return bool(self._output)
+
+    @property
+    def deadline(self) -> float:
+        """Until when the client has to take something, while it is `writing`."""
+        return self._since + SEND_SECONDS
+
+    def receive(self) -> None:
+        """Read what has come, as messages into the inbox."""
+        try:
+            space = self._reader.space()
+            if space is None:
+                data = self._line.recv(RECEIVE_BYTES)
+                if not data:
+                    self.close()
+                    return
+                self.take(data)
+                return
+            size = self._line.recv_into(space)
+            if not size:
+                self.close()
+                return
+            self._sort(self._reader.received(size))
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.close()
+        except WebSocketError as error:
+            self._refuse(error)
+
+    def take(self, data: bytes) -> None:
+        """Take bytes of the client's that have been read already."""
+        try:
+            self._sort(self._reader.feed(data))
+        except WebSocketError as error:
+            self._refuse(error)
+
+    def answer(self, frame: Frame) -> None:
+        """Answer a request."""
+        if self.closed:
+            return
+        pieces = self._dialect.write(frame)
+        opcode = self._dialect.opcode
+        if len(pieces) == 1:
+            payload = pieces[0]
+            message = head_of(opcode, len(payload)) + payload
+            if not self._output:
+                try:
+                    sent = self._line.send(message)
+                except BlockingIOError:
+                    sent = 0
+                except OSError:
+                    self.close()
+                    return
+                if sent == len(message):
+                    return
+                self._wait_with([memoryview(message)[sent:]])
+                return
+            self._output.append(memoryview(message))
+            return
+        views = [memoryview(each).cast("B") for each in pieces]
+        size = sum(len(each) for each in views)
+        self._send([head_of(opcode, size), *views])
+
+    def flush(self) -> None:
+        """Write on, now that the client takes more."""
+        waiting: list[bytes | memoryview] = list(self._output)
+        self._output.clear()
+        self._send(waiting)
+        if self._last_words and not self._output:
+            self.close()
+
+    def settle(self) -> None:
+        """Copy what waits, since arrays in it are about to change."""
+        if self._output:
+            whole = b"".join(self._output)
+            self._output.clear()
+            self._output.append(memoryview(whole))
+
+    def bid_farewell(self, code: Close, words: str) -> None:
+        """Say why the stream ends, if the client listens, and end it."""
+        if not self.closed and not self._output:
+            with contextlib.suppress(OSError):
+                self._line.send(encode(Opcode.CLOSE, close_of(code, words)))
+        self.close()
+
+    def close(self) -> None:
+        """End the stream."""
+        if not self.closed:
+            self.closed = True
+            self.inbox.clear()
+            self._output.clear()
+            self._line.close()
+
+    def _send(self, pieces: list[bytes | memoryview]) -> None:
+        if self._output:
+            self._output.extend(memoryview(each) for each in pieces)
+            return
+        at = 0
+        try:
+            while at < len(pieces):
+                batch = pieces[at : at + _MAX_BUFFERS]
+                sent = self._line.sendmsg(batch)
+                for each in batch:
+                    size = len(each)
+                    if sent < size:
+                        pieces[at] = memoryview(each)[sent:]
+                        break
+                    sent -= size
+                    at += 1
+        except BlockingIOError:
+            self._wait_with([memoryview(each) for each in pieces[at:]])
+        except OSError:
+            self.close()
+
+    def _wait_with(self, views: list[memoryview]) -> None:
+        self._output.extend(views)
+        self._since = self._clock()
+
+    def _sort(self, messages: list[Message]) -> None:
+        for opcode, payload in messages:
+            if opcode == self._dialect.opcode:
+                try:
+                    self.inbox.append(self._dialect.read(bytes(payload)))
+                except Refused as refused:
+                    self.inbox.append(refused)
+            elif opcode == Opcode.PING:
+                self._send([encode(Opcode.PONG, bytes(payload))])
+            elif opcode == Opcode.CLOSE:
+                self._say_last(Opcode.CLOSE, bytes(payload))
+            elif opcode != Opcode.PONG:
+                words = "this stream takes binary messages"
+                if self._dialect.opcode == Opcode.TEXT:
+                    words = "this stream takes text messages"
+                raise WebSocketError(Close.UNSUPPORTED, words)
+
+    def _refuse(self, error: WebSocketError) -> None:
+        self._say_last(Opcode.CLOSE, close_of(error.code, str(error)))
+
+    def _say_last(self, opcode: Opcode, payload: bytes) -> None:
+        self.inbox.clear()
+        self._last_words = True
+        self._send([encode(opcode, payload)])
+        if not self._output:
+            self.close()

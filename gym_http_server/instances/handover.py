@@ -1,0 +1,87 @@
+"""Handing a client's connection to the host of an instance, for a stream.
+
+The host gets the socket itself, and the web worker is out of it. Where that cannot
+be, the web worker passes on what goes either way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+
+import msgspec
+
+from gym_http_server.instances.hosts import Hosts
+from gym_http_wire.frames import Frame
+from gym_http_wire.handshakes import Hello
+from gym_http_wire.messages import Op, RequestHead, request
+
+__all__ = ["hand_over", "relay"]
+
+RECEIVE_BYTES = 256 * 1024
+
+
+def hand_over(
+    hosts: Hosts, instance_id: str, hello: Hello, client: socket.socket, early: bytes
+) -> None:
+    """Hand a client's socket over; then it is no longer the caller's to use.
+
+    Args:
+        hosts: The hosts.
+        instance_id: The instance.
+        hello: How the stream begins.
+        client: The client's socket.
+        early: What the client sent behind its handshake, and has been read.
+
+    Raises:
+        Problem: The host does not take it; the client can be answered.
+    """
+    hosts.open_stream(instance_id, _asked(hello, early), client).close()
+    # Whoever closes this descriptor shuts the connection down for everybody, so let
+    # it hit another one.
+    dead, other = socket.socketpair()
+    with dead, other:
+        os.dup2(dead.fileno(), client.fileno())
+
+
+def relay(
+    hosts: Hosts, instance_id: str, hello: Hello, client: socket.socket, early: bytes
+) -> None:
+    """Pass on what client and host send, until one of them closes.
+
+    Args:
+        hosts: The hosts.
+        instance_id: The instance.
+        hello: How the stream begins.
+        client: The client's socket.
+        early: What the client sent behind its handshake, and has been read.
+
+    Raises:
+        Problem: The host does not take it; the client can be answered.
+    """
+    connection = hosts.open_stream(instance_id, _asked(hello, early), None)
+    far = connection.socket
+    # The client's own has an end to each wait, and a stream has none.
+    near = socket.socket(fileno=os.dup(client.fileno()))
+    with near, far:
+        near.sendall(connection.early)
+        back = threading.Thread(target=_pass_on, args=(far, near), daemon=True)
+        back.start()
+        _pass_on(near, far)
+        back.join()
+
+
+def _asked(hello: Hello, early: bytes) -> Frame:
+    head = RequestHead(value=msgspec.json.encode(hello).decode())
+    return request(Op.STREAM, early, head)
+
+
+def _pass_on(source: socket.socket, target: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while data := source.recv(RECEIVE_BYTES):
+            target.sendall(data)
+    for each in (source, target):
+        with contextlib.suppress(OSError):
+            each.shutdown(socket.SHUT_RDWR)
