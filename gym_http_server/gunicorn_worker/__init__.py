@@ -5,6 +5,8 @@
     worker          accepts, serves, stops; closes whatever is overdue
      ├─ client_socket   what a connection waits for, and until when
      ├─ parser          requests that know how much of their body is unread
+     ├─ whole           requests that came whole and plain, read without gunicorn
+     ├─ replies         their answers, in one piece
      └─ answers         errors as JSON, for requests that no application saw
 """
 

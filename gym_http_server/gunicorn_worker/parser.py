@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, cast
 
 from gunicorn.http.body import LengthReader  # type: ignore[import-untyped]
@@ -10,6 +11,7 @@ from gunicorn.http.message import Request  # type: ignore[import-untyped]
 from gunicorn.http.parser import RequestParser  # type: ignore[import-untyped]
 
 from gym_http_server.gunicorn_worker.client_socket import ClientSocket
+from gym_http_server.gunicorn_worker.whole import WholeReader, WholeRequest
 
 #: A body of which more than this is left unread costs the connection.
 MOST_UNREAD = 64 * 1024
@@ -45,14 +47,52 @@ class ClientRequest(Request):  # type: ignore[misc]
 
 
 class ClientParser(RequestParser):  # type: ignore[misc]
-    """Reads requests from a connection and tells it where each begins."""
+    """Reads requests from a connection and tells it where each begins.
+
+    Args:
+        cfg: gunicorn's configuration.
+        client: The connection.
+        address: Where it comes from.
+        whole: Makes a reader of requests that come whole; None if gunicorn shall
+            read all of them.
+    """
 
     mesg_class = ClientRequest
     mesg: Any
 
-    def __init__(self, cfg: Any, client: ClientSocket, address: Any) -> None:
+    def __init__(
+        self,
+        cfg: Any,
+        client: ClientSocket,
+        address: Any,
+        whole: Callable[[], WholeReader] | None = None,
+    ) -> None:
         super().__init__(cfg, client, address)
         self._client = client
+        self._make_whole = whole
+        self._whole: WholeReader | None = None
+
+    def __next__(self) -> ClientRequest | WholeRequest:
+        """Read the next request.
+
+        Raises:
+            StopIteration: There is none.
+        """
+        if self.mesg is not None and (
+            self.mesg.should_close() or not self.finish_body()
+        ):
+            raise StopIteration
+        if self._make_whole is not None:
+            data = self.unreader.read()
+            if not data:
+                raise StopIteration
+            self._whole = self._whole or self._make_whole()
+            self.mesg, rest = self._whole.read(data)
+            if rest:
+                self.unreader.unread(rest)
+        if self.mesg is None:
+            super().__next__()
+        return cast(ClientRequest | WholeRequest, self.mesg)
 
     def unread(self) -> float:
         """Return how many bytes of the present request's body nobody asked for."""
@@ -60,7 +100,8 @@ class ClientParser(RequestParser):  # type: ignore[misc]
 
     def finish_body(self, *args: Any, **kwargs: Any) -> bool:
         """Read the little that may be left of a body; the next byte is a request's."""
-        finished = super().finish_body(*args, **kwargs)
+        is_whole = type(self.mesg) is WholeRequest
+        finished = is_whole or super().finish_body(*args, **kwargs)
         if finished and self.mesg is not None:
             self._client.expect_request(self.unreader.buf.tell() > 0)
             # What goes wrong from here on is not this request's matter.

@@ -26,6 +26,12 @@ from gym_http_server.gunicorn_worker.client_socket import (
     Wait,
 )
 from gym_http_server.gunicorn_worker.parser import ClientParser
+from gym_http_server.gunicorn_worker.replies import Replies
+from gym_http_server.gunicorn_worker.whole import (
+    WholeReader,
+    WholeRequest,
+    reads_whole,
+)
 
 _TICK_S = 0.1
 _STOPPING_TICK_S = 0.02
@@ -75,6 +81,8 @@ class Worker(GeventWorker):  # type: ignore[misc]
         )
         self._clients: set[ClientSocket] = set()
         self._wanted = False
+        self._known_lines: dict[bytes, tuple[str, str]] = {}
+        self._reads_whole = reads_whole(self.cfg)
 
     def init_signals(self) -> None:
         """Set the signal handlers, and die with the arbiter."""
@@ -89,6 +97,7 @@ class Worker(GeventWorker):  # type: ignore[misc]
         # The other half is for connections to hosts and for what gunicorn holds.
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
         self._pool = Pool(min(self.worker_connections, files))
+        self._replies = Replies(self.cfg, self.wsgi)
         servers = [self._start(listener) for listener in self.sockets]
         notified = 0.0
         while self.alive:
@@ -166,7 +175,7 @@ class Worker(GeventWorker):  # type: ignore[misc]
             client: The connection.
             addr: The address that it came from.
         """
-        parser = ClientParser(self.cfg, client, addr)
+        parser = self._parser(address, client, addr)
         close = client.close
         self._clients.add(client)
         try:
@@ -190,11 +199,22 @@ class Worker(GeventWorker):  # type: ignore[misc]
             finally:
                 self._clients.discard(client)
 
+    def _parser(self, address: Any, client: ClientSocket, addr: Any) -> ClientParser:
+        whole = None
+        if self._reads_whole and isinstance(address, tuple):
+            places = addr, address
+            whole = partial(WholeReader, self.cfg, client, places, self._known_lines)
+        return ClientParser(self.cfg, client, addr, whole)
+
     def _serve(
         self, address: Any, parser: ClientParser, client: ClientSocket, addr: Any
     ) -> None:
         proxy: Any = {}
         for request in parser:
+            if isinstance(request, WholeRequest):
+                if self._replies.reply(request, client):
+                    continue
+                return
             proxy = request.proxy_protocol_info = request.proxy_protocol_info or proxy
             # Of the class above the gevent worker, which would swallow SystemExit
             # and leave the client without an answer.

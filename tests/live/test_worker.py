@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import resource
 import select
 import selectors
@@ -14,6 +15,7 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,6 +29,9 @@ from tests.support.wait import wait_until
 pytestmark = pytest.mark.live
 
 ROOT = Path(__file__).resolve().parents[2]
+HOST = "Host: t\r\n"
+# What the worker does not read by itself, and makes no difference otherwise.
+ODD = "X-Odd: 1\r\n"
 DEADLINE = 1.0
 KEEPALIVE = 2
 SEND_TIMEOUT = 1.0
@@ -37,9 +42,11 @@ APPLICATION = """
     import builtins
     import ctypes
     import gc
+    import json
     import os
     import pathlib
     import socket
+    import sys
     import time
 
     taken = []
@@ -82,6 +89,38 @@ APPLICATION = """
             gc.collect()
             names = [type(known).__name__ for known in gc.get_objects()]
             body = b"%d" % names.count("ClientSocket")
+        elif words[0] == "environ":
+            kinds = (str, bool, tuple)
+            told = {k: v for k, v in environ.items() if isinstance(v, kinds)}
+            told |= {"body": read().decode(), "gunicorn": "wsgi.early_hints" in environ}
+            body = json.dumps(told).encode()
+        elif words[0] == "early":
+            start_response(status, [("Content-Type", "text/plain")])(b"early, ")
+            return [b"late"]
+        elif words[0] == "pieces":
+            start_response(status, [("X-Number", words[1]), ("Keep-Alive", "no")])
+            return (piece.encode() for piece in words[1:])
+        elif words[0] == "wrong":
+            start_response(status, [("X-Wrong", "a\\r\\nb"), ("Content-Length", "0")])
+            return [b""]
+        elif words[0] == "empty":
+            start_response("204 No Content", [("Content-Type", "text/plain")])
+            return [b""]
+        elif words[0] == "short":
+            start_response(status, [("Content-Length", "2")])
+            return [b"long"]
+        elif words[0] == "twice":
+            start_response(status, [])
+            start_response(status, [])
+        elif words[0] == "again":
+            start_response(status, [])
+            status = "500 Oh"
+            headers = [("Content-Length", "0")]
+            try:
+                raise ValueError
+            except ValueError:
+                start_response(status, headers, sys.exc_info())
+            return [b""]
         elif words[0] == "stuck":
             pathlib.Path("stuck").touch()
             ctypes.PyDLL(None).sleep(60)
@@ -212,12 +251,12 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Gunicorn]]:
         yield lambda **options: stack.enter_context(Gunicorn(tmp_path, **options))
 
 
-def post(path: str, body: bytes = b"", extra: str = "") -> bytes:
+def post(path: str, body: bytes = b"", extra: str = HOST) -> bytes:
     head = f"POST {path} HTTP/1.1\r\nContent-Length: {len(body)}\r\n{extra}\r\n"
     return head.encode() + body
 
 
-def get(path: str, extra: str = "") -> bytes:
+def get(path: str, extra: str = HOST) -> bytes:
     return f"GET {path} HTTP/1.1\r\n{extra}\r\n".encode()
 
 
@@ -533,6 +572,153 @@ def test_a_client_may_close_its_sending_half(gunicorn: Gunicorn) -> None:
         client.send(get("/sleep/0.3"))
         client.finish_sending()
         assert client.read_response().status == 200
+
+
+# Requests that come whole, which the worker reads by itself
+
+
+WHOLE = [
+    get("/environ"),
+    get("/environ/a.b~c-d_e/%s/" % ("f" * 300)),
+    post("/environ", b"hello"),
+    post("/environ", b"", HOST + "Content-Type:application/json\r\n"),
+    post("/environ", b"{}", HOST + "accept: \t */*;q=0.1, b  \r\nDNT:a\r\n"),
+    post("/environ", b"{}", HOST + "Connection: Keep-Alive\r\nIDEMPOTENCY-KEY: 1\r\n"),
+    get("/environ", "hOsT: a:1\r\nAuthorization: Basic eA==\r\nOrigin: http://a\r\n"),
+    get("/environ", HOST).replace(b"GET", b"DELETE"),
+]
+
+
+@pytest.mark.parametrize("request_", WHOLE)
+def test_what_comes_whole_is_read_as_gunicorn_reads_it(
+    gunicorn: Gunicorn, request_: bytes
+) -> None:
+    with gunicorn.client() as client:
+        # Twice, for what is known already.
+        told = [client.ask(request_).json() for _ in range(2)]
+        assert told[0] == told[1]
+        assert told[0].pop("gunicorn") is False
+        odd = request_.replace(b"\r\nHost:", f"\r\n{ODD}Host:".encode())
+        odd = odd.replace(b"\r\nhOsT:", f"\r\n{ODD}Host:".encode())
+        expected = client.ask(odd).json()
+    assert expected.pop("gunicorn") is True
+    assert expected.pop("HTTP_X_ODD") == "1"
+    assert told[0] == expected
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        get("/environ", ""),
+        get("/environ", HOST + ODD),
+        get("/environ?a=b"),
+        get("/environ/%41"),
+        get("/environ//a"),
+        get("http://t/environ"),
+        get("/environ", HOST + "X-Forwarded-Proto: https\r\n"),
+        get("/environ", HOST + "X-Forwarded-For: 1.2.3.4\r\n"),
+        get("/environ", HOST + "Accept: a\r\nAccept: b\r\n"),
+        get("/environ", HOST + "Accept:\r\n"),
+        get("/environ", HOST + "Accept: \xe9\r\n").replace(b"\xc3", b""),
+        get("/environ", HOST + "Upgrade: websocket\r\nConnection: upgrade\r\n"),
+        get("/environ", HOST + "Connection: close\r\n"),
+        get("/environ", HOST + "Connection: TE, keep-alive\r\n"),
+        get("/environ", HOST + "TE: trailers\r\n"),
+        get("/environ").replace(b"1.1", b"1.0"),
+        get("/environ").replace(b"GET", b"PUT"),
+        b"\r\n" + get("/environ"),
+        get("/environ", HOST + f"Cookie: {'a' * 5000}\r\n"),
+        post("/environ", b"a" * 9000),
+        get("/environ", HOST + "Transfer-Encoding: chunked\r\n") + chunked(b"hello"),
+    ],
+)
+def test_what_is_unusual_is_left_to_gunicorn(
+    gunicorn: Gunicorn, request_: bytes
+) -> None:
+    with gunicorn.client() as client:
+        assert client.ask(request_).json()["gunicorn"] is True
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        get("/health", HOST * 2),
+        get("/health", HOST + "Content-Length: 1\r\nContent-Length: 1\r\n"),
+        get("/health", HOST + "Content-Length: +1\r\n"),
+        get("/health", HOST + "Content-Length: 1_0\r\n"),
+        get("/health", HOST + "Content-Length: 1, 1\r\n"),
+        get("/health", HOST + "Accept : a\r\n"),
+        get("/health", HOST + "Accept: a\r\n b\r\n"),
+        get("/health", HOST + "Accept: a\x7f\r\n"),
+        get("/health", HOST + "Accept: a\nHost: b\r\n"),
+        get("/health", HOST + "a\r\n"),
+        get("/health").replace(b"GET ", b"GET  "),
+        get("/health").replace(b"GET", b"get"),
+        get("/health").replace(b"HTTP/1.1", b"HTTP/1.1 "),
+    ],
+)
+def test_what_is_malformed_is_refused(gunicorn: Gunicorn, request_: bytes) -> None:
+    with gunicorn.client() as client:
+        check_problem(client.ask(request_), 400, "malformed-request")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/health", "/echo", "/big/70000", "/limit", "/early", "/pieces/a/bc/def"),
+        *("/wrong", "/empty", "/short", "/twice", "/again"),
+        *("/raise/ValueError", "/raise/SystemExit", "/raise/StopIteration"),
+    ],
+)
+def test_what_came_whole_is_answered_as_gunicorn_answers_it(
+    gunicorn: Gunicorn, path: str
+) -> None:
+    answers = []
+    for extra in (HOST, HOST, HOST + ODD):
+        with gunicorn.client() as client:
+            client.send(post(path, b"a" * 2000, extra) + get("/health"))
+            client.finish_sending()
+            told = client.read_to_end()
+        told = re.sub(rb"\r\nDate: [^\r]*|[0-9a-f]{32}", b"", told)
+        head, blank, body = told.partition(b"\r\n\r\n")
+        answers.append((sorted(head.split(b"\r\n")), blank + body))
+    assert answers[0] == answers[1] == answers[2]
+
+
+def test_answers_are_dated(gunicorn: Gunicorn) -> None:
+    with gunicorn.client() as client:
+        for _ in range(2):
+            date = client.ask(get("/health")).header("Date")
+            age = time.time() - parsedate_to_datetime(date or "").timestamp()
+            assert -1 < age < SLACK
+            client.ask(get("/sleep/1.1"))
+
+
+def test_other_bytes_of_a_known_shape_are_not_taken_for_it(gunicorn: Gunicorn) -> None:
+    with gunicorn.client() as client:
+        for size in (5, 4, 11, 3):
+            told = client.ask(post("/echo", b"x" * size))
+            assert told.body == b"x" * size
+        told = client.ask(post("/limit", b"x" * 2000))
+        assert told.status == 413
+
+
+def test_more_lines_than_are_remembered(gunicorn: Gunicorn) -> None:
+    with gunicorn.client() as client:
+        for number in range(600):
+            told = client.ask(get("/environ", f"Host: {number}\r\n")).json()
+            assert told["HTTP_HOST"] == str(number)
+            assert not told["gunicorn"]
+
+
+def test_an_access_log_is_written_by_gunicorn(
+    start: Callable[..., Gunicorn], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GUNICORN_CMD_ARGS", "--access-logfile=access")
+    gunicorn = start()
+    assert gunicorn.ask(get("/environ")).json()["gunicorn"]
+    log = gunicorn.folder / "access"
+    wait_until(lambda: "GET /environ" in log.read_text(), message="an access log")
 
 
 # Stopping

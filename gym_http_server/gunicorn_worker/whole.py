@@ -1,0 +1,202 @@
+"""Requests that came whole and hold nothing unusual, which nearly all do.
+
+gunicorn reads every request as if it were the oddest one. Here those are picked out
+about which nothing could be read in two ways: a plain path, headers that are known
+to be harmless and stand there once, and the body right behind. Everything else is
+left to gunicorn, and so is every error.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from typing import Any
+
+from gunicorn.http import wsgi  # type: ignore[import-untyped]
+
+from gym_http_server.gunicorn_worker.client_socket import ClientSocket
+
+__all__ = ["WholeReader", "WholeRequest", "reads_whole"]
+
+# Within each of the limits that gunicorn has for lines and for headers.
+_MAX_HEAD = 4000
+_MAX_KNOWN = 512
+_MAX_KNOWN_LINE = 256
+_REQUEST_LINE = re.compile(rb"(GET|POST|DELETE) (/[\w./~-]*) HTTP/1\.1")
+_HEADER_LINE = re.compile(rb"([A-Za-z0-9-]+):[ \t]*([!-~](?:[ -~]*[!-~])?)[ \t]*")
+_SIZE = re.compile("[0-9]{1,5}").fullmatch
+#: Headers that say nothing about connections, framing, proxies or protocols.
+_HARMLESS = frozenset(
+    b"""
+    accept accept-encoding accept-language authorization cache-control content-type
+    cookie dnt host idempotency-key origin pragma priority referer
+    sec-fetch-dest sec-fetch-mode sec-fetch-site sec-fetch-user user-agent x-request-id
+    """.upper().split()
+)
+# Different in each request: to remember them would push out what comes again.
+_FLEETING = frozenset({b"IDEMPOTENCY-KEY", b"X-REQUEST-ID"})
+
+_Field = tuple[str, str]
+
+
+class WholeRequest:
+    """A request that was read whole, as the worker and error answers look at it.
+
+    Attributes:
+        environ: Its WSGI environment.
+        method: As ``POST``.
+        path: Its path.
+        uri: The same, for it holds no query.
+        version: Of HTTP.
+    """
+
+    __slots__ = ("_client", "environ", "method", "path", "uri")
+    version = (1, 1)
+
+    def __init__(self, environ: dict[str, Any], client: ClientSocket) -> None:
+        self.environ = environ
+        self.method: str = environ["REQUEST_METHOD"]
+        self.path = self.uri = environ["PATH_INFO"]
+        self._client = client
+
+    @property
+    def headers(self) -> list[_Field]:
+        """Names in capitals, and values."""
+        return [
+            (key.removeprefix("HTTP_").replace("_", "-"), value)
+            for key, value in self.environ.items()
+            if key.startswith(("HTTP_", "CONTENT_"))
+        ]
+
+    def unread(self) -> float:
+        """Return 0: nothing of it is left on the connection."""
+        return 0
+
+    def should_close(self) -> bool:
+        """Tell whether the connection ends with this request's answer."""
+        return self._client.terms.last_answers
+
+
+class WholeReader:
+    """Reads such requests of one connection.
+
+    Args:
+        cfg: gunicorn's configuration.
+        client: The connection.
+        places: The addresses that it came from and to, each with a port.
+        known: Lines that are understood, shared by all connections of a worker.
+    """
+
+    def __init__(
+        self,
+        cfg: Any,
+        client: ClientSocket,
+        places: tuple[Any, Any],
+        known: dict[bytes, _Field],
+    ) -> None:
+        self._client = client
+        self._known = known
+        self._common = _common_environ(cfg, client, *places)
+
+    def read(self, data: bytes) -> tuple[WholeRequest | None, bytes]:
+        """Read a request, if it is one of these, and return it and the bytes left."""
+        environ = self._common.copy()
+        end = self._read_into(environ, data)
+        if end == 0:
+            return None, data
+        return WholeRequest(environ, self._client), data[end:]
+
+    def _read_into(self, environ: dict[str, Any], data: bytes) -> int:
+        """Return where the request ends; 0 if gunicorn has to read it."""
+        end = data.find(b"\r\n\r\n", 0, _MAX_HEAD)
+        if end < 0:
+            return 0
+        known = self._known
+        first, *lines = data[:end].split(b"\r\n")
+        start = known.get(first) or self._request_line(first)
+        if start is None:
+            return 0
+        environ["REQUEST_METHOD"], path = start
+        environ["PATH_INFO"] = environ["RAW_URI"] = path
+        for line in lines:
+            field = known.get(line) or self._header_line(line)
+            # One that stands there twice is not ours to judge.
+            if field is None or field[0] in environ:
+                return 0
+            environ[field[0]] = field[1]
+        begin = end + 4
+        end = begin + int(environ.get("CONTENT_LENGTH", 0))
+        if "HTTP_HOST" not in environ or end > len(data):
+            return 0
+        environ["wsgi.input"] = io.BytesIO(data[begin:end])
+        return end
+
+    def _request_line(self, line: bytes) -> _Field | None:
+        match = _REQUEST_LINE.fullmatch(line)
+        if match is None or b"//" in line:
+            return None
+        return self._learn(line, (match[1].decode(), match[2].decode()))
+
+    def _header_line(self, line: bytes) -> _Field | None:
+        match = _HEADER_LINE.fullmatch(line)
+        if match is None:
+            return None
+        name, value = match[1].upper(), match[2].decode()
+        if name == b"CONTENT-LENGTH":
+            return ("CONTENT_LENGTH", value) if _SIZE(value) else None
+        if name == b"CONNECTION":
+            harmless = value.lower() == "keep-alive"
+        else:
+            harmless = name in _HARMLESS
+        if not harmless:
+            return None
+        key = name.decode().replace("-", "_")
+        field = (key if key == "CONTENT_TYPE" else f"HTTP_{key}", value)
+        return field if name in _FLEETING else self._learn(line, field)
+
+    def _learn(self, line: bytes, field: _Field) -> _Field:
+        if len(line) <= _MAX_KNOWN_LINE:
+            if len(self._known) >= _MAX_KNOWN:
+                self._known.clear()
+            self._known[line] = field
+        return field
+
+
+def reads_whole(cfg: Any) -> bool:
+    """Tell whether nothing is configured that gunicorn has to do for each request."""
+    return not (
+        cfg.proxy_protocol != "off"
+        or cfg.max_requests
+        or cfg.accesslog
+        or cfg.logconfig
+        or cfg.logconfig_dict
+        or cfg.logconfig_json
+        or cfg.syslog
+        or cfg.statsd_host
+        or os.environ.get("SCRIPT_NAME")
+    )
+
+
+def _common_environ(
+    cfg: Any, client: ClientSocket, peer: Any, server: Any
+) -> dict[str, Any]:
+    """Have gunicorn make what the environments of all requests have in common."""
+    _, environ = wsgi.create(_Nothing, client, peer, server, cfg)
+    # It belongs to an answer, of which there is none yet.
+    del environ["wsgi.early_hints"]
+    environ["wsgi.multithread"] = True
+    return dict(environ)
+
+
+class _Nothing:
+    """A request without anything of its own."""
+
+    body = None
+    headers = ()
+    method = "GET"
+    path = query = uri = ""
+    proxy_protocol_info = None
+    scheme = "http"
+    version = (1, 1)
+    _expected_100_continue = False
