@@ -15,6 +15,7 @@ import requests
 from gym_http_client.connection import Connection
 from gym_http_client.errors import ServerError
 from gym_http_client.instances import InstanceCalls
+from gym_http_client.retries import Retries
 from gym_http_client.spaces import SpaceCalls
 
 __all__ = ["Client"]
@@ -24,14 +25,18 @@ class Client(InstanceCalls, SpaceCalls):
     """Uses the environments of one gym_http_server.
 
     Its methods are requests. Each raises ``ServerError`` when the server says no,
-    and ``ServerUnreachable``, which is one too, when there is no answer; none is
-    ever sent twice. A client serves one thread: give each its own.
+    and ``ServerUnreachable``, which is one too, when there is no answer. Requests
+    whose answers are lost, or are one of 408, 429 and 503, are sent again for a
+    while; the server executes them once. A client serves one thread: give each its
+    own.
 
     Args:
         remote_base: The server's address; ``http://:TOKEN@host:5000`` holds a token.
         token: The server's token; else the one in the address, else the one in
             the environment variable ``GHS_TOKEN``. An empty one means none.
-        timeout: Seconds that each call waits for the server; None to wait for ever.
+        timeout: Seconds that each try of a request waits for the server to accept the
+            connection, and then for each part of the answer; None to wait for ever.
+        retries: How requests are sent again, and for how long.
     """
 
     def __init__(
@@ -40,8 +45,11 @@ class Client(InstanceCalls, SpaceCalls):
         *,
         token: str | None = None,
         timeout: float | None = 60.0,
+        retries: Retries | None = None,
     ) -> None:
-        self._connection = Connection(remote_base, token=token, timeout=timeout)
+        self._connection = Connection(
+            remote_base, token=token, timeout=timeout, retries=retries
+        )
 
     def __repr__(self) -> str:
         return f"Client({self.remote_base!r})"
@@ -76,9 +84,9 @@ class Client(InstanceCalls, SpaceCalls):
         return dict(self._connection.get("/v1/"))
 
     def healthy(self) -> bool:
-        """Tell whether there is a server that answers."""
+        """Tell whether there is a server that answers, now: this asks once."""
         try:
-            self._connection.send("GET", "/healthz")
+            self._connection.send("GET", "/healthz", once=True)
         except ServerError:
             return False
         return True

@@ -1,7 +1,6 @@
 """Connection: requests to one server, and its answers as results or errors.
 
-It knows addresses, tokens, time limits and errors, and no route. It never sends
-a request twice: a step that was sent twice would be two steps.
+It knows addresses, tokens, time limits, retries and errors, and no route.
 """
 
 from __future__ import annotations
@@ -9,22 +8,36 @@ from __future__ import annotations
 import json
 import logging
 import os
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 import requests
 from requests.auth import AuthBase
 
-from gym_http_client.errors import (
-    ServerError,
-    ServerTimeout,
-    ServerUnreachable,
-    UnexpectedAnswer,
-)
+from gym_http_client.answers import error_in, value_of
+from gym_http_client.causes import check_head, error_of, failure_of
+from gym_http_client.failures import Failure
+from gym_http_client.http1 import Reply
+from gym_http_client.processes import PerProcess
+from gym_http_client.retries import REPEATABLE, Retries, Tries, keys
 
 __all__ = ["Connection"]
 
 _logger = logging.getLogger("gym_http_client")
+# Each try has some time, even one that begins at the end.
+_SHORTEST = 0.001
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What is sent, and sent again, the same to the byte."""
+
+    method: str
+    url: str
+    headers: dict[str, str]
+    data: bytes | None
+    query: dict[str, str] | None
 
 
 class Connection:
@@ -35,15 +48,24 @@ class Connection:
             token, as ``http://:TOKEN@host:5000``, and a path.
         token: The server's token; else the one in the address, else the one in
             the environment variable ``GHS_TOKEN``. An empty one means none.
-        timeout: Seconds that a call may wait for the server to accept the
+        timeout: Seconds that each try may wait for the server to accept the
             connection, and then for each part of the answer; None to wait for ever.
+        retries: How requests are sent again.
     """
 
     def __init__(
-        self, base: str, *, token: str | None = None, timeout: float | None = 60.0
+        self,
+        base: str,
+        *,
+        token: str | None = None,
+        timeout: float | None = 60.0,
+        retries: Retries | None = None,
     ) -> None:
         self.base, token_in_base = _address_and_token(base)
         self.timeout = timeout
+        self._retries = retries or Retries()
+        self._met = False
+        self._keys = PerProcess(keys)
         self.session = requests.Session()
         self.session.headers["Accept"] = "application/json"
         if token is None:
@@ -53,11 +75,11 @@ class Connection:
 
     def get(self, route: str, query: dict[str, str] | None = None) -> Any:
         """Return the JSON that a GET answers."""
-        return _value(self.send("GET", route, query=query))
+        return value_of(self.send("GET", route, query=query))
 
     def post(self, route: str, body: Any) -> Any:
         """Return the JSON that a POST of JSON answers; None when that is empty."""
-        return _value(self.send("POST", route, body=body))
+        return value_of(self.send("POST", route, body=body))
 
     def send(
         self,
@@ -67,48 +89,92 @@ class Connection:
         body: Any = None,
         query: dict[str, str] | None = None,
         accept: str | None = None,
+        once: bool = False,
     ) -> requests.Response:
-        """Send a request once and return the answer, which is a 2xx one.
+        """Send a request until there is an answer, and return that, which is a 2xx one.
+
+        A POST bears an ``Idempotency-Key``. It and GET are sent again if there is no
+        whole answer, or one of 408, 429 and 503; other requests are sent once.
+
+        Args:
+            method: As ``POST``.
+            route: Path below the server's address, quoted.
+            body: What is sent as JSON, unless this is a GET.
+            query: What follows the path.
+            accept: Media types that the answer may have.
+            once: Send it once in any case.
 
         Raises:
             ServerError: If the server says no, or there is no answer.
         """
-        url = self.base + route
-        headers = {} if accept is None else {"Accept": accept}
-        data = None
-        if method != "GET":
-            headers["Content-Type"] = "application/json"
-            data = _encode(body)
-        _logger.debug("%s %s", method, url)
-        try:
-            response = self.session.request(
-                method,
-                url,
-                params=query,
-                data=data,
-                headers=headers,
-                timeout=self.timeout,
-                # A redirected POST becomes a GET: another request than was meant.
-                allow_redirects=False,
-            )
-        except requests.Timeout as error:
-            raise ServerTimeout(
-                f"{method} {url} had no answer within {self.timeout} s", url=url
-            ) from error
-        except (
-            requests.ConnectionError,
-            requests.exceptions.ChunkedEncodingError,
-        ) as error:
-            raise ServerUnreachable(
-                f"{method} {url} had no answer: {_reason(error)}", url=url
-            ) from error
+        request = self._request(method, route, body, query, accept)
+        once = once or method not in REPEATABLE
+        what = f"{method} {request.url}"
+        began = self._retries.clock()
+        tries = Tries(self._retries, began, what=what, met=self._met)
+        limit = self.timeout
+        while True:
+            response = self._exchange(request, limit)
+            if once or not tries.again(_outcome(response)):
+                break
+            if self.timeout is not None:
+                limit = min(self.timeout, max(tries.left(), _SHORTEST))
+        self._met = tries.met
+        if isinstance(response, Failure):
+            key = request.headers.get("Idempotency-Key")
+            raise error_of(
+                response, method, request.url, key, tries.count
+            ) from response
         if not 200 <= response.status_code < 300:
-            raise _error(response)
+            raise error_in(response)
         return response
 
     def close(self) -> None:
         """Close the connection; a later call opens it again."""
         self.session.close()
+
+    def _request(
+        self,
+        method: str,
+        route: str,
+        body: Any,
+        query: dict[str, str] | None,
+        accept: str | None,
+    ) -> _Request:
+        headers = {} if accept is None else {"Accept": accept}
+        data = None
+        if method != "GET":
+            headers["Content-Type"] = "application/json"
+            data = _encode(body)
+        if method == "POST":
+            headers["Idempotency-Key"] = next(self._keys.get())
+        return _Request(method, self.base + route, headers, data, query)
+
+    def _exchange(
+        self, request: _Request, limit: float | None
+    ) -> requests.Response | Failure:
+        """Send a request once."""
+        _logger.debug("%s %s", request.method, request.url)
+        try:
+            response = self.session.request(
+                request.method,
+                request.url,
+                params=request.query,
+                data=request.data,
+                headers=request.headers,
+                timeout=limit,
+                # A redirected POST becomes a GET: another request than was meant.
+                allow_redirects=False,
+            )
+            check_head(_reply(response))
+        except (
+            requests.Timeout,
+            requests.ConnectionError,
+            requests.exceptions.ChunkedEncodingError,
+        ) as error:
+            # Without a name: its traceback holds this frame, and both would stay.
+            return failure_of(error, limit)
+        return response
 
 
 class _BearerToken(AuthBase):
@@ -147,43 +213,10 @@ def _plain(value: Any) -> Any:
     return to_list()
 
 
-def _reason(error: requests.RequestException) -> object:
-    """Find what urllib3 says below its "Max retries exceeded", which misleads here."""
-    inner = error.args[0] if error.args else error
-    return getattr(inner, "reason", inner)
+def _outcome(response: requests.Response | Failure) -> Reply | Failure:
+    return response if isinstance(response, Failure) else _reply(response)
 
 
-def _value(response: requests.Response) -> Any:
-    if not response.content:
-        return None
-    try:
-        return json.loads(response.content)
-    except ValueError:
-        raise _unexpected(response, "is not JSON") from None
-
-
-def _error(response: requests.Response) -> ServerError:
-    try:
-        body = json.loads(response.content)
-        message = body["message"]
-    except (ValueError, LookupError, TypeError):
-        where = response.headers.get("Location")
-        return _unexpected(response, f"leads to {where}" if where else "has no message")
-    return ServerError(
-        str(message),
-        response.status_code,
-        code=body.get("code"),
-        url=response.url,
-        body=body,
-    )
-
-
-def _unexpected(response: requests.Response, why: str) -> UnexpectedAnswer:
-    error = UnexpectedAnswer(
-        f"The answer of {response.url} {why}: is it a gym_http_server?",
-        response.status_code,
-        url=response.url,
-        body=response.text,
-    )
-    error.response = response
-    return error
+def _reply(response: requests.Response) -> Reply:
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    return Reply(response.status_code, headers, response.content)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import socket
 from enum import Enum
 
-__all__ = ["Failure", "FailureKind"]
+__all__ = ["ABSENT", "Failure", "FailureKind"]
+
+#: What the system raises where there is nobody: the port is closed, the Unix socket is
+#: not there, the host has no address.
+ABSENT = (ConnectionRefusedError, FileNotFoundError, socket.gaierror)
 
 
 class FailureKind(Enum):
     """What an exchange failed of."""
 
+    #: There is nobody at the address.
+    ABSENT = "absent"
     #: There was no connection, or it ended before the answer was whole.
     LOST = "lost"
     #: A connection that was kept from an earlier exchange had ended meanwhile.

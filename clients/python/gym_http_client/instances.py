@@ -151,9 +151,11 @@ class InstanceCalls:
 
         A frame that is text, as of ``render_mode="ansi"``, is returned as a string.
         """
+        # A POST, which has a key: some environments hand out each frame only once.
         response = self._connection.send(
-            "GET",
+            "POST",
             instance_route(instance_id, "render/"),
+            body={},
             accept="application/octet-stream" if as_array else "image/png",
         )
         if response.headers.get("Content-Type", "").startswith("text/plain"):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from gym_http_client.addresses import Address
 from gym_http_client.dialing import Dialer
-from gym_http_client.failures import Failure, FailureKind
+from gym_http_client.failures import ABSENT, Failure, FailureKind
 from gym_http_client.heads import Request, RequestHeads
 from gym_http_client.http1 import MAX_BODY, BadAnswer, Reply, ReplyReader
 
@@ -163,4 +163,6 @@ class LeanConnection:
         if isinstance(error, TimeoutError):
             words = f"nothing within {self._limit:g} s"
             return Failure(FailureKind.TIMEOUT, words)
+        if isinstance(error, ABSENT):
+            return Failure(FailureKind.ABSENT, error)
         return Failure(FailureKind.STALE if stale else FailureKind.LOST, error)

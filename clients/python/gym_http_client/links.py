@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from functools import partial
 from types import TracebackType
 from typing import Protocol, Self
 
 from gym_http_client.addresses import Address
-from gym_http_client.errors import (
-    ServerError,
-    ServerTimeout,
-    ServerUnreachable,
-    UnexpectedAnswer,
-)
-from gym_http_client.failures import Failure, FailureKind
+from gym_http_client.causes import error_of
+from gym_http_client.failures import Failure
 from gym_http_client.heads import Request
 from gym_http_client.http1 import MAX_BODY, Reply
 from gym_http_client.lean import LeanConnection
@@ -24,12 +18,8 @@ from gym_http_client.retries import REPEATABLE, REPEATED, Retries, Tries, keys
 
 __all__ = ["Link"]
 
-_logger = logging.getLogger("gym_http_client")
 # Each try has some time, even one that begins at the end.
 _SHORTEST = 0.001
-# Fewer attempts take so little time that nobody wonders.
-_WORTH_A_WORD = 6
-_ERRORS = {FailureKind.TIMEOUT: ServerTimeout}
 
 
 class _Connection(Protocol):
@@ -55,7 +45,8 @@ class Link:
 
     Each POST bears an ``Idempotency-Key``. It and GET are sent again, the same to
     the byte, if there is no whole answer, or one of 408, 429 and 503. All other
-    answers count, and all other requests are sent once.
+    answers count, and all other requests are sent once. Where nobody has ever been at
+    the address, this ends sooner: see ``Retries.first_contact``.
 
     Threads and forked processes may share a link.
 
@@ -81,6 +72,7 @@ class Link:
         self.url = address.url
         self.time_limit = time_limit
         self._retries = retries or Retries()
+        self._met = False
         kind = LeanConnection if proxy_for(address) is None else ProxiedConnection
         make = partial(kind, address, max_body=max_body, clock=self._retries.clock)
         self._own = PerProcess(
@@ -145,51 +137,32 @@ class Link:
                 try:
                     outcome = own.connection.exchange(request, limit, once)
                     if outcome.status not in REPEATED:
+                        self._met = True
                         return outcome
                 except Failure as failure:
                     outcome = failure
-                tries = tries or Tries(self._retries, began)
-                if once or not tries.again(outcome):
+                tries = tries or self._tries(request, began)
+                again = not once and tries.again(outcome)
+                self._met = tries.met
+                if not again:
                     return self._last(request, outcome, tries.count)
-                if tries.count == _WORTH_A_WORD:
-                    self._warn(request, outcome)
                 limit = min(self.time_limit, max(tries.left(), _SHORTEST))
         finally:
             # Its traceback holds this frame: both would stay, and sockets with them.
             del outcome
+
+    def _tries(self, request: Request, began: float) -> Tries:
+        what = f"{request.method} {self.url}{request.path}"
+        return Tries(self._retries, began, what=what, met=self._met)
 
     def _last(self, request: Request, outcome: Reply | Failure, count: int) -> Reply:
         """Return what the last try brought, or raise it."""
         if isinstance(outcome, Reply):
             return outcome
         try:
-            raise self._error(request, outcome, count) from outcome
+            url = self.url + request.path
+            raise error_of(
+                outcome, request.method, url, request.key, count
+            ) from outcome
         finally:
             del outcome
-
-    def _error(self, request: Request, failure: Failure, count: int) -> ServerError:
-        url = self.url + request.path
-        if failure.kind is FailureKind.MALFORMED:
-            words = f"The answer of {url} is malformed, {failure}"
-            return UnexpectedAnswer(f"{words}: is it a gym_http_server?", url=url)
-        kind = _ERRORS.get(failure.kind, ServerUnreachable)
-        words = f"{request.method} {url} had no answer: {failure}"
-        details = [f"after {count} attempts"] if count > 1 else []
-        details += [f"Idempotency-Key {request.key}"] if request.key else []
-        error = kind(f"{words} ({', '.join(details)})" if details else words, url=url)
-        error.key = request.key
-        error.attempts = count
-        return error
-
-    def _warn(self, request: Request, outcome: Reply | Failure) -> None:
-        reason = str(outcome)
-        if isinstance(outcome, Reply):
-            reason = f"status {outcome.status}"
-        _logger.warning(
-            "%s %s%s: %s; trying again for %g s at most",
-            request.method,
-            self.url,
-            request.path,
-            reason,
-            self._retries.total,
-        )

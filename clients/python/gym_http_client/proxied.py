@@ -9,10 +9,10 @@ from collections.abc import Callable
 import requests
 from requests.utils import get_environ_proxies, select_proxy
 from urllib3.exceptions import HTTPError
-from urllib3.exceptions import TimeoutError as WaitTimeout
 
 from gym_http_client.addresses import Address
 from gym_http_client.bodies import check_size
+from gym_http_client.causes import check_head, failure_of
 from gym_http_client.failures import Failure, FailureKind
 from gym_http_client.heads import Request, RequestHeads
 from gym_http_client.http1 import MAX_BODY, BadAnswer, Reply
@@ -68,7 +68,7 @@ class ProxiedConnection:
                 with self._send(request, time_limit) as response:
                     return self._reply(response, end)
             except (requests.RequestException, HTTPError) as error:
-                raise Failure(_kind(error), _reason(error)) from error
+                raise failure_of(error, time_limit) from error
             except BadAnswer as error:
                 raise Failure(FailureKind.MALFORMED, error) from error
 
@@ -119,20 +119,6 @@ class ProxiedConnection:
             if self._clock() > end:
                 raise requests.ReadTimeout("the body did not come within its time")
         headers = {name.lower(): value for name, value in response.headers.items()}
-        return Reply(response.status_code, headers, bytes(body))
-
-
-def _kind(error: Exception) -> FailureKind:
-    if isinstance(error, requests.Timeout | WaitTimeout):
-        return FailureKind.TIMEOUT
-    if isinstance(error, requests.exceptions.SSLError):
-        return FailureKind.UNTRUSTED
-    if isinstance(error, requests.ConnectionError | HTTPError):
-        return FailureKind.LOST
-    return FailureKind.MALFORMED
-
-
-def _reason(error: Exception) -> object:
-    """Find what urllib3 says below its "Max retries exceeded", which misleads here."""
-    inner = error.args[0] if error.args else error
-    return getattr(inner, "reason", inner)
+        reply = Reply(response.status_code, headers, bytes(body))
+        check_head(reply)
+        return reply

@@ -7,6 +7,7 @@ which has executed it already gives the answer that was lost.
 from __future__ import annotations
 
 import itertools
+import logging
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -21,8 +22,16 @@ __all__ = ["REPEATABLE", "REPEATED", "Retries", "Tries", "keys"]
 REPEATABLE = frozenset({"GET", "POST"})
 #: Statuses by which a server says that it has not done it, and may do it later.
 REPEATED = frozenset({408, 429, 503})
-_REPEATED_KINDS = (FailureKind.LOST, FailureKind.STALE, FailureKind.TIMEOUT)
+_REPEATED_KINDS = (
+    FailureKind.ABSENT,
+    FailureKind.LOST,
+    FailureKind.STALE,
+    FailureKind.TIMEOUT,
+)
 _MAX_DOUBLINGS = 30
+# Fewer tries take so little time that nobody wonders.
+_WORTH_A_WORD = 6
+_logger = logging.getLogger("gym_http_client")
 
 
 def _draw() -> float:
@@ -40,6 +49,8 @@ class Retries:
         first: The first pause is no longer than this, and each further one no
             longer than twice the last bound.
         longest: No pause is longer than this, unless the server asks for it.
+        first_contact: Seconds for all tries while there is nobody at the address and
+            never was: it may be mistyped, and at best a server is about to start.
         clock: Tells the time, in seconds from whenever.
         sleep: Waits for some seconds.
         random: Draws from 0 to 1: the part of its bound that a pause takes, so
@@ -49,6 +60,7 @@ class Retries:
     total: float = 120.0
     first: float = 0.05
     longest: float = 5.0
+    first_contact: float = 5.0
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     random: Callable[[], float] = _draw
@@ -60,19 +72,26 @@ class Tries:
     Args:
         retries: How it is sent again.
         began: When the first one began.
+        what: The request, in a word for the log.
+        met: Whether there has been somebody at the address before.
 
     Attributes:
         count: How many there were, the present one included.
+        met: Whether there has been somebody at the address.
     """
 
-    def __init__(self, retries: Retries, began: float) -> None:
+    def __init__(
+        self, retries: Retries, began: float, *, what: str = "", met: bool = True
+    ) -> None:
         self.count = 1
+        self.met = met
         self._retries = retries
-        self._end = began + retries.total
+        self._what = what
+        self._began = began
 
     def left(self) -> float:
         """Return the seconds that are left."""
-        return self._end - self._retries.clock()
+        return self._left(self._retries.total)
 
     def again(self, outcome: Reply | Failure) -> bool:
         """Pause if there is to be another try; tell whether.
@@ -80,13 +99,30 @@ class Tries:
         Args:
             outcome: What the present try brought.
         """
+        if isinstance(outcome, Reply) or outcome.kind is not FailureKind.ABSENT:
+            self.met = True
+        total = self._retries.total
+        if not self.met:
+            total = min(total, self._retries.first_contact)
         pause = self._pause(outcome)
-        if pause is None or pause >= self.left():
+        if pause is None or pause >= self._left(total):
             return False
         if pause > 0:
             self._retries.sleep(pause)
         self.count += 1
+        if self.count == _WORTH_A_WORD:
+            self._warn(outcome, total)
         return True
+
+    def _left(self, total: float) -> float:
+        return self._began + total - self._retries.clock()
+
+    def _warn(self, outcome: Reply | Failure, total: float) -> None:
+        reason = str(outcome)
+        if isinstance(outcome, Reply):
+            reason = f"status {outcome.status}"
+        words = "%s: %s; trying again for %g s at most"
+        _logger.warning(words, self._what, reason, total)
 
     def _pause(self, outcome: Reply | Failure) -> float | None:
         asked = 0.0

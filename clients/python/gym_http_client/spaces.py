@@ -79,10 +79,7 @@ class SpaceCalls:
 
     def _sample(self, instance_id: str, space: str, seed: int | None, mask: Any) -> Any:
         route = instance_route(instance_id, f"{space}/sample")
-        body = given(seed=seed, mask=mask)
-        if body:
-            return self._connection.post(route, body)
-        return self._connection.get(route)
+        return self._connection.post(route, given(seed=seed, mask=mask))
 
     def _contains(self, instance_id: str, space: str, body: dict[str, Any]) -> bool:
         route = instance_route(instance_id, f"{space}/contains")

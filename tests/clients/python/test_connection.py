@@ -2,13 +2,14 @@
 
 import contextlib
 import gc
+import logging
+import os
 import pickle
 import socket
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import ClassVar
+from typing import Any
 
+import gymnasium
 import pytest
 import requests
 
@@ -19,23 +20,18 @@ from gym_http_client import (
     ServerUnreachable,
     UnexpectedAnswer,
 )
-
-
-class Stranger(BaseHTTPRequestHandler):
-    """Gives to each request the same answer, whatever it is."""
-
-    url: ClassVar[str]
-    answer: ClassVar[bytes]
-    requests: ClassVar[list[str]]
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.requests.append(self.path)
-        self.wfile.write(self.answer)
-        self.close_connection = True
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
+from gym_http_client.retries import Retries
+from tests.support.chaos import Chaos, Fault
+from tests.support.scripted import (
+    Act,
+    Scripted,
+    page,
+    silence,
+    then_close,
+    then_reset,
+)
+from tests.support.server import Server
+from tests.support.time import Time
 
 
 @pytest.fixture(autouse=True)
@@ -46,30 +42,27 @@ def errors_are_collected(nothing_left_behind: None) -> Iterator[None]:
 
 
 @pytest.fixture
-def stranger() -> Iterator[type[Stranger]]:
-    """A server that is none of ours; its ``answer`` is what it says."""
-
-    class Handler(Stranger):
-        requests: ClassVar[list[str]] = []
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as httpd:
-        thread = threading.Thread(target=httpd.serve_forever, args=(0.01,))
-        thread.start()
-        Handler.url = f"http://127.0.0.1:{httpd.server_port}"
-        yield Handler
-        httpd.shutdown()
-        thread.join()
+def time() -> Time:
+    return Time()
 
 
-def _failure(url: str, timeout: float = 10.0) -> ServerError:
-    with Client(url, timeout=timeout) as client, pytest.raises(ServerError) as caught:
+ROUTE = "POST /v1/envs/3c657dbc/step/"
+OK = page(b'{"instance_id": "3c657dbc"}')
+BUSY = page(b'{"message": "full"}', "Retry-After: 3", status=503)
+
+
+def _failure(
+    url: str, time: Time, timeout: float = 10.0, total: float = 120.0
+) -> ServerError:
+    retries = time.retries(total)
+    client = Client(url, timeout=timeout, retries=retries)
+    with client, pytest.raises(ServerError) as caught:
         client.env_step("3c657dbc", 0)
     return caught.value
 
 
-def _page(status: str, body: bytes = b"", *headers: bytes) -> bytes:
-    head = b"\r\n".join([b"HTTP/1.1 " + status.encode(), *headers])
-    return head + b"\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+def _client(scripted: Scripted, time: Time) -> Client:
+    return Client(scripted.url, retries=time.retries())
 
 
 @contextlib.contextmanager
@@ -79,66 +72,219 @@ def _listening() -> Iterator[str]:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
-def test_no_server_is_unreachable() -> None:
+def test_where_nobody_ever_was_hope_ends_soon(time: Time) -> None:
     with _listening() as url:
         pass
-    error = _failure(url)
+    error = _failure(url, time)
     assert type(error) is ServerUnreachable
     assert isinstance(error, requests.ConnectionError)
     assert error.status_code is None
     assert error.url == f"{url}/v1/envs/3c657dbc/step/"
     assert "Connection refused" in error.message
-    with Client(url) as client:
+    assert error.attempts == 7
+    assert 3.0 < time.now < 5.0
+
+
+def test_whose_name_no_host_has_is_soon_given_up(
+    monkeypatch: pytest.MonkeyPatch, time: Time
+) -> None:
+    def unknown(*args: Any, **options: Any) -> Any:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    assert "not known" in _failure("http://there.invalid", time).message
+    assert time.now < 5.0
+
+
+def test_a_server_that_was_there_is_waited_for(time: Time) -> None:
+    with Scripted.of(OK) as scripted:
+        client = Client(scripted.url, retries=time.retries())
+        client.env_create("CartPole-v1")
+        client.close()
+    with client, pytest.raises(ServerUnreachable, match="Connection refused") as caught:
+        client.env_step("3c657dbc", 0)
+    assert 110.0 < time.now < 120.0
+    assert caught.value.key is not None
+    assert caught.value.key in caught.value.message
+
+
+def test_whether_there_is_a_server_is_asked_once(time: Time) -> None:
+    with _listening() as url, Client(url, timeout=0.05) as client:
         assert client.healthy() is False
+    with Client(url, retries=time.retries()) as client:
+        assert client.healthy() is False
+    with Scripted.of(BUSY) as scripted, _client(scripted, time) as client:
+        assert client.healthy() is False
+    assert len(scripted.seen) == 1
+    assert time.pauses == []
 
 
-def test_a_silent_server_times_out() -> None:
+def test_a_silent_server_times_out(time: Time) -> None:
     with _listening() as url:
-        error = _failure(url, timeout=0.05)
+        error = _failure(url, time, timeout=0.05, total=1.0)
     assert type(error) is ServerTimeout
     assert isinstance(error, ServerUnreachable)
     assert isinstance(error, requests.Timeout)
     assert "0.05 s" in error.message
+    assert error.attempts > 2
+
+
+def test_an_answer_that_stops_times_out(time: Time) -> None:
+    def stop(connection: socket.socket) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{")
+        silence(connection)
+
+    with Scripted.of(stop) as scripted:
+        error = _failure(scripted.url, time, timeout=0.05, total=0.0)
+    assert type(error) is ServerTimeout
+    assert error.attempts == 1
 
 
 @pytest.mark.parametrize(
-    "answer", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", b"HTTP/1.1 2"]
+    "trouble",
+    [
+        then_close(),
+        then_reset(),
+        then_close(b"HTTP/1.1 2"),
+        then_close(b"HTTP/1.1 200 OK\r\nContent-"),
+        then_close(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"),
+        page(b"", status=408),
+        page(b"", status=429),
+        page(b"", status=503),
+    ],
 )
-def test_a_request_that_is_cut_off_is_not_sent_again(
-    answer: bytes, stranger: type[Stranger]
+def test_a_request_is_sent_again_as_it_was(
+    trouble: bytes | Act, time: Time, caplog: pytest.LogCaptureFixture
 ) -> None:
-    stranger.answer = answer
-    error = _failure(stranger.url)
-    assert isinstance(error, ServerUnreachable)
-    assert stranger.requests == ["/v1/envs/3c657dbc/step/"]
+    # What urllib3 logs of a head that was cut off holds its socket.
+    caplog.set_level(logging.ERROR, "urllib3.connection")
+    with (
+        Scripted.of(trouble, trouble, OK) as scripted,
+        _client(scripted, time) as client,
+    ):
+        assert client.env_create("CartPole-v1") == "3c657dbc"
+        assert client.env_create("CartPole-v1") == "3c657dbc"
+    assert time.pauses == [0.05, 0.1]
+    first, second, third, other = scripted.seen
+    assert (first.head, first.body) == (second.head, second.body)
+    assert (first.head, first.body) == (third.head, third.body)
+    key = first.header("Idempotency-Key")
+    assert key
+    assert key != other.header("Idempotency-Key")
+
+
+def test_a_get_is_sent_again_without_a_key(time: Time) -> None:
+    answer = page(b'{"all_envs": {}}')
+    with (
+        Scripted.of(then_close(), answer) as scripted,
+        _client(scripted, time) as client,
+    ):
+        assert client.env_list_all() == {}
+    assert [seen.header("Idempotency-Key") for seen in scripted.seen] == [None, None]
+
+
+def test_a_server_gets_the_time_it_asks_for(time: Time) -> None:
+    with Scripted.of(BUSY, OK) as scripted, _client(scripted, time) as client:
+        client.env_create("CartPole-v1")
+    assert time.pauses == [3.05]
+
+
+def test_the_last_answer_counts_when_the_time_is_over(time: Time) -> None:
+    with Scripted.of(BUSY) as scripted:
+        error = _failure(scripted.url, time)
+    assert str(error) == "full (503)"
+    assert time.now < 120.0
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 409, 410, 422, 500, 502, 504])
+def test_other_answers_count(status: int, time: Time) -> None:
+    with Scripted.of(page(b'{"message": "no"}', status=status)) as scripted:
+        assert _failure(scripted.url, time).status_code == status
+    assert len(scripted.seen) == 1
 
 
 @pytest.mark.parametrize(
     ("answer", "status", "words"),
     [
-        (_page("502 Bad Gateway", b"<h1>Bad Gateway</h1>"), 502, "has no message"),
-        (_page("500 Oh", b'["message"]'), 500, "has no message"),
-        (_page("200 OK", b"<h1>Welcome</h1>"), 200, "is not JSON"),
-        (_page("301 Moved", b"", b"Location: /elsewhere"), 301, "leads to /elsewhere"),
+        (page(b"<h1>Bad Gateway</h1>", status=502), 502, "has no message"),
+        (page(b'["message"]', status=500), 500, "has no message"),
+        (page(b"<h1>Welcome</h1>"), 200, "is not JSON"),
+        (page(b"", "Location: /elsewhere", status=301), 301, "leads to /elsewhere"),
     ],
 )
 def test_a_stranger_is_told_apart(
-    answer: bytes, status: int, words: str, stranger: type[Stranger]
+    answer: bytes, status: int, words: str, time: Time
 ) -> None:
-    stranger.answer = answer
-    error = _failure(stranger.url)
+    with Scripted.of(answer) as scripted:
+        error = _failure(scripted.url, time)
     assert type(error) is UnexpectedAnswer
     assert isinstance(error, requests.HTTPError)
     assert error.status_code == status
     assert error.response is not None
     assert error.response.status_code == status
     assert words in error.message
-    assert stranger.requests == ["/v1/envs/3c657dbc/step/"]
+    assert [seen.line for seen in scripted.seen] == [ROUTE]
 
 
-def test_an_old_server_has_no_code(stranger: type[Stranger]) -> None:
-    stranger.answer = _page("400 BAD REQUEST", b'{"message": "Instance_id X unknown"}')
-    error = _failure(stranger.url)
+def test_what_is_no_http_is_not_asked_again(time: Time) -> None:
+    with Scripted.of(b"SSH-2.0-OpenSSH_9.2\r\n") as scripted:
+        error = _failure(scripted.url, time)
+    assert type(error) is UnexpectedAnswer
+    assert "is it a gym_http_server?" in error.message
+    assert len(scripted.seen) == 1
+
+
+def test_what_the_caller_was_dealing_with_is_no_cause(time: Time) -> None:
+    with Scripted.of(then_close()) as scripted:
+        try:
+            raise FileNotFoundError("some file of the agent's")
+        except FileNotFoundError:
+            _failure(scripted.url, time)
+    assert time.now > 100.0
+
+
+def test_a_forked_process_has_keys_of_its_own(time: Time) -> None:
+    answer = page(b"", "Connection: close", status=204)
+    with Scripted.of(answer) as scripted, _client(scripted, time) as client:
+        client.env_close("3c657dbc")
+        pid = os.fork()
+        if pid == 0:
+            client.env_close("3c657dbc")
+            os._exit(0)
+        os.waitpid(pid, 0)
+        client.env_close("3c657dbc")
+    assert len({seen.header("Idempotency-Key") for seen in scripted.seen}) == 3
+
+
+def test_over_a_bad_network_no_step_is_added_or_lost(server: Server) -> None:
+    local = gymnasium.make("Taxi-v4")
+    retries = Retries(first=0.005, longest=0.2)
+    with Chaos(server.port, probability=0.3, seed=5) as chaos:
+        with Client(chaos.url, timeout=0.5, retries=retries) as client:
+            remote = client.env_create("Taxi-v4")
+            assert client.env_reset(remote, seed=3) == local.reset(seed=3)[0]
+            local.action_space.seed(3)
+            client.env_action_space_sample(remote, seed=3)
+            local.action_space.sample()
+            counts = chaos.counts()
+            while min(counts[fault] for fault in Fault) < 5:
+                action = client.env_action_space_sample(remote)
+                assert action == local.action_space.sample()
+                observation, *_ = client.step(remote, action)
+                expected = local.step(action)
+                assert observation == expected[0]
+                if expected[2] or expected[3]:
+                    assert client.env_reset(remote) == local.reset()[0]
+                counts = chaos.counts()
+            client.env_close(remote)
+        chaos.finish()
+    with Client(server.url) as client:
+        assert remote not in client.env_list_all()
+
+
+def test_an_old_server_has_no_code(time: Time) -> None:
+    with Scripted.of(page(b'{"message": "Instance_id X unknown"}', status=400)) as old:
+        error = _failure(old.url, time)
     assert type(error) is ServerError
     assert (error.status_code, error.code) == (400, None)
     assert str(error) == "Instance_id X unknown (400)"

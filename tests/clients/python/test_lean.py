@@ -196,10 +196,10 @@ def test_no_server(connect: Connect) -> None:
     with Scripted.of(b"") as scripted:
         pass
     failure = failure_of(connect(scripted.url))
-    assert failure.kind is FailureKind.LOST
+    assert failure.kind is FailureKind.ABSENT
     assert "refused" in str(failure)
     unknown = failure_of(connect("http://nobody.invalid"))
-    assert unknown.kind is FailureKind.LOST
+    assert unknown.kind is FailureKind.ABSENT
 
 
 def test_what_is_no_answer(connect: Connect) -> None:
@@ -325,7 +325,7 @@ def test_a_unix_socket(form: str, tmp_path: Path, connect: Connect) -> None:
             head = body_of(connection)
             assert head.startswith(b"GET /v1/ HTTP/1.1\r\nHost: localhost\r\n")
         connection.close()
-    assert failure_of(connection).kind is FailureKind.LOST
+    assert failure_of(connection).kind is FailureKind.ABSENT
 
 
 def test_ipv6(connect: Connect) -> None:

@@ -4,6 +4,7 @@ import gc
 import json
 import logging
 import os
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,7 +15,6 @@ import requests
 from gym_http_client import ServerTimeout, ServerUnreachable, UnexpectedAnswer
 from gym_http_client.failures import Failure
 from gym_http_client.links import Link
-from gym_http_client.retries import Retries
 from tests.support.scripted import (
     Act,
     Scripted,
@@ -24,27 +24,11 @@ from tests.support.scripted import (
     then_reset,
 )
 from tests.support.server import Server
+from tests.support.time import Time
 
 STEP = ("POST", "/v1/envs/3c657dbc/step/", b'{"action":1}')
 OK = page(b"done")
 BUSY = page(b"busy", "Retry-After: 3", status=503)
-
-
-class Time:
-    """A clock that only pauses move."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.pauses: list[float] = []
-
-    def sleep(self, pause: float) -> None:
-        self.pauses.append(pause)
-        self.now += pause
-
-    def retries(self, total: float = 120.0) -> Retries:
-        return Retries(
-            total, clock=lambda: self.now, sleep=self.sleep, random=lambda: 1.0
-        )
 
 
 @pytest.fixture
@@ -156,11 +140,13 @@ def test_the_last_answer_counts_when_the_time_is_over(
 def test_no_server_is_unreachable_in_the_end(
     time: Time, connect: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with Scripted.of(OK) as scripted:
-        pass
     caplog.set_level(logging.WARNING)
+    with Scripted.of(OK) as scripted:
+        link = connect(scripted.url)
+        link.request("GET", "/")
+    link.close()
     with pytest.raises(ServerUnreachable) as caught:
-        connect(scripted.url).request(*STEP, key="k-1")
+        link.request(*STEP, key="k-1")
     error = caught.value
     assert type(error) is ServerUnreachable
     assert isinstance(error, requests.ConnectionError)
@@ -173,6 +159,32 @@ def test_no_server_is_unreachable_in_the_end(
     # Whoever waits for minutes is told why, once.
     assert len(caplog.records) == 1
     assert "refused; trying again for 120 s" in caplog.text
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:{}", "http+unix:///none/such"])
+def test_where_nobody_ever_was_hope_ends_soon(
+    url: str, time: Time, connect: Connect
+) -> None:
+    with Scripted.of(OK) as scripted:
+        pass
+    link = connect(url.format(scripted.port))
+    for _ in range(2):
+        began = time.now
+        with pytest.raises(ServerUnreachable, match="after 7 attempts"):
+            link.request("GET", "/")
+        assert 3.0 < time.now - began < 5.0
+
+
+def test_a_name_that_no_host_has_is_soon_given_up(
+    monkeypatch: pytest.MonkeyPatch, time: Time, connect: Connect
+) -> None:
+    def unknown(*args: Any, **options: Any) -> Any:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    with pytest.raises(ServerUnreachable, match="not known"):
+        connect("http://there.invalid").request("GET", "/")
+    assert time.now < 5.0
 
 
 def test_without_time_for_it_nothing_is_sent_again(

@@ -12,6 +12,7 @@ from gym_http_client.http1 import Reply
 from gym_http_client.processes import PerProcess
 from gym_http_client.retries import Retries, Tries, keys
 
+ABSENT = Failure(FailureKind.ABSENT, "nobody")
 LOST = Failure(FailureKind.LOST, "gone")
 STALE = Failure(FailureKind.STALE, "gone")
 
@@ -111,6 +112,7 @@ def test_what_is_no_number_of_seconds_is_left_aside(asked: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "again"),
     [
+        (FailureKind.ABSENT, True),
         (FailureKind.LOST, True),
         (FailureKind.STALE, True),
         (FailureKind.TIMEOUT, True),
@@ -120,6 +122,36 @@ def test_what_is_no_number_of_seconds_is_left_aside(asked: str) -> None:
 )
 def test_which_failures_are_tried_again(kind: FailureKind, again: bool) -> None:
     assert Time().tries().again(Failure(kind, "")) is again
+
+
+def test_who_was_never_met_is_soon_given_up() -> None:
+    time = Time()
+    tries = Tries(time.retries(), time.now, met=False)
+    while tries.again(ABSENT):
+        pass
+    assert time.pauses == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.8, 1.6])
+    assert not tries.met
+    assert tries.left() == pytest.approx(120.0 - sum(time.pauses))
+
+
+@pytest.mark.parametrize("sign", [LOST, Failure(FailureKind.TIMEOUT, ""), busy()])
+def test_any_sign_of_a_server_is_worth_the_whole_time(sign: Reply | Failure) -> None:
+    time = Time()
+    tries = Tries(time.retries(), time.now, met=False)
+    assert tries.again(ABSENT)
+    assert tries.again(sign)
+    while tries.again(ABSENT):
+        pass
+    assert tries.met
+    assert sum(time.pauses) > 110.0
+
+
+def test_the_first_contact_has_no_more_than_the_whole_time() -> None:
+    time = Time()
+    tries = Tries(time.retries(total=1.0), time.now, met=False)
+    while tries.again(ABSENT):
+        pass
+    assert sum(time.pauses) < 1.0
 
 
 def test_which_answers_are_tried_again() -> None:
