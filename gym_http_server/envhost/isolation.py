@@ -13,7 +13,7 @@ import tempfile
 from gym_http_server import prctl
 from gym_http_server.rundir import RunDir
 
-__all__ = ["isolate"]
+__all__ = ["close_descriptors", "isolate", "reseed"]
 
 OOM_SCORE = "500"
 INSTANCE_VARIABLE = "GYM_HTTP_INSTANCE"
@@ -33,7 +33,7 @@ def isolate(run: RunDir, instance_id: str, parent_pid: int, keep: list[int]) -> 
     prctl.set_dumpable(True)
     _reset_signals()
     _redirect_output(run.log(instance_id))
-    _close_descriptors(keep)
+    close_descriptors(keep)
     _prefer_as_victim()
     folder = run.instance(instance_id)
     for name in ("work", "tmp"):
@@ -44,7 +44,7 @@ def isolate(run: RunDir, instance_id: str, parent_pid: int, keep: list[int]) -> 
     tempfile.tempdir = None
     if not os.environ.get("DISPLAY"):
         os.environ.setdefault("MUJOCO_GL", "egl")
-    _reseed()
+    reseed()
     faulthandler.enable()
 
 
@@ -68,7 +68,8 @@ def _redirect_output(path: str) -> None:
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
 
 
-def _close_descriptors(keep: list[int]) -> None:
+def close_descriptors(keep: list[int]) -> None:
+    """Close all descriptors but some, and 0, 1 and 2."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     start = 3
     for descriptor in sorted(keep):
@@ -86,7 +87,8 @@ def _prefer_as_victim() -> None:
         pass
 
 
-def _reseed() -> None:
+def reseed() -> None:
+    """Give the global random generators a state of their own."""
     # A fork inherits the global generator's state; every host would draw the same.
     import numpy as np
 

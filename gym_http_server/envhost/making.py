@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
+import functools
 import re
 from typing import Any
 
@@ -16,6 +17,8 @@ import msgspec
 from gymnasium.envs import registration
 
 from gym_http_server.envhost import plain
+from gym_http_server.envhost.vector import make_vector
+from gym_http_server.envhost.vector_request import VectorRequest, read_vector
 from gym_http_server.errors import EnvRefused, UnknownEnv
 from gym_http_server.settings import Settings
 from gym_http_wire.blame import env_error
@@ -28,6 +31,8 @@ from gym_http_wire.problems import (
 )
 
 __all__ = ["CreateRequest", "WrapperRequest", "make", "read_request"]
+
+Made = gymnasium.Env[Any, Any] | gymnasium.vector.VectorEnv[Any, Any, Any]
 
 MAX_ENV_ID_CHARS = 200
 MAX_KWARGS_BYTES = 16 * 1024
@@ -54,6 +59,7 @@ class CreateRequest(msgspec.Struct, frozen=True):
     max_episode_steps: int | None = None
     disable_env_checker: bool | None = None
     wrappers: tuple[WrapperRequest, ...] = ()
+    vector: VectorRequest | None = None
 
 
 def read_request(body: bytes, settings: Settings) -> CreateRequest:
@@ -88,6 +94,7 @@ def read_request(body: bytes, settings: Settings) -> CreateRequest:
         max_episode_steps=_read_steps(given.get("max_episode_steps")),
         disable_env_checker=_read_flag(given.get("disable_env_checker")),
         wrappers=_read_wrappers(given.get("wrappers")),
+        vector=read_vector(given, settings),
     )
 
 
@@ -209,8 +216,8 @@ def _wrapper_names() -> set[str]:
     return set(gymnasium.wrappers.__all__) - _REFUSED_WRAPPERS - {"vector"}
 
 
-def make(request: CreateRequest) -> gymnasium.Env[Any, Any]:
-    """Make the environment, with its wrappers around it.
+def make(request: CreateRequest) -> Made:
+    """Make the environment, with its wrappers around it, or a vector of them.
 
     Raises:
         UnknownEnv: There is none of this ID.
@@ -218,20 +225,23 @@ def make(request: CreateRequest) -> gymnasium.Env[Any, Any]:
         DependencyMissing: It needs a package that is not there.
         EnvError: It raised another exception.
     """
-    options: dict[str, Any] = {"max_episode_steps": request.max_episode_steps}
+    options: dict[str, Any] = {}
+    if request.max_episode_steps is not None:
+        options["max_episode_steps"] = request.max_episode_steps
     if request.render_mode is not None:
         options["render_mode"] = request.render_mode
     if request.disable_env_checker is not None:
         options["disable_env_checker"] = request.disable_env_checker
-    clash = sorted(set(request.kwargs) & {*options, "id", "vectorization_mode"})
+    clash = sorted(set(request.kwargs) & _beside(request))
     if clash:
         raise BadParameter(
             f"kwargs has {clash}: expected beside kwargs, in the request itself"
         )
     try:
-        env = gymnasium.make(resolve(request.env_id), **options, **request.kwargs)
-        for wrapper in request.wrappers:
-            env = getattr(gymnasium.wrappers, wrapper.name)(env, **wrapper.kwargs)
+        env: Made = _make(request, {**options, **request.kwargs})
+    except Problem:
+        # Another process made it, and has found the words.
+        raise
     except (Exception, SystemExit) as error:
         raise _translate(request, error) from error
     if request.render_mode is not None and env.render_mode != request.render_mode:
@@ -241,6 +251,31 @@ def make(request: CreateRequest) -> gymnasium.Env[Any, Any]:
         raise BadParameter(
             f"render_mode is {request.render_mode!r}: {request.env_id} has {modes}"
         )
+    return env
+
+
+def _beside(request: CreateRequest) -> set[str]:
+    names = {"id", "vectorization_mode", "max_episode_steps"}
+    if request.render_mode is not None:
+        names.add("render_mode")
+    if request.disable_env_checker is not None:
+        names.add("disable_env_checker")
+    if request.vector is not None:
+        names |= {"num_envs", "vector_kwargs", "wrappers"}
+    return names
+
+
+def _make(request: CreateRequest, options: dict[str, Any]) -> Any:
+    env_id = resolve(request.env_id)
+    wraps = [
+        functools.partial(getattr(gymnasium.wrappers, each.name), **each.kwargs)
+        for each in request.wrappers
+    ]
+    if request.vector is not None:
+        return make_vector(env_id, request.vector, wraps, options)
+    env = gymnasium.make(env_id, **options)
+    for wrap in wraps:
+        env = wrap(env)
     return env
 
 

@@ -183,48 +183,7 @@ class Handle:
         session.drain()
         path = self._path + path
         body = binary.encode(given) if method == "POST" else b""
-        if self._held:
-            self._carry_out()
-        return self._read(self._exchange(method, path, body), path)
-
-    def send(self, method: str, path: str, given: Any = None) -> None:
-        """Ask without waiting for the answer, which `receive` gives.
-
-        HTTP has an answer to each request before the next one, so this one is held
-        until somebody waits for it, or asks something else.
-        """
-        body = binary.encode(given) if method == "POST" else b""
-        self._held.append((method, self._path + path, body))
-
-    def receive(self) -> Any:
-        """Give the answer to the oldest request that was sent and not received.
-
-        Raises:
-            LookupError: There is none.
-            Exception: As `ask`.
-        """
-        if not self._came:
-            if not self._held:
-                raise LookupError("nothing was sent that could be received")
-            self._carry_out(1)
-        came = self._came.popleft()
-        if isinstance(came, Exception):
-            raise came
-        return self._read(came, self._path)
-
-    def _carry_out(self, count: int | None = None) -> None:
-        """Carry out what is held, the oldest first."""
-        for _ in range(len(self._held) if count is None else count):
-            method, path, body = self._held.popleft()
-            try:
-                self._came.append(self._exchange(method, path, body))
-            except Exception as error:
-                self._came.append(error)
-
-    def _exchange(self, method: str, path: str, body: bytes) -> Reply:
-        return self._request(method, path, body, content_type=_BINARY, accept=_BINARY)
-
-    def _read(self, reply: Reply, path: str) -> Any:
+        reply = self._request(method, path, body, content_type=_BINARY, accept=_BINARY)
         if reply.status == 200 and reply.headers["content-type"] == _BINARY:
             return binary.decode(reply.body)
         return _told(reply, self._link.url + path)

@@ -131,10 +131,10 @@ class _Handle:
             body = {**problem.extras, "code": problem.code, "message": problem.message}
             raise raised(body, problem.status, f"in-process:{path}") from None
 
-    def send(self, method: str, path: str, given: Any = None) -> None:
+    def send(self, path: str, given: Any) -> None:
         """Ask at once, and keep the answer."""
         try:
-            self._came.append((self.ask(method, path, given), None))
+            self._came.append((self.ask("POST", path, given), None))
         except Exception as error:
             self._came.append((None, error))
 

@@ -126,6 +126,14 @@ class RemoteEnv(Remote, gymnasium.Env[Any, Any]):
         """The seed that the random generator was made from."""
         return int(super().np_random_seed)
 
+    @property
+    def _np_random(self) -> Any:  # type: ignore[override]
+        return self.np_random
+
+    @property
+    def _np_random_seed(self) -> Any:  # type: ignore[override]
+        return self.np_random_seed
+
     def has_wrapper_attr(self, name: str) -> bool:
         """Whether this object, or the remote environment, has an attribute."""
         return hasattr(self, name)

@@ -68,6 +68,7 @@ class Exact:
             "spec": spec,
             "spec_error": spec_error,
             "steps": operations.steps,
+            **operations.about(),
         }
 
     def generator(self) -> Values:

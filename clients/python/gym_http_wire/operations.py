@@ -7,6 +7,7 @@ goes wrong, so that a host process and an in-process transport behave alike.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium
@@ -48,19 +49,19 @@ class Operations:
 
     def __init__(
         self,
-        env: gymnasium.Env[Any, Any],
+        env: gymnasium.Env[Any, Any] | gymnasium.vector.VectorEnv[Any, Any, Any],
         *,
         first_seed: int | None = None,
         strict_actions: bool = False,
     ) -> None:
-        self.env = env
+        self.env: Any = env
         self.steps = 0
         self.episodes = 0
         self._first_seed = first_seed
         self._strict_actions = strict_actions
         self._failed = False
         self._ended = True
-        self._read_action = elements.reader(env.action_space)
+        self._read_action = self._action_reader()
 
     def reset(
         self, seed: int | None, options: dict[str, Any] | None
@@ -311,6 +312,13 @@ class Operations:
             return method(*args, **kwargs)
         except (Exception, SystemExit) as error:
             raise env_error(name, error) from error
+
+    def about(self) -> dict[str, Any]:
+        """Tell what a description says of this kind beside what it says of all."""
+        return {}
+
+    def _action_reader(self) -> Callable[[object], Any]:
+        return elements.reader(self.env.action_space)
 
     def _check_name(self, name: str) -> None:
         if not name.isidentifier() or name.startswith("_"):

@@ -5,8 +5,9 @@ space, turns that into the very element that the space itself would have sampled
 says what is wrong with it and where.
 """
 
+from gym_http_wire.elements.containers import under
 from gym_http_wire.elements.masks import mask_reader
 from gym_http_wire.elements.readers import reader
 from gym_http_wire.elements.refusal import NotAnElement
 
-__all__ = ["NotAnElement", "mask_reader", "reader"]
+__all__ = ["NotAnElement", "mask_reader", "reader", "under"]

@@ -1,0 +1,206 @@
+"""What remote environments and remote vectors of them have in common."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable
+from typing import Any, ClassVar, Protocol, Self
+
+import gymnasium
+import numpy as np
+from gymnasium.envs.registration import EnvSpec
+
+from gym_http_client.handles import Server
+from gym_http_client.lending import Lent
+from gym_http_wire.rebuilding import rebuild
+
+__all__ = ["Handle", "Remote"]
+
+
+class Handle(Protocol):
+    """Reaches one instance, over whatever there is between."""
+
+    @property
+    def transport(self) -> str:
+        """What steps go over."""
+
+    def ask(self, method: str, path: str, given: Any = None) -> Any:
+        """Ask something of the instance."""
+
+    def send(self, path: str, given: Any) -> None:
+        """Ask for a reset, a step or a picture, and return at once."""
+
+    def receive(self) -> Any:
+        """Give the answer to the oldest `send` whose answer was not given yet."""
+
+    def end(self) -> None:
+        """End the instance."""
+
+
+class Remote:
+    """An instance that somebody holds, as an object of Gymnasium's.
+
+    What it has of its own are the names in `OWN` and those of its class. Everything
+    else is the remote one's.
+    """
+
+    OWN: ClassVar[frozenset[str]] = frozenset()
+    SPACES: ClassVar[tuple[str, ...]] = ("action_space", "observation_space")
+
+    _made_by: tuple[str | Server, str] | None
+    _made_with: dict[str, Any]
+
+    @classmethod
+    def attach(cls, server: str | Server, instance_id: str) -> Self:
+        """Go on with an instance that exists, where another client stopped.
+
+        Args:
+            server: URL of the server, or a `Server` with a token.
+            instance_id: The instance.
+
+        Raises:
+            ServerError: There is no such instance.
+            TypeError: It is of another kind.
+        """
+        return cls.over(Server.of(server).handle(instance_id))
+
+    @classmethod
+    def over(cls, handle: Handle) -> Self:
+        """Give the adapter of an instance that somebody holds already.
+
+        Args:
+            handle: Reaches the instance; it is the adapter's from now on.
+
+        Raises:
+            TypeError: The instance is of another kind.
+        """
+        told = handle.ask("GET", "")
+        cls._check_kind(told)
+        env = cls.__new__(cls)
+        env._made_by = None
+        env._hold(handle, told)
+        return env
+
+    @classmethod
+    def _check_kind(cls, told: dict[str, Any]) -> None:
+        """Refuse the description of an instance that this is no adapter for."""
+
+    def _hold(self, handle: Handle, told: dict[str, Any] | None = None) -> None:
+        self._handle: Handle | None = handle
+        self._pid = os.getpid()
+        self._lent = Lent()
+        told = handle.ask("GET", "") if told is None else told
+        self.instance_id: str = told["instance_id"]
+        self.env_id: str = told["env_id"]
+        for name in self.SPACES:
+            setattr(self, name, rebuild(told[name]))
+        self.metadata = told["metadata"]
+        self.render_mode = told["render_mode"]
+        spec = told["spec"]
+        self.spec = None if spec is None else EnvSpec.from_json(json.dumps(spec))
+
+    @property
+    def transport(self) -> str:
+        """What steps go over: ``"stream"``, or ``"rest"`` without or before one."""
+        return self._reached().transport
+
+    def _end(self) -> None:
+        handle, self._handle = self.__dict__.get("_handle"), None
+        if handle is not None and self._pid == os.getpid():
+            handle.end()
+
+    @property
+    def np_random(self) -> Any:
+        """The random generator, or a tuple of them, one for each environment.
+
+        It lives on the server. What is lent here has its state, and what is drawn
+        from it counts there too, from the next reset or step on.
+        """
+        self._tell_draws()
+        return self._lent.renew(self._asked("GET", "generator/")["state"])
+
+    @np_random.setter
+    def np_random(self, value: np.random.Generator) -> None:
+        state = value.bit_generator.state
+        self._asked("POST", "generator/", {"state": state})
+        self._lent.adopt(value)
+
+    @property
+    def np_random_seed(self) -> Any:
+        """The seed that the random generator was made from, or a tuple of them."""
+        return self._asked("GET", "generator/")["seed"]
+
+    def _tell_draws(self) -> None:
+        """Tell how far the lent generators came, if somebody drew from them.
+
+        Not along with a step or reset: when one of those fails, nobody knows here
+        whether it drew, and a state sent twice would take its draws back.
+        """
+        state = self._lent.drawn()
+        if state is not None:
+            self._asked("POST", "generator/", {"state": state})
+            self._lent.told()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or "_handle" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+        told = self._asked("GET", f"attributes/{name}/")
+        return self._method(name) if told["callable"] else told["value"]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if "_pid" not in self.__dict__ or self._is_own(name):
+            super().__setattr__(name, value)
+        else:
+            self._set_remote(name, value)
+
+    def _set_remote(self, name: str, value: Any, *, force: bool = True) -> bool:
+        given = {"value": value, "force": force}
+        return bool(self._asked("POST", f"attributes/{name}/", given)["set"])
+
+    def _method(self, name: str) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return self._called(name, *args, **kwargs)
+
+        call.__name__ = name
+        return call
+
+    def _called(self, method: str, /, *args: Any, **kwargs: Any) -> Any:
+        given = {"args": list(args), "kwargs": kwargs}
+        return self._asked("POST", f"attributes/{method}/call/", given)["value"]
+
+    def _asked(self, method: str, path: str, given: Any = None) -> Any:
+        return self._reached().ask(method, path, given)
+
+    def _reached(self) -> Handle:
+        if self._handle is None:
+            raise gymnasium.error.ClosedEnvironmentError(
+                f"{self!r} is closed; make another one"
+            )
+        return self._handle
+
+    def _is_own(self, name: str) -> bool:
+        return (
+            name.startswith("_")
+            or name in self.OWN
+            or name in self.__dict__
+            or hasattr(type(self), name)
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._made_by is None:
+            raise TypeError(f"{self!r} was attached to, so no other one can be made")
+        return {"made_by": self._made_by, "made_with": self._made_with}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        server, env_id = state["made_by"]
+        self.__init__(server, env_id, **state["made_with"])  # type: ignore[misc]
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):
+            self.close()
+
+    def close(self) -> None:
+        """Close the environment and end its instance; again, it does nothing."""
+        self._end()

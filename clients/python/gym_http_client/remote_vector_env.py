@@ -1,0 +1,250 @@
+"""`RemoteVectorEnv`: many remote environments that step as one."""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum
+from typing import Any, ClassVar
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from gym_http_client.handles import Server
+from gym_http_client.remote import Remote
+
+__all__ = ["RemoteVectorEnv"]
+
+
+class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
+    """A vector of environments on a server, as if ``gymnasium.make_vec`` had made it.
+
+    A request steps all of them. What they return arrives as it is: types, dtypes,
+    shapes, the order of dicts, every bit, in arrays that nobody else has.
+
+    Args:
+        server: URL of the server, or a `Server` with a token.
+        env_id: Env ID to make, as ``"CartPole-v1"``.
+        num_envs: How many environments.
+        vectorization_mode: ``"sync"``, ``"async"`` or ``"vector_entry_point"``, as in
+            ``gymnasium.make_vec``; ``None`` is its default.
+        vector_kwargs: As in ``gymnasium.make_vec``.
+        autoreset_mode: ``"next_step"``, ``"same_step"``, ``"disabled"``, or the
+            ``AutoresetMode``; ``None`` is the vector's default.
+        hosts: Number of processes over which a ``"sync"`` vector is spread; they step
+            at the same time, and what comes of it is the same.
+        render_mode: As in ``gymnasium.make_vec``, but not ``"human"``.
+        max_episode_steps: As in ``gymnasium.make``.
+        disable_env_checker: As in ``gymnasium.make``.
+        wrappers: Names of Gymnasium's wrappers to put around each environment, or
+            ``{"name": …, "kwargs": {…}}``.
+        **kwargs: Arguments of the environments; what JSON can say.
+
+    Raises:
+        gymnasium.error.Error: There is no such environment, or another error that
+            ``gymnasium.make_vec`` raises.
+        ServerUnreachable: The server does not answer.
+        ServerError: The server refuses.
+    """
+
+    OWN: ClassVar[frozenset[str]] = frozenset(
+        {"env_id", "instance_id", "num_envs", "single_action_space", "action_space"}
+        | {"single_observation_space", "observation_space"}
+    )
+    SPACES: ClassVar[tuple[str, ...]] = (
+        "action_space",
+        "observation_space",
+        "single_action_space",
+        "single_observation_space",
+    )
+
+    def __init__(
+        self,
+        server: str | Server,
+        env_id: str,
+        *,
+        num_envs: int = 1,
+        vectorization_mode: str | None = None,
+        vector_kwargs: dict[str, Any] | None = None,
+        autoreset_mode: str | AutoresetMode | None = None,
+        hosts: int | None = None,
+        render_mode: str | None = None,
+        max_episode_steps: int | None = None,
+        disable_env_checker: bool | None = None,
+        wrappers: list[Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        options = {
+            "num_envs": num_envs,
+            "vectorization_mode": _word(vectorization_mode),
+            "vector_kwargs": vector_kwargs
+            and {name: _word(value) for name, value in vector_kwargs.items()},
+            "autoreset_mode": _word(autoreset_mode),
+            "hosts": hosts,
+            "render_mode": render_mode,
+            "max_episode_steps": max_episode_steps,
+            "disable_env_checker": disable_env_checker,
+            "wrappers": wrappers,
+        }
+        self._made_by = (server, env_id)
+        self._made_with = {**options, **kwargs}
+        request = {"env_id": env_id, **options, "kwargs": kwargs}
+        self._hold(Server.of(server).create(request))
+
+    @classmethod
+    def _check_kind(cls, told: dict[str, Any]) -> None:
+        if "num_envs" not in told:
+            raise TypeError(
+                f"{told['instance_id']} is a single environment: "
+                "expected RemoteEnv for it"
+            )
+
+    def _hold(self, handle: Any, told: dict[str, Any] | None = None) -> None:
+        told = handle.ask("GET", "") if told is None else told
+        self.num_envs = told["num_envs"]
+        self._steps: deque[None] = deque()
+        super()._hold(handle, told)
+
+    def reset(
+        self, *, seed: Any = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode in each environment.
+
+        Args:
+            seed: An integer for the first environment, of which the next ones get the
+                following; or a list of integers and ``None``; or ``None``, which goes
+                on.
+            options: What the environments take. ``reset_mask``, bool (num_envs,),
+                chooses those to reset, and is taken out, as Gymnasium does.
+
+        Returns:
+            Observations and infos.
+        """
+        self._check_nothing_pending("reset")
+        self._tell_draws()
+        sent = None if options is None else dict(options)
+        mask = None if options is None else options.pop("reset_mask", None)
+        told = self._asked("POST", "reset/", {"seed": seed, "options": sent})
+        self._forget_generators(seed, mask)
+        return told["observation"], told["info"]
+
+    def _forget_generators(self, seed: Any, mask: Any) -> None:
+        """Forget what is lent of environments that have new generators now."""
+        if seed is None:
+            return
+        seeds = seed if isinstance(seed, list | tuple) else [seed] * self.num_envs
+        chosen = np.ones(self.num_envs, np.bool_) if mask is None else mask
+        self._lent.forget(
+            [
+                number
+                for number, each in enumerate(seeds)
+                if each is not None and chosen[number]
+            ]
+        )
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Take an action in each environment, each as it is.
+
+        Returns:
+            Observations, rewards, terminations, truncations and infos.
+        """
+        self._check_nothing_pending("step")
+        self._tell_draws()
+        return _row(self._asked("POST", "step/", {"action": actions}))
+
+    def step_async(self, actions: Any) -> None:
+        """Take an action in each environment, without waiting for what comes of it.
+
+        More than one step may be on its way; each takes a `step_wait`.
+        """
+        if not self._steps:
+            self._tell_draws()
+        self._reached().send("step/", {"action": actions})
+        self._steps.append(None)
+
+    def step_wait(self) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Wait for what comes of the oldest `step_async`.
+
+        Returns:
+            Observations, rewards, terminations, truncations and infos.
+
+        Raises:
+            gymnasium.error.NoAsyncCallError: There was none.
+        """
+        handle = self._reached()
+        if not self._steps:
+            raise gymnasium.error.NoAsyncCallError(
+                "Calling `step_wait` without any prior call to `step_async`.", "step"
+            )
+        self._steps.popleft()
+        return _row(handle.receive())
+
+    @property
+    def _np_random(self) -> Any:  # type: ignore[override]
+        return self.np_random
+
+    @property
+    def _np_random_seed(self) -> Any:  # type: ignore[override]
+        return self.np_random_seed
+
+    def _check_nothing_pending(self, name: str) -> None:
+        if self._steps:
+            raise gymnasium.error.AlreadyPendingCallError(
+                f"Calling `{name}` while waiting for a pending call to `step` to "
+                "complete.",
+                "step",
+            )
+
+    def render(self) -> Any:
+        """Give what the environments render, a tuple."""
+        return self._asked("POST", "render/", {})["rendered"]
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Call a method of each environment, or get an attribute.
+
+        Returns:
+            What each gave.
+        """
+        if name in ("np_random", "_np_random"):
+            return tuple(self.np_random)
+        return tuple(self._called("call", name, *args, **kwargs))
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """Get an attribute of each environment."""
+        return self.call(name)
+
+    def set_attr(self, name: str, values: Any) -> None:
+        """Set an attribute of each environment.
+
+        Args:
+            name: Its name.
+            values: A list or tuple with a value for each, or one for all.
+        """
+        self._called("set_attr", name, values)
+
+    def close(self, **kwargs: Any) -> None:
+        """Close the environments and end their instance; again, it does nothing.
+
+        Args:
+            **kwargs: What local vectors take; the server has its own ways to insist.
+        """
+        VectorEnv.close(self, **kwargs)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """End the instance."""
+        self._end()
+
+
+def _row(told: dict[str, Any]) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+    return (
+        told["observation"],
+        told["reward"],
+        told["terminated"],
+        told["truncated"],
+        told["info"],
+    )
+
+
+def _word(value: Any) -> Any:
+    """Give what stands for a mode in JSON."""
+    return value.value if isinstance(value, Enum) else value

@@ -1,0 +1,283 @@
+"""Vectors: what may be asked of many environments that step as one.
+
+A `gymnasium.vector.VectorEnv` is asked the same things as a single environment, and
+answers with batches. What differs is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, runtime_checkable
+
+import gymnasium
+import numpy as np
+from gymnasium.error import ResetNeeded as GymnasiumResetNeeded
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import concatenate, create_empty_array
+
+from gym_http_wire import elements, spaces
+from gym_http_wire.blame import env_error, said
+from gym_http_wire.operations import Operations
+from gym_http_wire.problems import (
+    BadParameter,
+    NoAttribute,
+    Problem,
+    ResetNeeded,
+    UnsupportedSpace,
+)
+
+__all__ = ["SharesGenerators", "VectorOperations", "asked", "operations_of"]
+
+Read = Callable[[object], Any]
+
+_BY_NAME = {"call", "get_attr", "set_attr"}
+
+
+@runtime_checkable
+class SharesGenerators(Protocol):
+    """A vector whose ``np_random`` has copies, so that drawing from them is no use."""
+
+    def set_generators(self, states: list[Any]) -> None:
+        """Set the state of each environment's random generator, but for ``None``."""
+
+
+def operations_of(env: Any, **options: Any) -> Operations:
+    """Give the operations of an environment, or of a vector of them."""
+    kind = VectorOperations if isinstance(env, VectorEnv) else Operations
+    return kind(env, **options)
+
+
+def asked(call: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call an environment.
+
+    Raises:
+        ResetNeeded: It wants a reset first.
+        Problem: It is a part of a vector elsewhere, and this is what it said.
+        EnvError: It raised an exception.
+    """
+    try:
+        return function(*args, **kwargs)
+    except Problem:
+        raise
+    except GymnasiumResetNeeded as error:
+        raise ResetNeeded(str(error)) from None
+    except (Exception, SystemExit) as error:
+        raise env_error(call, error) from error
+
+
+class VectorOperations(Operations):
+    """Many environments that step as one, and what may be asked of them.
+
+    ``steps`` and ``episodes`` are those of all environments together.
+
+    Args:
+        env: The vector; used from one thread only.
+        first_seed: Seed for the first reset that brings none.
+        strict_actions: Refuse actions that the action space does not contain.
+    """
+
+    def __init__(
+        self,
+        env: VectorEnv[Any, Any, Any],
+        *,
+        first_seed: int | None = None,
+        strict_actions: bool = False,
+    ) -> None:
+        super().__init__(env, first_seed=first_seed, strict_actions=strict_actions)
+        mode = env.metadata.get("autoreset_mode")
+        self._resets_itself = mode is not AutoresetMode.DISABLED
+        self._done = np.zeros(env.num_envs, np.bool_)
+
+    def about(self) -> dict[str, Any]:
+        """Tell how many environments there are, and the spaces of each."""
+        return {
+            "num_envs": self.env.num_envs,
+            "single_action_space": self.describe_space("single_action")["space"],
+            "single_observation_space": self.describe_space("single_observation")[
+                "space"
+            ],
+        }
+
+    def reset(self, seed: Any, options: dict[str, Any] | None) -> tuple[Any, Any]:
+        """Begin an episode in each environment, or where ``reset_mask`` says so.
+
+        Args:
+            seed: An integer for the first environment, of which the next ones get
+                the following; or a list of integers and ``None``; or ``None``.
+            options: For every environment, but for ``reset_mask``, bool (num_envs,).
+
+        Returns:
+            Observations and infos, as the vector gave them.
+
+        Raises:
+            EnvError: An environment raised an exception.
+        """
+        if seed is None:
+            seed = self._first_seed
+        self._failed = True
+        mask = options.get("reset_mask") if isinstance(options, dict) else None
+        observation, info = asked("reset", self.env.reset, seed=seed, options=options)
+        self._failed = False
+        self._first_seed = None
+        self._done[... if mask is None else mask] = False
+        return observation, info
+
+    def step(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
+        """Take an action in each environment.
+
+        Returns:
+            Observations, rewards, terminations, truncations and infos, as given.
+
+        Raises:
+            ResetNeeded: There is no episode to act in.
+            EnvError: An environment raised an exception.
+        """
+        try:
+            result = asked("step", self.env.step, action)
+        except ResetNeeded:
+            raise
+        except Problem:
+            self._failed = True
+            raise
+        self._count(np.logical_or(result[2], result[3]))
+        return result  # type: ignore[no-any-return]
+
+    def _count(self, done: Any) -> None:
+        self.steps += self.env.num_envs
+        if not self._resets_itself:
+            # Until its reset, an environment may say again and again that it ended.
+            done, self._done = done & ~self._done, done | self._done
+        self.episodes += int(np.count_nonzero(done))
+
+    def render(self) -> Any:
+        """Give what the environments render, a tuple.
+
+        Raises:
+            ResetNeeded: They render only after a reset.
+            EnvError: An environment raised an exception.
+        """
+        return asked("render", self.env.render)
+
+    def generator(self) -> dict[str, Any]:
+        """Give seed and state of the random generators.
+
+        Tuples of them where each environment has one; else those of the vector.
+
+        Raises:
+            EnvError: There is none that can be told.
+        """
+        return asked("np_random", self._generator)  # type: ignore[no-any-return]
+
+    def _generator(self) -> dict[str, Any]:
+        found, seed = self.env.np_random, self.env.np_random_seed
+        if isinstance(found, tuple):
+            state: Any = tuple(each.bit_generator.state for each in found)
+        else:
+            state = found.bit_generator.state
+        return {"seed": seed, "state": state}
+
+    def set_generator(self, state: Any) -> None:
+        """Set the state of the random generators.
+
+        Of many, ``None`` leaves one as it is.
+
+        Raises:
+            BadParameter: It is no state of them.
+        """
+        try:
+            self._set_generator(state)
+        except (Exception, SystemExit) as error:
+            raise BadParameter(
+                f"the generators refuse these states: {said(error)}"
+            ) from None
+
+    def _set_generator(self, state: Any) -> None:
+        env = self.env
+        if isinstance(env, SharesGenerators):
+            env.set_generators(list(state))
+        elif isinstance(state, tuple | list):
+            for each, new in zip(env.np_random, state, strict=True):
+                if new is not None:
+                    each.bit_generator.state = new
+        else:
+            env.np_random.bit_generator.state = state
+
+    def contains(self, which: str, plain: object) -> bool:
+        """Whether what a thin client sent is an element of the batched space.
+
+        Raises:
+            UnsupportedSpace: The space's class, or one in it, is none of Gymnasium's.
+        """
+        try:
+            element = self._reader(which)(plain)
+        except elements.NotAnElement:
+            return False
+        except spaces.UnsupportedSpace as error:
+            raise UnsupportedSpace(str(error)) from None
+        return bool(self.space(which).contains(element))
+
+    def attribute(self, name: str) -> Any:
+        """Give an attribute of the vector.
+
+        Raises:
+            NoAttribute: There is none of this name that may be told.
+            EnvError: Getting it raised another exception.
+        """
+        self._check_name(name)
+        try:
+            return getattr(self.env, name)
+        except AttributeError as error:
+            raise NoAttribute(said(error) or f"there is no {name}") from None
+        except Problem:
+            raise
+        except (Exception, SystemExit) as error:
+            raise env_error(f"the attribute {name}", error) from error
+
+    def set_attribute(self, name: str, value: Any, *, force: bool) -> bool:
+        """Set an attribute of the vector; without ``force``, only if it is there.
+
+        Raises:
+            NoAttribute: There is none of this name that may be set.
+            EnvError: Setting it raised an exception.
+        """
+        self._check_name(name)
+        if not force and not hasattr(self.env, name):
+            return False
+        asked(f"setting the attribute {name}", setattr, self.env, name, value)
+        return True
+
+    def call_attribute(self, name: str, args: list[Any], kwargs: Any) -> Any:
+        """Call a method of the vector.
+
+        Raises:
+            NoAttribute: There is none of this name that may be called, or it would
+                reach for a private attribute of the environments.
+            EnvError: It raised an exception.
+        """
+        if name in _BY_NAME:
+            inner = args[0] if args else kwargs.get("name")
+            if isinstance(inner, str):
+                self._check_name(inner)
+        return asked(name, self.attribute(name), *args, **kwargs)
+
+    def _action_reader(self) -> Read:
+        return self._reader("action")
+
+    def _reader(self, which: str) -> Read:
+        """Read a list with an element for each environment, or a batch as it is."""
+        read_batch = elements.reader(self.space(which))
+        single = self.space(f"single_{which}")
+        if not isinstance(single, gymnasium.spaces.Dict | gymnasium.spaces.Tuple):
+            return read_batch
+        read, count = elements.reader(single), self.env.num_envs
+
+        def read_each(plain: object) -> Any:
+            if not isinstance(plain, list):
+                return read_batch(plain)
+            if len(plain) != count:
+                raise elements.NotAnElement(plain, f"a list of {count}")
+            each = [elements.under(i, read, item) for i, item in enumerate(plain)]
+            out: Any = create_empty_array(single, count)
+            return concatenate(single, each, out)
+
+        return read_each

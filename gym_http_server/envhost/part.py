@@ -1,0 +1,245 @@
+"""One part of a vector that is spread over processes: some of its environments.
+
+The leading process has the first part and asks the others for theirs. What environments
+tell in infos is passed on as it is, and put together once, by the leading process: what
+becomes of it depends on which environment told it first.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import socket
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import SyncVectorEnv, VectorEnv
+
+from gym_http_server.envhost.failures import note, problem_frame, unforeseen
+from gym_http_server.envhost.sharing import Batch, batch_bytes
+from gym_http_wire.frames import Frame, FrameReader, encode
+from gym_http_wire.messages import answer, problem_of
+from gym_http_wire.problems import CannotSay, Problem
+from gym_http_wire.values import UnsupportedValue, binary
+from gym_http_wire.vectors import asked
+
+__all__ = ["Line", "Make", "Part", "PartOp", "serve"]
+
+Make = Callable[[int], VectorEnv[Any, Any, Any]]
+
+MAX_MESSAGE_BYTES = 2**31
+RECEIVE_BYTES = 256 * 1024
+
+
+class PartOp(IntEnum):
+    """What a part is asked for."""
+
+    SHARE = 1
+    RESET = 2
+    STEP = 3
+    RENDER = 4
+    CALL = 5
+    SET_ATTR = 6
+    GENERATORS = 7
+    SET_GENERATORS = 8
+    CLOSE = 9
+
+
+class Line:
+    """One end of the connection between the leading process and a part."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._end = end
+        self._reader = FrameReader(MAX_MESSAGE_BYTES)
+
+    def fileno(self) -> int:
+        """Give the descriptor."""
+        return self._end.fileno()
+
+    def send(self, frame: Frame, descriptor: int | None = None) -> None:
+        """Send a frame, and a descriptor along with it."""
+        data = encode(frame)
+        if descriptor is not None:
+            sent = socket.send_fds(self._end, [data], [descriptor])
+            data = data[sent:]
+        self._end.sendall(data)
+
+    def receive(self) -> Frame | None:
+        """Wait for a frame; ``None`` if the other end is gone."""
+        while True:
+            try:
+                data = self._end.recv(RECEIVE_BYTES)
+            except ConnectionError:
+                return None
+            if not data:
+                return None
+            if frames := self._reader.feed(data):
+                return frames[0]
+
+    def receive_descriptor(self) -> int:
+        """Wait for a frame with a descriptor, and give that.
+
+        Raises:
+            EOFError: The other end is gone.
+        """
+        _, descriptors, _, _ = socket.recv_fds(self._end, RECEIVE_BYTES, 1)
+        if not descriptors:
+            raise EOFError("the leading process is gone")
+        return descriptors[0]
+
+    def answer(self) -> Any:
+        """Wait for the value of an answer; ``None`` if the other end is gone.
+
+        Raises:
+            Problem: What the answer tells of instead.
+        """
+        frame = self.receive()
+        if frame is None:
+            raise EOFError("the part is gone")
+        if frame.status != 200:
+            raise problem_of(frame)
+        return binary.decode(frame.body)
+
+    def close(self) -> None:
+        """Close this end."""
+        self._end.close()
+
+
+class Part:
+    """Some environments of a vector, in the process that steps them.
+
+    Args:
+        vector: The environments.
+    """
+
+    def __init__(self, vector: VectorEnv[Any, Any, Any]) -> None:
+        if not isinstance(vector, SyncVectorEnv):
+            raise TypeError(f"{vector} is no SyncVectorEnv, and cannot be a part")
+        vector.copy = False
+        # What comes has been cut to a list of actions, or an array of them.
+        vector.action_space = spaces.Box(0, 1, (vector.num_envs,))
+        setattr(vector, "_add_info", self._note_info)  # noqa: B010
+        self.vector: Any = vector
+        self._infos: list[tuple[int, Any]] = []
+        self._batch: Batch | None = None
+
+    def share(self, batch: Batch) -> None:
+        """Put from now on what the environments give where others see it."""
+        self._batch = batch
+        if batch.observations is not None:
+            self.vector._observations = batch.observations
+
+    def reset(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Reset environments, and give what is not put where others see it."""
+        self._infos.clear()
+        self.vector.reset(seed=given["seed"], options=given["options"])
+        return self._told()
+
+    def step(self, actions: Any) -> dict[str, Any]:
+        """Step the environments, and give what is not put where others see it."""
+        self._infos.clear()
+        told = self.vector.step(actions)
+        if (batch := self._batch) is not None:
+            batch.rewards[:], batch.terminations[:], batch.truncations[:] = told[1:4]
+        return self._told()
+
+    def _told(self) -> dict[str, Any]:
+        told: dict[str, Any] = {"infos": list(self._infos), "observations": None}
+        if self._batch is not None and self._batch.observations is None:
+            told["observations"] = list(self.vector._env_obs)
+        return told
+
+    def generators(self) -> dict[str, Any]:
+        """Give seeds and states of the environments' random generators."""
+        vector = self.vector
+        states = [each.bit_generator.state for each in vector.np_random]
+        return {"seeds": list(vector.np_random_seed), "states": states}
+
+    def set_generators(self, states: list[Any]) -> None:
+        """Set the states of the environments' random generators, but for ``None``."""
+        for generator, state in zip(self.vector.np_random, states, strict=True):
+            if state is not None:
+                generator.bit_generator.state = state
+
+    def _note_info(self, infos: Any, info: Any, number: int) -> Any:
+        if kept := _kept(info):
+            self._infos.append((number, kept))
+        return infos
+
+
+def _kept(info: dict[Any, Any]) -> dict[Any, Any]:
+    """Copy what Gymnasium would copy now; the environment may change it later."""
+    kept = dict(info.items())
+    for key, value in kept.items():
+        if isinstance(value, dict):
+            kept[key] = _kept(value)
+        elif isinstance(value, np.ndarray) and key != "final_obs":
+            kept[key] = value.copy()
+    return kept
+
+
+def serve(line: Line, make: Make, start: int, stop: int, num_envs: int) -> None:
+    """Be a part, until the leading process closes it or is gone.
+
+    Args:
+        line: To the leading process.
+        make: Makes a vector of so many environments.
+        start: The first environment of this part.
+        stop: The first that is none of this part any more.
+        num_envs: How many the whole vector has.
+    """
+    made = _outcome(lambda: asked("making it", lambda: Part(make(stop - start))))
+    if isinstance(made, Problem):
+        line.send(problem_frame(made))
+        return
+    vector = made.vector
+    space = vector.single_observation_space
+    line.send(_frame([space, vector.single_action_space]))
+    made.share(mapped(line.receive_descriptor(), space, num_envs).part(start, stop))
+    line.send(_frame(None))
+    calls: dict[int, tuple[str, Callable[[Any], Any]]] = {
+        PartOp.RESET: ("reset", made.reset),
+        PartOp.STEP: ("step", made.step),
+        PartOp.RENDER: ("render", lambda given: vector.render()),
+        PartOp.CALL: ("call", lambda given: vector.call(*given[0], **given[1])),
+        PartOp.SET_ATTR: ("set_attr", lambda given: vector.set_attr(*given)),
+        PartOp.GENERATORS: ("np_random", lambda given: made.generators()),
+        PartOp.SET_GENERATORS: ("np_random", made.set_generators),
+        PartOp.CLOSE: ("close", lambda given: vector.close()),
+    }
+    while (frame := line.receive()) is not None:
+        name, call = calls[frame.kind]
+        given = binary.decode(frame.body)
+        told = _outcome(lambda: asked(name, call, given))  # noqa: B023
+        line.send(problem_frame(told) if isinstance(told, Problem) else _frame(told))
+        if frame.kind == PartOp.CLOSE:
+            return
+
+
+def mapped(descriptor: int, space: Any, num_envs: int) -> Batch:
+    """Lay a vector's arrays over the memory behind a descriptor, and close that."""
+    memory = mmap.mmap(descriptor, max(batch_bytes(space, num_envs), mmap.PAGESIZE))
+    os.close(descriptor)
+    return Batch.mapped(memory, space, num_envs)
+
+
+def _outcome(call: Callable[[], Any]) -> Any:
+    try:
+        return call()
+    except Problem as problem:
+        if problem.__cause__ is not None:
+            note(problem.__cause__)
+        return problem
+    except Exception as error:
+        note(error)
+        return unforeseen(error)
+
+
+def _frame(value: Any) -> Frame:
+    try:
+        return answer(200, binary.encode(value))
+    except UnsupportedValue as error:
+        return problem_frame(CannotSay(f"the answer cannot be said: {error}"))
