@@ -60,7 +60,7 @@ class Asked(NamedTuple):
         number: Its number in its session.
         op: The operation.
         head: The frame's head, padded, or nothing.
-        signature: The value's signature, padded.
+        signature: The value's signature, padded; nothing if there is no value.
         leaves: The value's leaves.
     """
 
@@ -149,7 +149,9 @@ class Stream:
         Raises:
             Failure: The connection is lost.
         """
-        value = self._announcing.header(asked.signature) + asked.leaves
+        value = b""
+        if asked.signature:
+            value = self._announcing.header(asked.signature) + asked.leaves
         status = ACKNOWLEDGED if acknowledged else 0
         head = asked.head
         header = HEADER.pack(
