@@ -10,6 +10,9 @@ from gym_http_wire.replays import Replays, as_replay, fingerprint
 
 __all__ = ["Creations"]
 
+# Too many instances, or the server is stopping.
+_ASKED_AGAIN = frozenset({429, 503})
+
 
 class Creations:
     """The keys of create requests, and what came of them."""
@@ -43,15 +46,19 @@ class Creations:
         instance.create_key = key
         self._making[key] = (_print(frame), instance)
 
-    def made(self, instance: Instance, frame: Frame) -> None:
-        """Note what came of it; a failure is not kept, since nothing was made."""
-        print_, _ = self._making.pop(instance.create_key, (b"", instance))
-        if instance.create_key and frame.status == 200:
-            self._done.keep(instance.create_key, print_, frame)
+    def over(self, instance: Instance, frame: Frame) -> None:
+        """Note what came of it: what its host said, or how that ended without a word.
 
-    def failed(self, instance: Instance) -> None:
-        """Note that its host ended before it was made."""
-        self._making.pop(instance.create_key, None)
+        That is final, since the client takes it as such: a duplicate that comes late
+        must not make an instance that nobody waits for. But what clients ask again
+        for, under the same key, may succeed then.
+        """
+        print_, making = self._making.get(instance.create_key, (b"", None))
+        if making is not instance:
+            return
+        del self._making[instance.create_key]
+        if frame.status not in _ASKED_AGAIN:
+            self._done.keep(instance.create_key, print_, frame)
 
 
 def _print(frame: Frame) -> bytes:

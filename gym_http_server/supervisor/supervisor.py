@@ -269,7 +269,7 @@ class Supervisor:
             self._unwatch(instance.channel)
 
     def _on_made(self, instance: Instance, frame: Frame) -> None:
-        self._creations.made(instance, frame)
+        self._creations.over(instance, frame)
         self._tell_creators(instance, frame)
 
     def _tell_creators(self, instance: Instance, frame: Frame) -> None:
@@ -284,8 +284,8 @@ class Supervisor:
         for connection in instance.waiters:
             self._reply(connection, {"replayed": False})
         if not instance.live:
-            self._creations.failed(instance)
             why = problem_answer(ended.why_not_made(self._settings))
+            self._creations.over(instance, why)
             self._tell_creators(instance, why)
 
     def _on_signal(self, events: int) -> None:

@@ -154,12 +154,59 @@ def test_a_create_again_is_the_same_instance(api: Api) -> None:
     calls.error(instance.close(), 400)
 
 
-def test_creates_that_failed_are_not_kept(api: Api) -> None:
-    body = {"env_id": "CartPole-v1", "kwargs": {"nonsense": 1}}
+def test_creates_that_make_nothing_are_not_kept(api: Api) -> None:
+    body = {"env_id": "CartPole-v1", "seed": "nonsense"}
     for _ in range(2):
         answer = api.post("/v1/envs/", body, headers=key("create-2"))
         calls.error(answer, 400, "bad-parameter")
         assert not replayed(answer)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "kwargs", "status", "code"),
+    [
+        ("hostile/SlowInit-v0", {"seconds": 60}, 504, "create-deadline"),
+        ("hostile/FailInit-v0", {"how": "raise"}, 502, "env-error"),
+        ("hostile/FailInit-v0", {"how": "die"}, 502, "env-crashed"),
+        ("CartPole-v1", {"nonsense": 1}, 400, "bad-parameter"),
+    ],
+)
+def test_a_making_that_failed_stays_failed(
+    make_server: Callable[..., Server],
+    env_id: str,
+    kwargs: dict[str, object],
+    status: int,
+    code: str,
+) -> None:
+    server = make_server("--import", "tests.support.hostile", "--create-deadline", "1")
+    api = Api(server)
+    body = {"env_id": env_id, "kwargs": kwargs}
+    first = api.post("/v1/envs/", body, headers=key("k"))
+    wait_until(lambda: calls.ok(api.get("/v1/"))["instances"] == 0, 5.0, "its end")
+    late = api.post("/v1/envs/", body, headers=key("k"))
+    assert calls.error(first, status, code)["message"] == late.json()["message"]
+    calls.error(late, status, code)
+    assert (replayed(first), replayed(late)) == (False, True)
+    other = {"env_id": "CartPole-v1"}
+    calls.error(api.post("/v1/envs/", other, headers=key("k")), 422, "key-reused")
+    assert api.instances() == {}
+
+
+def test_a_create_that_found_no_room_succeeds_later_under_its_key(
+    make_server: Callable[..., Server],
+) -> None:
+    api = Api(make_server("--max-instances", "1"))
+    first = api.create("CartPole-v1")
+    body = {"env_id": "CartPole-v1"}
+    for _ in range(2):
+        answer = api.post("/v1/envs/", body, headers=key("k"))
+        calls.error(answer, 429, "too-many-instances")
+        assert not replayed(answer)
+    calls.no_content(first.close())
+    made = api.post("/v1/envs/", body, headers=key("k"))
+    assert (made.status, replayed(made)) == (200, False)
+    again = api.post("/v1/envs/", body, headers=key("k"))
+    assert (again.body, replayed(again)) == (made.body, True)
 
 
 def test_duplicates_of_a_create_under_way_wait_for_it(
