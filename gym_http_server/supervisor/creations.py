@@ -10,9 +10,6 @@ from gym_http_wire.replays import Replays, as_replay, fingerprint
 
 __all__ = ["Creations"]
 
-# Too many instances, or the server is stopping.
-_ASKED_AGAIN = frozenset({429, 503})
-
 
 class Creations:
     """The keys of create requests, and what came of them."""
@@ -50,15 +47,14 @@ class Creations:
         """Note what came of it: what its host said, or how that ended without a word.
 
         That is final, since the client takes it as such: a duplicate that comes late
-        must not make an instance that nobody waits for. But what clients ask again
-        for, under the same key, may succeed then.
+        must not make an instance that nobody waits for. What found no room, and may
+        find some when its client asks again under the same key, never began.
         """
         print_, making = self._making.get(instance.create_key, (b"", None))
         if making is not instance:
             return
         del self._making[instance.create_key]
-        if frame.status not in _ASKED_AGAIN:
-            self._done.keep(instance.create_key, print_, frame)
+        self._done.keep(instance.create_key, print_, frame)
 
 
 def _print(frame: Frame) -> bytes:
