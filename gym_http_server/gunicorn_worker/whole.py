@@ -144,15 +144,15 @@ class WholeReader:
             return None
         name, value = match[1].upper(), match[2].decode()
         if name == b"CONTENT-LENGTH":
-            return ("CONTENT_LENGTH", value) if _SIZE(value) else None
-        if name == b"CONNECTION":
+            harmless = _SIZE(value) is not None
+        elif name == b"CONNECTION":
             harmless = value.lower() == "keep-alive"
         else:
             harmless = name in _HARMLESS
         if not harmless:
             return None
         key = name.decode().replace("-", "_")
-        field = (key if key == "CONTENT_TYPE" else f"HTTP_{key}", value)
+        field = (key if key.startswith("CONTENT_") else f"HTTP_{key}", value)
         return field if name in _FLEETING else self._learn(line, field)
 
     def _learn(self, line: bytes, field: _Field) -> _Field:

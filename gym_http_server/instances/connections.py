@@ -13,15 +13,20 @@ import time
 
 from gym_http_wire.frames import Frame, FrameError, FrameReader, encode
 
-__all__ = ["Connection", "ConnectionLost", "Pool"]
+__all__ = ["Connection", "ConnectionLost", "NothingSent", "Pool"]
 
 RECEIVE_BYTES = 256 * 1024
 BACKLOG_SECONDS = 5.0
 MAX_IDLE = 256
+_LAST_NUMBER = 0xFFFFFFFF
 
 
 class ConnectionLost(Exception):
     """The far end closed before it had answered."""
+
+
+class NothingSent(ConnectionLost):
+    """The far end had closed before a byte of the request was sent."""
 
 
 class Connection:
@@ -39,30 +44,45 @@ class Connection:
         self.path = path
         self.socket = _connect(path)
         self._reader = FrameReader(max_body)
+        self._calls = 0
 
     def call(self, frame: Frame) -> Frame:
         """Send a request and wait for its answer, however long that takes.
 
         Raises:
+            NothingSent: The far end had closed before.
             ConnectionLost: The far end closed, or sent nonsense.
         """
-        self.send(frame)
-        return self.receive()
+        number = self._calls = self._calls + 1 & _LAST_NUMBER
+        kind, _, _, form, head, body = frame
+        self.send(Frame(kind, number, 0, form, head, body))
+        answer = self.receive()
+        if answer.number != number:
+            # Something that nobody has asked for, now or before.
+            raise ConnectionLost
+        return answer
 
     def send(self, frame: Frame, line: socket.socket | None = None) -> None:
         """Send a request, and a socket along with it.
 
         Raises:
+            NothingSent: The far end had closed before.
             ConnectionLost: The far end closed.
         """
         data = encode(frame)
         try:
-            if line is not None:
+            if line is None:
+                # Nearly always all of it, at half the price of sendall().
+                sent = self.socket.send(data)
+            else:
                 sent = socket.send_fds(self.socket, [data], [line.fileno()])
-                data = data[sent:]
-            self.socket.sendall(data)
         except OSError as error:
-            raise ConnectionLost from error
+            raise NothingSent from error
+        if sent < len(data):
+            try:
+                self.socket.sendall(memoryview(data)[sent:])
+            except OSError as error:
+                raise ConnectionLost from error
 
     def receive(self) -> Frame:
         """Wait for an answer.

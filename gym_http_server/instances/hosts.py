@@ -20,6 +20,7 @@ from gym_http_server.errors import (
 from gym_http_server.instances.connections import (
     Connection,
     ConnectionLost,
+    NothingSent,
     Pool,
 )
 from gym_http_server.instances.supervision import Supervision
@@ -71,28 +72,27 @@ class Hosts:
         if not _INSTANCE_ID(instance_id):
             raise UnknownInstance(f"{instance_id:.80}")
         path = self._run.host_socket(instance_id)
-        try:
-            connection, used = self.pool.take(path)
-            if used and not connection.usable:
-                # The host has gone since; it may not even have been this request.
+        while True:
+            try:
+                connection, used = self.pool.take(path)
+            except OSError:
+                raise self._gone(instance_id, in_flight=False) from None
+            try:
+                answer = connection.call(frame)
+                _check(answer)
+            except ConnectionLost as lost:
                 connection.close()
                 self.pool.drop(path)
-                connection, used = self.pool.take(path)
-        except OSError:
-            raise self._gone(instance_id, in_flight=False) from None
-        try:
-            answer = connection.call(frame)
-            _check(answer)
-        except ConnectionLost:
-            connection.close()
-            self.pool.drop(path)
-            raise self._gone(instance_id, in_flight=True) from None
-        except BaseException:
-            # A greenlet that is killed leaves half an exchange behind.
-            connection.close()
-            raise
-        self.pool.give_back(connection)
-        return answer
+                if used and isinstance(lost, NothingSent):
+                    # The host has gone since; it was not this request.
+                    continue
+                raise self._gone(instance_id, in_flight=True) from None
+            except BaseException:
+                # A greenlet that is killed leaves half an exchange behind.
+                connection.close()
+                raise
+            self.pool.give_back(connection)
+            return answer
 
     def open_stream(
         self, instance_id: str, frame: Frame, line: socket.socket | None

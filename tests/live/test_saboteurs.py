@@ -50,6 +50,7 @@ def sabotage(server: Server, vice: str) -> Response:
         ("ForgeStatus", ("env-crashed",)),
         ("ForgeProblem", ("env-crashed",)),
         ("ForgeHeader", ("env-crashed",)),
+        ("ForgeNumber", ("env-crashed",)),
     ],
 )
 def test_sabotage_ends_the_saboteur_only(

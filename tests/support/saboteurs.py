@@ -3,6 +3,7 @@
 A server loads this module with ``--import tests.support.saboteurs``.
 """
 
+import inspect
 import os
 import struct
 import threading
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import gymnasium
 
+from gym_http_wire.frames import Frame
 from tests.support.hostile import Hostile
 
 _FOLDER = Path("..")  # a host works in a folder below its own
@@ -67,9 +69,19 @@ class WriteEverywhereInit(Hostile):
         _write_everywhere(b"\xff" * 4096)
 
 
-def _forged(status: int, head: bytes = b"") -> bytes:
+def _forged(status: int, head: bytes = b"", ahead: int = 0) -> bytes:
     head += b" " * (-len(head) % 8)
-    return struct.pack("<IIHBBI", 0, len(head), status, 0, 1, 0) + head
+    number = _asked() + ahead
+    return struct.pack("<IIHBBI", 0, len(head), status, 0, 1, number) + head
+
+
+def _asked() -> int:
+    """Give the number of the frame that is being answered, as an answer has it."""
+    for each in inspect.stack(context=0):
+        frame = each.frame.f_locals.get("frame")
+        if isinstance(frame, Frame):
+            return frame.number
+    raise LookupError("nothing is being answered")
 
 
 class ForgeStatus(Hostile):
@@ -94,6 +106,13 @@ class ForgeHeader(Hostile):
         _write_everywhere(_forged(200, head))
 
 
+class ForgeNumber(Hostile):
+    """Answers what will be asked next."""
+
+    def misbehave(self) -> None:
+        _write_everywhere(_forged(204, ahead=1))
+
+
 class ThreadAndRaise(Hostile):
     """Cannot be made, and leaves a thread that its process would wait for."""
 
@@ -112,6 +131,7 @@ for _kind in (
     ForgeStatus,
     ForgeProblem,
     ForgeHeader,
+    ForgeNumber,
     ThreadAndRaise,
 ):
     gymnasium.register(f"saboteur/{_kind.__name__}-v0", _kind)
