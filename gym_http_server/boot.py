@@ -13,10 +13,10 @@ from typing import IO
 from gym_http_server.rundir import RunDir
 from gym_http_server.settings import Settings
 
-__all__ = ["BOOT_FD", "LAUNCHER_PID", "LISTENER_FD", "REPORT_FD", "leave", "read"]
+__all__ = ["BOOT_FD", "LAUNCHER_PID", "LISTENER_FDS", "REPORT_FD", "leave", "read"]
 
 BOOT_FD = "GYM_HTTP_BOOT_FD"
-LISTENER_FD = "GYM_HTTP_LISTENER_FD"
+LISTENER_FDS = "GYM_HTTP_LISTENER_FDS"
 REPORT_FD = "GYM_HTTP_REPORT_FD"
 LAUNCHER_PID = "GYM_HTTP_LAUNCHER_PID"
 

@@ -7,6 +7,7 @@ import importlib.metadata
 import importlib.util
 import logging
 import os
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,8 @@ import click
 import gym_http_server
 from gym_http_server import tokens
 from gym_http_server.errors import StartError
-from gym_http_server.launcher import Launcher, bind
+from gym_http_server.launcher import Launcher
+from gym_http_server.listeners import address, listening
 from gym_http_server.rundir import RunDir
 from gym_http_server.settings import TABLE, Setting, Settings, from_mapping
 
@@ -72,34 +74,34 @@ def serve(**flags: Any) -> None:
 
 
 def _serve(settings: Settings, *, show_token: bool) -> int:
-    listener = bind(settings)
-    with RunDir.make(settings.run_dir) as run:
-        launcher = Launcher(settings, run, listener)
+    with listening(settings) as listeners, RunDir.make(settings.run_dir) as run:
+        launcher = Launcher(settings, run, listeners)
         try:
             envs = launcher.start()
         except BaseException:
             launcher.kill()
             raise
-        host, port = listener.getsockname()[:2]
-        host = f"[{host}]" if ":" in host else host
-        _greet(f"http://{host}:{port}", settings, envs, show_token=show_token)
+        urls = [address(listener) for listener in listeners]
+        _greet(urls, settings, envs, show_token=show_token)
         return launcher.wait()
 
 
-def _greet(url: str, settings: Settings, envs: int, *, show_token: bool) -> None:
+def _greet(urls: list[str], settings: Settings, envs: int, *, show_token: bool) -> None:
     gymnasium = importlib.metadata.version("gymnasium")
     version = gym_http_server.__version__
-    credentials = ""
+    click.echo(f"gym_http_server {version}, Gymnasium {gymnasium}, {envs} environments")
+    for url in urls:
+        click.echo(f"Listening on {url}")
+    click.echo()
+    if settings.token and show_token:
+        click.echo(f"The token is {settings.token}\n")
+    curl = "curl -H 'Authorization: Bearer TOKEN'" if settings.token else "curl"
+    url = urls[0]
+    if settings.no_tcp:
+        path = os.path.abspath(settings.unix)
+        curl, url = f"{curl} --unix-socket {shlex.quote(path)}", "http://localhost"
     click.echo(
-        f"gym_http_server {version}, Gymnasium {gymnasium}, {envs} environments\n"
-        f"Listening on {url}\n"
-    )
-    if settings.token:
-        credentials = "-H 'Authorization: Bearer TOKEN' "
-        if show_token:
-            click.echo(f"The token is {settings.token}\n")
-    click.echo(
-        f'Try:  curl {credentials}-d \'{{"env_id": "CartPole-v1"}}\' {url}/v1/envs/\n'
+        f'Try:  {curl} -d \'{{"env_id": "CartPole-v1"}}\' {url}/v1/envs/\n'
         "Ctrl-C stops the server."
     )
 

@@ -16,9 +16,9 @@ prctl.set_dumpable(False)
 Worker.request_deadline_s = _settings.request_deadline
 
 wsgi_app = "gym_http_server.app:from_launcher()"
-# The launcher has bound it, so that a port in use is told at once and none is lost
+# The launcher has bound them, so that a port in use is told at once and none is lost
 # while workers start.
-bind = [f"fd://{os.environ[boot.LISTENER_FD]}"]
+bind = [f"fd://{descriptor}" for descriptor in os.environ[boot.LISTENER_FDS].split(",")]
 workers = _settings.workers
 worker_class = "gym_http_server.gunicorn_worker.Worker"
 worker_connections = 1000
@@ -34,6 +34,14 @@ proc_name = "gym-http-server"
 loglevel = "warning"
 accesslog = None
 errorlog = "-"
+
+
+def on_starting(arbiter: Any) -> None:
+    """Tell gunicorn that its sockets are lent, as systemd's are.
+
+    Else it would remove the file of a Unix socket, whosever that is by then.
+    """
+    arbiter.systemd = True
 
 
 def post_worker_init(worker: Any) -> None:

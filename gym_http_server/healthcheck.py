@@ -2,47 +2,67 @@
 
 ``python -m gym_http_server.healthcheck`` is what the container's HEALTHCHECK runs:
 it prints one line and exits with 0 (healthy) or 1. It needs nothing but the standard
-library, and the port where the server listens (``GHS_PORT``).
+library, and the place where the server listens: its Unix socket (``GHS_UNIX``), or
+else its port (``GHS_PORT``).
 """
 
+import contextlib
 import http.client
 import os
+import socket
 import sys
-import urllib.error
-import urllib.request
 
 DEFAULT_PORT = 5000
 TIMEOUT_S = 3.0
 
 
-def check(port: int, *, timeout_s: float = TIMEOUT_S) -> tuple[bool, str]:
+class _UnixConnection(http.client.HTTPConnection):
+    """A connection to a Unix socket."""
+
+    def __init__(self, path: str, timeout_s: float) -> None:
+        super().__init__("localhost", timeout=timeout_s)
+        self._path = path
+
+    def connect(self) -> None:
+        """Connect."""
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+def check(place: int | str, *, timeout_s: float = TIMEOUT_S) -> tuple[bool, str]:
     """Asks the server once.
 
     Args:
-        port: Where the server listens on the loopback address.
+        place: Port on the loopback address, or path of a Unix socket.
         timeout_s: How long connecting, and each wait for bytes, may take.
 
     Returns:
         Whether the server is healthy, and one line that says so or why not.
     """
-    url = f"http://127.0.0.1:{port}/healthz"
-    # No proxy stands between a server and its own machine, whatever HTTP_PROXY says.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    connection: http.client.HTTPConnection
+    if isinstance(place, str):
+        shown = place
+        connection = _UnixConnection(place, timeout_s)
+    else:
+        shown = f"http://127.0.0.1:{place}"
+        # No proxy stands between a server and its own machine: this asks none.
+        connection = http.client.HTTPConnection("127.0.0.1", place, timeout=timeout_s)
     try:
-        with opener.open(url, timeout=timeout_s) as answer:
-            return True, f"healthy: {url} answered {answer.status}"
-    except urllib.error.HTTPError as error:
-        error.close()
-        return False, f"unhealthy: {url} answered {error.code}"
-    except urllib.error.URLError as error:
-        return False, f"unhealthy: {url}: {error.reason}"
+        with contextlib.closing(connection):
+            connection.request("GET", "/healthz")
+            status = connection.getresponse().status
     except (OSError, http.client.HTTPException) as error:
-        return False, f"unhealthy: {url}: {error}"
+        return False, f"unhealthy: {shown}: {error}"
+    healthy = 200 <= status < 300
+    word = "healthy" if healthy else "unhealthy"
+    return healthy, f"{word}: {shown}/healthz answered {status}"
 
 
 def main() -> int:
-    """Checks the port that ``GHS_PORT`` names and prints the outcome."""
-    healthy, line = check(int(os.environ.get("GHS_PORT") or DEFAULT_PORT))
+    """Checks the place that the environment names and prints the outcome."""
+    port = int(os.environ.get("GHS_PORT") or DEFAULT_PORT)
+    healthy, line = check(os.environ.get("GHS_UNIX") or port)
     print(line, flush=True)
     return 0 if healthy else 1
 

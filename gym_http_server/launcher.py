@@ -1,9 +1,8 @@
 """The launcher: parent of supervisor and gunicorn, and what a person starts.
 
-It binds the socket, so that a port in use is said at once; holds the signals, so
-that the server can say that it drains while it still answers; and if one of its two
-children dies it ends the other, and everything below, and says so with its exit
-status.
+It holds the signals, so that the server can say that it drains while it still
+answers; and if one of its two children dies it ends the other, and everything below,
+and says so with its exit status.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 
 import msgspec
 
@@ -30,7 +30,7 @@ from gym_http_server.supervisor import processes
 from gym_http_wire.messages import Op
 from gym_http_wire.problems import Problem
 
-__all__ = ["Launcher", "bind"]
+__all__ = ["Launcher"]
 
 log = logging.getLogger("gym_http_server.launcher")
 
@@ -39,40 +39,7 @@ GUNICORN_SECONDS = 1.5
 HOSTS_SECONDS = 3.5
 STRAYS_SECONDS = 2.0
 PATIENCE_SECONDS = 2.0
-BACKLOG = 2048
 _STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-
-
-def bind(settings: Settings) -> socket.socket:
-    """Bind the socket that the server listens on.
-
-    Raises:
-        StartError: The address is none, or in use.
-    """
-    try:
-        found = socket.getaddrinfo(
-            settings.listen,
-            settings.port,
-            type=socket.SOCK_STREAM,
-            flags=socket.AI_PASSIVE,
-        )
-    except socket.gaierror as error:
-        raise StartError(
-            f"cannot listen on {settings.listen!r}: {error.strerror}"
-        ) from None
-    family, kind, protocol, _, address = found[0]
-    listener = socket.socket(family, kind, protocol)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind(address)
-        listener.listen(BACKLOG)
-    except OSError as error:
-        listener.close()
-        raise StartError(
-            f"cannot listen on {settings.listen} port {settings.port}: "
-            f"{error.strerror}; choose another port with --port"
-        ) from None
-    return listener
 
 
 def _raise_descriptor_limit() -> None:
@@ -87,15 +54,15 @@ class Launcher:
     Args:
         settings: With the token settled and the data directory named.
         run: The run directory.
-        listener: The socket to serve on.
+        listeners: The sockets to serve on.
     """
 
     def __init__(
-        self, settings: Settings, run: RunDir, listener: socket.socket
+        self, settings: Settings, run: RunDir, listeners: Sequence[socket.socket]
     ) -> None:
         self._settings = settings
         self._run = run
-        self._listener = listener
+        self._listeners = listeners
         self._signals, self._waker = socket.socketpair()
         self._alive_reader, self._alive_writer = os.pipe()
         self._supervisor: subprocess.Popen[bytes] | None = None
@@ -199,10 +166,11 @@ class Launcher:
 
     def _start_gunicorn(self) -> int:
         reader, writer = os.pipe()
+        sockets = [listener.fileno() for listener in self._listeners]
         with boot.leave(self._settings, self._run) as left:
             environ = self._environ()
             environ[boot.BOOT_FD] = str(left.fileno())
-            environ[boot.LISTENER_FD] = str(self._listener.fileno())
+            environ[boot.LISTENER_FDS] = ",".join(map(str, sockets))
             environ[boot.REPORT_FD] = str(writer)
             environ[boot.LAUNCHER_PID] = str(os.getpid())
             configuration = "python:gym_http_server.gunicorn_conf"
@@ -210,7 +178,7 @@ class Launcher:
                 [sys.executable, "-P", "-m", "gunicorn", "-c", configuration],
                 env=environ,
                 stdin=subprocess.DEVNULL,
-                pass_fds=[left.fileno(), self._listener.fileno(), writer],
+                pass_fds=[left.fileno(), *sockets, writer],
                 start_new_session=True,
             )
         os.close(writer)
@@ -253,7 +221,8 @@ class Launcher:
                 self.kill()
                 return
         self._stop(self._gunicorn, GUNICORN_SECONDS)
-        self._listener.close()
+        for listener in self._listeners:
+            listener.close()
         self._stop(self._supervisor, HOSTS_SECONDS)
         self._end_strays()
 

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -82,6 +83,27 @@ def test_an_absent_server_fails() -> None:
 def test_a_proxy_is_not_asked(serve: Serve) -> None:
     proxy = serve(503)
     assert run(serve(200), http_proxy=f"http://127.0.0.1:{proxy}").returncode == 0
+
+
+def test_a_unix_socket_wins(tmp_path: Path, serve: Serve) -> None:
+    path = tmp_path / "s.sock"
+
+    def reply() -> None:
+        with listening.accept()[0] as connection:
+            assert connection.recv(65536).startswith(b"GET /healthz HTTP/1.1\r\n")
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+        thread = threading.Thread(target=reply)
+        thread.start()
+        done = run(serve(503), GHS_UNIX=str(path))
+        thread.join()
+    assert (done.returncode, done.stdout.partition(": ")[0]) == (0, "healthy")
+    gone = run(serve(200), GHS_UNIX=str(path))
+    assert gone.returncode == 1
+    assert "refused" in gone.stdout
 
 
 def test_a_server_that_hangs_fails() -> None:

@@ -12,6 +12,7 @@ __all__ = ["Address"]
 
 _PORTS = {"http": 80, "https": 443}
 _LOOKS = "A server's address looks like http://127.0.0.1:5000"
+_SOCKET_PATH_BYTES = 107
 _VISIBLE = re.compile(r"[!-~]+")
 _ZONE = re.compile(r"%25[^]]*")
 
@@ -91,6 +92,12 @@ class Address:
     def _of_unix_socket(cls, path: str, prefix: str, token: str | None) -> Self:
         if not path.startswith("/") or "\0" in path:
             raise ValueError(f"{_LOOKS} or http+unix:///path/to.sock")
+        size = len(os.fsencode(path))
+        if size > _SOCKET_PATH_BYTES:
+            raise ValueError(
+                f"The path of that Unix socket has {size} bytes, and "
+                f"{_SOCKET_PATH_BYTES} are possible"
+            )
         return cls(
             url=f"http+unix://{quote(path, safe='')}{prefix}",
             scheme="http+unix",

@@ -102,6 +102,12 @@ def test_what_is_no_address_is_refused_unseen(url: str) -> None:
     assert "ret@h" not in str(caught.value)
 
 
+def test_the_path_of_a_unix_socket_has_an_end() -> None:
+    assert Address.parse("http+unix:///" + "x" * 106).socket_path == "/" + "x" * 106
+    with pytest.raises(ValueError, match="has 108 bytes, and 107 are possible"):
+        Address.parse("http+unix:///" + "x" * 105 + "%C3%BC")
+
+
 @pytest.mark.parametrize("token", ["a\r\nX: b", "a\nb", "a\0b"])
 def test_a_token_is_one_line(token: str) -> None:
     with pytest.raises(ValueError, match="A token has no line breaks") as caught:

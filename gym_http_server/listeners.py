@@ -1,0 +1,198 @@
+"""Listeners: the sockets on which the server is reached.
+
+The launcher binds them, so that a place in use is said at once, and gunicorn gets
+their descriptors. A Unix socket is a file, and so outlives a server that is killed:
+whoever holds the lock on the file beside it may clear it away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import socket
+import stat
+from collections.abc import Iterator
+from urllib.parse import quote
+
+from gym_http_server.errors import SettingError, StartError
+from gym_http_server.rundir import SOCKET_PATH_BYTES
+from gym_http_server.settings import Settings
+
+__all__ = ["address", "listening"]
+
+BACKLOG = 2048
+ASK_SECONDS = 1.0
+_MODE = re.compile(r"0?[0-7]{3}").fullmatch
+
+
+@contextlib.contextmanager
+def listening(settings: Settings) -> Iterator[list[socket.socket]]:
+    """Listen where the settings say, TCP first; in the end, close all.
+
+    Raises:
+        StartError: There is no such place, or it is in use.
+    """
+    if settings.no_tcp and not settings.unix:
+        raise SettingError("--no-tcp leaves nothing to listen on: add --unix PATH")
+    with contextlib.ExitStack() as stack:
+        listeners = []
+        if not settings.no_tcp:
+            listeners.append(stack.enter_context(_tcp(settings)))
+        if settings.unix:
+            mode = _mode(settings.unix_mode)
+            path = os.path.abspath(settings.unix)
+            listeners.append(stack.enter_context(_unix(path, mode)))
+        yield listeners
+
+
+def address(listener: socket.socket) -> str:
+    """Give the URL at which clients reach a listener."""
+    place = listener.getsockname()
+    if listener.family == socket.AF_UNIX:
+        return f"http+unix://{quote(place, safe='')}"
+    host, port = place[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _tcp(settings: Settings) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(
+            settings.listen,
+            settings.port,
+            type=socket.SOCK_STREAM,
+            flags=socket.AI_PASSIVE,
+        )
+    except socket.gaierror as error:
+        raise StartError(
+            f"cannot listen on {settings.listen!r}: {error.strerror}"
+        ) from None
+    family, kind, protocol, _, place = found[0]
+    listener = socket.socket(family, kind, protocol)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(place)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise StartError(
+            f"cannot listen on {settings.listen} port {settings.port}: "
+            f"{error.strerror}; choose another port with --port"
+        ) from None
+    return listener
+
+
+def _mode(text: str) -> int:
+    if not _MODE(text):
+        raise SettingError(
+            f"--unix-mode is {text!r}: expected three octal digits, as 600 or 660"
+        )
+    return int(text, 8)
+
+
+@contextlib.contextmanager
+def _unix(path: str, mode: int) -> Iterator[socket.socket]:
+    size = len(os.fsencode(path))
+    if size > SOCKET_PATH_BYTES:
+        raise StartError(
+            f"the path of the Unix socket {path} has {size} bytes, "
+            f"{SOCKET_PATH_BYTES} are possible; choose a shorter one with --unix"
+        )
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(_lock(f"{path}.lock"))
+            _clear(path)
+            listener = stack.enter_context(socket.socket(socket.AF_UNIX))
+            _bind(listener, path, mode)
+            bound = os.lstat(path)
+        except OSError as error:
+            raise StartError(
+                f"cannot listen on the Unix socket {path}: {error.strerror}"
+            ) from None
+        stack.callback(_remove, path, bound)
+        yield listener
+
+
+@contextlib.contextmanager
+def _lock(path: str) -> Iterator[None]:
+    """Hold a file's lock, and remove the file in the end.
+
+    Raises:
+        StartError: Another server holds it.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    while True:
+        lock = os.open(path, flags, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            raise _in_use(path.removesuffix(".lock")) from None
+        held = os.fstat(lock)
+        if _is_there(path, held):
+            break
+        # A server that has just ended has removed it: this lock holds nobody off.
+        os.close(lock)
+    try:
+        yield
+    finally:
+        _remove(path, held)
+        os.close(lock)
+
+
+def _clear(path: str) -> None:
+    """Remove the socket of a server that was killed, and nothing else.
+
+    Raises:
+        StartError: It lives, or is none.
+    """
+    try:
+        there = os.lstat(path)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(there.st_mode):
+        raise StartError(
+            f"{path} is there and is no socket; choose another path with --unix"
+        )
+    with socket.socket(socket.AF_UNIX) as asked:
+        asked.settimeout(ASK_SECONDS)
+        try:
+            asked.connect(path)
+        except ConnectionRefusedError:
+            _remove(path, there)
+        except (BlockingIOError, TimeoutError):
+            # Who has more callers than it takes is alive.
+            raise _in_use(path) from None
+        else:
+            raise _in_use(path)
+
+
+def _bind(listener: socket.socket, path: str, mode: int) -> None:
+    # Set afterwards, the mode would leave a moment to those whom it keeps out.
+    before = os.umask(0o777 & ~mode)
+    try:
+        listener.bind(path)
+    finally:
+        os.umask(before)
+    listener.listen(BACKLOG)
+
+
+def _in_use(path: str) -> StartError:
+    return StartError(
+        f"another server listens on {path}; choose another path with --unix"
+    )
+
+
+def _is_there(path: str, file: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(os.lstat(path), file)
+    except FileNotFoundError:
+        return False
+
+
+def _remove(path: str, file: os.stat_result) -> None:
+    """Remove a file, unless it is another one by now."""
+    if _is_there(path, file):
+        with contextlib.suppress(OSError):
+            os.unlink(path)
