@@ -1,111 +1,31 @@
 """One part of a vector that is spread over processes: some of its environments.
 
-The leading process has the first part and asks the others for theirs. What environments
-tell in infos is passed on as it is, and put together once, by the leading process: what
-becomes of it depends on which environment told it first.
+The leading process has the first part and asks the others for theirs.
 """
 
 from __future__ import annotations
 
 import mmap
 import os
-import socket
 from collections.abc import Callable
-from enum import IntEnum
 from typing import Any
 
-import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv, VectorEnv
 
 from gym_http_server.envhost.failures import note, problem_frame, unforeseen
+from gym_http_server.envhost.infos import Each, Folding, kept
+from gym_http_server.envhost.lines import Line, PartOp
 from gym_http_server.envhost.sharing import Batch, batch_bytes
-from gym_http_wire.frames import Frame, FrameReader, encode
-from gym_http_wire.messages import answer, problem_of
+from gym_http_wire.frames import Frame
+from gym_http_wire.messages import answer
 from gym_http_wire.problems import CannotSay, Problem
 from gym_http_wire.values import UnsupportedValue, binary
 from gym_http_wire.vectors import asked
 
-__all__ = ["Line", "Make", "Part", "PartOp", "serve"]
+__all__ = ["Make", "Part", "mapped", "serve"]
 
 Make = Callable[[int], VectorEnv[Any, Any, Any]]
-
-MAX_MESSAGE_BYTES = 2**31
-RECEIVE_BYTES = 256 * 1024
-
-
-class PartOp(IntEnum):
-    """What a part is asked for."""
-
-    SHARE = 1
-    RESET = 2
-    STEP = 3
-    RENDER = 4
-    CALL = 5
-    SET_ATTR = 6
-    GENERATORS = 7
-    SET_GENERATORS = 8
-    CLOSE = 9
-
-
-class Line:
-    """One end of the connection between the leading process and a part."""
-
-    def __init__(self, end: socket.socket) -> None:
-        self._end = end
-        self._reader = FrameReader(MAX_MESSAGE_BYTES)
-
-    def fileno(self) -> int:
-        """Give the descriptor."""
-        return self._end.fileno()
-
-    def send(self, frame: Frame, descriptor: int | None = None) -> None:
-        """Send a frame, and a descriptor along with it."""
-        data = encode(frame)
-        if descriptor is not None:
-            sent = socket.send_fds(self._end, [data], [descriptor])
-            data = data[sent:]
-        self._end.sendall(data)
-
-    def receive(self) -> Frame | None:
-        """Wait for a frame; ``None`` if the other end is gone."""
-        while True:
-            try:
-                data = self._end.recv(RECEIVE_BYTES)
-            except ConnectionError:
-                return None
-            if not data:
-                return None
-            if frames := self._reader.feed(data):
-                return frames[0]
-
-    def receive_descriptor(self) -> int:
-        """Wait for a frame with a descriptor, and give that.
-
-        Raises:
-            EOFError: The other end is gone.
-        """
-        _, descriptors, _, _ = socket.recv_fds(self._end, RECEIVE_BYTES, 1)
-        if not descriptors:
-            raise EOFError("the leading process is gone")
-        return descriptors[0]
-
-    def answer(self) -> Any:
-        """Wait for the value of an answer; ``None`` if the other end is gone.
-
-        Raises:
-            Problem: What the answer tells of instead.
-        """
-        frame = self.receive()
-        if frame is None:
-            raise EOFError("the part is gone")
-        if frame.status != 200:
-            raise problem_of(frame)
-        return binary.decode(frame.body)
-
-    def close(self) -> None:
-        """Close this end."""
-        self._end.close()
 
 
 class Part:
@@ -121,9 +41,10 @@ class Part:
         vector.copy = False
         # What comes has been cut to a list of actions, or an array of them.
         vector.action_space = spaces.Box(0, 1, (vector.num_envs,))
+        self._folding = Folding(vector.num_envs)
         setattr(vector, "_add_info", self._note_info)  # noqa: B010
         self.vector: Any = vector
-        self._infos: list[tuple[int, Any]] = []
+        self.infos: Each = []
         self._batch: Batch | None = None
 
     def share(self, batch: Batch) -> None:
@@ -134,20 +55,24 @@ class Part:
 
     def reset(self, given: dict[str, Any]) -> dict[str, Any]:
         """Reset environments, and give what is not put where others see it."""
-        self._infos.clear()
+        self.infos.clear()
         self.vector.reset(seed=given["seed"], options=given["options"])
         return self._told()
 
     def step(self, actions: Any) -> dict[str, Any]:
         """Step the environments, and give what is not put where others see it."""
-        self._infos.clear()
+        self.infos.clear()
         told = self.vector.step(actions)
         if (batch := self._batch) is not None:
             batch.rewards[:], batch.terminations[:], batch.truncations[:] = told[1:4]
         return self._told()
 
     def _told(self) -> dict[str, Any]:
-        told: dict[str, Any] = {"infos": list(self._infos), "observations": None}
+        told: dict[str, Any] = {"columns": None, "infos": [], "observations": None}
+        if self.infos:
+            told["columns"] = self._folding.folded(self.infos)
+            if told["columns"] is None:
+                told["infos"] = list(self.infos)
         if self._batch is not None and self._batch.observations is None:
             told["observations"] = list(self.vector._env_obs)
         return told
@@ -165,20 +90,9 @@ class Part:
                 generator.bit_generator.state = state
 
     def _note_info(self, infos: Any, info: Any, number: int) -> Any:
-        if kept := _kept(info):
-            self._infos.append((number, kept))
+        if noted := kept(info):
+            self.infos.append((number, noted))
         return infos
-
-
-def _kept(info: dict[Any, Any]) -> dict[Any, Any]:
-    """Copy what Gymnasium would copy now; the environment may change it later."""
-    kept = dict(info.items())
-    for key, value in kept.items():
-        if isinstance(value, dict):
-            kept[key] = _kept(value)
-        elif isinstance(value, np.ndarray) and key != "final_obs":
-            kept[key] = value.copy()
-    return kept
 
 
 def serve(line: Line, make: Make, start: int, stop: int, num_envs: int) -> None:
@@ -208,6 +122,7 @@ def serve(line: Line, make: Make, start: int, stop: int, num_envs: int) -> None:
         PartOp.SET_ATTR: ("set_attr", lambda given: vector.set_attr(*given)),
         PartOp.GENERATORS: ("np_random", lambda given: made.generators()),
         PartOp.SET_GENERATORS: ("np_random", made.set_generators),
+        PartOp.INFOS: ("step", lambda given: made.infos),
         PartOp.CLOSE: ("close", lambda given: vector.close()),
     }
     while (frame := line.receive()) is not None:

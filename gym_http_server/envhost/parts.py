@@ -10,26 +10,27 @@ from __future__ import annotations
 import copy
 import itertools
 import os
-import signal
-import socket
-import sys
-import traceback
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import (
     batch_space,
     concatenate,
     create_empty_array,
-    iterate,
 )
 
-from gym_http_server import prctl
-from gym_http_server.envhost.isolation import close_descriptors, reseed
-from gym_http_server.envhost.part import Line, Make, Part, PartOp, mapped, serve
+from gym_http_server.envhost.each import (
+    checked_mask,
+    each_action,
+    each_seed,
+    each_value,
+)
+from gym_http_server.envhost.infos import Columns, Each, Folding, merged
+from gym_http_server.envhost.lines import PartOp
+from gym_http_server.envhost.other_part import OtherPart
+from gym_http_server.envhost.part import Make, Part, mapped
 from gym_http_server.envhost.sharing import batch_bytes
 from gym_http_wire.frames import Frame
 from gym_http_wire.problems import Problem
@@ -38,13 +39,12 @@ from gym_http_wire.vectors import asked
 
 __all__ = ["PartedVectorEnv"]
 
-_ARRAYS = (spaces.Box, spaces.MultiDiscrete, spaces.MultiBinary)
-
 
 class PartedVectorEnv(VectorEnv[Any, Any, Any]):
     """A ``SyncVectorEnv`` over several processes.
 
     If one of them dies, this process dies the same way: to the outside they are one.
+    ``spec`` is that of the first part.
 
     Args:
         make: Makes a ``SyncVectorEnv`` of so many environments.
@@ -62,8 +62,9 @@ class PartedVectorEnv(VectorEnv[Any, Any, Any]):
         self.num_envs = num_envs
         ends = [num_envs * number // hosts for number in range(hosts + 1)]
         self._bounds = list(itertools.pairwise(ends))
+        self._folding = Folding(num_envs)
         self._others = [
-            _Other(make, start, stop, num_envs) for start, stop in self._bounds[1:]
+            OtherPart(make, start, stop, num_envs) for start, stop in self._bounds[1:]
         ]
         self._own = Part(make(self._bounds[0][1]))
         vector = self._own.vector
@@ -73,7 +74,7 @@ class PartedVectorEnv(VectorEnv[Any, Any, Any]):
         self.single_observation_space = vector.single_observation_space
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.spec = _spec(vector.spec, num_envs)
+        self.spec = vector.spec
         self._gather_spaces()
         self._share()
 
@@ -105,10 +106,10 @@ class PartedVectorEnv(VectorEnv[Any, Any, Any]):
         self, *, seed: Any = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Reset all environments, or those that ``reset_mask`` in the options names."""
-        seeds = self._seeds(seed)
+        seeds = each_seed(seed, self.num_envs)
         mask = None
         if options is not None and "reset_mask" in options:
-            mask = self._check_mask(options.pop("reset_mask"))
+            mask = checked_mask(options.pop("reset_mask"), self.num_envs)
         given: list[Any] = []
         for start, stop in self._bounds:
             part: dict[str, Any] = {"seed": seeds[start:stop], "options": options}
@@ -119,38 +120,11 @@ class PartedVectorEnv(VectorEnv[Any, Any, Any]):
         told = self._ask(PartOp.RESET, "reset", given, self._own.reset)
         return self._observed(told), self._infos(told)
 
-    def _seeds(self, seed: Any) -> list[Any]:
-        if seed is None:
-            return [None] * self.num_envs
-        if isinstance(seed, int):
-            return [seed + number for number in range(self.num_envs)]
-        if len(seed) != self.num_envs:
-            raise ValueError(
-                "If seeds are passed as a list the length must match num_envs="
-                f"{self.num_envs} but got length={len(seed)}."
-            )
-        return list(seed)
-
-    def _check_mask(self, mask: Any) -> Any:
-        name = "`options['reset_mask']`"
-        if not isinstance(mask, np.ndarray):
-            raise TypeError(f"{name} must be a numpy array, got {type(mask)}")
-        if mask.shape != (self.num_envs,):
-            raise ValueError(
-                f"{name} must have shape `({self.num_envs},)`, got {mask.shape}"
-            )
-        if mask.dtype != np.bool_:
-            raise TypeError(f"{name} must have `dtype=np.bool_`, got {mask.dtype}")
-        if not mask.any():
-            raise ValueError(
-                f"{name} must contain a boolean array with at least one True value, "
-                f"got reset_mask={mask}"
-            )
-        return mask
-
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Step all environments, each part at the same time."""
-        told = self._ask(PartOp.STEP, "step", self._cut(actions), self._own.step)
+        each = each_action(self.action_space, actions, self.num_envs)
+        given = [each[start:stop] for start, stop in self._bounds]
+        told = self._ask(PartOp.STEP, "step", given, self._own.step)
         batch = self._batch
         return (
             self._observed(told),
@@ -159,17 +133,6 @@ class PartedVectorEnv(VectorEnv[Any, Any, Any]):
             batch.truncations.copy(),
             self._infos(told),
         )
-
-    def _cut(self, actions: Any) -> list[Any]:
-        """Cut a batch of actions into the parts'."""
-        whole = actions
-        if not isinstance(actions, np.ndarray) or not isinstance(
-            self.action_space, _ARRAYS
-        ):
-            whole = list(iterate(self.action_space, actions))
-        for _ in zip(whole, range(self.num_envs), strict=True):
-            pass
-        return [whole[start:stop] for start, stop in self._bounds]
 
     def _observed(self, told: list[Any]) -> Any:
         if self._batch.observations is None:
@@ -180,11 +143,21 @@ class PartedVectorEnv(VectorEnv[Any, Any, Any]):
         return copy.deepcopy(self._observations)
 
     def _infos(self, told: list[Any]) -> dict[str, Any]:
-        infos: dict[str, Any] = {}
-        for (start, _), part in zip(self._bounds, told, strict=True):
-            for number, info in () if part is None else part["infos"]:
-                infos = self._add_info(infos, info, start + number)
-        return infos
+        columns = [part and part["columns"] for part in told]
+        apart = any(part and part["infos"] for part in told)
+        if not apart:
+            found = [each and Columns(*each) for each in columns]
+            whole = merged(found, self._bounds, self.num_envs)
+            if whole is not None:
+                return whole
+        # They differ in types, and each has to be asked for what was put together.
+        each: list[Any] = [None if one is None else [] for one in columns]
+        asked_for = self._ask(PartOp.INFOS, "step", each, lambda _: self._own.infos)
+        infos: Each = []
+        for (start, _), part, more in zip(self._bounds, told, asked_for, strict=True):
+            for number, info in more or (part["infos"] if part else []):
+                infos.append((start + number, info))
+        return self._folding.added(infos)
 
     def render(self) -> tuple[Any, ...]:
         """Give what each environment renders."""
@@ -208,15 +181,8 @@ class PartedVectorEnv(VectorEnv[Any, Any, Any]):
 
     def set_attr(self, name: str, values: Any) -> None:
         """Set an attribute of each environment, to its own value if there are many."""
-        if not isinstance(values, list | tuple):
-            values = [values] * self.num_envs
-        if len(values) != self.num_envs:
-            raise ValueError(
-                "Values must be a list or tuple with length equal to the number of "
-                f"environments. Got `{len(values)}` values for {self.num_envs} "
-                "environments."
-            )
-        given = [[name, list(values[start:stop])] for start, stop in self._bounds]
+        values = each_value(values, self.num_envs)
+        given = [[name, values[start:stop]] for start, stop in self._bounds]
         own = self._own.vector.set_attr
         self._ask(PartOp.SET_ATTR, "set_attr", given, lambda given: own(*given))
 
@@ -291,78 +257,7 @@ class PartedVectorEnv(VectorEnv[Any, Any, Any]):
         return told
 
 
-class _Other:
-    """A part in another process."""
-
-    def __init__(self, make: Make, start: int, stop: int, num_envs: int) -> None:
-        ours, theirs = socket.socketpair()
-        leader = os.getpid()
-        self._pid = os.fork()
-        if self._pid:
-            theirs.close()
-            self._line = Line(ours)
-            return
-        status = 1
-        try:
-            prctl.die_with_parent(leader, signal.SIGKILL)
-            close_descriptors([theirs.fileno()])
-            reseed()
-            serve(Line(theirs), make, start, stop, num_envs)
-            status = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(status)
-
-    def send(self, frame: Frame, descriptor: int | None = None) -> None:
-        try:
-            self._line.send(frame, descriptor)
-        except OSError:
-            self._follow()
-
-    def answer(self) -> Any:
-        try:
-            return self._line.answer()
-        except EOFError:
-            self._follow()
-
-    def end(self) -> None:
-        """Take leave of the process, which is about to end."""
-        self._line.close()
-        os.waitpid(self._pid, 0)
-
-    def _follow(self) -> None:
-        """Die as the other process died."""
-        _, status = os.waitpid(self._pid, 0)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        if os.WIFSIGNALED(status):
-            number = os.WTERMSIG(status)
-            if number != signal.SIGKILL:
-                signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-        os._exit(os.waitstatus_to_exitcode(status) or 1)
-
-
 def _generator(state: Any) -> np.random.Generator:
     bits = getattr(np.random, state["bit_generator"])()
     bits.state = state
     return np.random.Generator(bits)
-
-
-def _spec(spec: Any, num_envs: int) -> Any:
-    """Give the spec of a part as that of the whole, its arguments in their order."""
-    if spec is None:
-        return None
-    whole = copy.deepcopy(spec)
-    mode = whole.kwargs.pop("vectorization_mode")
-    rest = {
-        name: whole.kwargs.pop(name)
-        for name in ("vector_kwargs", "wrappers")
-        if name in whole.kwargs
-    }
-    whole.kwargs.pop("num_envs", None)
-    whole.kwargs |= {"num_envs": num_envs, "vectorization_mode": mode, **rest}
-    return whole

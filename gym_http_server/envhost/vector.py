@@ -56,7 +56,24 @@ def make_vector(
     if request.hosts == 1:
         return make(request.num_envs)
     _check_spreadable(env_id, request)
-    return PartedVectorEnv(make, request.num_envs, request.hosts)
+    vector = PartedVectorEnv(make, request.num_envs, request.hosts)
+    vector.spec = _whole_spec(vector.spec, request.num_envs)
+    return vector
+
+
+def _whole_spec(spec: Any, num_envs: int) -> Any:
+    """Give the spec of a part as that of the whole, its arguments in their order."""
+    if spec is None:
+        return None
+    whole = copy.deepcopy(spec)
+    rest = {
+        name: whole.kwargs.pop(name)
+        for name in ("vectorization_mode", "vector_kwargs", "wrappers")
+        if name in whole.kwargs
+    }
+    whole.kwargs.pop("num_envs", None)
+    whole.kwargs |= {"num_envs": num_envs, **rest}
+    return whole
 
 
 def _check_spreadable(env_id: str, request: VectorRequest) -> None:

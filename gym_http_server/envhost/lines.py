@@ -1,0 +1,88 @@
+"""Lines: what the processes of one vector say to each other."""
+
+from __future__ import annotations
+
+import socket
+from enum import IntEnum
+from typing import Any
+
+from gym_http_wire.frames import Frame, FrameReader, encode
+from gym_http_wire.messages import problem_of
+from gym_http_wire.values import binary
+
+__all__ = ["Line", "PartOp"]
+
+MAX_MESSAGE_BYTES = 2**31
+RECEIVE_BYTES = 256 * 1024
+
+
+class PartOp(IntEnum):
+    """What a part is asked for."""
+
+    SHARE = 1
+    RESET = 2
+    STEP = 3
+    RENDER = 4
+    CALL = 5
+    SET_ATTR = 6
+    GENERATORS = 7
+    SET_GENERATORS = 8
+    INFOS = 9
+    CLOSE = 10
+
+
+class Line:
+    """One end of the connection between the leading process and a part."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._end = end
+        self._reader = FrameReader(MAX_MESSAGE_BYTES)
+
+    def send(self, frame: Frame, descriptor: int | None = None) -> None:
+        """Send a frame, and a descriptor along with it."""
+        data = encode(frame)
+        if descriptor is not None:
+            sent = socket.send_fds(self._end, [data], [descriptor])
+            data = data[sent:]
+        self._end.sendall(data)
+
+    def receive(self) -> Frame | None:
+        """Wait for a frame; ``None`` if the other end is gone."""
+        while True:
+            try:
+                data = self._end.recv(RECEIVE_BYTES)
+            except ConnectionError:
+                return None
+            if not data:
+                return None
+            if frames := self._reader.feed(data):
+                return frames[0]
+
+    def receive_descriptor(self) -> int:
+        """Wait for a frame with a descriptor, and give that.
+
+        Raises:
+            EOFError: The other end is gone.
+        """
+        _, descriptors, _, _ = socket.recv_fds(self._end, RECEIVE_BYTES, 1)
+        if not descriptors:
+            raise EOFError("the leading process is gone")
+        return descriptors[0]
+
+    def answer(self) -> Any:
+        """Wait for the value of an answer.
+
+        Raises:
+            EOFError: The other end is gone.
+            Problem: What the answer tells of instead.
+        """
+        frame = self.receive()
+        if frame is None:
+            raise EOFError("the part is gone")
+        if frame.status != 200:
+            raise problem_of(frame)
+        return binary.decode(frame.body)
+
+    def close(self) -> None:
+        """Close this end."""
+        self._end.close()
