@@ -111,7 +111,7 @@ class Answers:
         self._whole = key is None
         if key is None:
             key = head.key
-        self._replays.settle(acknowledged=acknowledged)
+        self._replays.settle(key if acknowledged else "")
         if not key:
             return self._perform(frame)._replace(number=frame.number)
         print_ = fingerprint(frame, head)
@@ -119,10 +119,11 @@ class Answers:
             if key in self._replays:
                 reply = as_replay(self._replays.recall(key, print_))
             else:
+                counted = self._replays.count(key, numbered=not self._whole)
                 reply = self._perform(frame)
                 # What is refused, the environment has not seen; but a conflict with
                 # its state must not turn into a step when it comes again later.
-                if not 400 <= reply.status < 500 or reply.status == 409:
+                if counted or not 400 <= reply.status < 500 or reply.status == 409:
                     self._replays.keep(key, print_, reply)
         except Problem as problem:
             reply = problem_frame(problem)
@@ -131,6 +132,10 @@ class Answers:
     def used(self) -> None:
         """Note that a call has ended which counts as use."""
         self._inspection.last_used = time.monotonic()
+
+    def set_streams(self, count: int) -> None:
+        """Note how many streams are open, for who asks about the instance."""
+        self._inspection.streams = count
 
     def close(self) -> None:
         """Close monitor and environment."""

@@ -24,6 +24,7 @@ __all__ = ["AnswerGone", "KeyReused", "Replays", "as_replay", "fingerprint"]
 MAX_ANSWERS = 16
 MAX_ANSWER_BYTES = 8 * 1024 * 1024
 MAX_KEYS = 1024
+MAX_SESSIONS = 1024
 _SHORT = 256
 
 
@@ -34,7 +35,7 @@ class KeyReused(Problem):
 
 
 class AnswerGone(Problem):
-    """The request was executed, and its answer is not kept any more."""
+    """The request was executed, or a later one was, and no answer is kept."""
 
     default_status, default_code = 409, "answer-gone"
 
@@ -76,6 +77,8 @@ class Replays:
         self._bytes = 0
         # The key of a large answer, whose arrays are still the environment's.
         self._unsettled = ""
+        # Of each session, the number of its last request.
+        self._numbers: OrderedDict[str, int] = OrderedDict()
 
     def __contains__(self, key: object) -> bool:
         """Whether a request with this key has been executed."""
@@ -110,15 +113,19 @@ class Replays:
                 "take a new key for each request"
             )
 
-    def settle(self, *, acknowledged: bool) -> None:
+    def settle(self, acknowledging: str = "") -> None:
         """Make the last answer last, before the environment may change it.
 
         Args:
-            acknowledged: Whether it has arrived; then it need not be kept.
+            acknowledging: The key of a request whose sender has had the answers to
+                all earlier ones of its session: they need not be kept. Its own must.
         """
         key, self._unsettled = self._unsettled, ""
         if not key or key not in self._answered:
             return
+        session, number = _counted(acknowledging)
+        of, earlier = _counted(key)
+        acknowledged = of == session and earlier < number
         entry = self._entries[key]
         if acknowledged or entry.answer is None:
             self._bytes -= self._answered.pop(key)
@@ -126,6 +133,40 @@ class Replays:
         elif isinstance(body := cast("Any", entry.answer.body), Pieces):
             whole = entry.answer._replace(body=body.join())
             self._entries[key] = entry._replace(answer=whole)
+
+    def count(self, key: str, *, numbered: bool) -> bool:
+        """Make sure that a session's requests are executed in their order.
+
+        What comes late was executed, and its key forgotten; or whoever sent it did not
+        wait for it, and would not expect it now.
+
+        Args:
+            key: The key of a request that is not known.
+            numbered: Whether it came over a stream, so that it is of a session. Other
+                keys may look alike.
+
+        Returns:
+            Whether it is of a session.
+
+        Raises:
+            AnswerGone: A later one of its session has been executed.
+        """
+        if not numbered and not self._numbers:
+            return False
+        session, number = _counted(key)
+        last = self._numbers.get(session)
+        if last is None:
+            if not numbered:
+                return False
+            if len(self._numbers) >= MAX_SESSIONS:
+                self._numbers.popitem(last=False)
+        elif number <= last:
+            raise AnswerGone(
+                f"request {number} of session {session:.80} comes after request "
+                f"{last}, and its answer is not kept; it is not executed any more"
+            )
+        self._numbers[session] = number
+        return True
 
     def keep(self, key: str, print_: bytes, answer: Frame) -> None:
         """Remember that a request has been executed, and its answer for a while."""
@@ -145,3 +186,9 @@ class Replays:
         if len(self._entries) > MAX_KEYS:
             forgotten, _ = self._entries.popitem(last=False)
             self._bytes -= self._answered.pop(forgotten, 0)
+
+
+def _counted(key: str) -> tuple[str, int]:
+    """Give the session and the number of a key, or "" and 0 if it has no number."""
+    session, _, digits = key.rpartition("-")
+    return (session, int(digits)) if digits.isdecimal() else ("", 0)
