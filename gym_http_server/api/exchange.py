@@ -13,6 +13,7 @@ from gym_http_wire.messages import MEDIA_TYPES, Form, answer_head, problem_of
 from gym_http_wire.problems import BadParameter
 
 __all__ = [
+    "MAX_KEY_CHARS",
     "STATUS_LINES",
     "SWITCHED",
     "Answer",
@@ -21,6 +22,7 @@ __all__ = [
     "empty_answer",
     "forms",
     "frame_answer",
+    "is_key",
     "json_answer",
     "key_of",
     "read_body",
@@ -176,12 +178,17 @@ def key_of(environ: Environ) -> str:
         BadParameter: It is no key.
     """
     key: str = environ.get("HTTP_IDEMPOTENCY_KEY", "")
-    if key and not _KEY(key):
+    if key and not is_key(key):
         raise BadParameter(
             f"Idempotency-Key is {key!r:.80}: expected 1 to {MAX_KEY_CHARS} visible "
             "characters of ASCII"
         )
     return key
+
+
+def is_key(text: str) -> bool:
+    """Whether a request may have this key."""
+    return _KEY(text) is not None
 
 
 def accepted(environ: Environ) -> tuple[str, ...]:

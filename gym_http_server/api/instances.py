@@ -39,6 +39,7 @@ MAX_CREATE_BYTES = 256 * 1024
 _PASSED_ON = (
     ("POST", "reset/", Op.RESET, None),
     ("POST", "step/", Op.STEP, "action"),
+    ("POST", "rollout/", Op.ROLLOUT, None),
     ("GET", "", Op.DESCRIBE, None),
     ("GET", "action_space/", Op.ACTION_SPACE, None),
     ("GET", "observation_space/", Op.OBSERVATION_SPACE, None),
@@ -53,6 +54,10 @@ _PASSED_ON = (
     ("GET", "generator/", Op.GENERATOR, None),
     ("POST", "generator/", Op.SET_GENERATOR, "state"),
 )
+
+
+# What may stand in the place of a required parameter.
+_INSTEAD = {"action": "actions"}
 
 
 def add_routes(app: flask.Flask, web: Web) -> None:
@@ -142,7 +147,8 @@ def _check_required(body: bytes, name: str) -> None:
         raise BadJSON() from None
     if not isinstance(given, dict):
         raise BadJSON()
-    if given.get(name) in (None, "", []):
+    instead = given.get(_INSTEAD.get(name, ""))
+    if given.get(name) in (None, "", []) and instead is None:
         raise MissingParameter(name)
 
 

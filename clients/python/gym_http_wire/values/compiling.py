@@ -44,9 +44,15 @@ class Compiling:
     def _nodes(self, trees: object, depth: int) -> list[Node]:
         check_depth(depth)
         nodes: list[Node] = []
+        last: object = None
         try:
             for tree in _list_of(trees):
-                nodes.append(self.node(tree, depth + 1))
+                # Long lists are mostly of one kind.
+                if last is not None and tree == last:
+                    nodes.append(nodes[-1])
+                else:
+                    nodes.append(self.node(tree, depth + 1))
+                    last = tree if _is_text(tree) else None
         except BadValue as error:
             raise error.under(len(nodes)) from None
         return nodes
@@ -132,6 +138,13 @@ class Compiling:
         if self._left < 0:
             raise BadValue(f"takes, with other spaces, over {MAX_SPACE_BYTES} bytes")
         return lambda data, start: (space_of(description), start)
+
+
+def _is_text(tree: object) -> bool:
+    """Whether there are only strings in it: of others, 1 and true are equal."""
+    if isinstance(tree, dict):
+        return "space" not in tree and all(map(_is_text, tree.values()))
+    return all(map(_is_text, tree)) if isinstance(tree, list) else type(tree) is str
 
 
 def _list_of(tree: object, size: int = 0) -> list[Any]:

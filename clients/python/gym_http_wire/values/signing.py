@@ -159,6 +159,8 @@ def _items(value: Sequence[Any], leaves: list[Leaf], depth: int) -> str:
 def _dict(value: dict[Any, Any], leaves: list[Leaf], depth: int) -> str:
     if depth > MAX_DEPTH:
         check_depth(depth)
+    if not value:
+        return '{"dict":[]}'
     members: list[str] = []
     plain = True
     key: Any = None

@@ -1,0 +1,242 @@
+"""Steps of many instances in one request, each of them executed once.
+
+Every step has a key, its own or one that it gets here. So a step whose answer is not
+in the answer of the request is not lost: its host keeps it, and gives it to whoever
+sends the step again with this key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import secrets
+from typing import Any, NamedTuple
+
+import flask
+import msgspec
+from gevent.event import Event  # type: ignore[import-untyped]
+from gevent.pool import Pool  # type: ignore[import-untyped]
+
+from gym_http_server.api.exchange import (
+    MAX_KEY_CHARS,
+    Answer,
+    Environ,
+    forms,
+    is_key,
+    key_of,
+    read_body,
+)
+from gym_http_server.api.problems import problem_answer
+from gym_http_server.api.web import Web, add_route
+from gym_http_wire.frames import Frame
+from gym_http_wire.messages import (
+    MEDIA_TYPES,
+    Form,
+    Op,
+    RequestHead,
+    answer_head,
+    problem_of,
+    request,
+)
+from gym_http_wire.problems import (
+    BadJSON,
+    BadParameter,
+    MissingParameter,
+    NotAcceptable,
+    Problem,
+)
+
+__all__ = ["add_routes"]
+
+log = logging.getLogger("gym_http_server.api")
+
+MAX_ITEMS = 1024
+# Requests of all batches that one web worker has under way; further ones wait.
+MAX_UNDER_WAY = 2048
+_NO_FRAME = Frame(Op.ANSWER)
+
+
+class _Item(msgspec.Struct):
+    instance_id: str
+    action: msgspec.Raw = msgspec.Raw()
+    actions: msgspec.Raw = msgspec.Raw()
+    key: str | None = None
+
+
+class _Request(msgspec.Struct):
+    steps: list[_Item] | None = None
+    first: int | None = None
+
+
+class _Reply(NamedTuple):
+    frame: Frame
+    problem: Problem | None
+
+
+_decode = msgspec.json.Decoder(_Request).decode
+
+
+def add_routes(app: flask.Flask, web: Web) -> None:
+    """Add the route of batches."""
+    batches = _Batches(web)
+    add_route(app, web, "POST", "/v1/batch/step/", batches.step)
+
+
+class _Batches:
+    def __init__(self, web: Web) -> None:
+        self._web = web
+        self._under_way = Pool(MAX_UNDER_WAY)
+
+    def step(self, environ: Environ) -> Answer:
+        """Take the steps, and answer when all of them, or as many as wanted, are done.
+
+        Raises:
+            BadJSON: The body is no JSON.
+            MissingParameter: There are no steps.
+            BadParameter: One of them, or something else, is not what it should be.
+            NotAcceptable: Another form than JSON is asked for.
+        """
+        form = _json_forms(environ)
+        items, first = _read(read_body(environ, self._web.settings.max_body))
+        keys = _keys(items, key_of(environ))
+        replies = _Replies(first, self._web.settings.max_answer)
+        for item, key in zip(items, keys, strict=True):
+            frame = request(Op.STEP, _body(item), RequestHead(key=key), form=form)
+            self._under_way.spawn(self._call, item.instance_id, frame, replies)
+        given = replies.wait()
+        results, pending = [], []
+        for item, key in zip(items, keys, strict=True):
+            named = {"instance_id": item.instance_id, "key": key}
+            reply = given.get(item.instance_id)
+            if reply is None:
+                pending.append(named)
+            else:
+                results.append(named | _told(reply, environ))
+        told = {"pending": pending, "results": results}
+        body = msgspec.json.encode(told, order="sorted") + b"\n"
+        return Answer(200, [("Content-Type", MEDIA_TYPES[Form(form >> 4)])], body)
+
+    def _call(self, instance_id: str, frame: Frame, replies: _Replies) -> None:
+        try:
+            reply = self._web.hosts.call(instance_id, frame)
+            failed = problem_of(reply) if reply.status >= 400 else None
+            replies.put(instance_id, _Reply(reply, failed))
+        except Problem as problem:
+            replies.put(instance_id, _Reply(_NO_FRAME, problem))
+        except Exception as error:
+            log.exception("the step of %s in a batch failed", instance_id)
+            failure = Problem(f"the server failed with {type(error).__name__}")
+            replies.put(instance_id, _Reply(_NO_FRAME, failure))
+
+
+class _Replies:
+    """Replies by instance, until there are enough.
+
+    Args:
+        wanted: How many are enough.
+        room: Bytes that they may have together; those beyond are left with the hosts.
+    """
+
+    def __init__(self, wanted: int, room: int) -> None:
+        self._wanted = wanted
+        self._room = room
+        self._replies: dict[str, _Reply] | None = {}
+        self._enough = Event()
+
+    def put(self, instance_id: str, reply: _Reply) -> None:
+        """Take the reply of an instance, unless nobody waits for it any more."""
+        if self._replies is None:
+            return
+        self._wanted -= 1
+        size = len(reply.frame.body)
+        if size <= self._room:
+            self._room -= size
+            self._replies[instance_id] = reply
+        if self._wanted <= 0:
+            self._enough.set()
+
+    def wait(self) -> dict[str, _Reply]:
+        """Wait until there are enough, and give them."""
+        self._enough.wait()
+        replies, self._replies = self._replies or {}, None
+        return replies
+
+
+def _json_forms(environ: Environ) -> int:
+    """Give the forms of body and answer, as `forms` does.
+
+    Raises:
+        BadJSON: The body is none.
+        NotAcceptable: The answer shall be none.
+    """
+    form = forms(environ)
+    if form & 15 == Form.BINARY:
+        raise BadJSON("the body of a batch is plain or typed JSON")
+    if form >> 4 == Form.BINARY:
+        raise NotAcceptable("the answer to a batch is plain or typed JSON")
+    return form
+
+
+def _read(body: bytes) -> tuple[list[_Item], int]:
+    """Read the steps, and how many of them are waited for."""
+    try:
+        asked = _decode(body)
+    except msgspec.ValidationError as error:
+        if " - at `$" in str(error):
+            raise BadParameter(str(error)) from None
+        raise BadJSON(str(error)) from None
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise BadJSON(str(error)) from None
+    items = asked.steps
+    if not items:
+        raise MissingParameter("steps")
+    if len(items) > MAX_ITEMS:
+        raise BadParameter(
+            f"there are {len(items)} steps: expected {MAX_ITEMS} at most"
+        )
+    seen: set[str] = set()
+    for item in items:
+        if item.instance_id in seen:
+            raise BadParameter(
+                f"instance {item.instance_id:.80} is in there twice: expected each "
+                "instance once; several actions of one are its actions"
+            )
+        seen.add(item.instance_id)
+        if item.key is not None and not is_key(item.key):
+            raise BadParameter(
+                f"key is {item.key!r:.80}: expected 1 to {MAX_KEY_CHARS} visible "
+                "characters of ASCII"
+            )
+    if asked.first is not None and asked.first < 1:
+        raise BadParameter(f"first is {asked.first}: expected 1 or more")
+    return items, min(asked.first or len(items), len(items))
+
+
+def _keys(items: list[_Item], key: str) -> list[str]:
+    """Give each step its key; those made of the request's are the same ones again."""
+    return [item.key or _key_for(key, item.instance_id) for item in items]
+
+
+def _key_for(key: str, instance_id: str) -> str:
+    if not key:
+        return secrets.token_hex(16)
+    named = f"{key} {instance_id}".encode()
+    return hashlib.blake2b(named, digest_size=16).hexdigest()
+
+
+def _body(item: _Item) -> bytes:
+    members = (("action", item.action), ("actions", item.actions))
+    given = [b'"%b":%b' % (name.encode(), bytes(raw)) for name, raw in members if raw]
+    return b"{%b}" % b",".join(given)
+
+
+def _told(reply: _Reply, environ: Environ) -> dict[str, Any]:
+    headers = answer_head(reply.frame).headers
+    told: dict[str, Any] = {"replayed": "Idempotent-Replayed" in headers}
+    if reply.problem is not None:
+        answer = problem_answer(reply.problem, environ)
+        told |= {"problem": msgspec.Raw(answer.body.rstrip()), "status": answer.status}
+    else:
+        body = msgspec.Raw(reply.frame.body.rstrip())
+        told |= {"answer": body, "status": reply.frame.status}
+    return told

@@ -1,0 +1,262 @@
+"""Several steps for one request: what is asked for, and an answer that loses none."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import msgspec
+import numpy as np
+from gymnasium.vector import VectorEnv
+
+from gym_http_server.envhost import plain
+from gym_http_server.envhost.bodies import lossless, read, value_frame, wants_lossless
+from gym_http_server.envhost.failures import unforeseen
+from gym_http_server.envhost.making import read_seed
+from gym_http_wire.batches import (
+    MAX_EPISODES,
+    MAX_STEPS,
+    Episode,
+    Rollout,
+    Run,
+    Watch,
+)
+from gym_http_wire.frames import Frame
+from gym_http_wire.messages import Form
+from gym_http_wire.operations import Operations
+from gym_http_wire.problems import (
+    AnswerTooLarge,
+    BadJSON,
+    BadParameter,
+    MissingParameter,
+    Problem,
+)
+from gym_http_wire.replays import MAX_ANSWER_BYTES
+from gym_http_wire.values import binary, typed
+from gym_http_wire.values.signing import MAX_SIGNATURE_BYTES
+
+__all__ = ["Batching", "asks_for_several"]
+
+Json = dict[str, Any]
+
+
+def asks_for_several(given: Any) -> bool:
+    """Whether the body of a step brings several actions."""
+    return isinstance(given, dict) and given.get("actions") is not None
+
+
+class Batching:
+    """Answers requests for more than one step.
+
+    Args:
+        operations: The environment.
+        watch: Hears of each step.
+        max_answer: Bytes that an answer's body may have.
+    """
+
+    def __init__(self, operations: Operations, watch: Watch, max_answer: int) -> None:
+        self._operations = operations
+        self._watch = watch
+        # An answer that is not kept could be lost on its way, and its steps with it.
+        self._max_answer = min(max_answer, MAX_ANSWER_BYTES)
+
+    def steps(self, frame: Frame, given: Json) -> Frame:
+        """Take the steps of ``actions``, until the episode ends.
+
+        Raises:
+            BadParameter: There are none, too many, or an ``action`` beside them.
+            InvalidAction: One of them can be no action; no step was taken.
+            Problem: A step failed; ``steps`` and ``results`` tell what came before.
+        """
+        if _is_given(frame, given.get("action")):
+            raise BadParameter("expected either action or actions, and both were given")
+        actions = self._actions_of(frame, given["actions"], "actions")
+        self._take_generator(frame, given)
+        episode = Episode()
+        return self._answer(frame, episode, lambda run: run.play(episode, actions))
+
+    def rollout(self, frame: Frame) -> Frame:
+        """Play whole episodes.
+
+        Raises:
+            BadParameter: One is wrong; no step was taken.
+            InvalidAction: One of the ``actions`` can be none; no step was taken.
+            Problem: A step failed; ``steps`` and ``results`` tell what came before.
+        """
+        given = read(frame) if frame.body else {}
+        if not isinstance(given, dict):
+            raise BadJSON("expected an object")
+        if isinstance(self._operations.env, VectorEnv):
+            raise BadParameter(
+                "rollouts are of single environments, and this instance has "
+                f"{self._operations.env.num_envs}: step it with actions"
+            )
+        seed = read_seed(given)
+        options = given.get("options")
+        if options is not None and not isinstance(options, dict):
+            raise BadParameter(f"options is {options!r:.80}: expected an object")
+        most = _integer(given, "max_steps", MAX_STEPS, MAX_STEPS)
+        actions = self._plan(frame, given, most)
+        self._take_generator(frame, given)
+        if given.get("actions") is None and seed is not None:
+            self._operations.space("action").seed(seed)
+        rollout = Rollout()
+        return self._answer(
+            frame,
+            rollout,
+            lambda run: rollout.play(run, actions, seed=seed, options=options),
+        )
+
+    def _plan(self, frame: Frame, given: Json, most: int) -> Iterable[Iterable[Any]]:
+        sequences, policy = given.get("actions"), given.get("policy")
+        if sequences is None:
+            if policy not in (None, "random"):
+                raise BadParameter(f'policy is {policy!r:.80}: expected "random"')
+            count = _integer(given, "episodes", 1, MAX_EPISODES)
+            return (itertools.islice(self._drawn(), most) for _ in range(count))
+        if policy is not None:
+            raise BadParameter("expected either policy or actions, and both were given")
+        if not isinstance(sequences, list) or not 0 < len(sequences) <= MAX_EPISODES:
+            raise BadParameter(
+                f"actions is {sequences!r:.80}: expected a list of 1 to {MAX_EPISODES} "
+                "lists, one for each episode"
+            )
+        if _integer(given, "episodes", len(sequences), MAX_EPISODES) != len(sequences):
+            raise BadParameter(
+                f"episodes is {given['episodes']}, and actions has {len(sequences)} "
+                "lists: expected one list for each episode"
+            )
+        plan = [
+            self._actions_of(frame, each, f"actions[{index}]")
+            for index, each in enumerate(sequences)
+        ]
+        total = sum(map(len, plan))
+        if total > MAX_STEPS:
+            raise BadParameter(
+                f"there are {total} actions: expected {MAX_STEPS} at most"
+            )
+        return (each[:most] for each in plan)
+
+    def _drawn(self) -> Iterator[Any]:
+        while True:
+            yield self._operations.sample("action", None, None)
+
+    def _actions_of(self, frame: Frame, actions: Any, name: str) -> list[Any]:
+        if isinstance(actions, np.ndarray) and actions.ndim:
+            actions = list(actions)
+        if not isinstance(actions, list | tuple):
+            raise BadParameter(f"{name} is {actions!r:.80}: expected a list")
+        if not actions:
+            raise MissingParameter(name)
+        if len(actions) > MAX_STEPS:
+            raise BadParameter(
+                f"{name} has {len(actions)} actions: expected {MAX_STEPS} at most"
+            )
+        cast = self._as_it_is if lossless(frame) else self._operations.action_of
+        ready: list[Any] = []
+        try:
+            for action in actions:
+                ready.append(cast(action))
+        except Problem as problem:
+            problem.extras |= {"index": len(ready), "steps": 0}
+            raise
+        return ready
+
+    def _as_it_is(self, action: Any) -> Any:
+        self._operations.check_action(action)
+        return action
+
+    def _take_generator(self, frame: Frame, given: Json) -> None:
+        # A client that drew from the generator lent to it says how far it came.
+        if lossless(frame) and "generator" in given:
+            self._operations.set_generator(given["generator"])
+
+    def _answer(
+        self, frame: Frame, taken: Episode | Rollout, play: Callable[[Run], None]
+    ) -> Frame:
+        share = _Share(frame.form >> 4, self._max_answer)
+        run = Run(self._operations, share, self._watch)
+        try:
+            play(run)
+            exact = wants_lossless(frame)
+            told = taken.values(exact=exact)
+            reply = value_frame(
+                frame, told | {"steps": run.steps, "stopped": run.stopped}
+            )
+            if len(reply.body) > self._max_answer:
+                raise AnswerTooLarge(
+                    f"what {run.steps} steps gave has {len(reply.body)} bytes; this "
+                    f"server gives {self._max_answer} at most for several steps"
+                )
+            return reply
+        except Exception as error:
+            problem = error if isinstance(error, Problem) else unforeseen(error)
+            problem.extras |= {"steps": run.steps}
+            problem.extras |= self._results(frame, taken, run.steps)
+            raise problem from error
+
+    def _results(self, frame: Frame, taken: Episode | Rollout, steps: int) -> Json:
+        """Give what can be told of the steps before one failed, as JSON has it."""
+        exact = wants_lossless(frame)
+        encode = typed.encode if exact else plain.dumps
+
+        def told(count: int) -> Any:
+            try:
+                body = encode(taken.values(count, exact=exact))
+                if len(body) > self._max_answer:
+                    return None
+                value = msgspec.json.decode(body)
+                # Integers may be too large for whoever passes this on.
+                msgspec.json.encode(value)
+            except Exception:
+                return None
+            return value
+
+        whole = told(steps)
+        if whole is None and steps:
+            count = bisect.bisect(range(1, steps), 0, key=lambda n: told(n) is None)
+            whole = told(count)
+        return {} if whole is None else {"results": whole}
+
+
+class _Share:
+    """Tells which share of an answer a value takes.
+
+    Args:
+        form: Form of the answer.
+        limit: Bytes that the answer may have.
+    """
+
+    def __init__(self, form: int, limit: int) -> None:
+        self._form = form
+        self._limit = limit
+
+    def __call__(self, value: list[Any]) -> float:
+        try:
+            if self._form == Form.BINARY:
+                signature, leaves = binary.split(value)
+                size = len(signature) + sum(map(len, leaves))
+                return max(size / self._limit, len(signature) / MAX_SIGNATURE_BYTES)
+            encode = typed.encode if self._form == Form.TYPED else plain.dumps
+            return len(encode(value)) / self._limit
+        except Exception:
+            # It cannot be told: what is gained so far has to do.
+            return 1.0
+
+
+def _is_given(frame: Frame, value: Any) -> bool:
+    if value is None:
+        return False
+    # What old clients send for nothing.
+    return lossless(frame) or (value != "" and value != [])
+
+
+def _integer(given: Json, name: str, default: int, most: int) -> int:
+    value = given.get(name)
+    if value is None:
+        return default
+    if type(value) is not int or not 1 <= value <= most:
+        raise BadParameter(f"{name} is {value!r:.80}: expected 1 to {most}")
+    return value
