@@ -20,6 +20,7 @@ from typing import Any
 
 from gym_http_wire.values import BadValue
 from gym_http_wire.values.binary import compile_reader
+from gym_http_wire.values.fixed import fixed_reader
 
 __all__ = ["MAX_NUMBERED_BYTES", "MAX_NUMBERS", "Announced", "Announcing"]
 
@@ -67,6 +68,7 @@ class Announced:
     def __init__(self) -> None:
         self._signatures: dict[int, bytes] = {}
         self._readers: dict[int, Callable[[bytes | memoryview, int], Any]] = {}
+        self._quick: set[int] = set()
 
     def lengthen(self, value: bytes) -> bytes:
         """Give a value with its signature in place of the number.
@@ -108,6 +110,11 @@ class Announced:
         known = self._readers.get(number)
         if known is None:
             raise _unknown(number)
+        if number not in self._quick:
+            # It has come again: worth a reader of its own.
+            self._quick.add(number)
+            known = fixed_reader(self._signatures[number], known)
+            self._readers[number] = known
         return known(data, leaves)
 
     def _remember(self, number: int, signature: bytes) -> None:

@@ -1,0 +1,279 @@
+"""Signatures whose leaves have fixed places: read and written without a walk.
+
+What an environment gives has the same tree, types and shapes on nearly every step. Of
+such a signature the leaves are one record, and Python code is made that reads and
+writes just that record. It knows its own limits: whatever is not exactly of the
+signature, or has bytes that need a closer look, is left to the general way.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gym_http_wire.values.arrays import read_dtype, read_shape
+from gym_http_wire.values.parsing import parse
+from gym_http_wire.values.refusal import BadValue
+from gym_http_wire.values.signing import PADDING, Leaf, signed
+
+__all__ = ["Writing", "fixed_reader", "fixed_writer"]
+
+Reader = Callable[[bytes | memoryview, int], Any]
+Writer = Callable[[Any], "bytes | None"]
+
+#: A record is copied whole; from here on, arrays are better sent from their place.
+MAX_RECORD_BYTES = 16 * 1024
+#: Longer ones have more parts than are worth a record.
+MAX_SIGNATURE_BYTES = 4096
+_MAX_LEAVES = 64
+_REMEMBERED = 4
+# Of these, any bytes are a value.
+_PLAIN_KINDS = "iufc"
+
+
+class _Unfit(Exception):
+    """The signature is none of those with fixed places."""
+
+
+class _Code:
+    """Expressions and statements for one signature."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, Any] = {
+            "array": np.ndarray,
+            "flag": {0: False, 1: True}.__getitem__,
+        }
+        self.format = "<"
+        # For each leaf: what is read of it, and what is written.
+        self.leaves: list[str] = []
+        self.written: list[str] = []
+        self.checks: list[str] = []
+        self._locals = 0
+
+    def name(self, value: object) -> str:
+        """Give a name to a constant."""
+        name = f"c{len(self.names)}"
+        self.names[name] = value
+        return name
+
+    def local(self) -> str:
+        """Give a name for a local variable."""
+        self._locals += 1
+        return f"v{self._locals}"
+
+    def leaf(self, format: str, written: str) -> str:
+        """Add a leaf; give the name of what is read."""
+        if len(self.leaves) >= _MAX_LEAVES:
+            raise _Unfit
+        self.format += format
+        name = f"r{len(self.leaves)}"
+        self.leaves.append(name)
+        self.written.append(written)
+        return name
+
+    def check(self, condition: str) -> None:
+        """Add what must not be, for the value to be of this signature."""
+        self.checks.append(f"    if {condition}: return None")
+
+    def node(self, tree: Any, value: str) -> str:
+        """Add what a signature says of a part of a value.
+
+        Args:
+            tree: The part's signature.
+            value: The name that the part has when it is written.
+
+        Returns:
+            The expression that makes the part when it is read.
+        """
+        if tree == "none":
+            self.check(f"{value} is not None")
+            return "None"
+        if tree == "bool":
+            self.check(f"{value} is not True and {value} is not False")
+            return f"flag({self.leaf('Q', value)})"
+        if tree == "int":
+            self.check(f"type({value}) is not int")
+            self.check(f"not {-(2**63)} <= {value} < {2**63}")
+            return self.leaf("q", value)
+        if tree == "float":
+            self.check(f"type({value}) is not float")
+            return self.leaf("d", value)
+        if isinstance(tree, dict) and len(tree) == 1:
+            ((tag, content),) = tree.items()
+            known = _TAGS.get(tag)
+            if known is not None:
+                return known(self, content, value)
+        raise _Unfit
+
+    def _bytes_of(self, dtype: np.dtype[Any], size: int, value: str) -> str:
+        if dtype.kind not in _PLAIN_KINDS:
+            raise _Unfit
+        read = self.leaf(f"{size}s", f"{value}.tobytes()")
+        padding = PADDING[size & 7]
+        if padding:
+            expected = self.name(padding)
+            zeros = self.leaf(f"{len(padding)}s", expected)
+            return f"({read} if {zeros} == {expected} else flag(2))"
+        return read
+
+    def array(self, content: Any, value: str) -> str:
+        """Add an array."""
+        name, sizes = content
+        dtype = read_dtype(name)
+        shape, count = read_shape(sizes, dtype.itemsize)
+        if count * dtype.itemsize > MAX_RECORD_BYTES:
+            raise _Unfit
+        kind, form = self.name(dtype), self.name(shape)
+        self.check(f"type({value}) is not array")
+        self.check(f"{value}.dtype != {kind} or {value}.shape != {form}")
+        read = self._bytes_of(dtype, count * dtype.itemsize, value)
+        return f"array({form}, {kind}, {read}).copy()"
+
+    def scalar(self, content: Any, value: str) -> str:
+        """Add a NumPy scalar."""
+        dtype = read_dtype(content)
+        if dtype.newbyteorder("=") != dtype:
+            raise _Unfit
+        kind, of = self.name(dtype), self.name(dtype.type)
+        self.check(f"type({value}) is not {of}")
+        read = self._bytes_of(dtype, dtype.itemsize, value)
+        return f"array((), {kind}, {read})[()]"
+
+    def members(self, content: Any, value: str) -> str:
+        """Add a dict."""
+        keys = [key for key, _ in content]
+        if not all(type(key) is str for key in keys):
+            raise _Unfit
+        self.check(f"type({value}) is not dict or len({value}) != {len(keys)}")
+        if not keys:
+            return "{}"
+        self.check(f"tuple({value}) != {self.name(tuple(keys))}")
+        # Strings of NumPy's are equal to others, and something else.
+        self.check(f"tuple(map(type, {value})) != {self.name((str,) * len(keys))}")
+        return self._parts([tree for _, tree in content], f"{value}.values()", keys)
+
+    def items(self, content: Any, value: str) -> str:
+        """Add a list."""
+        return self._sequence("list", content, value)
+
+    def tuple(self, content: Any, value: str) -> str:
+        """Add a tuple."""
+        return self._sequence("tuple", content, value)
+
+    def _sequence(self, kind: str, content: Any, value: str) -> str:
+        self.check(f"type({value}) is not {kind} or len({value}) != {len(content)}")
+        if not content:
+            return f"{kind}()"
+        return f"{kind}({self._parts(content, value, None)})"
+
+    def _parts(self, trees: list[Any], value: str, keys: list[str] | None) -> str:
+        names = [self.local() for _ in trees]
+        self.checks.append(f"    {', '.join(names)}, = {value}")
+        made = [self.node(tree, name) for tree, name in zip(trees, names, strict=True)]
+        if keys is None:
+            return f"({', '.join(made)},)"
+        pairs = zip(keys, made, strict=True)
+        return "{" + ", ".join(f"{self.name(k)}: {part}" for k, part in pairs) + "}"
+
+    def made(self, source: str) -> Any:
+        """Make the function of a source, which has nothing of anybody's but names."""
+        exec(source, self.names)  # noqa: S102
+        return self.names["made"]
+
+
+_TAGS: dict[str, Callable[[_Code, Any, str], str]] = {
+    "nd": _Code.array,
+    "ns": _Code.scalar,
+    "dict": _Code.members,
+    "list": _Code.items,
+    "tuple": _Code.tuple,
+}
+
+
+def _code(signature: bytes) -> tuple[_Code, str, struct.Struct] | None:
+    code = _Code()
+    try:
+        made = code.node(parse(signature), "value")
+    except (_Unfit, BadValue, RecursionError, ValueError, TypeError):
+        return None
+    record = struct.Struct(code.format)
+    if not code.leaves or record.size > MAX_RECORD_BYTES:
+        return None
+    code.names |= {"pack": record.pack, "unpack": record.unpack_from}
+    return code, made, record
+
+
+def fixed_reader(signature: bytes, general: Reader) -> Reader:
+    """Give a quick reader of a signature, or the general one.
+
+    Args:
+        signature: One that has been compiled before, so that it is known to be one.
+        general: The general reader, also for what the quick one does not take.
+    """
+    found = _code(signature)
+    if found is None:
+        return general
+    code, made, record = found
+    # A name that cannot be a key of anything above: there, names begin with "c".
+    code.names["general"] = general
+    return code.made(  # type: ignore[no-any-return]
+        f"def made(data, start):\n"
+        f"    if len(data) != start + {record.size}: return general(data, start)\n"
+        f"    {', '.join(code.leaves)}, = unpack(data, start)\n"
+        f"    try:\n"
+        f"        return {made}\n"
+        f"    except KeyError:\n"
+        f"        return general(data, start)\n"
+    )
+
+
+def fixed_writer(signature: bytes) -> Writer | None:
+    """Give a quick writer of the leaves of a signature's values, if there can be one.
+
+    Returns:
+        A function of a value: its leaves, or ``None`` if it is of another signature.
+    """
+    found = _code(signature)
+    if found is None:
+        return None
+    code = found[0]
+    checks = "\n".join(code.checks)
+    written = ", ".join(code.written)
+    return code.made(  # type: ignore[no-any-return]
+        f"def made(value):\n{checks}\n    return pack({written})\n"
+    )
+
+
+class Writing:
+    """Splits one value after the other, quickest those of the last signatures."""
+
+    def __init__(self) -> None:
+        self._writers: list[tuple[Writer, bytes]] = []
+        self._seen: deque[bytes] = deque(maxlen=_REMEMBERED)
+
+    def split(self, value: Any) -> tuple[bytes, list[Leaf]]:
+        """Do as `gym_http_wire.values.binary.split` does, at once if possible.
+
+        Raises:
+            UnsupportedValue: The value, or something in it, cannot be sent.
+        """
+        for writer, signature in self._writers:
+            leaves = writer(value)
+            if leaves is not None:
+                return signature, [leaves]
+        text, parts = signed(value)
+        signature = text.encode()
+        signature += b" " * (-len(signature) % 8)
+        # To make a writer takes as long as many values do: not for one alone.
+        if signature in self._seen:
+            self._seen.remove(signature)
+            fixed = fixed_writer(signature)
+            if fixed is not None:
+                self._writers = [(fixed, signature), *self._writers[: _REMEMBERED - 1]]
+        elif len(signature) <= MAX_SIGNATURE_BYTES:
+            self._seen.append(signature)
+        return signature, parts

@@ -1,0 +1,127 @@
+"""The quick way to write and read values is the general way, only quicker."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from gym_http_wire.values import binary
+from gym_http_wire.values.fixed import Writing, fixed_reader, fixed_writer
+from gym_http_wire.values.refusal import BadValue
+from tests.support.values import VALUES, assert_same
+
+ANSWER = {
+    "info": {"lives": 3, "mask": np.array([1, 0, 1], np.int8)},
+    "observation": np.array([0.0, -0.0, np.nan, 5e-324], np.float32),
+    "reward": np.float64(-0.0),
+    "terminated": False,
+    "truncated": True,
+    "more": [None, 1.5, (2**63 - 1, -(2**63))],
+}
+
+
+def both(value: Any) -> tuple[bytes, bytes]:
+    """Write a value in the general way: signature and leaves."""
+    signature, leaves = binary.split(value)
+    return bytes(signature), b"".join(leaves)
+
+
+@given(VALUES)
+def test_writing_again_and_again_says_the_same(value: Any) -> None:
+    writing = Writing()
+    for _ in range(3):
+        signature, leaves = writing.split(value)
+        assert (bytes(signature), b"".join(leaves)) == both(value)
+
+
+@given(VALUES, VALUES)
+def test_a_writer_takes_only_what_has_its_signature(one: Any, other: Any) -> None:
+    signature, _ = both(one)
+    writer = fixed_writer(signature)
+    if writer is None:
+        return
+    expected, leaves = both(other)
+    assert writer(other) in ((None, leaves) if expected == signature else (None,))
+
+
+@given(VALUES)
+def test_reading_gives_what_the_general_way_gives(value: Any) -> None:
+    signature, leaves = both(value)
+    general = binary.compile_reader(signature)
+    reader = fixed_reader(signature, general)
+    assert_same(reader(b"12345678" + leaves, 8), general(b"12345678" + leaves, 8))
+
+
+def test_what_environments_give_goes_the_quick_way() -> None:
+    signature, leaves = both(ANSWER)
+    writer = fixed_writer(signature)
+    assert writer is not None
+    assert writer(ANSWER) == leaves
+
+    def never(data: object, start: int) -> Any:
+        raise AssertionError("the general reader was asked")
+
+    assert_same(fixed_reader(signature, never)(leaves, 0), ANSWER)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {**ANSWER, "reward": -0.0},
+        {**ANSWER, "reward": np.float32(0)},
+        {**ANSWER, "terminated": 0},
+        {**ANSWER, "terminated": np.bool_(False)},
+        {**ANSWER, "observation": np.zeros(4, np.float64)},
+        {**ANSWER, "observation": np.zeros(4, ">f4")},
+        {**ANSWER, "observation": np.zeros((4, 1), np.float32)},
+        {**ANSWER, "info": {}},
+        {**ANSWER, "info": {"mask": ANSWER["info"]["mask"], "lives": 3}},  # type: ignore[index]
+        {**ANSWER, "info": {np.str_("lives"): 3, "mask": ANSWER["info"]["mask"]}},  # type: ignore[index]
+        {**ANSWER, "more": [None, 1.5, (2**63, 0)]},
+        {**ANSWER, "more": (None, 1.5, (1, 0))},
+        {**ANSWER, "more": [0, 1.5, (1, 0)]},
+        dict(reversed(ANSWER.items())),
+        None,
+    ],
+)
+def test_anything_else_is_left_to_the_general_way(other: Any) -> None:
+    writer = fixed_writer(both(ANSWER)[0])
+    assert writer is not None
+    assert writer(other) is None
+
+
+def test_arrays_that_are_not_contiguous_are_written_in_c_order() -> None:
+    square = np.arange(6, dtype=np.int32).reshape(2, 3)
+    writer = fixed_writer(both(square)[0])
+    assert writer is not None
+    turned = np.asfortranarray(square)
+    assert writer(turned) == square.tobytes()
+
+
+@pytest.mark.parametrize("size", [0, 7, 9])
+def test_bytes_of_another_size_are_refused(size: int) -> None:
+    signature = both(1.0)[0]
+    reader = fixed_reader(signature, binary.compile_reader(signature))
+    with pytest.raises(BadValue):
+        reader(bytes(size), 0)
+
+
+def test_flags_and_padding_are_looked_at() -> None:
+    signature = both(np.zeros(1, np.float32))[0]
+    reader = fixed_reader(signature, binary.compile_reader(signature))
+    with pytest.raises(BadValue, match="padding"):
+        reader(b"\0\0\0\0\0\0\0\1", 0)
+    signature = both(True)[0]
+    reader = fixed_reader(signature, binary.compile_reader(signature))
+    with pytest.raises(BadValue, match="true"):
+        reader(b"\2" + bytes(7), 0)
+
+
+def test_what_was_read_is_new_and_can_be_written_to() -> None:
+    signature, leaves = both(np.zeros(2, np.float32))
+    reader = fixed_reader(signature, binary.compile_reader(signature))
+    one, two = reader(leaves, 0), reader(leaves, 0)
+    one[0] = 1
+    assert two[0] == 0
+    assert one.flags.owndata
