@@ -15,18 +15,21 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 import requests
 from requests.auth import AuthBase
 
+from gym_http_client.addresses import Address
 from gym_http_client.answers import error_in, value_of
 from gym_http_client.causes import check_head, error_of, failure_of
 from gym_http_client.failures import Failure
 from gym_http_client.http1 import Reply
 from gym_http_client.processes import PerProcess
 from gym_http_client.retries import REPEATABLE, Retries, Tries, keys
+from gym_http_client.unix_adapter import UnixAdapter
 
 __all__ = ["Connection"]
 
 _logger = logging.getLogger("gym_http_client")
 # Each try has some time, even one that begins at the end.
 _SHORTEST = 0.001
+_UNIX = "http+unix://"
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,8 @@ class Connection:
 
     Args:
         base: The server's address, as ``http://127.0.0.1:5000``. It may hold a
-            token, as ``http://:TOKEN@host:5000``, and a path.
+            token, as ``http://:TOKEN@host:5000``, and a path. A Unix socket is
+            ``http+unix://%2Fpath%2Fto.sock``.
         token: The server's token; else the one in the address, else the one in
             the environment variable ``GHS_TOKEN``. An empty one means none.
         timeout: Seconds that each try may wait for the server to accept the
@@ -68,6 +72,8 @@ class Connection:
         self._keys = PerProcess(keys)
         self.session = requests.Session()
         self.session.headers["Accept"] = "application/json"
+        if self.base.startswith(_UNIX):
+            self.session.mount(_UNIX, UnixAdapter(Address.parse(self.base)))
         if token is None:
             token = token_in_base or os.environ.get("GHS_TOKEN")
         if token:
@@ -190,6 +196,9 @@ class _BearerToken(AuthBase):
 
 def _address_and_token(base: str) -> tuple[str, str | None]:
     """Split a server's address from the token in it, so that no message shows it."""
+    if base.startswith(_UNIX):
+        unix = Address.parse(base)
+        return unix.url, unix.token
     parts = urlsplit(base)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("A server's address looks like http://127.0.0.1:5000")
