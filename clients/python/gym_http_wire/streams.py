@@ -64,6 +64,7 @@ _KINDS = frozenset(_OPS.values())
 _FORMS = {"plain": Form.PLAIN, "typed": Form.TYPED}
 # Of a body, and of the answer that is asked for.
 _BODIES = (Form.NONE, *_FORMS.values(), Form.BINARY)
+_RENDERED_AS_JSON = RequestHead(accept=("application/json",))
 _BOTH = frozenset(
     body | wanted << 4 for body in _BODIES for wanted in (*_FORMS.values(), Form.BINARY)
 )
@@ -153,13 +154,13 @@ class BinaryDialect:
         if kind not in _KINDS or form not in _BOTH:
             words = f"there is no operation {kind} with the forms {form:#x}"
             raise Refused(number, BadParameter(words))
+        head = _head(payload[_HEADER_SIZE:start], number) if head_size else b""
         body = payload[start:]
         if body and form & 15 == Form.BINARY:
             try:
                 body = self._asked.lengthen(body)
             except BadValue as error:
                 raise Refused(number, BadJSON(f"the body {error}")) from None
-        head = payload[_HEADER_SIZE:start] if head_size else b""
         return Frame(kind, number, status, form, head, body)
 
     def write(self, answer: Frame) -> list[bytes | memoryview]:
@@ -196,6 +197,8 @@ class TextDialect:
             head = None
             if name is not None:
                 head = RequestHead(value=msgspec.json.decode(name, type=str))
+            elif op == Op.RENDER:
+                head = _RENDERED_AS_JSON
         except Problem as problem:
             raise Refused(number, problem) from None
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -208,9 +211,19 @@ class TextDialect:
         """Write an answer."""
         body = answer.body.rstrip() or b"null"
         if answer.form not in (Form.NONE, Form.PLAIN, Form.TYPED):
-            body = b'"no JSON: ask for it over REST"'
+            # Of what environments give in a form of its own, text is left: frames
+            # were asked for as JSON.
+            body = msgspec.json.encode(answer.body.decode(errors="replace"))
         start = b'{"number":%d,"status":%d,"body":' % (answer.number, answer.status)
         return [start + body + b"}"]
+
+
+def _head(head: bytes, number: int) -> bytes:
+    try:
+        msgspec.json.decode(head, type=RequestHead)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise Refused(number, BadJSON(f"the head is no head: {error}")) from None
+    return head
 
 
 def _malformed(words: str) -> WebSocketError:
