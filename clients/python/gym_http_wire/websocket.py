@@ -34,6 +34,8 @@ _U64 = struct.Struct(">Q")
 _MAX_CONTROL = 125
 _WHOLE_BINARY = 0x82
 _MASKS_AT_ONCE = 1024
+# Of what a client announces, memory for more waits for the bytes.
+_GRANTED_AT_ONCE = 1024 * 1024
 
 
 class Opcode(IntEnum):
@@ -155,6 +157,7 @@ class MessageReader:
     def __init__(self, *, masked: bool, max_message: int) -> None:
         self._masked = masked
         self._max_message = max_message
+        self._grant = _GRANTED_AT_ONCE if masked else max_message
         self._buffer = bytearray()
         self._wanted = 2
         # Of a message in fragments.
@@ -162,9 +165,11 @@ class MessageReader:
         self._parts: list[bytes] = []
         self._size = 0
         self._closed = False
-        # Of a large frame: its payload, what has come of it, and its head.
+        # Of a large frame: its payload as far as there is memory for it, what has
+        # come of it, the memory lent out for more, and its head.
         self._large: bytearray | None = None
         self._filled = 0
+        self._lent: memoryview | None = None
         self._head = (0, 0, b"")
         # Whether the next byte begins a message.
         self._between = True
@@ -193,21 +198,26 @@ class MessageReader:
         """Give the memory to receive the next bytes into, within a large frame.
 
         Returns:
-            Where the rest of the frame goes, to be followed by `received`; ``None``
+            Where what follows of the frame goes, until `received` is called; ``None``
             where bytes are to be given to `feed`.
         """
         if self._large is None:
             return None
-        return memoryview(self._large)[self._filled :]
+        self._lent = memoryview(self._large)[self._filled :]
+        return self._lent
 
     def received(self, size: int) -> list[Message]:
         """Take note of bytes that were received into `space`."""
         payload = self._large
         self._filled += size
-        if payload is None or self._filled < len(payload):
+        if payload is None or self._lent is None or self._filled < len(payload):
             return []
-        self._large = None
-        first, _, mask = self._head
+        first, length, mask = self._head
+        if len(payload) < length:
+            self._lent.release()
+            payload += bytes(min(len(payload), length - len(payload)))
+            return []
+        self._large = self._lent = None
         whole: bytes | memoryview = memoryview(payload)
         if mask:
             whole = _masked(whole, mask)
@@ -274,12 +284,14 @@ class MessageReader:
         return end
 
     def _begin_large(self, first: int, mask: bytes, length: int, start: int) -> None:
-        self._large = bytearray(length)
-        self._head = (first, length, mask)
         early = memoryview(self._buffer)[start:]
         self._filled = len(early)
+        # More than has come, so that there is always space.
+        granted = max(self._grant, 2 * self._filled)
+        self._large = bytearray(min(length, granted))
         self._large[: self._filled] = early
         early.release()
+        self._head = (first, length, mask)
         self._wanted = 2
 
     @staticmethod
