@@ -11,7 +11,8 @@ from gym_http_server.api.exchange import SWITCHED, Answer, Environ
 from gym_http_server.api.instances import INSTANCE
 from gym_http_server.api.web import Web, add_route
 from gym_http_server.instances.handover import hand_over, relay
-from gym_http_wire.handshakes import hello_of
+from gym_http_wire.handshakes import UpgradeRequired, hello_of
+from gym_http_wire.problems import BadParameter
 
 __all__ = ["add_routes"]
 
@@ -26,6 +27,7 @@ def add_routes(app: flask.Flask, web: Web) -> None:
 
 
 def _stream(web: Web, environ: Environ, instance_id: str) -> Answer:
+    _check_framing(environ)
     query = parse_qs(environ.get("QUERY_STRING", "")[:MAX_QUERY])
     hello = hello_of(
         environ.get("HTTP_UPGRADE", ""),
@@ -39,3 +41,21 @@ def _stream(web: Web, environ: Environ, instance_id: str) -> Answer:
     early = environ["wsgi.input"].reader.unreader.take_buffered()
     take(web.hosts, instance_id, hello, environ["gunicorn.socket"], early)
     return SWITCHED
+
+
+def _check_framing(environ: Environ) -> None:
+    """Refuse what is no handshake whatever its headers say.
+
+    Raises:
+        UpgradeRequired: It is of another method, or of an HTTP that has no upgrades.
+        BadParameter: It has a body, which would be taken for the stream's beginning.
+    """
+    method, version = environ["REQUEST_METHOD"], environ["SERVER_PROTOCOL"]
+    if method != "GET" or version == "HTTP/1.0":
+        raise UpgradeRequired(
+            f"a stream is opened by GET and HTTP/1.1, not by {method} and {version}",
+            headers={"Upgrade": "websocket"},
+        )
+    size = environ.get("CONTENT_LENGTH") or "0"
+    if size != "0" or "HTTP_TRANSFER_ENCODING" in environ:
+        raise BadParameter("the request that opens a stream has a body: expected none")
