@@ -35,12 +35,14 @@ class Inspection:
     Attributes:
         handlers: By operation, what gives the value of the answer to a request.
         last_used: When the last call ended that counts as use, monotonic seconds.
+        streams: Open streams.
     """
 
     def __init__(
         self, operations: Operations, exact: Exact, instance_id: str, env_id: str
     ) -> None:
         self.last_used = self._created = time.monotonic()
+        self.streams = 0
         self._operations = operations
         self._exact = exact
         self._instance_id = instance_id
@@ -74,6 +76,7 @@ class Inspection:
             "env_id": self._env_id,
             "idle_s": round(now - self.last_used, 3),
             "instance_id": self._instance_id,
+            "streams": self.streams,
             "versions": _versions(),
         }
 

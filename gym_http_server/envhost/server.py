@@ -153,6 +153,8 @@ class _Host:
         """Wait until something happens, or for the next turns of what has."""
         if not self._streams:
             return self._poll.poll()
+        if self._writing:
+            self._drop_stuck()
         if self._queued:
             ready = dict.fromkeys(self._queued, 0) | dict(self._poll.poll(0))
             return list(ready.items())
@@ -164,8 +166,6 @@ class _Host:
                 return events
         events = self._poll.poll(self._patience() if self._writing else None)
         self._spinning.waited(began, time.monotonic_ns(), spun=until > 0)
-        if self._writing:
-            self._drop_stuck()
         return events
 
     def _patience(self) -> float:
@@ -240,10 +240,15 @@ class _Host:
         self._streams[descriptor] = stream
         self._poll.register(descriptor, select.POLLIN)
         self._watched[descriptor] = select.POLLIN
-        self._page.set_streams(len(self._streams))
+        self._count_streams()
         if frame.body:
             stream.take(frame.body)
         self._watch(descriptor, stream)
+
+    def _count_streams(self) -> None:
+        count = len(self._streams)
+        self._page.set_streams(count)
+        self._answers.set_streams(count)
 
     def _serve_stream(self, descriptor: int, event: int) -> None:
         stream = self._streams[descriptor]
@@ -275,7 +280,7 @@ class _Host:
             self._poll.unregister(descriptor)
             for known in (self._streams, self._watched, self._queued, self._writing):
                 known.pop(descriptor, None)
-            self._page.set_streams(len(self._streams))
+            self._count_streams()
             return
         wanted = select.POLLIN
         self._writing.pop(descriptor, None)

@@ -86,6 +86,8 @@ class Stream:
         self._reader = MessageReader(masked=True, max_message=max_message)
         self._output: deque[memoryview] = deque()
         self._since = 0.0
+        # Whether what waits is a copy already.
+        self._settled = False
         # Whether to close once everything is written.
         self._last_words = False
         if line.family != socket.AF_UNIX:
@@ -169,17 +171,20 @@ class Stream:
     def flush(self) -> None:
         """Write on, now that the client takes more."""
         waiting: list[bytes | memoryview] = list(self._output)
+        settled = self._settled
         self._output.clear()
         self._send(waiting)
+        self._settled = settled
         if self._last_words and not self._output:
             self.close()
 
     def settle(self) -> None:
         """Copy what waits, since arrays in it are about to change."""
-        if self._output:
+        if self._output and not self._settled:
             whole = b"".join(self._output)
             self._output.clear()
             self._output.append(memoryview(whole))
+            self._settled = True
 
     def bid_farewell(self, code: Close, words: str) -> None:
         """Say why the stream ends, if the client listens, and end it."""
@@ -219,6 +224,7 @@ class Stream:
 
     def _wait_with(self, views: list[memoryview]) -> None:
         self._output.extend(views)
+        self._settled = False
         self._since = self._clock()
 
     def _sort(self, messages: list[Message]) -> None:
