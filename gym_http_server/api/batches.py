@@ -60,7 +60,7 @@ class _Item(msgspec.Struct):
     instance_id: str
     action: msgspec.Raw = msgspec.Raw()
     actions: msgspec.Raw = msgspec.Raw()
-    key: str | None = None
+    key: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Request(msgspec.Struct):
@@ -202,7 +202,7 @@ def _read(body: bytes) -> tuple[list[_Item], int]:
                 "instance once; several actions of one are its actions"
             )
         seen.add(item.instance_id)
-        if item.key is not None and not is_key(item.key):
+        if item.key is not msgspec.UNSET and not is_key(item.key):
             raise BadParameter(
                 f"key is {item.key!r:.80}: expected 1 to {MAX_KEY_CHARS} visible "
                 "characters of ASCII"
