@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from gym_http_client.addresses import Address
-from gym_http_client.errors import UnexpectedAnswer
 from gym_http_client.http1 import Reply
 from gym_http_client.links import Link
 from gym_http_client.processes import PerProcess
 from gym_http_client.proxied import proxy_for
-from gym_http_client.raising import raised, told_by
+from gym_http_client.raising import refusal, told_by
 from gym_http_client.retries import Retries
 from gym_http_client.sessions import Session
 from gym_http_wire.messages import MEDIA_TYPES, Form
@@ -218,14 +217,7 @@ def _told(reply: Reply, url: str) -> Any:
     told = told_by(reply)
     if reply.status == 200 and told:
         return told
-    if "message" in told:
-        raise raised(told, reply.status, url)
-    raise UnexpectedAnswer(
-        f"{url} answered with status {reply.status} and no word of why; "
-        "is it a gym_http_server?",
-        reply.status,
-        url=url,
-    )
+    raise refusal(reply, url)
 
 
 def _first_line(path: str) -> str:

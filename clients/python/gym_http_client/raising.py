@@ -8,10 +8,10 @@ from typing import Any
 
 import gymnasium
 
-from gym_http_client.errors import ServerError
+from gym_http_client.errors import ServerError, UnexpectedAnswer
 from gym_http_client.http1 import Reply
 
-__all__ = ["raised", "told_by"]
+__all__ = ["raised", "refusal", "told_by"]
 
 _MODULES = {"builtins": builtins, "gymnasium.error": gymnasium.error}
 
@@ -23,6 +23,24 @@ def told_by(reply: Reply) -> dict[str, Any]:
     except ValueError:
         return {}
     return told if isinstance(told, dict) else {}
+
+
+def refusal(reply: Reply, url: str) -> Exception:
+    """Give the exception to raise for an answer that does not give what was asked for.
+
+    Args:
+        reply: The answer.
+        url: Where the request went.
+    """
+    told = told_by(reply)
+    if "message" in told:
+        return raised(told, reply.status, url)
+    return UnexpectedAnswer(
+        f"{url} answered with status {reply.status} and no word of why; "
+        "is it a gym_http_server?",
+        reply.status,
+        url=url,
+    )
 
 
 def raised(problem: dict[str, Any], status: int, url: str) -> Exception:

@@ -19,13 +19,14 @@ from gym_http_client.failures import Failure, FailureKind
 from gym_http_client.heads import Request, RequestHeads
 from gym_http_client.http1 import Reply
 from gym_http_client.links import Link
-from gym_http_client.raising import raised, told_by
-from gym_http_client.retries import Retries, Tries
+from gym_http_client.raising import raised, refusal, told_by
+from gym_http_client.retries import REPEATED, Retries, Tries
 from gym_http_client.streams import Answer, Asked, NoStream, Stream
 from gym_http_wire.handshakes import new_session
 from gym_http_wire.messages import MEDIA_TYPES, Form, Op
+from gym_http_wire.replays import MAX_ANSWERS
 from gym_http_wire.spinning import Spinning
-from gym_http_wire.values import binary
+from gym_http_wire.values import BadValue, binary
 
 __all__ = ["Session"]
 
@@ -35,6 +36,11 @@ _VALUE = struct.Struct("<II").pack
 _HANDSHAKE_SECONDS = 10.0
 # Handshakes that may fail one after the other, until streams are given up.
 _FAILED_HANDSHAKES = 3
+# So many requests on their way at once that the server still has the answers to all of
+# them if they are lost; so many bytes that sending them waits for no answer to be read.
+_MAX_PENDING = MAX_ANSWERS
+_MAX_PENDING_BYTES = 32 * 1024
+_MAX_NUMBER = 2**32 - 1
 # These say that there are no streams here; other problems concern the instance.
 _NO_STREAMS = frozenset(
     {"malformed-request", "method-not-allowed", "not-found", "upgrade-required"}
@@ -50,7 +56,11 @@ class _Pending(NamedTuple):
 class Session:
     """Requests to one instance, from one process.
 
-    Several requests may be on their way; their answers come in their order.
+    Several requests may be on their way; their answers come in their order. When there
+    are too many, sending another one waits for the first answer, and keeps it.
+
+    Who gives up waiting for an answer, or is interrupted, gives up all that were sent.
+    Whether they are executed is unknown; over streams, not after a later request.
 
     Args:
         link: Requests by REST.
@@ -73,25 +83,32 @@ class Session:
         spin_us: int,
         streams: bool = True,
     ) -> None:
-        self.name = new_session()
         self._link = link
         self._retries = retries
         self._time_limit = time_limit
         self._path = f"/v1/envs/{instance_id}/"
         self._url = address.url + self._path
         self._dialer = Dialer(address)
-        asked = f"{self._path}stream?session={self.name}"
-        request = Request("GET", asked, accept=_PROBLEM)
-        self._head = RequestHeads(address).head(request).removesuffix(b"\r\n")
+        self._heads = RequestHeads(address)
         secured = address.scheme == "https"
         self._spinning = Spinning(0 if secured else spin_us * 1000)
         self._lock = threading.RLock()
         self._stream: Stream | None = None
         self._streams = streams
         self._failed_handshakes = 0
-        self._number = 0
         self._pending: deque[_Pending] = deque()
+        self._pending_bytes = 0
         self._answered: deque[Any] = deque()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Count from 1 again, under another name."""
+        self.name = new_session()
+        asked = f"{self._path}stream?session={self.name}"
+        request = Request("GET", asked, accept=_PROBLEM)
+        self._head = self._heads.head(request).removesuffix(b"\r\n")
+        self._number = 0
+        self._lose()
 
     @staticmethod
     def carries(method: str, path: str) -> bool:
@@ -114,13 +131,14 @@ class Session:
         with self._lock:
             self.drain()
             self.send(path, given)
-            return self._last()
+            return _given(self._first())
 
     def send(self, path: str, given: Any) -> None:
         """Ask, and return at once; `receive` gives the answer.
 
         Raises:
             UnsupportedValue: What is given cannot be sent.
+            ServerUnreachable: There is no answer to what was sent earlier.
         """
         op = _OPS[path]
         signature, leaves = (b"", b"")
@@ -128,9 +146,15 @@ class Session:
             signature, parts = binary.split(given)
             leaves = b"".join(parts)
         with self._lock:
+            if self._pending:
+                self._make_room(len(leaves))
+            if self._number == _MAX_NUMBER:
+                self.drain()
+                self._begin()
             self._number += 1
             asked = Asked(self._number, op, b"", signature, leaves)
             self._pending.append(_Pending(asked, path))
+            self._pending_bytes += len(leaves)
             try:
                 if self._stream is not None:
                     acknowledged = len(self._pending) == 1
@@ -150,23 +174,28 @@ class Session:
         Raises:
             ServerUnreachable: There is no answer.
             ServerError: The server refuses.
+            RuntimeError: There is no such request.
             Exception: What the environment raised.
         """
         with self._lock:
             if self._answered:
-                outcome = self._answered.popleft()
-                if isinstance(outcome, Exception):
-                    raise outcome
-                return outcome
-            return self._last()
+                return _given(self._answered.popleft())
+            if not self._pending:
+                raise RuntimeError(
+                    "no request waits for its answer: nothing was sent, or it was "
+                    "given up along with an earlier one"
+                )
+            return _given(self._first())
 
     def drain(self) -> None:
-        """Wait for all answers that are still to come, and keep them."""
-        while self._pending:
-            try:
-                self._answered.append(self._last())
-            except Exception as error:
-                self._answered.append(error)
+        """Wait for all answers that are still to come, and keep them.
+
+        Raises:
+            ServerUnreachable: There are none.
+        """
+        with self._lock:
+            while self._pending:
+                self._answered.append(self._first())
 
     def close(self) -> None:
         """Close the stream; a later request opens another."""
@@ -180,18 +209,23 @@ class Session:
         """
         self._lose()
 
-    def _last(self) -> Any:
-        """Wait for the answer to the first pending request."""
-        pending = self._pending[0]
+    def _make_room(self, size: int) -> None:
+        """Wait for answers until another request may be on its way."""
+        while self._pending and (
+            len(self._pending) >= _MAX_PENDING
+            or self._pending_bytes + size > _MAX_PENDING_BYTES
+        ):
+            self._answered.append(self._first())
+
+    def _first(self) -> Any:
+        """Wait for the answer to the first pending request; problems are returned."""
         try:
-            outcome = self._settled(pending)
+            outcome = self._settled(self._pending[0])
+            self._pending_bytes -= len(self._pending.popleft().asked.leaves)
         except BaseException:
             # The answer, should it still come, would be taken for another's.
             self._forget()
             raise
-        self._pending.popleft()
-        if isinstance(outcome, Exception):
-            raise outcome
         return outcome
 
     def _settled(self, pending: _Pending) -> Any:
@@ -207,7 +241,7 @@ class Session:
                     break
                 return self._read(stream, stream.receive(), pending.asked.number)
             except NoStream as none:
-                return self._refused(none.reply)
+                return refusal(none.reply, self._url + "stream")
             except Failure as failure:
                 self._lose()
                 tries = tries or Tries(self._retries, began, what=self._url)
@@ -225,26 +259,29 @@ class Session:
                 self._dialer, self._head, limit, self._time_limit, self._spinning
             )
         except NoStream as none:
+            if none.reply.status in REPEATED:
+                self._do_without()
+                return
             if self._is_about_instance(none.reply):
                 raise
             self._streams = False
             return
         except Failure:
-            self._failed_handshakes += 1
-            self._streams = self._failed_handshakes < _FAILED_HANDSHAKES
+            self._do_without()
             return
         self._failed_handshakes = 0
         self._stream = stream
         for index, pending in enumerate(self._pending):
             stream.send(pending.asked, acknowledged=index == 0)
 
+    def _do_without(self) -> None:
+        self._failed_handshakes += 1
+        self._streams = self._failed_handshakes < _FAILED_HANDSHAKES
+
     @staticmethod
     def _is_about_instance(reply: Reply) -> bool:
         told = told_by(reply)
         return bool(told) and told.get("code") not in _NO_STREAMS
-
-    def _refused(self, reply: Reply) -> Exception:
-        return raised(told_by(reply), reply.status, self._url + "stream")
 
     def _read(self, stream: Stream, answer: Answer, number: int) -> Any:
         if answer.number != number:
@@ -252,9 +289,7 @@ class Session:
             raise Failure(FailureKind.MALFORMED, words)
         if answer.status == 200 and answer.form == Form.BINARY:
             return stream.value(answer)
-        problem = json.loads(bytes(answer.message[answer.start :]))
-        told = {**problem.get("extras", {}), **problem}
-        return raised(told, answer.status, self._url)
+        return raised(_problem_in(answer), answer.status, self._url)
 
     def _by_rest(self, pending: _Pending) -> Any:
         asked, path = pending
@@ -269,15 +304,39 @@ class Session:
             accept=_BINARY,
             key=f"{self.name}-{asked.number}",
         )
-        if reply.status == 200 and reply.headers["content-type"] == _BINARY:
+        url = self._url + path
+        if reply.status != 200 or reply.headers.get("content-type") != _BINARY:
+            return refusal(reply, url)
+        try:
             return binary.decode(reply.body)
-        return raised(told_by(reply), reply.status, self._url + path)
+        except BadValue as error:
+            failure = Failure(FailureKind.MALFORMED, f"a value {error}")
+            raise error_of(failure, "POST", url, None, 1) from error
 
     def _forget(self) -> None:
         self._lose()
         self._pending.clear()
+        self._pending_bytes = 0
 
     def _lose(self) -> None:
         stream, self._stream = self._stream, None
         if stream is not None:
             stream.close()
+
+
+def _given(outcome: Any) -> Any:
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
+
+
+def _problem_in(answer: Answer) -> dict[str, Any]:
+    try:
+        problem = json.loads(bytes(answer.message[answer.start :]))
+    except ValueError:
+        problem = None
+    if not isinstance(problem, dict):
+        words = f"what came with status {answer.status} is neither value nor problem"
+        raise Failure(FailureKind.MALFORMED, words)
+    extras = problem.get("extras")
+    return {**extras, **problem} if isinstance(extras, dict) else problem
