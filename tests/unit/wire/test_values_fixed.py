@@ -17,6 +17,7 @@ ANSWER = {
     "reward": np.float64(-0.0),
     "terminated": False,
     "truncated": True,
+    "ended": np.array([[True], [False], [True]]),
     "more": [None, 1.5, (2**63 - 1, -(2**63))],
 }
 
@@ -72,6 +73,7 @@ def test_what_environments_give_goes_the_quick_way() -> None:
         {**ANSWER, "reward": np.float32(0)},
         {**ANSWER, "terminated": 0},
         {**ANSWER, "terminated": np.bool_(False)},
+        {**ANSWER, "ended": np.array([[1], [0], [1]], np.uint8)},
         {**ANSWER, "observation": np.zeros(4, np.float64)},
         {**ANSWER, "observation": np.zeros(4, ">f4")},
         {**ANSWER, "observation": np.zeros((4, 1), np.float32)},
@@ -116,6 +118,34 @@ def test_flags_and_padding_are_looked_at() -> None:
     reader = fixed_reader(signature, binary.compile_reader(signature))
     with pytest.raises(BadValue, match="true"):
         reader(b"\2" + bytes(7), 0)
+
+
+def test_flags_in_arrays_are_looked_at() -> None:
+    signature = both(np.zeros(3, bool))[0]
+    reader = fixed_reader(signature, binary.compile_reader(signature))
+    for data in (b"\0\2\1", b"\0\1\xff"):
+        with pytest.raises(BadValue, match="true"):
+            reader(data + bytes(5), 0)
+    with pytest.raises(BadValue, match="padding"):
+        reader(b"\0\1\0" + b"\0\0\0\0\1", 0)
+
+
+def test_other_bytes_that_are_looked_at_as_flags_are_written_as_flags() -> None:
+    odd = np.array([0, 2, 1, 255], np.uint8).view(bool)
+    writer = fixed_writer(both(odd)[0])
+    assert writer is not None
+    assert writer(odd) == b"\0\1\1\1" + bytes(4)
+
+
+def test_that_there_is_no_quick_way_is_remembered() -> None:
+    value = "a text has no fixed size"
+    writing = Writing()
+    for _ in range(4):
+        writing.split(value)
+    before = fixed_writer.cache_info().misses
+    for _ in range(10):
+        writing.split(value)
+    assert fixed_writer.cache_info().misses == before
 
 
 def test_what_was_read_is_new_and_can_be_written_to() -> None:

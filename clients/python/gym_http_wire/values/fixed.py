@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ _MAX_LEAVES = 64
 _REMEMBERED = 4
 # Of these, any bytes are a value.
 _PLAIN_KINDS = "iufc"
+_BITS = b"\0\1"
 
 
 class _Unfit(Exception):
@@ -46,6 +48,8 @@ class _Code:
         self.names: dict[str, Any] = {
             "array": np.ndarray,
             "flag": {0: False, 1: True}.__getitem__,
+            "bits": _bits,
+            "bits_of": _bits_of,
         }
         self.format = "<"
         # For each leaf: what is read of it, and what is written.
@@ -110,9 +114,12 @@ class _Code:
         raise _Unfit
 
     def _bytes_of(self, dtype: np.dtype[Any], size: int, value: str) -> str:
-        if dtype.kind not in _PLAIN_KINDS:
+        if dtype.kind in _PLAIN_KINDS:
+            read = self.leaf(f"{size}s", f"{value}.tobytes()")
+        elif dtype.kind == "b":
+            read = f"bits({self.leaf(f'{size}s', f'bits_of({value})')})"
+        else:
             raise _Unfit
-        read = self.leaf(f"{size}s", f"{value}.tobytes()")
         padding = PADDING[size & 7]
         if padding:
             expected = self.name(padding)
@@ -185,6 +192,18 @@ class _Code:
         return self.names["made"]
 
 
+def _bits(data: bytes) -> bytes:
+    if data.strip(_BITS):
+        raise KeyError
+    return data
+
+
+def _bits_of(array: Any) -> bytes:
+    data: bytes = array.tobytes()
+    # A view of other bytes as booleans may hold more than 0 and 1.
+    return bytes(map(bool, data)) if data.strip(_BITS) else data
+
+
 _TAGS: dict[str, Callable[[_Code, Any, str], str]] = {
     "nd": _Code.array,
     "ns": _Code.scalar,
@@ -231,6 +250,7 @@ def fixed_reader(signature: bytes, general: Reader) -> Reader:
     )
 
 
+@lru_cache(maxsize=256)
 def fixed_writer(signature: bytes) -> Writer | None:
     """Give a quick writer of the leaves of a signature's values, if there can be one.
 
