@@ -54,6 +54,7 @@ live: $(VENV)/.dev ## Run the tests that start a real server
 .PHONY: bench
 bench: $(VENV)/.dev ## Measure against the original's arrangement (or BENCH="--only NAME")
 	@$(BIN)/python -m benchmarks $(BENCH)
+	@$(BIN)/python -m benchmarks.plot
 
 .PHONY: clean
 clean: ## Remove .venv, caches and everything else that can be made again

@@ -1,0 +1,142 @@
+"""``python -m benchmarks.plot``: draws the rows of ``results.json`` as a picture."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import LogLocator
+
+from benchmarks.report import Row, read
+
+__all__ = ["Bar", "bars", "draw"]
+
+_RESULTS = Path(__file__).with_name("results.json")
+_PICTURE = Path(__file__).parents[1] / "docs" / "benchmarks.png"
+_PERCENTILE = re.compile(r"(.+)_(p50|p99)")
+_MARKS = {"p50": "o", "p99": "D"}
+# Told apart by those who see colours differently, too (Okabe and Ito).
+_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
+_INK = "#333333"
+_TIMES = "\N{MULTIPLICATION SIGN}"
+_WIDTH_INCHES, _BAR_INCHES, _REST_INCHES = 9.0, 0.3, 1.6
+_DOTS_PER_INCH = 120
+
+
+class Bar(NamedTuple):
+    """A row, and the percentiles that belong to it.
+
+    Attributes:
+        row: What the bar shows.
+        marks: Ratios of the percentiles, by ``p50`` and ``p99``.
+    """
+
+    row: Row
+    marks: dict[str, float]
+
+
+def bars(rows: Sequence[Row]) -> list[Bar]:
+    """Put percentiles to their rows, and what has the same baseline together."""
+    found = {(each.name, each.mode): Bar(each, {}) for each in rows}
+    for name, mode in list(found):
+        match = _PERCENTILE.fullmatch(name)
+        if match and (match[1], mode) in found:
+            ratio = found.pop((name, mode)).row.ratio
+            found[match[1], mode].marks[match[2]] = ratio
+    order = _baselines(rows)
+    return sorted(found.values(), key=lambda bar: order.index(bar.row.baseline))
+
+
+def draw(rows: Sequence[Row], path: Path) -> None:
+    """Draw the rows' ratios into a PNG file.
+
+    Raises:
+        ValueError: There are no rows.
+    """
+    if not rows:
+        raise ValueError("there are no rows to draw; 'make bench' measures some")
+    drawn = bars(rows)
+    height = _REST_INCHES + _BAR_INCHES * len(drawn)
+    figure = Figure(figsize=(_WIDTH_INCHES, height), layout="constrained")
+    axes = figure.add_subplot()
+    colours = {
+        name: _COLOURS[number % len(_COLOURS)]
+        for number, name in enumerate(_baselines(rows))
+    }
+    for place, bar in enumerate(drawn):
+        _draw_bar(axes, place, bar, colours[bar.row.baseline])
+    _draw_axes(axes, drawn)
+    marks = [
+        Line2D([], [], color=_INK, marker=_MARKS[name], linestyle="", label=label)
+        for name, label in (("p50", "median latency"), ("p99", "99th percentile of it"))
+    ]
+    patches = [
+        Patch(color=colours[name], label=f"baseline: {name}") for name in colours
+    ]
+    figure.legend(
+        handles=patches + marks, loc="outside upper center", ncols=4, frameon=False
+    )
+    # Without the version of the library, so that equal rows give equal bytes.
+    figure.savefig(path, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None})
+
+
+def _baselines(rows: Sequence[Row]) -> list[str]:
+    return list(dict.fromkeys(each.baseline for each in rows))
+
+
+def _draw_bar(axes: Axes, place: int, bar: Bar, colour: str) -> None:
+    row = bar.row
+    axes.barh(place, row.ratio - 1, left=1, height=0.62, color=colour)
+    for name, ratio in bar.marks.items():
+        axes.plot(
+            ratio, place, marker=_MARKS[name], color=_INK, markersize=4, linestyle=""
+        )
+    axes.text(
+        1.01,
+        place,
+        f"{row.ratio:.3g}{_TIMES}  ({row.value:,g} {row.unit})",
+        transform=axes.get_yaxis_transform(),
+        verticalalignment="center",
+        fontsize=8,
+        color=_INK,
+    )
+
+
+def _draw_axes(axes: Axes, drawn: Sequence[Bar]) -> None:
+    ratios = [ratio for bar in drawn for ratio in (bar.row.ratio, *bar.marks.values())]
+    axes.set_xscale("log")
+    axes.set_xlim(min(0.9, *ratios) * 0.9, max(2.0, *ratios) * 1.1)
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter(lambda ratio, _: f"{ratio:g}{_TIMES}")
+    axes.minorticks_off()
+    axes.axvline(1, color=_INK, linewidth=1)
+    axes.grid(axis="x", alpha=0.3)
+    axes.set_axisbelow(True)
+    names = [f"{bar.row.name}  ({bar.row.mode})" for bar in drawn]
+    axes.set_yticks(range(len(drawn)), names, fontsize=8)
+    axes.set_ylim(len(drawn) - 0.4, -0.6)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlabel("times as good as the baseline (logarithmic)")
+
+
+def main() -> None:
+    """Draw the figures of the last run."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.plot", description=__doc__
+    )
+    parser.add_argument("--results", type=Path, default=_RESULTS, help="the rows")
+    parser.add_argument("--output", type=Path, default=_PICTURE, help="the PNG file")
+    options = parser.parse_args()
+    draw(read(options.results), options.output)
+
+
+if __name__ == "__main__":
+    main()
