@@ -6,7 +6,7 @@ import contextlib
 import re
 from pathlib import Path
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 from benchmarks.fresh import BASELINE, fresh_process
 from benchmarks.measuring import Plan, median

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 __all__ = ["Plan", "in_turn", "median"]
 
