@@ -1,5 +1,6 @@
 """Listeners: a Unix socket's file is made, guarded and cleared away as it should."""
 
+import fcntl
 import os
 import socket
 import stat
@@ -108,6 +109,28 @@ def test_the_lock_counts_even_while_nobody_listens(path: Path) -> None:
         unix.close()
         with pytest.raises(StartError, match="another server listens"):
             listening(alone(path)).__enter__()
+
+
+def test_a_lock_that_is_removed_on_the_way_holds_nobody_off(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = path.parent / "s.sock.lock"
+    flock, tries = fcntl.flock, []
+
+    def end_before(descriptor: int, how: int) -> None:
+        if not tries:
+            # As a server does that ends between our opening and our locking.
+            lock.unlink()
+        tries.append(descriptor)
+        flock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", end_before)
+    with listening(alone(path)):
+        assert len(tries) == 2
+        assert lock.exists()
+        with pytest.raises(StartError, match="another server listens"):
+            listening(alone(path)).__enter__()
+    assert list(path.parent.iterdir()) == []
 
 
 def test_a_stranger_is_not_pushed_aside(path: Path, stranger: socket.socket) -> None:
