@@ -43,6 +43,9 @@ from gym_http_wire.problems import (
     Problem,
 )
 from gym_http_wire.replays import Replays, as_replay, fingerprint
+from gym_http_wire.sessions import Sessions
+from gym_http_wire.streams import ASKING
+from gym_http_wire.values.fixed import Writing
 
 __all__ = ["Answers"]
 
@@ -82,7 +85,8 @@ class Answers:
         self._max_answer = max_answer
         self.monitor: Monitor | None = None
         self._replays = Replays()
-        self._whole = True
+        self._sessions = Sessions(self._replays)
+        self._writing = Writing()
         self._batching = Batching(operations, _Watch(self), max_answer)
         self._values: dict[int, Callable[[Frame], Any]] = {
             Op.RESET: self._reset,
@@ -97,37 +101,60 @@ class Answers:
         }
 
     def answer(
-        self, frame: Frame, key: str | None = None, *, acknowledged: bool = False
+        self, frame: Frame, session: str = "", *, acknowledged: bool = False
     ) -> Frame:
         """Answer a request, once if it has a key; problems are answers too.
 
         Args:
             frame: The request.
-            key: Its key, if it came over a stream; the body of the answer may be
-                `Pieces` then. Otherwise it stands in the head, if it has one.
-            acknowledged: Whether who asks has had all answers to earlier requests.
+            session: Its session, if it came over a stream; the body of the answer may
+                be `Pieces` then.
+            acknowledged: Whether who asks has had the answers to all earlier ones.
         """
-        head = request_head(frame)
-        self._whole = key is None
-        if key is None:
-            key = head.key
-        self._replays.settle(key if acknowledged else "")
+        number = frame.number
+        sessions = self._sessions
+        if session:
+            sessions.settle(session, number if acknowledged else 0)
+            if frame.kind in ASKING:
+                return _numbered(self._perform(frame, True), number)
+            return self._answer_in_session(frame, session, number, True)
+        sessions.settle()
+        key = request_head(frame).key
         if not key:
-            return self._perform(frame)._replace(number=frame.number)
-        print_ = fingerprint(frame, head)
+            return _numbered(self._perform(frame, False), number)
+        place = sessions.place(key)
+        if place is not None:
+            return self._answer_in_session(frame, *place, False)
+        return self._answer_with_key(frame, key)
+
+    def _answer_in_session(
+        self, frame: Frame, session: str, number: int, streamed: bool
+    ) -> Frame:
+        try:
+            reply = self._sessions.earlier(session, number, frame)
+            if reply is None:
+                reply = self._perform(frame, streamed)
+                self._sessions.keep(session, number, frame, reply)
+            else:
+                reply = as_replay(reply)
+        except Problem as problem:
+            reply = problem_frame(problem)
+        return _numbered(reply, frame.number)
+
+    def _answer_with_key(self, frame: Frame, key: str) -> Frame:
+        print_ = fingerprint(frame, request_head(frame))
         try:
             if key in self._replays:
                 reply = as_replay(self._replays.recall(key, print_))
             else:
-                counted = self._replays.count(key, numbered=not self._whole)
-                reply = self._perform(frame)
+                reply = self._perform(frame, False)
                 # What is refused, the environment has not seen; but a conflict with
                 # its state must not turn into a step when it comes again later.
-                if counted or not 400 <= reply.status < 500 or reply.status == 409:
+                if not 400 <= reply.status < 500 or reply.status == 409:
                     self._replays.keep(key, print_, reply)
         except Problem as problem:
             reply = problem_frame(problem)
-        return reply._replace(number=frame.number)
+        return _numbered(reply, frame.number)
 
     def used(self) -> None:
         """Note that a call has ended which counts as use."""
@@ -144,7 +171,7 @@ class Answers:
             self.monitor = None
         self.operations.close()
 
-    def _perform(self, frame: Frame) -> Frame:
+    def _perform(self, frame: Frame, streamed: bool) -> Frame:
         try:
             handler = self._values.get(frame.kind)
             if handler is not None:
@@ -152,7 +179,9 @@ class Answers:
                 if isinstance(given, Frame):
                     reply = given
                 else:
-                    reply = value_frame(frame, given, whole=self._whole)
+                    reply = value_frame(
+                        frame, given, self._writing if streamed else None
+                    )
             else:
                 reply = self._frames[frame.kind](frame)
             if len(reply.body) > self._max_answer:
@@ -252,3 +281,7 @@ class _Watch(Watch):
         monitor = self._answers.monitor
         if monitor is not None:
             monitor.step(reward, bool(terminated), bool(truncated))
+
+
+def _numbered(reply: Frame, number: int) -> Frame:
+    return reply if reply.number == number else reply._replace(number=number)

@@ -7,7 +7,7 @@ from typing import Any
 
 from gym_http_server.envhost import plain
 from gym_http_wire.frames import Frame, Pieces
-from gym_http_wire.messages import Form, answer
+from gym_http_wire.messages import Form
 from gym_http_wire.problems import (
     BadJSON,
     BadParameter,
@@ -15,6 +15,8 @@ from gym_http_wire.problems import (
     MissingParameter,
 )
 from gym_http_wire.values import BadValue, UnsupportedValue, binary, typed
+from gym_http_wire.values.binary import compile_reader
+from gym_http_wire.values.fixed import Writing
 
 __all__ = [
     "flag",
@@ -28,6 +30,7 @@ __all__ = [
 ]
 
 _SMALL = 16 * 1024
+_PLAIN, _BINARY = int(Form.PLAIN), int(Form.BINARY)
 _DECODERS: dict[int, Callable[[bytes], Any]] = {
     Form.PLAIN: plain.loads,
     Form.TYPED: typed.decode,
@@ -42,12 +45,12 @@ _ENCODERS: dict[int, Callable[[Any], bytes]] = {
 
 def lossless(frame: Frame) -> bool:
     """Whether the body says exactly what it means, so that nothing needs casting."""
-    return frame.form & 15 != Form.PLAIN
+    return frame.form & 15 != _PLAIN
 
 
 def wants_lossless(frame: Frame) -> bool:
     """Whether the answer is to say exactly what it means."""
-    return frame.form >> 4 != Form.PLAIN
+    return frame.form >> 4 != _PLAIN
 
 
 def read(frame: Frame) -> Any:
@@ -56,8 +59,11 @@ def read(frame: Frame) -> Any:
     Raises:
         BadJSON: It is not what its form says.
     """
+    body = frame.body
     try:
-        return _DECODERS[frame.form & 15](frame.body)
+        if isinstance(body, Pieces):
+            return compile_reader(body.signature)(body.leaves[0], 0)
+        return _DECODERS[frame.form & 15](body)
     except (plain.BadJSON, BadValue) as error:
         raise BadJSON(str(error)) from None
 
@@ -139,28 +145,36 @@ def flag(given: dict[str, Any], name: str) -> bool:
     raise BadParameter(f"{name} is {value!r:.80}: expected true or false")
 
 
-def value_frame(frame: Frame, value: Any, *, whole: bool = True) -> Frame:
+def value_frame(frame: Frame, value: Any, writing: Writing | None = None) -> Frame:
     """Answer a request with a value, in the form asked for.
 
     Args:
         frame: The request.
         value: What to answer.
-        whole: Whether even a large body has to be in one piece.
+        writing: Splits values, where the body may be `Pieces`.
 
     Raises:
         CannotSay: The value has something in it that this form cannot say.
     """
-    form = Form(frame.form >> 4)
+    form = frame.form >> 4
     body: Any
     try:
-        if whole or form != Form.BINARY:
-            body = _ENCODERS[form](value)
+        if writing is not None and form == _BINARY:
+            body = _pieces(*writing.split(value))
         else:
-            body = Pieces(*binary.split(value))
-            if len(body) <= _SMALL:
-                body = body.join()
+            body = _ENCODERS[form](value)
     except UnsupportedValue as error:
         raise CannotSay(
             f"the answer cannot be said in this form without loss: {error}"
         ) from None
-    return answer(200, body, form=form)
+    return Frame(0, frame.number, 200, form, b"", body)
+
+
+def _pieces(signature: bytes, leaves: list[bytes | memoryview]) -> Pieces:
+    start = 8 + len(signature)
+    if len(leaves) == 1 and type(leaves[0]) is bytes:
+        return Pieces(signature, leaves, start + len(leaves[0]))
+    size = sum(memoryview(each).nbytes for each in leaves)
+    if size <= _SMALL:
+        return Pieces(signature, [b"".join(leaves)], start + size)
+    return Pieces(signature, leaves, start + size, lasting=False)

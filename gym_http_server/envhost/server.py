@@ -31,7 +31,7 @@ from gym_http_wire.handshakes import Hello
 from gym_http_wire.messages import Op, answer, problem_answer, request_head
 from gym_http_wire.problems import Problem, TooManyStreams
 from gym_http_wire.spinning import Spinning
-from gym_http_wire.streams import ACKNOWLEDGED, Refused, key_of
+from gym_http_wire.streams import ACKNOWLEDGED, Refused
 from gym_http_wire.vectors import operations_of
 from gym_http_wire.websocket import Close
 
@@ -270,9 +270,9 @@ class _Host:
         if isinstance(asked, Refused):
             stream.answer(asked.answer)
             return
-        key = key_of(stream.session, asked)
         acknowledged = asked.status == ACKNOWLEDGED
-        stream.answer(self._execute(asked, key, acknowledged=acknowledged))
+        reply = self._execute(asked, stream.session, acknowledged=acknowledged)
+        stream.answer(reply)
 
     def _watch(self, descriptor: int, stream: Stream) -> None:
         """See to what a stream is to be watched for from now on."""
@@ -296,13 +296,13 @@ class _Host:
             self._poll.modify(descriptor, wanted)
 
     def _execute(
-        self, frame: Frame, key: str | None = None, *, acknowledged: bool = False
+        self, frame: Frame, session: str = "", *, acknowledged: bool = False
     ) -> Frame:
         page, answers = self._page, self._answers
         for stream in self._writing.values():
             stream.settle()
         page.begin(time.monotonic_ns())
-        reply = answers.answer(frame, key, acknowledged=acknowledged)
+        reply = answers.answer(frame, session, acknowledged=acknowledged)
         operations = answers.operations
         page.count(operations.steps, operations.episodes)
         used = frame.kind not in _QUIET

@@ -18,7 +18,7 @@ This module does no I/O: bytes in, frames out, and back.
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 __all__ = ["HEADER", "Frame", "FrameError", "FrameReader", "Pieces", "encode"]
 
@@ -33,22 +33,33 @@ class FrameError(ValueError):
 
 
 class Pieces:
-    """A large value in the binary form, not copied into one piece.
-
-    Arrays are in it as they are, so what is to last has to be joined.
+    """A value in the binary form whose signature and leaves are apart.
 
     Attributes:
         signature: The value's signature, padded.
         leaves: Buffers that one after the other make up the leaves.
+        size: Bytes that all of it has in one piece.
+        lasting: Whether the leaves will stay as they are; else they are arrays of an
+            environment, which is about to change them.
     """
 
-    def __init__(self, signature: bytes, leaves: list[bytes | memoryview]) -> None:
+    __slots__ = ("lasting", "leaves", "signature", "size")
+
+    def __init__(
+        self,
+        signature: bytes,
+        leaves: list[bytes | memoryview],
+        size: int,
+        *,
+        lasting: bool = True,
+    ) -> None:
         self.signature = signature
         self.leaves = leaves
-        self._size = 8 + len(signature) + sum(memoryview(x).nbytes for x in leaves)
+        self.size = size
+        self.lasting = lasting
 
     def __len__(self) -> int:
-        return self._size
+        return self.size
 
     def join(self) -> bytes:
         """Give the value in one piece."""
@@ -65,7 +76,7 @@ class Frame(NamedTuple):
         status: HTTP status of an answer, 0 in a request.
         form: Form of the body (low half), form asked for (high half).
         head: JSON object with what rarely matters, or empty.
-        body: The payload.
+        body: The payload; on streams, `Pieces` where it is a value in the binary form.
     """
 
     kind: int
@@ -73,7 +84,7 @@ class Frame(NamedTuple):
     status: int = 0
     form: int = 0
     head: bytes = b""
-    body: bytes = b""
+    body: Any = b""
 
     def __repr__(self) -> str:
         return (
@@ -85,13 +96,15 @@ class Frame(NamedTuple):
 
 def encode(frame: Frame) -> bytes:
     """Give the bytes of a frame."""
-    head = frame.head
+    head, body = frame.head, frame.body
     if head:
         head += b" " * (-len(head) % 8)
+    if isinstance(body, Pieces):
+        body = body.join()
     header = HEADER.pack(
-        len(frame.body), len(head), frame.status, frame.kind, frame.form, frame.number
+        len(body), len(head), frame.status, frame.kind, frame.form, frame.number
     )
-    return header + head + frame.body
+    return b"".join((header, head, body))
 
 
 class FrameReader:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import msgspec
 
@@ -24,8 +24,8 @@ __all__ = ["AnswerGone", "KeyReused", "Replays", "as_replay", "fingerprint"]
 MAX_ANSWERS = 16
 MAX_ANSWER_BYTES = 8 * 1024 * 1024
 MAX_KEYS = 1024
-MAX_SESSIONS = 1024
 _SHORT = 256
+_PLAIN = int(Form.PLAIN)
 
 
 class KeyReused(Problem):
@@ -47,12 +47,15 @@ class _Entry(NamedTuple):
 
 def fingerprint(frame: Frame, head: RequestHead) -> bytes:
     """Digest everything about a request that decides its answer."""
+    body = frame.body
+    if isinstance(body, Pieces):
+        body = body.join()
     # What is accepted beside a lossless form decides nothing.
-    accept = head.accept if frame.form >> 4 == Form.PLAIN else ()
-    if len(frame.body) <= _SHORT and head.value is None and not accept:
-        return b"=" + bytes((frame.kind, frame.form)) + frame.body
+    accept = head.accept if frame.form >> 4 == _PLAIN else ()
+    if len(body) <= _SHORT and head.value is None and not accept:
+        return b"=%c%c%b" % (frame.kind, frame.form, body)
     said = f"{frame.kind} {frame.form} {head.value!r} {accept}".encode()
-    return b"#" + hashlib.blake2b(said + b"\0" + frame.body, digest_size=16).digest()
+    return b"#" + hashlib.blake2b(said + b"\0" + body, digest_size=16).digest()
 
 
 def as_replay(frame: Frame) -> Frame:
@@ -75,10 +78,6 @@ class Replays:
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._answered: OrderedDict[str, int] = OrderedDict()
         self._bytes = 0
-        # The key of a large answer, whose arrays are still the environment's.
-        self._unsettled = ""
-        # Of each session, the number of its last request.
-        self._numbers: OrderedDict[str, int] = OrderedDict()
 
     def __contains__(self, key: object) -> bool:
         """Whether a request with this key has been executed."""
@@ -113,65 +112,8 @@ class Replays:
                 "take a new key for each request"
             )
 
-    def settle(self, acknowledging: str = "") -> None:
-        """Make the last answer last, before the environment may change it.
-
-        Args:
-            acknowledging: The key of a request whose sender has had the answers to
-                all earlier ones of its session: they need not be kept. Its own must.
-        """
-        key, self._unsettled = self._unsettled, ""
-        if not key or key not in self._answered:
-            return
-        session, number = _counted(acknowledging)
-        of, earlier = _counted(key)
-        acknowledged = of == session and earlier < number
-        entry = self._entries[key]
-        if acknowledged or entry.answer is None:
-            self._bytes -= self._answered.pop(key)
-            self._entries[key] = entry._replace(answer=None)
-        elif isinstance(body := cast("Any", entry.answer.body), Pieces):
-            whole = entry.answer._replace(body=body.join())
-            self._entries[key] = entry._replace(answer=whole)
-
-    def count(self, key: str, *, numbered: bool) -> bool:
-        """Make sure that a session's requests are executed in their order.
-
-        What comes late was executed, and its key forgotten; or whoever sent it did not
-        wait for it, and would not expect it now.
-
-        Args:
-            key: The key of a request that is not known.
-            numbered: Whether it came over a stream, so that it is of a session. Other
-                keys may look alike.
-
-        Returns:
-            Whether it is of a session.
-
-        Raises:
-            AnswerGone: A later one of its session has been executed.
-        """
-        if not numbered and not self._numbers:
-            return False
-        session, number = _counted(key)
-        last = self._numbers.get(session)
-        if last is None:
-            if not numbered:
-                return False
-            if len(self._numbers) >= MAX_SESSIONS:
-                self._numbers.popitem(last=False)
-        elif number <= last:
-            raise AnswerGone(
-                f"request {number} of session {session:.80} comes after request "
-                f"{last}, and its answer is not kept; it is not executed any more"
-            )
-        self._numbers[session] = number
-        return True
-
     def keep(self, key: str, print_: bytes, answer: Frame) -> None:
         """Remember that a request has been executed, and its answer for a while."""
-        if isinstance(cast("Any", answer.body), Pieces):
-            self._unsettled = key
         size = len(answer.body) + len(answer.head)
         if size > MAX_ANSWER_BYTES:
             self._entries[key] = _Entry(print_, None)
@@ -182,13 +124,7 @@ class Replays:
         while len(self._answered) > self._max_answers or self._bytes > MAX_ANSWER_BYTES:
             oldest, freed = self._answered.popitem(last=False)
             self._bytes -= freed
-            self._entries[oldest] = self._entries[oldest]._replace(answer=None)
+            self._entries[oldest] = _Entry(self._entries[oldest].fingerprint, None)
         if len(self._entries) > MAX_KEYS:
             forgotten, _ = self._entries.popitem(last=False)
             self._bytes -= self._answered.pop(forgotten, 0)
-
-
-def _counted(key: str) -> tuple[str, int]:
-    """Give the session and the number of a key, or "" and 0 if it has no number."""
-    session, _, digits = key.rpartition("-")
-    return (session, int(digits)) if digits.isdecimal() else ("", 0)

@@ -18,6 +18,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from gym_http_wire.frames import Pieces
 from gym_http_wire.values import BadValue
 from gym_http_wire.values.binary import compile_reader
 from gym_http_wire.values.fixed import fixed_reader
@@ -51,16 +52,6 @@ class Announcing:
         self._headers[signature] = _HEADER.pack(0, number)
         return _HEADER.pack(len(signature), number) + signature
 
-    def shorten(self, value: bytes) -> bytes:
-        """Give a value with the number of its signature in its place.
-
-        Args:
-            value: As `gym_http_wire.values.binary.encode` writes it.
-        """
-        start = _SIZE + _HEADER.unpack_from(value)[0]
-        header = self.header(value[_SIZE:start])
-        return header + value[start:]
-
 
 class Announced:
     """The signatures that the other side has sent."""
@@ -70,23 +61,29 @@ class Announced:
         self._readers: dict[int, Callable[[bytes | memoryview, int], Any]] = {}
         self._quick: set[int] = set()
 
-    def lengthen(self, value: bytes) -> bytes:
-        """Give a value with its signature in place of the number.
+    def pieces(self, data: bytes, start: int) -> Pieces:
+        """Take a value apart.
+
+        Args:
+            data: A whole message.
+            start: Where the value begins in it.
 
         Raises:
             BadValue: It is no value, or its signature was not sent.
         """
-        size, number = _header_of(value)
-        if not number:
-            return value
+        size, number = _header_of(data, start)
+        leaves = start + _SIZE + size
         if size:
-            signature = bytes(value[_SIZE : _SIZE + size])
-            self._remember(number, signature)
-            return _HEADER.pack(size, 0) + value[_SIZE:]
-        signature = self._signatures.get(number, b"")
-        if not signature:
-            raise _unknown(number)
-        return _HEADER.pack(len(signature), 0) + signature + value[_SIZE:]
+            signature = data[start + _SIZE : leaves]
+            if number:
+                self._remember(number, signature)
+        else:
+            known = self._signatures.get(number)
+            if known is None:
+                raise _unknown(number)
+            signature = known
+        rest = data[leaves:]
+        return Pieces(signature, [rest], _SIZE + len(signature) + len(rest))
 
     def read(self, data: bytes | memoryview, start: int) -> Any:
         """Read a value.

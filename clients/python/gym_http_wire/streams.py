@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from gym_http_wire.frames import HEADER, MAX_HEAD_BYTES, Frame, Pieces
+from gym_http_wire.frames import HEADER, MAX_HEAD_BYTES, Frame, Pieces, encode
 from gym_http_wire.handshakes import BINARY_PROTOCOL
 from gym_http_wire.messages import (
     Form,
@@ -33,22 +33,23 @@ from gym_http_wire.websocket import Close, Opcode, WebSocketError
 
 __all__ = [
     "ACKNOWLEDGED",
+    "ASKING",
     "BinaryDialect",
     "Dialect",
     "Refused",
     "TextDialect",
-    "compose",
     "dialect",
-    "key_of",
 ]
 
 #: In the place of a request's status: all answers to earlier ones have arrived.
 ACKNOWLEDGED = 1
 
 _HEADER_SIZE = HEADER.size
+_VALUE_HEADER_SIZE = 8
+_BINARY = int(Form.BINARY)
 _NUMBERS = 2**32
-# What does nothing to an environment needs no key.
-_ASKING = frozenset(
+#: What does nothing to an environment needs no key.
+ASKING = frozenset(
     {
         Op.DESCRIBE,
         Op.ACTION_SPACE,
@@ -60,7 +61,7 @@ _ASKING = frozenset(
     }
 )
 _OPS = {op.name.lower(): op for op in Op if 0 < op < Op.STREAM}
-_KINDS = frozenset(_OPS.values())
+_KINDS = frozenset(map(int, _OPS.values()))
 _FORMS = {"plain": Form.PLAIN, "typed": Form.TYPED}
 # Of a body, and of the answer that is asked for.
 _BODIES = (Form.NONE, *_FORMS.values(), Form.BINARY)
@@ -108,28 +109,6 @@ def dialect(protocol: str) -> Dialect:
     return BinaryDialect() if protocol == BINARY_PROTOCOL else TextDialect()
 
 
-def key_of(session: str, frame: Frame) -> str:
-    """Give the key of a request; "" where it needs none."""
-    return "" if frame.kind in _ASKING else f"{session}-{frame.number}"
-
-
-def compose(frame: Frame) -> bytes:
-    """Write a frame whose value, if it has one, is as it shall be."""
-    head = frame.head
-    if head:
-        head += b" " * (-len(head) % 8)
-    body = frame.body
-    return b"".join(
-        (
-            HEADER.pack(
-                len(body), len(head), frame.status, frame.kind, frame.form, frame.number
-            ),
-            head,
-            body,
-        )
-    )
-
-
 class BinaryDialect:
     """Frames, with numbered signatures both ways."""
 
@@ -140,40 +119,48 @@ class BinaryDialect:
         self._answered = Announcing()
 
     def read(self, payload: bytes) -> Frame:
-        """Read a request; its body is as it would be over REST."""
-        if len(payload) < _HEADER_SIZE:
-            raise _malformed(f"a message has {len(payload)} bytes, less than a header")
+        """Read a request; a value in it is `Pieces`."""
+        size = len(payload)
+        if size < _HEADER_SIZE:
+            raise _malformed(f"a message has {size} bytes, less than a header")
         header = HEADER.unpack_from(payload)
         body_size, head_size, status, kind, form, number = header
         start = _HEADER_SIZE + head_size
-        if start + body_size != len(payload) or head_size > MAX_HEAD_BYTES:
+        if start + body_size != size or head_size > MAX_HEAD_BYTES:
             raise _malformed(
-                f"a message of {len(payload)} bytes announces a head of {head_size} "
+                f"a message of {size} bytes announces a head of {head_size} "
                 f"and a body of {body_size}"
             )
         if kind not in _KINDS or form not in _BOTH:
             words = f"there is no operation {kind} with the forms {form:#x}"
             raise Refused(number, BadParameter(words))
         head = _head(payload[_HEADER_SIZE:start], number) if head_size else b""
-        body = payload[start:]
-        if body and form & 15 == Form.BINARY:
+        body: Any
+        if body_size and form & 15 == _BINARY:
             try:
-                body = self._asked.lengthen(body)
+                body = self._asked.pieces(payload, start)
             except BadValue as error:
                 raise Refused(number, BadJSON(f"the body {error}")) from None
+        else:
+            body = payload[start:]
         return Frame(kind, number, status, form, head, body)
 
     def write(self, answer: Frame) -> list[bytes | memoryview]:
         """Write an answer."""
-        if answer.form != Form.BINARY or answer.status != 200:
-            return [compose(answer)]
-        body: Any = answer.body
-        if isinstance(body, Pieces):
-            start = self._answered.header(body.signature)
-            size = len(body) - 8 - len(body.signature) + len(start)
-            header = HEADER.pack(size, 0, 200, 0, Form.BINARY, answer.number)
-            return [header + start, *body.leaves]
-        return [compose(answer._replace(body=self._answered.shorten(body)))]
+        body = answer.body
+        if not isinstance(body, Pieces):
+            return [encode(answer)]
+        start = self._answered.header(body.signature)
+        size = body.size - _VALUE_HEADER_SIZE - len(body.signature) + len(start)
+        head = answer.head
+        if head:
+            head += b" " * (-len(head) % 8)
+        header = HEADER.pack(
+            size, len(head), answer.status, 0, answer.form, answer.number
+        )
+        if body.lasting:
+            return [b"".join((header, head, start, *body.leaves))]
+        return [header + head + start, *body.leaves]
 
 
 class TextDialect:

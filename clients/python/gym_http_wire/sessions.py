@@ -1,0 +1,119 @@
+"""Sessions: what streams ask of one environment, once and in its order.
+
+Request n of session S has the key ``S-n``. Since a session goes forwards only, a few
+requests with their answers are all that has to be remembered: what comes again is among
+them, or was executed so long ago that nobody waits for it any more.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from typing import NamedTuple
+
+from gym_http_wire.frames import Frame, Pieces
+from gym_http_wire.messages import request_head
+from gym_http_wire.replays import AnswerGone, Replays, fingerprint
+
+__all__ = ["Sessions"]
+
+MAX_ANSWERS = 16
+MAX_ANSWER_BYTES = 8 * 1024 * 1024
+MAX_SESSIONS = 1024
+
+
+class _Done(NamedTuple):
+    session: str
+    number: int
+    request: Frame
+    answer: Frame
+    size: int
+
+
+class Sessions:
+    """The sessions of one instance.
+
+    Args:
+        replays: What other requests got; a session may have begun there.
+    """
+
+    def __init__(self, replays: Replays) -> None:
+        self._replays = replays
+        # Of each session, the number of its last request.
+        self._last: OrderedDict[str, int] = OrderedDict()
+        self._done: deque[_Done] = deque()
+        self._bytes = 0
+        # Whether the arrays of the last answer are still the environment's.
+        self._unsettled = False
+
+    def place(self, key: str) -> tuple[str, int] | None:
+        """Give session and number of a key; ``None`` if it is of no session."""
+        session, _, digits = key.rpartition("-")
+        if session in self._last and digits.isdecimal():
+            return session, int(digits)
+        return None
+
+    def settle(self, session: str = "", acknowledged: int = 0) -> None:
+        """Make the last answer last, before the environment may change it.
+
+        Args:
+            session: Whose request comes next; "" if it is of none.
+            acknowledged: Its sender has had the answers to all requests with lower
+                numbers: they need not be kept.
+        """
+        if not self._unsettled:
+            return
+        self._unsettled = False
+        if not self._done:
+            return
+        last = self._done.pop()
+        if last.session == session and last.number < acknowledged:
+            self._bytes -= last.size
+        else:
+            whole = last.answer._replace(body=last.answer.body.join())
+            self._done.append(last._replace(answer=whole))
+
+    def earlier(self, session: str, number: int, request: Frame) -> Frame | None:
+        """Give the answer that a request has had; ``None`` if it is to be executed.
+
+        Raises:
+            KeyReused: It was another request.
+            AnswerGone: It was executed, or a later one was, and no answer is kept.
+        """
+        last = self._last.get(session)
+        if last is not None and number > last:
+            self._last[session] = number
+            return None
+        for done in self._done:
+            if done.number == number and done.session == session:
+                first = fingerprint(done.request, request_head(done.request))
+                again = fingerprint(request, request_head(request))
+                self._replays.compare(f"{session}-{number}", first, again)
+                return done.answer
+        # Before its first stream, a session's requests are like any others.
+        key = f"{session}-{number}"
+        if key in self._replays:
+            return self._replays.recall(
+                key, fingerprint(request, request_head(request))
+            )
+        if last is not None:
+            raise AnswerGone(
+                f"request {number} of session {session:.80} comes after request "
+                f"{last}, and its answer is not kept; it is not executed any more"
+            )
+        if len(self._last) >= MAX_SESSIONS:
+            self._last.popitem(last=False)
+        self._last[session] = number
+        return None
+
+    def keep(self, session: str, number: int, request: Frame, answer: Frame) -> None:
+        """Remember that a request has been executed, and its answer for a while."""
+        size = len(answer.body) + len(request.body)
+        if size > MAX_ANSWER_BYTES:
+            return
+        body = answer.body
+        self._unsettled = type(body) is Pieces and not body.lasting
+        done = self._done
+        done.append(_Done(session, number, request, answer, size))
+        self._bytes += size
+        while len(done) > MAX_ANSWERS or self._bytes > MAX_ANSWER_BYTES:
+            self._bytes -= done.popleft().size

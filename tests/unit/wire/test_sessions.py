@@ -1,0 +1,144 @@
+"""A session's requests are executed once, and forwards."""
+
+import numpy as np
+import pytest
+
+from gym_http_wire import sessions
+from gym_http_wire.frames import Frame, Pieces
+from gym_http_wire.messages import Form, Op, answer
+from gym_http_wire.replays import AnswerGone, KeyReused, Replays, fingerprint
+from gym_http_wire.sessions import Sessions
+from gym_http_wire.values import binary
+
+
+def asked(number: int, body: bytes = b"x") -> Frame:
+    """Make a request."""
+    return Frame(Op.STEP, number, 0, 0x33, b"", body)
+
+
+def pieces(array: np.ndarray) -> Frame:
+    """Answer with an array that stays the environment's."""
+    signature, leaves = binary.split(array)
+    body = Pieces(signature, leaves, 8 + len(signature) + array.nbytes, lasting=False)
+    return answer(200, body, form=Form.BINARY)  # type: ignore[arg-type]
+
+
+def done(ours: Sessions, session: str, number: int, reply: Frame | None = None) -> None:
+    """Execute a request."""
+    request = asked(number)
+    assert ours.earlier(session, number, request) is None
+    ours.keep(session, number, request, reply or answer(200, b"%d" % number))
+
+
+def test_what_comes_again_gets_its_answer() -> None:
+    ours = Sessions(Replays())
+    for number in range(1, 5):
+        done(ours, "s", number)
+        done(ours, "t", number)
+    for number in range(1, 5):
+        reply = ours.earlier("s", number, asked(number))
+        assert reply is not None
+        assert reply.body == b"%d" % number
+
+
+def test_the_last_answers_are_kept() -> None:
+    ours = Sessions(Replays())
+    for number in range(1, 20):
+        done(ours, "s", number)
+    assert ours.earlier("s", 4, asked(4)) is not None
+    with pytest.raises(AnswerGone, match="request 3 of session s comes after"):
+        ours.earlier("s", 3, asked(3))
+
+
+def test_another_request_of_a_number_is_refused() -> None:
+    ours = Sessions(Replays())
+    done(ours, "s", 1)
+    with pytest.raises(KeyReused, match="s-1"):
+        ours.earlier("s", 1, asked(1, b"y"))
+
+
+def test_the_same_value_is_the_same_request_in_pieces_and_in_one() -> None:
+    ours = Sessions(Replays())
+    signature, leaves = binary.split({"action": 1})
+    joined = binary.encode({"action": 1})
+    apart = asked(1)._replace(body=Pieces(signature, leaves, len(joined)))
+    assert ours.earlier("s", 1, apart) is None
+    ours.keep("s", 1, apart, answer(200, b"."))
+    assert ours.earlier("s", 1, asked(1, joined)) is not None
+
+
+@pytest.mark.parametrize(
+    ("session", "acknowledged"), [("", 0), ("s", 0), ("s", 7), ("t", 8), ("s", 6)]
+)
+def test_a_large_answer_lasts_until_a_later_request_of_its_session_acknowledges_it(
+    session: str, acknowledged: int
+) -> None:
+    ours, array = Sessions(Replays()), np.arange(1000)
+    done(ours, "s", 7, pieces(array))
+    ours.settle(session, acknowledged)
+    array[:] = 0
+    kept = ours.earlier("s", 7, asked(7))
+    assert kept is not None
+    value = binary.decode(kept.body)
+    assert isinstance(value, np.ndarray)
+    assert value.tolist() == list(range(1000))
+
+
+def test_an_acknowledged_large_answer_is_not_copied() -> None:
+    ours = Sessions(Replays())
+    done(ours, "s", 7, pieces(np.arange(1000)))
+    ours.settle("s", 8)
+    with pytest.raises(AnswerGone):
+        ours.earlier("s", 7, asked(7))
+
+
+def test_an_answer_over_the_limit_is_not_kept_and_not_given_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sessions, "MAX_ANSWER_BYTES", 100)
+    ours = Sessions(Replays())
+    done(ours, "s", 1, answer(200, bytes(200)))
+    with pytest.raises(AnswerGone):
+        ours.earlier("s", 1, asked(1))
+
+
+def test_a_session_goes_forwards_only() -> None:
+    ours = Sessions(Replays())
+    for number in (1, 2, 5):
+        done(ours, "s", number)
+    for number in (0, 3, 4):
+        with pytest.raises(AnswerGone, match="comes after request 5"):
+            ours.earlier("s", number, asked(number))
+    done(ours, "s", 6)
+
+
+def test_requests_before_the_first_stream_are_known_by_their_keys() -> None:
+    replays = Replays()
+    ours = Sessions(replays)
+    request = asked(1)
+    assert ours.place("s-1") is None
+    replays.keep("s-1", fingerprint(request, sessions.request_head(request)), request)
+    assert ours.earlier("s", 1, request) is request
+    done(ours, "s", 2)
+    assert ours.place("s-1") == ("s", 1)
+    assert ours.earlier("s", 1, request) is request
+
+
+def test_keys_that_look_like_a_sessions_are_not() -> None:
+    ours = Sessions(Replays())
+    done(ours, "s", 5)
+    assert ours.place("s-6") == ("s", 6)
+    for key in ("r-2", "s", "s-", "s-x", "-1", "5", "s-1-1", "s-\N{SUPERSCRIPT TWO}"):
+        assert ours.place(key) is None
+
+
+def test_of_many_sessions_the_oldest_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sessions, "MAX_SESSIONS", 2)
+    ours = Sessions(Replays())
+    for session in "abc":
+        done(ours, session, 5)
+    assert ours.place("a-1") is None
+    with pytest.raises(AnswerGone):
+        ours.earlier("b", 1, asked(1))
