@@ -150,16 +150,17 @@ class Hosts:
     def _told(self, instance: Instance, frame: Frame) -> None:
         # Of all that it may say later nothing is meant for us.
         instance.told = True
-        if frame.status == 200:
-            instance.live = True
-            log.info(
-                "%s made, an instance of %s", instance.instance_id, instance.env_id
-            )
-        elif not instance.reason:
+        instance.live = frame.status == 200
+        if not instance.live and not instance.reason:
             # It ends by itself now, unless a thread of the environment's holds it.
             instance.reason = "refused"
             instance.kill_at = time.monotonic() + CLOSE_SECONDS
+        # Whoever waits for it comes before the log.
         self._on_made(instance, frame)
+        if instance.live:
+            log.info(
+                "%s made, an instance of %s", instance.instance_id, instance.env_id
+            )
 
     def close(self, instance: Instance, reason: str) -> None:
         """Ask a host to close its environment and end; insist later."""
