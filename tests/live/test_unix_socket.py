@@ -174,6 +174,22 @@ def test_what_a_killed_server_leaves_is_cleared_away(
     assert list(path.parent.iterdir()) == []
 
 
+def test_a_server_that_fails_clears_up(make_server: Launch, path: Path) -> None:
+    server = make_server("--unix", str(path))
+    for child in psutil.Process(server.pid).children():
+        child.kill()
+    assert server.wait_exit() == 1
+    assert list(path.parent.iterdir()) == []
+
+
+def test_a_server_that_cannot_start_clears_up(
+    launch_server: Launch, path: Path
+) -> None:
+    server = launch_server("--unix", str(path), "--import", "no_such_module")
+    assert server.wait_exit() == 1
+    assert list(path.parent.iterdir()) == []
+
+
 def test_draining_answers_what_is_in_flight(make_server: Launch, path: Path) -> None:
     server = make_server("--unix", str(path), "--import", "tests.support.hostile")
     slow = Api(server).create("hostile/Slow-v0", kwargs={"seconds": 1.5})

@@ -20,6 +20,7 @@ from gym_http_client.bench.agents import Agent, LeanAgent, RemoteEnvAgent
 from gym_http_client.bench.players import PlayerFailed, Players
 from gym_http_client.client import Client
 from gym_http_client.errors import ServerError
+from gym_http_client.retries import Retries
 
 #: What steps, and how many of it at a time.
 _QUESTIONS: dict[str, tuple[type[Agent], int]] = {
@@ -57,7 +58,9 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: sys.exit(1))
     try:
-        with Client(options.url, timeout=10.0) as client:
+        # That nobody is there is worth no wait.
+        once = Retries(total=0.0)
+        with Client(options.url, timeout=10.0, retries=once) as client:
             version = client.server_info().get("version")
             print(f"gym_http_server {version} at {client.remote_base}\n")
         print(_LINE.format("name", "clients", "steps/s", "p50 us", "p99 us"))
