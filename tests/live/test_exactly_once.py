@@ -3,13 +3,15 @@
 That takes a while to show; CHAOS_SECONDS=5 shortens it, but not where CI is set.
 """
 
+import copy
 import os
 import random
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium
 import psutil
@@ -17,14 +19,20 @@ import pytest
 
 from gym_http_client import RemoteEnv
 from gym_http_client import Server as Address
+from gym_http_client.handles import Handle
 from gym_http_client.retries import Retries
+from tests.support import tides
 from tests.support.api import Api
 from tests.support.chaos import Chaos, Fault
 from tests.support.identity import assert_identical
+from tests.support.rapids import REFUSED, StreamFault
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
-ENVS = ("CartPole-v1", "FrozenLake-v1", "Taxi-v4", "Pendulum-v1")
+ENVS = ("CartPole-v1", "FrozenLake-v1", "Taxi-v4", "Pendulum-v1", "tides/Tide-v0")
+IMPORT = ("--import", tides.__name__)
+RESET = ("observation", "info")
+STEP = ("observation", "reward", "terminated", "truncated", "info")
 LONGEST = float("inf" if os.environ.get("CI") else os.environ.get("CHAOS_SECONDS", 60))
 KILL_EVERY = 3.0
 
@@ -40,67 +48,142 @@ class Walk:
     Args:
         url: Where the client finds the server.
         number: Decides about environment, seed and actions.
+        streams: Whether it goes over a stream.
+        ahead: How many requests are on their way at once, if it does not wait for
+            each answer.
     """
 
-    def __init__(self, url: str, number: int) -> None:
+    def __init__(
+        self, url: str, number: int, *, streams: bool = True, ahead: int = 0
+    ) -> None:
         self.steps = 0
         self._number = number
         self._env_id = ENVS[number % len(ENVS)]
+        self._ahead = ahead
         # Not in the client's thread: what is imported there at once may break.
         self._local: Any = gymnasium.make(self._env_id)
         retries = Retries(first=0.005, longest=0.2)
-        self._server = Address(url, time_limit=0.5, retries=retries)
+        self._server = Address(url, time_limit=0.5, retries=retries, streams=streams)
 
     def run(self, stop: threading.Event) -> None:
         """Walk, and demand at each step that both went the same way."""
-        remote = RemoteEnv(self._server, self._env_id)
+        handle = self._server.create({"env_id": self._env_id})
+        remote = RemoteEnv.over(handle)
+        self._local.action_space.seed(self._number)
         try:
-            self._walk(remote, self._local, stop)
+            if self._ahead:
+                self._run_ahead(handle, stop)
+            else:
+                self._walk(remote, stop)
+            state = self._local.unwrapped.np_random.bit_generator.state
+            theirs = remote.np_random.bit_generator.state
+            assert theirs == state, "the generators differ"
         finally:
             remote.close()
             self._local.close()
 
-    def _walk(self, remote: RemoteEnv, local: Any, stop: threading.Event) -> None:
-        local.action_space.seed(self._number)
+    def _walk(self, remote: RemoteEnv, stop: threading.Event) -> None:
+        local = self._local
         seed: int | None = self._number
         over = True
         while over or not stop.is_set():
-            here = f"{self._env_id} of client {self._number}, step {self.steps}"
             if over:
                 ours, theirs = remote.reset(seed=seed), local.reset(seed=seed)
-                assert_identical(ours, theirs, f"reset of {here}")
+                assert_identical(ours, theirs, f"reset of {self}")
                 seed = None
             action = local.action_space.sample()
             expected = local.step(action)
-            assert_identical(remote.step(action), expected, here)
+            assert_identical(remote.step(action), expected, str(self))
             self.steps += 1
             over = expected[2] or expected[3]
-        state = local.unwrapped.np_random.bit_generator.state
-        assert remote.np_random.bit_generator.state == state, "the generators differ"
+
+    def _run_ahead(self, handle: Handle, stop: threading.Event) -> None:
+        expected: deque[tuple[Any, ...]] = deque()
+        seed: int | None = self._number
+        over = True
+        while expected or not stop.is_set():
+            while len(expected) < self._ahead and not stop.is_set():
+                if over:
+                    handle.send("reset/", {"seed": seed, "options": None})
+                    given = self._local.reset(seed=seed)
+                    seed, over = None, False
+                else:
+                    action = self._local.action_space.sample()
+                    handle.send("step/", {"action": action})
+                    given = self._local.step(action)
+                    over = given[2] or given[3]
+                expected.append(copy.deepcopy(given))
+            told, given = handle.receive(), expected.popleft()
+            names = RESET if len(given) == len(RESET) else STEP
+            assert_identical(tuple(told[name] for name in names), given, str(self))
+            self.steps += 1
+
+    def __str__(self) -> str:
+        return f"{self._env_id} of client {self._number}, step {self.steps}"
+
+
+class Case(NamedTuple):
+    """How bad the network is, and who goes there.
+
+    Attributes:
+        clients: How many.
+        probability: That a request meets with a fault.
+        seconds: How long they walk.
+        least: How often each fault has to occur.
+        ahead: What the clients have on their way at once, in turn.
+        streams: Whether they go over streams.
+        flags: Of the server.
+    """
+
+    clients: int
+    probability: float
+    seconds: float
+    least: int
+    ahead: tuple[int, ...] = (0,)
+    streams: bool = True
+    flags: tuple[str, ...] = ()
+
+    @property
+    def faults(self) -> list[str]:
+        """The faults that the requests meet with."""
+        return [*StreamFault, REFUSED] if self.streams else [*Fault]
 
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize(
-    ("clients", "probability", "seconds", "least"),
-    [(16, 0.07, 60.0, 200), (4, 0.2, 20.0, 30)],
+    "case",
+    [
+        pytest.param(Case(16, 0.07, 60.0, 200, ahead=(0, 8)), id="streams"),
+        pytest.param(Case(4, 0.2, 20.0, 20), id="streams-worse"),
+        pytest.param(
+            Case(4, 0.2, 20.0, 20, ahead=(8,), flags=("--stream-relay",)),
+            id="streams-relayed-worse",
+        ),
+        pytest.param(Case(16, 0.07, 60.0, 200, streams=False), id="rest"),
+        pytest.param(Case(4, 0.2, 20.0, 30, streams=False), id="rest-worse"),
+    ],
 )
 def test_no_fault_adds_or_loses_a_step(
-    make_server: Callable[..., Server],
-    clients: int,
-    probability: float,
-    seconds: float,
-    least: int,
+    make_server: Callable[..., Server], case: Case
 ) -> None:
-    server = make_server("--workers", "2")
-    least = round(least * min(1.0, LONGEST / seconds))
-    seconds = min(seconds, LONGEST)
-    with Chaos(server.port, probability=probability, seed=clients) as chaos:
-        walks = [Walk(chaos.url, number) for number in range(clients)]
+    server = make_server("--workers", "2", *IMPORT, *case.flags)
+    least = round(case.least * min(1.0, LONGEST / case.seconds))
+    seconds = min(case.seconds, LONGEST)
+    with Chaos(server.port, probability=case.probability, seed=case.clients) as chaos:
+        walks = [
+            Walk(
+                chaos.url,
+                number,
+                streams=case.streams,
+                ahead=case.ahead[number % len(case.ahead)],
+            )
+            for number in range(case.clients)
+        ]
         end = time.monotonic() + seconds
 
         def enough() -> bool:
             counts = chaos.counts()
-            bitten = min(counts[fault] for fault in Fault) >= least
+            bitten = min(counts[fault] for fault in case.faults) >= least
             now = time.monotonic()
             return now > end + 2 * seconds or (now > end and bitten)
 
@@ -109,26 +192,31 @@ def test_no_fault_adds_or_loses_a_step(
     steps = [walk.steps for walk in walks]
     print(f"{sum(steps)} steps, {killed} workers killed, {dict(counts)}")
     assert Api(server).instances() == {}
-    assert min(counts[fault] for fault in Fault) >= least
+    assert min(counts[fault] for fault in case.faults) >= least
     assert killed >= seconds / KILL_EVERY / 2
     assert min(steps) > 0
 
 
+@pytest.mark.parametrize(
+    ("streams", "doubled"),
+    [(True, StreamFault.DOUBLED), (False, Fault.DOUBLED)],
+    ids=["streams", "rest"],
+)
 def test_without_keys_every_client_goes_astray(
-    make_server: Callable[..., Server],
+    make_server: Callable[..., Server], streams: bool, doubled: str
 ) -> None:
-    server = make_server()
+    server = make_server(*IMPORT)
     never = threading.Event()
     with (
         Chaos(server.port, probability=0.07, seed=1, keys=False) as chaos,
         ThreadPoolExecutor() as pool,
     ):
-        walks = [Walk(chaos.url, number) for number in range(4)]
+        walks = [Walk(chaos.url, number, streams=streams) for number in range(4)]
         ends = [pool.submit(walk.run, never) for walk in walks]
         wait(ends, 30.0)
         never.set()
         errors = [end.exception() for end in ends]
-        assert chaos.finish()[Fault.DOUBLED] > 0
+        assert chaos.finish()[doubled] > 0
     astray = (AssertionError, gymnasium.error.ResetNeeded)
     assert [error for error in errors if not isinstance(error, astray)] == []
 

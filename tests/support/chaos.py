@@ -1,5 +1,7 @@
 """A bad network: a proxy that loses, cuts, holds back and doubles on the way.
 
+What becomes of streams, once they are open, stands in `tests.support.rapids`.
+
 It runs as a process of its own, so that it costs the clients under test nothing of
 their interpreter. `Chaos` is its handle; below that is what the process does.
 """
@@ -14,15 +16,29 @@ import random
 import re
 import subprocess
 import sys
+from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, Self
 
 from tests.support.lines import BROKEN, Line
+from tests.support.rapids import (
+    REFUSED,
+    Caught,
+    Origin,
+    Passage,
+    StreamFault,
+    is_handshake,
+    send_again,
+)
 from tests.support.server import ROOT
 
 _LAST = re.compile(rb"(?i)\r\nconnection:[ \t]*close")
 _KEY = re.compile(rb"(?i)\r\nidempotency-key:[^\r]*")
+_SESSION = re.compile(rb"\?session=[^ ]*")
 _LATEST_S = 0.2
+# Three handshakes that fail one after the other end the streams of a client.
+_MOST_REFUSED = 0.1
+_BUSY = b"HTTP/1.1 503 Busy\r\nRetry-After: 0\r\nContent-Length: 0\r\n\r\n"
 
 
 class Fault(enum.StrEnum):
@@ -47,7 +63,7 @@ class Chaos:
         port: The server's, on this machine.
         probability: That an exchange meets with a fault.
         seed: For the dice.
-        keys: Whether requests keep their Idempotency-Key.
+        keys: Whether requests keep their Idempotency-Key, and streams their session.
     """
 
     def __init__(
@@ -129,7 +145,9 @@ class _Network:
         """Pass one exchange on; tell whether the connection goes on."""
         request = await client.request()
         if not self._keys:
-            request = _KEY.sub(b"", request, count=1)
+            request = _SESSION.sub(b"", _KEY.sub(b"", request, count=1), count=1)
+        if is_handshake(request):
+            return await self._open(client, server, request)
         self.counts["exchanges"] += 1
         fault = self._fault()
         if fault is Fault.DROPPED:
@@ -154,6 +172,38 @@ class _Network:
         await client.send(answer)
         return not _LAST.search(answer.split(b"\r\n\r\n", 1)[0])
 
+    async def _open(self, client: Line, server: Line, request: bytes) -> bool:
+        """Pass a handshake on, and what follows it."""
+        self.counts["handshakes"] += 1
+        refused = self._dice.random() < min(self._probability, _MOST_REFUSED)
+        if refused:
+            self.counts[REFUSED] += 1
+            if self._dice.random() < 0.5:
+                busy = self._dice.random() < 0.5
+                await client.send(_BUSY if busy else b"")
+                return False
+        await server.send(request)
+        answer = await server.answer(b"GET")
+        if refused:
+            await client.send(answer[: self._dice.randrange(len(answer))])
+            return False
+        await client.send(answer)
+        if not answer.startswith(b"HTTP/1.1 101"):
+            return True
+        origin = Origin.of(self._port, request)
+
+        def double(caught: list[Caught]) -> None:
+            self._later(send_again(origin, caught, self._dice, self.counts))
+
+        draw = self._stream_fault
+        await Passage(client, server, draw, self._dice, self.counts, double).run()
+        return False
+
+    def _stream_fault(self) -> StreamFault | None:
+        if self._dice.random() >= self._probability:
+            return None
+        return self._dice.choice(list(StreamFault))
+
     def _fault(self) -> Fault | None:
         if self._dice.random() >= self._probability:
             return None
@@ -161,7 +211,10 @@ class _Network:
 
     def _double(self, request: bytes) -> None:
         delay = max(0.0, self._dice.uniform(-_LATEST_S / 4, _LATEST_S))
-        task = asyncio.create_task(self._send_again(request, delay))
+        self._later(self._send_again(request, delay))
+
+    def _later(self, sending: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(sending)
         self._doubles.add(task)
         task.add_done_callback(self._doubles.discard)
 

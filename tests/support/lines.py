@@ -11,7 +11,7 @@ from typing import Self
 BROKEN = (OSError, asyncio.IncompleteReadError)
 _LENGTH = re.compile(rb"(?i)\r\ncontent-length:[ \t]*(\d+)")
 _CHUNKED = re.compile(rb"(?i)\r\ntransfer-encoding:[ \t]*chunked")
-_BODYLESS = {204, 304}
+_BODYLESS = {101, 204, 304}
 
 
 class Line:
@@ -34,14 +34,27 @@ class Line:
         return head + await self._body(head, endless=False)
 
     async def answer(self, method: bytes) -> bytes:
-        """Read the answer to a request of this method; interim ones are left out."""
+        """Read the answer to a request of this method; interim ones are left out.
+
+        Of a 101, what follows its head is no HTTP any more.
+        """
         status = 100
-        while status < 200:
+        while status < 200 and status != 101:
             head = await self._head()
             status = int(head.split(b" ", 2)[1][:3])
         if method == b"HEAD" or status in _BODYLESS:
             return head
         return head + await self._body(head, endless=True)
+
+    async def frame(self) -> bytes:
+        """Read a WebSocket frame, as it stands on the wire."""
+        head = await self._reader.readexactly(2)
+        length = head[1] & 127
+        if length > 125:
+            more = await self._reader.readexactly(2 if length == 126 else 8)
+            head, length = head + more, int.from_bytes(more)
+        mask = 4 if head[1] & 128 else 0
+        return head + await self._reader.readexactly(mask + length)
 
     async def send(self, data: bytes) -> None:
         """Write bytes as they are."""
