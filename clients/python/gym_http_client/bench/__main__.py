@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from gym_http_client.addresses import Address
-from gym_http_client.bench.agents import Agent, LeanAgent, RemoteEnvAgent
+from gym_http_client.bench.agents import Agent, LeanAgent, RemoteEnvAgent, StreamAgent
 from gym_http_client.bench.players import PlayerFailed, Players
 from gym_http_client.client import Client
 from gym_http_client.errors import ServerError
@@ -28,8 +28,9 @@ _QUESTIONS: dict[str, tuple[type[Agent], int]] = {
     "rest_4": (LeanAgent, 4),
     "rest_16": (LeanAgent, 16),
     "remote_env_rest": (RemoteEnvAgent, 1),
+    "remote_env_stream": (StreamAgent, 1),
 }
-_LINE = "{:<16}  {:>7}  {:>8}  {:>8}  {:>8}"
+_LINE = "{:<18}  {:>7}  {:>8}  {:>8}  {:>8}"
 
 
 @dataclass(frozen=True)

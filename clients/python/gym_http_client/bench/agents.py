@@ -11,7 +11,7 @@ from gym_http_client.raising import raised
 from gym_http_client.remote_env import RemoteEnv
 from gym_http_client.retries import Retries
 
-__all__ = ["ENV_ID", "Agent", "LeanAgent", "RemoteEnvAgent"]
+__all__ = ["ENV_ID", "Agent", "LeanAgent", "RemoteEnvAgent", "StreamAgent"]
 
 ENV_ID = "CartPole-v1"
 _JSON = "application/json"
@@ -71,10 +71,13 @@ class LeanAgent:
 
 
 class RemoteEnvAgent:
-    """Steps a `RemoteEnv`, with arrays that are equal to the bit."""
+    """Steps a `RemoteEnv` over REST, with arrays that are equal to the bit."""
+
+    streams = False
 
     def __init__(self, url: str, seed: int) -> None:
-        self._env = RemoteEnv(Server(url, retries=_RETRIES), ENV_ID)
+        server = Server(url, retries=_RETRIES, streams=self.streams)
+        self._env = RemoteEnv(server, ENV_ID)
         self._first_seed: int | None = seed
 
     def reset(self) -> None:
@@ -90,3 +93,19 @@ class RemoteEnvAgent:
     def close(self) -> None:
         """End the instance."""
         self._env.close()
+
+
+class StreamAgent(RemoteEnvAgent):
+    """Steps a `RemoteEnv` over a stream."""
+
+    streams = True
+
+    def reset(self) -> None:
+        """Begin an episode.
+
+        Raises:
+            RuntimeError: There are no streams, and steps would go over REST.
+        """
+        super().reset()
+        if self._env.transport != "stream":
+            raise RuntimeError("no stream to this server could be opened")
