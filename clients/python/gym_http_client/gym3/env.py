@@ -1,0 +1,263 @@
+"""`Gym3Env`: a vector of environments with gym3's interface."""
+
+from __future__ import annotations
+
+import copy
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from gym_http_client.gym3.infos import each_info
+from gym_http_client.gym3.types import Env, type_of
+
+__all__ = ["Gym3Env"]
+
+Observed = tuple[npt.NDArray[np.float32], Any, npt.NDArray[np.bool_]]
+
+
+class Gym3Env(Env):
+    """A vector of environments that observes and acts.
+
+    There is no reset: an episode that ends is followed by the next one. How, is up to
+    the vector's autoreset mode:
+
+    - ``SAME_STEP`` is gym3's own way: what an act ends, it also begins anew. The last
+      observation of an episode is in its info only, as ``final_obs``.
+    - ``DISABLED``: the same, since this resets what has ended at once, with one more
+      request. ``final_obs`` and ``final_info`` are as in ``SAME_STEP``.
+    - ``NEXT_STEP`` shows the last observation, with ``first`` false, and takes one act
+      more, which is ignored, to come to the next episode: its reward is 0.
+
+    ``terminated`` and ``truncated``, of which gym3 knows nothing, are in the infos.
+
+    Args:
+        env: A `RemoteVectorEnv`, or any other vector; used through this from now on.
+        seed: Seed of its first reset: an integer, or a list with one for each.
+        options: Options of each reset.
+
+    Attributes:
+        env: The vector.
+        num: How many environments there are.
+        ob_space: gym3's type of their observations.
+        ac_space: gym3's type of their actions.
+
+    Raises:
+        TypeError: gym3 has no type for a space of the environments.
+        ValueError: The vector does not tell its autoreset mode.
+    """
+
+    def __init__(
+        self,
+        env: VectorEnv[Any, Any, Any],
+        *,
+        seed: Any = None,
+        options: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(
+            ob_space=type_of(env.single_observation_space),
+            ac_space=type_of(env.single_action_space),
+            num=env.num_envs,
+        )
+        try:
+            self._mode = AutoresetMode(env.metadata.get("autoreset_mode"))
+        except ValueError:
+            raise ValueError(
+                f"{env} tells no autoreset_mode in its metadata: expected one of "
+                f"{[each.value for each in AutoresetMode]}"
+            ) from None
+        self.env: Any = env
+        self._options = options
+        # Not all vectors can step without waiting, or many steps at a time.
+        self._sends = hasattr(env, "step_async") and hasattr(env, "step_wait")
+        self._queue: deque[Any] = deque()
+        self._sent = False
+        self._error: Exception | None = None
+        observation, infos = self.env.reset(seed=seed, options=_copied(options))
+        nothing = np.zeros(self.num, np.bool_)
+        self._observed: Observed = (
+            np.zeros(self.num, np.float32),
+            observation,
+            np.ones(self.num, np.bool_),
+        )
+        self._told = (infos, nothing, nothing)
+        self._done = nothing
+
+    def observe(self) -> Observed:
+        """Give what came of the last act; again, the same.
+
+        Returns:
+            Rewards, float32 (num,); observations, in arrays with the environments along
+            the first axis; and where an episode has just begun, bool (num,).
+
+        Raises:
+            Exception: What one of the acts since the last observation raised.
+        """
+        self._finish()
+        return self._observed
+
+    def get_info(self) -> list[dict[str, Any]]:
+        """Give the info of each environment at the time of `observe`.
+
+        Raises:
+            Exception: As `observe`.
+        """
+        self._finish()
+        infos, terminated, truncated = self._told
+        told = each_info(infos, self.num)
+        for index, info in enumerate(told):
+            info.setdefault("terminated", bool(terminated[index]))
+            info.setdefault("truncated", bool(truncated[index]))
+        return told
+
+    def act(self, ac: Any) -> None:
+        """Act in each environment, without waiting for what comes of it.
+
+        Acts are taken in order. What one of them raises, the next `observe` raises;
+        acts behind it are dropped.
+
+        Args:
+            ac: Actions, in arrays with the environments along the first axis.
+        """
+        self._queue.append(copy.deepcopy(ac))
+        if self._sends and not self._sent:
+            self._send()
+
+    def callmethod(
+        self, method: str, *args: Sequence[Any], **kwargs: Sequence[Any]
+    ) -> list[Any]:
+        """Call a method of each environment.
+
+        Args:
+            method: Its name.
+            *args: For each argument a list with its value for each environment.
+            **kwargs: The same for arguments with names.
+
+        Returns:
+            What each gave.
+
+        Raises:
+            ValueError: A list has another length.
+            NotImplementedError: Values differ, and the vector can only call all of its
+                environments in the same way.
+            Exception: As `observe`, or what the method raised.
+        """
+        self._finish()
+        for values in (*args, *kwargs.values()):
+            if len(values) != self.num:
+                raise ValueError(
+                    f"an argument of {method} has {len(values)} values: expected "
+                    f"{self.num}, one for each environment"
+                )
+        if hasattr(self.env, "call") and all(map(_are_same, (*args, *kwargs.values()))):
+            same = [values[0] for values in args]
+            named = {name: values[0] for name, values in kwargs.items()}
+            return list(self.env.call(method, *same, **named))
+        envs = getattr(self.env, "envs", None)
+        if not isinstance(envs, list):
+            raise NotImplementedError(
+                f"{self.env} calls {method} in the same way for all environments: "
+                "expected the same arguments for each"
+            )
+        return [
+            each.get_wrapper_attr(method)(
+                *(values[index] for values in args),
+                **{name: values[index] for name, values in kwargs.items()},
+            )
+            for index, each in enumerate(envs)
+        ]
+
+    def close(self) -> None:
+        """Close the environments."""
+        self._queue.clear()
+        self.env.close()
+
+    def _send(self) -> None:
+        try:
+            self.env.step_async(self._queue[0])
+            self._sent = True
+        except Exception as error:
+            self._fail(error)
+
+    def _finish(self) -> None:
+        """Take all the acts that are still to be taken.
+
+        Raises:
+            Exception: What one of them raised; once, as the state is what it was.
+        """
+        while self._queue and self._error is None:
+            if self._sends and not self._sent:
+                self._send()
+                continue
+            try:
+                self._take(self._waited())
+                self._queue.popleft()
+            except Exception as error:
+                self._fail(error)
+        failure, self._error = self._error, None
+        if failure is not None:
+            try:
+                raise failure
+            finally:
+                # Its traceback holds this frame.
+                del failure
+
+    def _waited(self) -> Any:
+        self._sent = False
+        if self._sends:
+            return self.env.step_wait()
+        return self.env.step(self._queue[0])
+
+    def _fail(self, error: Exception) -> None:
+        self._error = error
+        self._queue.clear()
+
+    def _take(self, row: Any) -> None:
+        observation, rewards, terminated, truncated, infos = row
+        done = np.logical_or(terminated, truncated)
+        first = done
+        if self._mode is AutoresetMode.NEXT_STEP:
+            first, self._done = self._done, done
+        elif self._mode is AutoresetMode.DISABLED and done.any():
+            observation, infos = self._begin_anew(done, observation, infos)
+        reward = np.array(rewards, np.float32)
+        self._observed = (reward, observation, np.array(first, np.bool_))
+        self._told = (infos, terminated, truncated)
+
+    def _begin_anew(self, done: Any, observation: Any, infos: Any) -> tuple[Any, Any]:
+        options = {**(_copied(self._options) or {}), "reset_mask": done.copy()}
+        last = _rows(observation, self.num)
+        observation, begun = self.env.reset(options=options)
+        before, after = each_info(infos, self.num), each_info(begun, self.num)
+        told = []
+        for index, ended in enumerate(done):
+            final = {"final_obs": last[index], "final_info": before[index]}
+            told.append(after[index] | final if ended else before[index])
+        return observation, told
+
+
+def _copied(options: dict[str, Any] | None) -> dict[str, Any] | None:
+    # Vectors take things out of it.
+    return None if options is None else dict(options)
+
+
+def _rows(observation: Any, num: int) -> list[Any]:
+    """Give each environment's part of a batch, as it is now."""
+    if isinstance(observation, dict):
+        columns = {name: _rows(each, num) for name, each in observation.items()}
+        return [
+            {name: column[index] for name, column in columns.items()}
+            for index in range(num)
+        ]
+    return list(np.array(observation))
+
+
+def _are_same(values: Sequence[Any]) -> bool:
+    first = values[0]
+    return all(
+        value is first or (type(value) is type(first) and np.array_equal(value, first))
+        for value in values
+    )

@@ -1,0 +1,48 @@
+"""The infos of a vector, taken apart into one for each environment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["each_info"]
+
+
+def each_info(infos: Any, num: int) -> list[dict[str, Any]]:
+    """Give each environment's own info.
+
+    Args:
+        infos: A vector's dict, in which ``_key`` tells who has ``key``; or a list of
+            what is asked for.
+        num: How many environments there are.
+    """
+    if isinstance(infos, list):
+        return [dict(info) for info in infos]
+    told: list[dict[str, Any]] = [{} for _ in range(num)]
+    for key, values in infos.items():
+        if _is_mask(key, values, infos, num):
+            continue
+        has = infos.get(f"_{key}") if isinstance(key, str) else None
+        if isinstance(values, dict):
+            parts: Any = each_info(values, num)
+        elif isinstance(values, np.ndarray | list | tuple) and len(values) == num:
+            parts = values
+        else:
+            # It is of all of them together.
+            parts = [values] * num
+        for index, part in enumerate(parts):
+            if has is None or has[index]:
+                told[index][key] = part
+    return told
+
+
+def _is_mask(key: Any, values: Any, infos: Any, num: int) -> bool:
+    return (
+        isinstance(key, str)
+        and key.startswith("_")
+        and key[1:] in infos
+        and isinstance(values, np.ndarray)
+        and values.dtype == np.bool_
+        and values.shape == (num,)
+    )

@@ -1,0 +1,93 @@
+"""Gymnasium's spaces as gym3's types."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from gymnasium import Space, spaces
+
+if TYPE_CHECKING:
+    from gym_http_client.gym3.standin import (
+        DictType,
+        Discrete,
+        Env,
+        Real,
+        TensorType,
+        ValType,
+        discrete_scalar,
+    )
+else:
+    try:
+        from gym3 import Env
+        from gym3.types import (
+            DictType,
+            Discrete,
+            Real,
+            TensorType,
+            ValType,
+            discrete_scalar,
+        )
+    except ImportError:
+        from gym_http_client.gym3.standin import (
+            DictType,
+            Discrete,
+            Env,
+            Real,
+            TensorType,
+            ValType,
+            discrete_scalar,
+        )
+
+__all__ = [
+    "DictType",
+    "Discrete",
+    "Env",
+    "Real",
+    "TensorType",
+    "ValType",
+    "discrete_scalar",
+    "type_of",
+]
+
+_FLOATS = ("float32", "float64")
+
+
+def type_of(space: Space[Any]) -> ValType:
+    """Give gym3's type for the elements of a space.
+
+    Bounds of floats are lost: gym3 has none.
+
+    Raises:
+        TypeError: gym3 has no such type: integers that do not begin at 0 or have
+            different bounds, floats of another size, and what is neither an array nor
+            a dict of such.
+    """
+    match space:
+        case spaces.Dict():
+            return DictType(**{name: type_of(each) for name, each in space.items()})
+        case spaces.Discrete():
+            return TensorType(_integers(space, space.start, space.n), ())
+        case spaces.MultiDiscrete():
+            counts = set(np.unique(space.nvec).tolist())
+            return TensorType(_integers(space, space.start, *counts), space.shape)
+        case spaces.MultiBinary():
+            return TensorType(_integers(space, 0, 2), space.shape)
+        case spaces.Box() if space.dtype.kind in "iu":
+            highs = set(np.unique(space.high).tolist())
+            counts = {high + 1 for high in highs}
+            return TensorType(_integers(space, space.low, *counts), space.shape)
+        case spaces.Box() if space.dtype.name in _FLOATS:
+            return TensorType(Real(space.dtype.name), space.shape)
+    raise _none(space, "arrays of integers or floats, and dicts of them")
+
+
+def _integers(space: Space[Any], start: Any, *counts: int) -> Discrete:
+    if np.any(start) or len(counts) != 1:
+        raise _none(space, "integers from 0 to one and the same bound")
+    (count,) = counts
+    return Discrete(int(count), str(space.dtype))
+
+
+def _none(space: Space[Any], wanted: str) -> TypeError:
+    return TypeError(f"gym3 has no type for {space}: expected {wanted}")
