@@ -6,7 +6,6 @@ bytes on as they are. What has a key is executed once, and then replayed.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -156,9 +155,9 @@ class Answers:
             reply = problem_frame(problem)
         return _numbered(reply, frame.number)
 
-    def used(self) -> None:
+    def used(self, now_ns: int) -> None:
         """Note that a call has ended which counts as use."""
-        self._inspection.last_used = time.monotonic()
+        self._inspection.last_used = now_ns / 1e9
 
     def set_streams(self, count: int) -> None:
         """Note how many streams are open, for who asks about the instance."""

@@ -29,7 +29,6 @@ __all__ = [
     "value_frame",
 ]
 
-_SMALL = 16 * 1024
 _PLAIN, _BINARY = int(Form.PLAIN), int(Form.BINARY)
 _DECODERS: dict[int, Callable[[bytes], Any]] = {
     Form.PLAIN: plain.loads,
@@ -160,7 +159,7 @@ def value_frame(frame: Frame, value: Any, writing: Writing | None = None) -> Fra
     body: Any
     try:
         if writing is not None and form == _BINARY:
-            body = _pieces(*writing.split(value))
+            body = writing.pieces(value)
         else:
             body = _ENCODERS[form](value)
     except UnsupportedValue as error:
@@ -168,13 +167,3 @@ def value_frame(frame: Frame, value: Any, writing: Writing | None = None) -> Fra
             f"the answer cannot be said in this form without loss: {error}"
         ) from None
     return Frame(0, frame.number, 200, form, b"", body)
-
-
-def _pieces(signature: bytes, leaves: list[bytes | memoryview]) -> Pieces:
-    start = 8 + len(signature)
-    if len(leaves) == 1 and type(leaves[0]) is bytes:
-        return Pieces(signature, leaves, start + len(leaves[0]))
-    size = sum(memoryview(each).nbytes for each in leaves)
-    if size <= _SMALL:
-        return Pieces(signature, [b"".join(leaves)], start + size)
-    return Pieces(signature, leaves, start + size, lasting=False)

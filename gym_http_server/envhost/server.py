@@ -304,9 +304,10 @@ class _Host:
         page.begin(time.monotonic_ns())
         reply = answers.answer(frame, session, acknowledged=acknowledged)
         operations = answers.operations
-        page.count(operations.steps, operations.episodes)
-        used = frame.kind not in _QUIET
-        page.end(time.monotonic_ns(), used=used)
-        if used:
-            answers.used()
+        now = time.monotonic_ns()
+        if frame.kind in _QUIET:
+            page.end(now, used=False)
+        else:
+            page.finish(now, operations.steps, operations.episodes)
+            answers.used(now)
         return reply

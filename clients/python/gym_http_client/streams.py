@@ -37,7 +37,10 @@ __all__ = ["Answer", "Asked", "NoStream", "Stream"]
 RECEIVE_BYTES = 256 * 1024
 MAX_HEAD = 64 * 1024
 _HEADER_SIZE = HEADER.size
-_BOTH_BINARY = Form.BINARY | Form.BINARY << 4
+_BINARY = int(Opcode.BINARY)
+# A message of one short frame: its first byte, and what it may have at least and most.
+_WHOLE, _LEAST, _SHORT = 0x82, 2 + _HEADER_SIZE, 128
+_BOTH_BINARY = int(Form.BINARY) | int(Form.BINARY) << 4
 _LONGEST_WAIT = 1e6
 
 
@@ -157,9 +160,9 @@ class Stream:
         header = HEADER.pack(
             len(value), len(head), status, asked.op, _BOTH_BINARY, asked.number
         )
-        message = header + head + value
+        message = b"".join((header, head, value))
         try:
-            self._line.sendall(encode(Opcode.BINARY, message, self._masks.next()))
+            self._line.sendall(encode(_BINARY, message, self._masks.next()))
         except OSError as error:
             raise _failure(error) from error
 
@@ -185,6 +188,30 @@ class Stream:
             raise _failure(error) from error
         return Answer(number, status, form, message, start)
 
+    def exchange(self, asked: Asked) -> Answer:
+        """Send a request, with no other on its way, and wait for its answer.
+
+        Raises:
+            Failure: The connection is lost, or what came is no answer.
+        """
+        self.send(asked, acknowledged=True)
+        if self._arrived or not self._reader.between:
+            return self.receive()
+        try:
+            data = self._spin()
+            size = len(data)
+            # Nearly always one whole message, which can be read where it stands.
+            if _LEAST < size < _SHORT and data[0] == _WHOLE and data[1] == size - 2:
+                header = HEADER.unpack_from(data, 2)
+                body_size, head_size, status, _, form, number = header
+                start = 2 + _HEADER_SIZE + head_size
+                if start + body_size == size:
+                    return Answer(number, status, form, data, start)
+            self._sort(data)
+        except (OSError, WebSocketError) as error:
+            raise _failure(error) from error
+        return self.receive()
+
     def value(self, answer: Answer) -> object:
         """Read the value of an answer in the binary form.
 
@@ -209,13 +236,18 @@ class Stream:
             if not size:
                 raise ConnectionResetError("the stream was cut within a message")
             messages = self._reader.received(size)
+            self._keep(messages)
         else:
-            data = self._spin()
-            if not data:
-                raise ConnectionResetError("the stream ended")
-            messages = self._reader.feed(data)
+            self._sort(self._spin())
+
+    def _sort(self, data: bytes) -> None:
+        if not data:
+            raise ConnectionResetError("the stream ended")
+        self._keep(self._reader.feed(data))
+
+    def _keep(self, messages: list[Message]) -> None:
         for message in messages:
-            if message.opcode == Opcode.BINARY:
+            if message.opcode == _BINARY:
                 self._arrived.append(message)
             elif message.opcode == Opcode.CLOSE:
                 reason = bytes(message.payload[2:]).decode(errors="replace")

@@ -50,7 +50,6 @@ class Pieces:
         signature: bytes,
         leaves: list[bytes | memoryview],
         size: int,
-        *,
         lasting: bool = True,
     ) -> None:
         self.signature = signature

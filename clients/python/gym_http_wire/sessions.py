@@ -107,11 +107,16 @@ class Sessions:
 
     def keep(self, session: str, number: int, request: Frame, answer: Frame) -> None:
         """Remember that a request has been executed, and its answer for a while."""
-        size = len(answer.body) + len(request.body)
-        if size > MAX_ANSWER_BYTES:
-            return
         body = answer.body
-        self._unsettled = type(body) is Pieces and not body.lasting
+        size = len(request.body)
+        if type(body) is Pieces:
+            size += body.size
+            self._unsettled = not body.lasting
+        else:
+            size += len(body)
+        if size > MAX_ANSWER_BYTES:
+            self._unsettled = False
+            return
         done = self._done
         done.append(_Done(session, number, request, answer, size))
         self._bytes += size

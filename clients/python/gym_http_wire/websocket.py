@@ -33,6 +33,7 @@ _U16 = struct.Struct(">H")
 _U64 = struct.Struct(">Q")
 _MAX_CONTROL = 125
 _WHOLE_BINARY = 0x82
+_SMALLEST_LONG = 126
 _MASKS_AT_ONCE = 1024
 # Of what a client announces, memory for more waits for the bytes.
 _GRANTED_AT_ONCE = 1024 * 1024
@@ -95,7 +96,7 @@ def accept_of(key: str) -> str:
 
 def head_of(opcode: int, size: int) -> bytes:
     """Give the head of an unmasked, unfragmented frame."""
-    if size < 126:
+    if size < _SMALLEST_LONG:
         return bytes((_FIN | opcode, size))
     if size < 65536:
         return bytes((_FIN | opcode, 126)) + _U16.pack(size)
@@ -110,7 +111,11 @@ def encode(opcode: int, payload: bytes, mask: bytes | None = None) -> bytes:
         payload: Its payload.
         mask: Four bytes, from a client; ``None`` from a server.
     """
-    head = head_of(opcode, len(payload))
+    size = len(payload)
+    if mask is not None and size < _SMALLEST_LONG:
+        first = bytes((_FIN | opcode, _MASKED | size))
+        return first + mask + _masked(payload, mask)
+    head = head_of(opcode, size)
     if mask is None:
         return head + payload
     head = bytes((head[0], head[1] | _MASKED)) + head[2:]
@@ -142,7 +147,10 @@ class Masks:
 
 def _masked(payload: bytes | memoryview, mask: bytes) -> bytes:
     size = len(payload)
-    key = int.from_bytes(mask * (size // 4) + mask[: size % 4], "little")
+    pad = mask * (size >> 2)
+    if size & 3:
+        pad += mask[: size & 3]
+    key = int.from_bytes(pad, "little")
     return (int.from_bytes(payload, "little") ^ key).to_bytes(size, "little")
 
 
@@ -152,6 +160,9 @@ class MessageReader:
     Args:
         masked: The other side is a client, whose frames have to be masked.
         max_message: Bytes that a message may have.
+
+    Attributes:
+        between: Whether the next byte begins a message.
     """
 
     def __init__(self, *, masked: bool, max_message: int) -> None:
@@ -171,8 +182,7 @@ class MessageReader:
         self._filled = 0
         self._lent: memoryview | None = None
         self._head = (0, 0, b"")
-        # Whether the next byte begins a message.
-        self._between = True
+        self.between = True
 
     def feed(self, data: bytes) -> list[Message]:
         """Take bytes, give the messages that are now complete.
@@ -181,7 +191,7 @@ class MessageReader:
             WebSocketError: They are not what the protocol allows.
         """
         size = len(data)
-        if self._between and 6 < size < 132 and data[0] == _WHOLE_BINARY:
+        if self.between and 6 < size < 132 and data[0] == _WHOLE_BINARY:
             # Nearly always one whole message.
             if self._masked:
                 if data[1] == size + 122:
@@ -189,7 +199,7 @@ class MessageReader:
             elif data[1] == size - 2 < 126:
                 return [Message(2, data[2:])]
         messages = self._feed(data)
-        self._between = not (
+        self.between = not (
             self._buffer or self._opcode or self._closed or self._large is not None
         )
         return messages
@@ -222,7 +232,7 @@ class MessageReader:
         if mask:
             whole = _masked(whole, mask)
         message = self._frame(first, whole)
-        self._between = not self._opcode
+        self.between = not self._opcode
         return [] if message is None else [message]
 
     def _feed(self, data: bytes) -> list[Message]:

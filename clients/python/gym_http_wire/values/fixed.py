@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from gym_http_wire.frames import Pieces
 from gym_http_wire.values.arrays import read_dtype, read_shape
 from gym_http_wire.values.parsing import parse
 from gym_http_wire.values.refusal import BadValue
@@ -31,6 +32,7 @@ MAX_RECORD_BYTES = 16 * 1024
 #: Longer ones have more parts than are worth a record.
 MAX_SIGNATURE_BYTES = 4096
 _MAX_LEAVES = 64
+_HEADER_BYTES = 8
 _REMEMBERED = 4
 # Of these, any bytes are a value.
 _PLAIN_KINDS = "iufc"
@@ -274,6 +276,24 @@ class Writing:
     def __init__(self) -> None:
         self._writers: list[tuple[Writer, bytes]] = []
         self._seen: deque[bytes] = deque(maxlen=_REMEMBERED)
+
+    def pieces(self, value: Any) -> Pieces:
+        """Give a value in pieces, large arrays in it as they are.
+
+        Raises:
+            UnsupportedValue: The value, or something in it, cannot be sent.
+        """
+        for writer, signature in self._writers:
+            leaves = writer(value)
+            if leaves is not None:
+                size = _HEADER_BYTES + len(signature) + len(leaves)
+                return Pieces(signature, [leaves], size)
+        signature, parts = self.split(value)
+        size = sum(memoryview(each).nbytes for each in parts)
+        whole = _HEADER_BYTES + len(signature) + size
+        if size <= MAX_RECORD_BYTES:
+            return Pieces(signature, [b"".join(parts)], whole)
+        return Pieces(signature, parts, whole, lasting=False)
 
     def split(self, value: Any) -> tuple[bytes, list[Leaf]]:
         """Do as `gym_http_wire.values.binary.split` does, at once if possible.
