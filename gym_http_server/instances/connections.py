@@ -99,9 +99,24 @@ class Connection:
             raise ConnectionLost from error
         raise ConnectionLost
 
+    def receive_first(self) -> Frame:
+        """Wait for an answer behind which a stream may follow.
+
+        Raises:
+            ConnectionLost: The far end closed, or sent nonsense.
+        """
+        try:
+            while data := self.socket.recv(RECEIVE_BYTES):
+                frame = self._reader.feed_first(data)
+                if frame is not None:
+                    return frame
+        except (OSError, FrameError) as error:
+            raise ConnectionLost from error
+        raise ConnectionLost
+
     @property
     def early(self) -> bytes:
-        """What has come behind the last answer."""
+        """What has come behind the answer of `receive_first`."""
         return self._reader.rest()
 
     @property

@@ -121,7 +121,7 @@ class Hosts:
             raise self._gone(instance_id, in_flight=False) from None
         try:
             connection.send(frame, line)
-            answer = connection.receive()
+            answer = connection.receive_first()
             if answer.status != HTTPStatus.NO_CONTENT:
                 raise problem_of(answer)
         except ConnectionLost:

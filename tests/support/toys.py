@@ -69,5 +69,32 @@ class Odd(gymnasium.Env[Any, Any]):
         return np.array(self.VALUES), reward, False, False, info
 
 
+class Big(gymnasium.Env[Any, Any]):
+    """Has one array of many megabytes, and writes into it with every step."""
+
+    action_space = spaces.Discrete(2)
+    SIZE = 7_000_000
+
+    def __init__(self, size: int = SIZE, render_mode: str | None = None) -> None:
+        self.render_mode = render_mode
+        self.observation_space = spaces.Box(0, 255, (size,), np.uint8)
+        self.steps = 0
+        self._array = np.zeros(size, np.uint8)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.steps = 0
+        self._array[:] = 0
+        return self._array, {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.steps += 1
+        self._array[:] = self.steps
+        return self._array, 1.0, False, False, {}
+
+
+gymnasium.register("toys/Big-v0", Big)
 gymnasium.register("toys/Echo-v0", Echo)
 gymnasium.register("toys/Odd-v0", Odd)

@@ -144,6 +144,20 @@ class FrameReader:
         self._wanted = self._size_of_next()
         return frames
 
+    def feed_first(self, data: bytes) -> Frame | None:
+        """Take bytes, give the next frame once it is whole; `rest` has what follows.
+
+        For connections on which something else than frames follows.
+
+        Raises:
+            FrameError: A size in the header is over the limit.
+        """
+        self._buffer += data
+        frame, end = self._cut(bytes(self._buffer), 0)
+        if frame is not None:
+            del self._buffer[:end]
+        return frame
+
     def _size_of_next(self) -> int:
         # Without this, a large body arriving in pieces is copied for each piece.
         if len(self._buffer) < HEADER_SIZE:

@@ -73,3 +73,17 @@ def test_a_large_body_in_many_pieces_is_not_copied_for_each() -> None:
     for at in range(0, len(data), 4096):
         got += reader.feed(data[at : at + 4096])
     assert got[0].body == body
+
+
+@given(frames, st.binary(max_size=40), st.integers(1, 60))
+def test_what_follows_the_first_frame_may_be_anything(
+    frame: Frame, rest: bytes, cut: int
+) -> None:
+    data = encode(frame) + rest
+    reader = FrameReader(200)
+    got = reader.feed_first(data[:cut]) or reader.feed_first(data[cut:])
+    assert got is not None
+    assert same(got, frame)
+    behind = reader.rest()
+    assert behind in (rest, data[len(data) - len(rest) : cut])
+    assert reader.rest() == b""
