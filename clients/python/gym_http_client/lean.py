@@ -122,7 +122,9 @@ class LeanConnection:
 
     def _tell(self, line: socket.socket) -> None:
         """Have the socket's next operation end when the time is over."""
-        self._told = self._left()
+        left = self._left()
+        # At an exchange's beginning that is what the last one was told, too.
+        self._told = self._limit if left <= self._limit <= left * _TOLERANCE else left
         line.settimeout(self._told)
 
     def _converse(
