@@ -95,7 +95,7 @@ class OtherPart:
             if number != signal.SIGKILL:
                 signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
-        os._exit(os.waitstatus_to_exitcode(status) or 1)
+        os._exit(os.waitstatus_to_exitcode(status))
 
 
 def _flush() -> None:

@@ -1,0 +1,505 @@
+"""A remote vector equals the local one: values, types, bits, infos, errors, spaces."""
+
+import copy
+import gc
+import multiprocessing
+import os
+import pickle
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
+
+from gym_http_client import RemoteEnv, RemoteVectorEnv, ServerError, through_wire
+from tests.support.identity import assert_identical
+from tests.support.server import Server
+
+# Before anything imports mujoco: without a display it renders by EGL only.
+os.environ.setdefault("MUJOCO_GL", "egl")
+
+COUNT = 5
+ENVS: dict[str, dict[str, Any]] = {
+    "CartPole-v1": {},
+    "FrozenLake-v1": {},
+    "Taxi-v4": {"max_episode_steps": 19},
+    "Blackjack-v1": {},
+    "CliffWalking-v1": {"max_episode_steps": 17},
+    "Pendulum-v1": {"max_episode_steps": 13},
+    "MountainCar-v0": {"max_episode_steps": 13},
+    "Acrobot-v1": {"max_episode_steps": 13},
+    "LunarLander-v3": {"max_episode_steps": 40},
+    "HalfCheetah-v5": {"max_episode_steps": 13},
+}
+SPACES = (
+    "action_space",
+    "observation_space",
+    "single_action_space",
+    "single_observation_space",
+)
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*:UserWarning", "ignore::DeprecationWarning"
+)
+Make = Callable[..., Any]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shared_memory() -> None:
+    """Make the memory that AsyncVectorEnv shares, and multiprocessing never frees."""
+    multiprocessing.RawArray("b", 1)
+
+
+@pytest.fixture(scope="module")
+def crowd_server() -> Iterator[Server]:
+    """A server whose environments tell this and that in infos."""
+    with Server("--import", "tests.support.crowds") as started:
+        yield started
+
+
+@pytest.fixture
+def remote(server: Server) -> Iterator[Make]:
+    """Give a factory of remote vectors."""
+    made: list[Any] = []
+
+    def make(env_id: str, url: str = server.url, **options: Any) -> RemoteVectorEnv:
+        made.append(RemoteVectorEnv(url, env_id, **options))
+        return made[-1]  # type: ignore[no-any-return]
+
+    yield make
+    for vector in made:
+        vector.close()
+
+
+@pytest.fixture
+def local() -> Iterator[Make]:
+    """Give a factory of local vectors."""
+    made: list[Any] = []
+
+    def make(env_id: str, **options: Any) -> Any:
+        mode = options.pop("autoreset_mode", None)
+        if mode is not None:
+            options["vector_kwargs"] = {"autoreset_mode": mode.value}
+        made.append(gymnasium.make_vec(env_id, **options))
+        return made[-1]
+
+    yield make
+    for vector in made:
+        vector.close()
+    # A closed AsyncVectorEnv has descriptors until it is forgotten.
+    made.clear()
+    gc.collect()
+
+
+def play(vectors: list[Any], local: Any, steps: int = 60) -> int:
+    """Do the same with all vectors, demand the same, and count ends of episodes."""
+    mode = local.metadata["autoreset_mode"]
+    count = local.num_envs
+    ends = 0
+
+    def reset(where: str, seed: Any = None, options: Any = None) -> None:
+        expected = local.reset(seed=seed, options=copy.deepcopy(options))
+        for vector in vectors:
+            given = copy.deepcopy(options)
+            told = vector.reset(seed=seed, options=given)
+            assert_identical(told, expected, f"{where} of {vector}")
+            assert not given
+
+    seeds = [1, None, 3, None, 2**40][:count]
+    for seed in (7, seeds, None):
+        reset(f"reset with {seed}", seed)
+        for number in range(steps):
+            where = f"step {number} of seed {seed}"
+            actions = local.action_space.sample()
+            expected = local.step(actions)
+            for vector in vectors:
+                told = vector.step(copy.deepcopy(actions))
+                assert_identical(told, expected, f"{where} of {vector}")
+            done = np.logical_or(expected[2], expected[3])
+            ends += int(done.sum())
+            if mode is AutoresetMode.DISABLED and done.any():
+                again = seeds if number % 2 else None
+                reset(f"masked reset after {where}", again, {"reset_mask": done})
+    for vector in vectors:
+        assert_identical(tuple(vector.np_random_seed), local.np_random_seed)
+    return ends
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mode.name)
+@pytest.mark.parametrize("env_id", ENVS)
+def test_values_are_those_of_a_local_sync_vector(
+    remote: Make, local: Make, env_id: str, mode: AutoresetMode
+) -> None:
+    options = {"num_envs": COUNT, "vectorization_mode": "sync", **ENVS[env_id]}
+    twin = local(env_id, autoreset_mode=mode, **options)
+    twin.action_space.seed(4)
+    vectors = [
+        remote(env_id, autoreset_mode=mode, hosts=hosts, **options)
+        for hosts in (None, 2, 3)
+    ]
+    assert play(vectors, twin) >= COUNT
+    for vector in vectors:
+        assert isinstance(vector, VectorEnv)
+        assert vector.spec == twin.spec
+        assert vector.num_envs == COUNT
+        assert vector.metadata["autoreset_mode"] is mode
+        assert_identical(vector.metadata, twin.metadata)
+        for which in SPACES:
+            ours, theirs = getattr(vector, which), getattr(twin, which)
+            assert ours == theirs
+            assert ours is getattr(vector, which)
+            ours.seed(3)
+            theirs.seed(3)
+            assert_identical(ours.sample(), theirs.sample(), which)
+
+
+@pytest.mark.parametrize("env_id", ENVS)
+def test_values_are_those_of_a_local_async_vector(
+    remote: Make, local: Make, env_id: str
+) -> None:
+    mode = list(AutoresetMode)[list(ENVS).index(env_id) % 3]
+    options = {"num_envs": 2, "vectorization_mode": "async", **ENVS[env_id]}
+    twin = local(env_id, autoreset_mode=mode, **options)
+    twin.action_space.seed(4)
+    vector = remote(env_id, autoreset_mode=mode, **options)
+    play([vector], twin, 20)
+    assert vector.spec == twin.spec
+    assert_identical(vector.metadata, twin.metadata)
+
+
+def test_the_default_is_that_of_make_vec(remote: Make, local: Make) -> None:
+    vector, twin = remote("CartPole-v1", num_envs=3), local("CartPole-v1", num_envs=3)
+    assert twin.spec.kwargs["vectorization_mode"] == "vector_entry_point"
+    assert vector.spec == twin.spec
+    twin.action_space.seed(0)
+    for seed in (1, None):
+        assert_identical(vector.reset(seed=seed), twin.reset(seed=seed))
+        for _ in range(60):
+            actions = twin.action_space.sample()
+            assert_identical(vector.step(actions), twin.step(actions))
+    assert vector.np_random_seed == twin.np_random_seed
+    assert vector.np_random.random() == twin.np_random.random()
+    assert_identical(vector.step(actions), twin.step(actions))
+    assert vector.gravity == twin.gravity
+    vector.gravity = twin.gravity = 3.0
+    assert_identical(vector.step(actions), twin.step(actions))
+    with pytest.raises(gymnasium.error.Error, match="vector_kwargs"):
+        remote("CartPole-v1", num_envs=3, autoreset_mode="same_step")
+
+
+@pytest.mark.parametrize("hosts", [1, 2])
+@pytest.mark.parametrize(
+    "space", ["dict", "tuple", "text", "multibinary2", "start", "point", "bytes"]
+)
+def test_every_kind_of_space(
+    remote: Make, local: Make, toy_server: Server, space: str, hosts: int
+) -> None:
+    from tests.support import toys  # noqa: F401
+
+    options = {"num_envs": 3, "vectorization_mode": "sync", "space": space}
+    twin = local("toys/Echo-v0", **options)
+    vector = remote("toys/Echo-v0", toy_server.url, hosts=hosts, **options)
+    twin.action_space.seed(1)
+    assert vector.single_action_space == twin.single_action_space
+    assert vector.action_space == twin.action_space
+    for options in (None, {"some": 1}):
+        assert_identical(
+            vector.reset(seed=2, options=options), twin.reset(seed=2, options=options)
+        )
+        for _ in range(3):
+            actions = twin.action_space.sample()
+            assert_identical(vector.step(actions), twin.step(actions))
+
+
+@pytest.mark.parametrize("hosts", [1, 3])
+def test_infos_that_differ_in_types(
+    remote: Make, local: Make, crowd_server: Server, hosts: int
+) -> None:
+    from tests.support import crowds  # noqa: F401
+
+    options = {"num_envs": COUNT, "vectorization_mode": "sync"}
+    for mode in (AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP):
+        twin = local("crowd/Moody-v0", autoreset_mode=mode, **options)
+        twin.action_space.seed(1)
+        vector = remote(
+            "crowd/Moody-v0",
+            crowd_server.url,
+            autoreset_mode=mode,
+            hosts=hosts,
+            **options,
+        )
+        play([vector], twin, 150)
+        vector.close()
+
+
+@pytest.mark.parametrize("hosts", [1, 2])
+def test_methods_of_the_vector(remote: Make, local: Make, hosts: int) -> None:
+    options = {"num_envs": 3, "vectorization_mode": "sync", "render_mode": "rgb_array"}
+    vector = remote("CartPole-v1", hosts=hosts, **options)
+    twin = local("CartPole-v1", **options)
+    assert_identical(vector.reset(seed=0), twin.reset(seed=0))
+    assert vector.render_mode == twin.render_mode
+    assert_identical(vector.render(), twin.render())
+    assert_identical(vector.call("render"), twin.call("render"))
+    for values in (5.0, [1.0, 2.0, 3.0], (3.0, 2.0, 1.0)):
+        vector.set_attr("gravity", values)
+        twin.set_attr("gravity", values)
+        assert_identical(vector.get_attr("gravity"), twin.get_attr("gravity"))
+    actions = np.array([0, 1, 1])
+    assert_identical(vector.step(actions), twin.step(actions))
+    assert_identical(vector.get_attr("state"), twin.get_attr("state"))
+    assert vector.unwrapped is vector
+    assert repr(vector) == "RemoteVectorEnv(CartPole-v1, num_envs=3)"
+    with pytest.raises(AttributeError, match="private"):
+        vector.get_attr("_elapsed_steps")
+
+
+@pytest.mark.parametrize("hosts", [1, 2])
+def test_generators_count_in_both_directions(
+    remote: Make, local: Make, hosts: int
+) -> None:
+    options = {"num_envs": 3, "vectorization_mode": "sync"}
+    vector = remote("FrozenLake-v1", hosts=hosts, **options)
+    twin = local("FrozenLake-v1", **options)
+    actions = np.array([1, 2, 1])
+    for each in (vector, twin):
+        each.reset(seed=3)
+        # The third environment's is the one in another process.
+        assert len(each.np_random) == 3
+        each.np_random[2].random(7)
+    for _ in range(20):
+        assert_identical(vector.step(actions), twin.step(actions))
+    ours, theirs = vector.get_attr("np_random"), twin.get_attr("np_random")
+    assert [g.random() for g in ours] == [g.random() for g in theirs]
+    assert_identical(vector.reset(), twin.reset())
+    lent = [vector.np_random[0], twin.np_random[0]]
+    for each, generator in zip((vector, twin), lent, strict=True):
+        each.reset(seed=[5, None, None])
+        generator.random()  # Now it is nobody's any more.
+    for _ in range(20):
+        assert_identical(vector.step(actions), twin.step(actions))
+
+
+def same_error(call: Callable[[Any], Any], vector: Any, twin: Any) -> None:
+    """Demand that both raise the same class with the same words."""
+    raised = []
+    for each in (twin, vector):
+        with pytest.raises(Exception) as caught:  # noqa: PT011
+            call(each)
+        raised.append((type(caught.value), str(caught.value)))
+    assert raised[0] == raised[1]
+
+
+@pytest.mark.parametrize("hosts", [1, 2])
+def test_errors_are_those_of_the_local_one(
+    remote: Make, local: Make, hosts: int
+) -> None:
+    options = {
+        "num_envs": 3,
+        "vectorization_mode": "sync",
+        "disable_env_checker": True,
+        "autoreset_mode": AutoresetMode.DISABLED,
+        "max_episode_steps": 1,
+    }
+    vector = remote("CartPole-v1", hosts=hosts, **options)
+    twin = local("CartPole-v1", **options)
+    actions = np.array([0, 1, 0])
+    calls: list[Callable[[Any], Any]] = [
+        lambda env: env.step(actions),
+        lambda env: env.reset(seed=-3),
+        lambda env: env.reset(seed=np.int64(3)),
+        lambda env: env.reset(seed=[1, 2]),
+        lambda env: env.reset(seed="one"),
+        lambda env: env.reset(options={"low": 1, "high": 0}),
+        lambda env: env.reset(options={"reset_mask": [True, False, False]}),
+        lambda env: env.reset(options={"reset_mask": np.zeros(3, np.bool_)}),
+        lambda env: env.reset(options={"reset_mask": np.ones(2, np.bool_)}),
+        lambda env: env.reset(options={"reset_mask": np.ones(3, np.int8)}),
+        lambda env: env.get_attr("nonsense"),
+        lambda env: env.set_attr("gravity", [1.0, 2.0]),
+        lambda env: env.call("step", "x"),
+    ]
+    for call in calls:
+        same_error(call, vector, twin)
+    for each in (vector, twin):
+        each.reset(seed=0)
+    # The third is in another process, with two of them.
+    same_error(lambda env: env.step(np.array([0, 1, 7])), vector, twin)
+    for each in (vector, twin):
+        each.reset(seed=0)
+    same_error(lambda env: env.step(np.array([0, 1])), vector, twin)
+    for each in (vector, twin):
+        each.reset(seed=0)
+        each.step(actions)
+    if hosts == 1:  # Each part tells of its own environments only.
+        same_error(lambda env: env.step(actions), vector, twin)
+    with pytest.raises(AssertionError, match="_autoreset_envs"):
+        vector.step(actions)
+    assert_identical(vector.reset(seed=1), twin.reset(seed=1))
+
+
+@pytest.mark.parametrize(
+    ("env_id", "options"),
+    [
+        ("Nonsense-v0", {}),
+        ("CartPole-v1", {"nonsense": 1}),
+        ("FrozenLake-v1", {"map_name": "none such"}),
+    ],
+)
+@pytest.mark.parametrize("hosts", [1, 2])
+def test_errors_of_making_are_those_of_gymnasium(
+    remote: Make, local: Make, env_id: str, options: dict[str, Any], hosts: int
+) -> None:
+    options = {"num_envs": 2, "vectorization_mode": "sync", **options}
+    with pytest.raises(Exception) as expected:  # noqa: PT011
+        local(env_id, **options)
+    with pytest.raises(type(expected.value)) as caught:
+        remote(env_id, hosts=hosts, **options)
+    assert str(caught.value) == str(expected.value)
+
+
+def test_steps_on_their_way(remote: Make, local: Make) -> None:
+    options = {"num_envs": 3, "vectorization_mode": "sync"}
+    vector, twin = remote("CartPole-v1", **options), local("CartPole-v1", **options)
+    assert_identical(vector.reset(seed=2), twin.reset(seed=2))
+    actions = np.array([0, 1, 0])
+    with pytest.raises(gymnasium.error.NoAsyncCallError):
+        vector.step_wait()
+    for _ in range(2):
+        vector.step_async(actions)
+        with pytest.raises(gymnasium.error.AlreadyPendingCallError):
+            vector.step(actions)
+        with pytest.raises(gymnasium.error.AlreadyPendingCallError):
+            vector.reset()
+        vector.step_async(1 - actions)
+        vector.step_async(actions)
+        expected = [twin.step(each) for each in (actions, 1 - actions, actions)]
+        # What is asked meanwhile comes after all that was sent.
+        assert_identical(vector.get_attr("state"), twin.get_attr("state"))
+        for each in expected:
+            assert_identical(vector.step_wait(), each)
+    vector.step_async(np.array([0, 1]))
+    vector.step_async(actions)
+    with pytest.raises(ValueError, match="zip"):
+        vector.step_wait()
+    vector.step_wait()
+    assert_identical(vector.reset(seed=2), twin.reset(seed=2))
+
+
+@pytest.mark.parametrize("hosts", [1, 2])
+def test_what_is_handed_out_never_changes(remote: Make, hosts: int) -> None:
+    vector = remote("CartPole-v1", num_envs=2, vectorization_mode="sync", hosts=hosts)
+    first, _ = vector.reset(seed=0)
+    row = vector.step(np.array([0, 1]))
+    kept = copy.deepcopy((first, row))
+    second = vector.step(np.array([1, 1]))
+    for array, later in zip((*row[:4], first), (*second[:4], row[0]), strict=True):
+        assert array.flags.writeable
+        assert not np.shares_memory(array, later)
+    assert_identical((first, row), kept)
+
+
+def test_attaching_pickling_and_closing(
+    remote: Make, local: Make, server: Server
+) -> None:
+    options = {"num_envs": 2, "vectorization_mode": "sync"}
+    mode = AutoresetMode.SAME_STEP
+    vector = remote("CartPole-v1", autoreset_mode=mode, hosts=2, **options)
+    twin = local("CartPole-v1", autoreset_mode=mode, **options)
+    assert_identical(vector.reset(seed=6), twin.reset(seed=6))
+    actions = np.array([0, 1])
+    attached = RemoteVectorEnv.attach(server.url, vector.instance_id)
+    assert_identical(attached.step(actions), twin.step(actions))
+    assert_identical(vector.step(actions), twin.step(actions))
+    with pytest.raises(TypeError, match="RemoteVectorEnv"):
+        RemoteEnv.attach(server.url, vector.instance_id)
+    with RemoteEnv(server.url, "CartPole-v1") as single:
+        with pytest.raises(TypeError, match="RemoteEnv"):
+            RemoteVectorEnv.attach(server.url, single.instance_id)
+        single.reset()
+    with pytest.raises(TypeError, match="attached"):
+        pickle.dumps(attached)
+    copied = pickle.loads(pickle.dumps(vector))
+    assert copied.instance_id != vector.instance_id
+    assert copied.spec == twin.spec
+    assert_identical(copied.reset(seed=9), twin.reset(seed=9))
+    copied.close()
+    assert copied.closed
+    copied.close(terminate=True)
+    with pytest.raises(gymnasium.error.ClosedEnvironmentError):
+        copied.step(actions)
+    assert vector.step(actions)
+
+
+def test_by_make_vec(server: Server, local: Make) -> None:
+    for prefix in ("", "gym_http_client:"):
+        vector = gymnasium.make_vec(
+            f"{prefix}gym_http/Remote-v0",
+            num_envs=3,
+            url=server.url,
+            env_id="CartPole-v1",
+            server_mode="sync",
+            autoreset_mode="same_step",
+            max_episode_steps=5,
+        )
+        assert isinstance(vector, RemoteVectorEnv)
+        assert vector.num_envs == 3
+        wrapped = gymnasium.wrappers.vector.RecordEpisodeStatistics(vector)
+        wrapped.reset(seed=1)
+        rows = [wrapped.step(np.zeros(3, np.int64)) for _ in range(5)]
+        assert rows[-1][3].all()
+        assert rows[-1][4]["episode"]["l"].tolist() == [5, 5, 5]
+        wrapped.close()
+    with pytest.raises(ValueError, match="token"):
+        gymnasium.make_vec(
+            "gym_http/Remote-v0", url="http://:secret-secret-secret@h:1", env_id="x"
+        )
+
+
+def test_wrappers_are_put_around_each_environment(remote: Make) -> None:
+    options = {"num_envs": 3, "vectorization_mode": "sync"}
+    wrapper = {"name": "FrameStackObservation", "kwargs": {"stack_size": 2}}
+    vector = remote("CartPole-v1", wrappers=[wrapper], hosts=2, **options)
+    twin = SyncVectorEnv(
+        [
+            lambda: gymnasium.wrappers.FrameStackObservation(
+                gymnasium.make("CartPole-v1"), 2
+            )
+        ]
+        * 3
+    )
+    assert vector.observation_space == twin.observation_space
+    assert_identical(vector.reset(seed=1), twin.reset(seed=1))
+    actions = np.array([0, 1, 1])
+    assert_identical(vector.step(actions), twin.step(actions))
+    twin.close()
+
+
+def test_a_vector_object_behind_the_wire(local: Make) -> None:
+    options = {"num_envs": 3, "vectorization_mode": "sync"}
+    behind = through_wire(gymnasium.make_vec("FrozenLake-v1", **options))
+    twin = local("FrozenLake-v1", **options)
+    twin.action_space.seed(0)
+    assert play([behind], twin) > 0
+    behind.step_async(np.array([0, 1, 2]))
+    assert_identical(behind.step_wait(), twin.step(np.array([0, 1, 2])))
+    behind.close()
+
+
+def test_limits(remote: Make, server: Server) -> None:
+    for options, words in (
+        ({"num_envs": 0}, "num_envs is 0"),
+        ({"num_envs": 1025}, "--max-num-envs"),
+        ({"num_envs": 2, "hosts": 3}, "hosts is 3"),
+        ({"num_envs": 65, "vectorization_mode": "async"}, "--max-vector-processes"),
+        ({"num_envs": 2, "vectorization_mode": "both"}, "vectorization_mode"),
+        ({"num_envs": 2, "hosts": 2}, "expected with vectorization_mode 'sync'"),
+        ({"num_envs": 2, "autoreset_mode": "never"}, "autoreset_mode"),
+        ({"num_envs": 2, "vector_kwargs": {"worker": "x"}}, "vector_kwargs"),
+        ({"num_envs": None, "hosts": 2}, "without num_envs"),
+    ):
+        with pytest.raises(ServerError, match=words) as caught:
+            remote("CartPole-v1", **options)
+        assert (caught.value.status_code, caught.value.code) == (400, "bad-parameter")

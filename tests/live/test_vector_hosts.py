@@ -1,0 +1,170 @@
+"""A vector over several processes: to the outside it is one, in life and in death."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.support import api as calls
+from tests.support.api import Api, Instance
+from tests.support.server import Server
+from tests.support.wait import wait_until
+
+# The environments are 0 and 1, 2 and 3, 4 and 5.
+COUNT, HOSTS = 6, 3
+
+
+@pytest.fixture(scope="module")
+def hostile_server() -> Iterator[Server]:
+    """A server whose limits are short."""
+    limits = ("--step-deadline", "2", "--create-deadline", "4")
+    with Server("--import", "tests.support.hostile", *limits) as started:
+        yield started
+
+
+@pytest.fixture
+def hostile(hostile_server: Server) -> Iterator[Callable[..., Any]]:
+    """Give a factory of vectors, by their vice, with their processes' IDs."""
+    made: list[Instance] = []
+
+    def create(vice: str, **options: Any) -> tuple[Instance, list[int]]:
+        options = {"vectorization_mode": "sync", "hosts": HOSTS, **options}
+        api = Api(hostile_server)
+        instance = api.create(f"hostile/{vice}-v0", num_envs=COUNT, **options)
+        made.append(instance)
+        return instance, instance.reset()["info"]["pid"]
+
+    yield create
+    for instance in made:
+        instance.close()
+
+
+def gone(pids: list[int]) -> None:
+    """Wait until processes have ended and were taken leave of."""
+    wait_until(lambda: not any(map(psutil.pid_exists, pids)), 5.0, "the processes' end")
+
+
+def test_each_part_has_a_process_below_the_first(hostile: Callable[..., Any]) -> None:
+    instance, pids = hostile("Harmless")
+    assert pids[::2] == pids[1::2]
+    assert len(set(pids)) == HOSTS
+    leader, *parts = pids[::2]
+    assert {psutil.Process(pid).ppid() for pid in parts} == {leader}
+    assert instance.step([0] * COUNT)["observation"] == [1] * COUNT
+    calls.no_content(instance.close())
+    gone(pids)
+
+
+@pytest.mark.parametrize("who", [0, 3, 5])
+@pytest.mark.parametrize(
+    ("vice", "told"),
+    [("Segfault", "SIGSEGV"), ("KillSelf", "SIGKILL"), ("Exit0", "exit status 0")],
+)
+def test_when_a_part_dies_the_instance_dies_the_same_way(
+    hostile: Callable[..., Any], vice: str, told: str, who: int
+) -> None:
+    instance, pids = hostile(vice)
+    action = [int(number == who) for number in range(COUNT)]
+    problem = calls.error(instance.post("step/", {"action": action}), 502)
+    assert problem["code"] == "env-crashed"
+    assert told in problem["message"]
+    if vice == "Segfault":
+        assert "about to read address 0" in problem["log_tail"]
+    calls.error(instance.get(""), 410, "instance-ended")
+    gone(pids)
+
+
+def test_a_part_that_dies_meanwhile_is_noticed(hostile: Callable[..., Any]) -> None:
+    instance, pids = hostile("Harmless")
+    os.kill(pids[-1], signal.SIGTERM)
+    problem = calls.error(instance.post("step/", {"action": [0] * COUNT}), 502)
+    assert problem["signal"] == "SIGTERM"
+    gone(pids)
+
+
+def test_a_part_that_closes_what_it_has_is_a_crash(
+    hostile: Callable[..., Any],
+) -> None:
+    instance, pids = hostile("CloseDescriptors")
+    action = [0, 0, 0, 1, 0, 0]
+    calls.error(instance.post("step/", {"action": action}), 502, "env-crashed")
+    gone(pids)
+
+
+def test_parts_end_with_the_process_that_leads(hostile: Callable[..., Any]) -> None:
+    instance, pids = hostile("Harmless")
+    os.kill(pids[0], signal.SIGKILL)
+    gone(pids)
+    calls.error(instance.get(""), 410, "instance-ended")
+
+
+@pytest.mark.parametrize("vice", ["Loop", "GilLoop"])
+@pytest.mark.parametrize("who", [1, 4])
+def test_a_part_that_hangs_is_ended_with_all_others(
+    hostile: Callable[..., Any], vice: str, who: int
+) -> None:
+    instance, pids = hostile(vice)
+    action = [int(number == who) for number in range(COUNT)]
+    calls.error(instance.post("step/", {"action": action}), 504, "step-deadline")
+    gone(pids)
+
+
+def test_an_exception_in_a_part_is_told_and_no_end(
+    hostile: Callable[..., Any],
+) -> None:
+    instance, _ = hostile("RaiseKeyError")
+    action = [0, 0, 0, 0, 0, 1]
+    problem = calls.error(instance.post("step/", {"action": action}), 502, "env-error")
+    assert problem["error_type"] == "KeyError"
+    calls.error(instance.post("step/", {"action": [0] * COUNT}), 409, "reset-needed")
+    instance.reset()
+    assert instance.step([0] * COUNT)["observation"] == [1] * COUNT
+
+
+def test_what_no_part_can_be_made_of_leaves_nothing(
+    hostile_server: Server,
+) -> None:
+    before = hostile_server.members()
+    request = {"num_envs": COUNT, "hosts": HOSTS, "vectorization_mode": "sync"}
+    api = Api(hostile_server)
+    for env_id, status in (
+        ("hostile/FailInit-v0", 502),
+        ("hostile/SlowInit-v0", 504),
+        ("Nonsense-v0", 400),
+    ):
+        answer = api.post("/v1/envs/", {"env_id": env_id, **request})
+        calls.error(answer, status)
+    wait_until(lambda: hostile_server.members() <= before, 5.0, "the parts' end")
+
+
+def test_the_memory_of_parts_counts(make_server: Callable[..., Server]) -> None:
+    started = make_server(
+        "--import", "tests.support.hostile", "--host-memory", str(700 * 1024 * 1024)
+    )
+    api = Api(started)
+    instance = api.create(
+        "hostile/Leak-v0",
+        num_envs=COUNT,
+        hosts=HOSTS,
+        vectorization_mode="sync",
+    )
+    pids = instance.reset()["info"]["pid"]
+    answer = instance.post("step/", {"action": [0] * (COUNT - 1) + [1]})
+    assert answer.status in (410, 502)
+    gone(pids)
+
+
+def test_many_processes_end_when_an_async_vector_does(
+    hostile: Callable[..., Any],
+) -> None:
+    instance, pids = hostile("Harmless", vectorization_mode="async", hosts=None)
+    assert len(set(pids)) == COUNT
+    calls.no_content(instance.close())
+    gone(pids)
+    instance, pids = hostile("Loop", vectorization_mode="async", hosts=None)
+    action = [1] + [0] * (COUNT - 1)
+    calls.error(instance.post("step/", {"action": action}), 504, "step-deadline")
+    gone(pids)
