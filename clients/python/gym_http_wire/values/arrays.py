@@ -20,6 +20,9 @@ MAX_TEXT_BYTES = 2**20
 SMALL_BYTES = 1024
 """Up to here, copying an array is quicker than getting at its own bytes."""
 
+LARGE_BYTES = 256 * 1024
+"""From here on, an array is not copied out of memory that is given away with it."""
+
 _MAX_NUMBER_BYTES = 16
 _LAST_CHARACTER = 0x10FFFF
 _UTF_32 = {"<": "utf-32-le", ">": "utf-32-be"}
@@ -105,8 +108,13 @@ def array_bytes(array: Array) -> Buffer:
 def array_at(
     dtype: np.dtype[Any], shape: tuple[int, ...], buffer: Buffer, offset: int = 0
 ) -> Array:
-    """Make a new array of bytes, which have been counted before."""
-    array: Array = np.ndarray(shape, dtype, buffer, offset).copy()
+    """Make a new array of bytes, which have been counted before.
+
+    Large ones in memory that may be written to stay there: it is a message of their own.
+    """
+    array: Array = np.ndarray(shape, dtype, buffer, offset)
+    if array.nbytes < LARGE_BYTES or not array.flags.writeable:
+        array = array.copy()
     kind = dtype.kind
     if kind == "b" and array.view(np.uint8).max(initial=0) > 1:
         raise BadValue("has bytes that are neither true (1) nor false (0)")

@@ -77,7 +77,9 @@ def decode(data: bytes | bytearray | memoryview) -> Any:
     Raises:
         BadValue: These bytes are not what `encode` writes.
     """
-    buffer = data if isinstance(data, bytes) else memoryview(data).cast("B")
+    # The bytes stay whose they are.
+    whole = isinstance(data, bytes)
+    buffer = data if whole else memoryview(data).cast("B").toreadonly()
     if len(buffer) < 8:
         raise BadValue("is shorter than 8 bytes")
     size, reserved = _HEADER.unpack_from(buffer)
@@ -94,7 +96,8 @@ def compile_reader(signature: bytes) -> Reader:
 
     Returns:
         A function of a buffer and the position where the leaves begin in it, which must
-        go to its end. It returns a new value each time, and raises `BadValue`.
+        go to its end. It returns a new value each time, and raises `BadValue`. Large
+        arrays stay in a buffer that can be written to: that is theirs from then on.
 
     Raises:
         BadValue: The signature is none.
