@@ -110,7 +110,7 @@ def array_at(
 ) -> Array:
     """Make a new array of bytes, which have been counted before.
 
-    Large ones in memory that may be written to stay there: it is a message of their own.
+    Large ones in memory that may be written to stay there: it is their own message.
     """
     array: Array = np.ndarray(shape, dtype, buffer, offset)
     if array.nbytes < LARGE_BYTES or not array.flags.writeable:

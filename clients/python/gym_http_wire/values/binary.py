@@ -78,8 +78,11 @@ def decode(data: bytes | bytearray | memoryview) -> Any:
         BadValue: These bytes are not what `encode` writes.
     """
     # The bytes stay whose they are.
-    whole = isinstance(data, bytes)
-    buffer = data if whole else memoryview(data).cast("B").toreadonly()
+    buffer: bytes | memoryview
+    if isinstance(data, bytes):
+        buffer = data
+    else:
+        buffer = memoryview(data).cast("B").toreadonly()
     if len(buffer) < 8:
         raise BadValue("is shorter than 8 bytes")
     size, reserved = _HEADER.unpack_from(buffer)
