@@ -15,6 +15,7 @@ from gym_http_server.envhost import plain
 from gym_http_server.envhost.bodies import lossless, read, value_frame, wants_lossless
 from gym_http_server.envhost.failures import unforeseen
 from gym_http_server.envhost.making import read_seed
+from gym_http_server.envhost.shares import Share
 from gym_http_wire.batches import (
     MAX_EPISODES,
     MAX_STEPS,
@@ -24,7 +25,6 @@ from gym_http_wire.batches import (
     Watch,
 )
 from gym_http_wire.frames import Frame
-from gym_http_wire.messages import Form
 from gym_http_wire.operations import Operations
 from gym_http_wire.problems import (
     AnswerTooLarge,
@@ -34,8 +34,7 @@ from gym_http_wire.problems import (
     Problem,
 )
 from gym_http_wire.replays import MAX_ANSWER_BYTES
-from gym_http_wire.values import binary, typed
-from gym_http_wire.values.signing import MAX_SIGNATURE_BYTES
+from gym_http_wire.values import typed
 
 __all__ = ["Batching", "asks_for_several"]
 
@@ -176,7 +175,7 @@ class Batching:
     def _answer(
         self, frame: Frame, taken: Episode | Rollout, play: Callable[[Run], None]
     ) -> Frame:
-        share = _Share(frame.form >> 4, self._max_answer)
+        share = Share(frame.form >> 4, self._max_answer)
         run = Run(self._operations, share, self._watch)
         try:
             play(run)
@@ -219,31 +218,6 @@ class Batching:
             count = bisect.bisect(range(1, steps), 0, key=lambda n: told(n) is None)
             whole = told(count)
         return {} if whole is None else {"results": whole}
-
-
-class _Share:
-    """Tells which share of an answer a value takes.
-
-    Args:
-        form: Form of the answer.
-        limit: Bytes that the answer may have.
-    """
-
-    def __init__(self, form: int, limit: int) -> None:
-        self._form = form
-        self._limit = limit
-
-    def __call__(self, value: list[Any]) -> float:
-        try:
-            if self._form == Form.BINARY:
-                signature, leaves = binary.split(value)
-                size = len(signature) + sum(map(len, leaves))
-                return max(size / self._limit, len(signature) / MAX_SIGNATURE_BYTES)
-            encode = typed.encode if self._form == Form.TYPED else plain.dumps
-            return len(encode(value)) / self._limit
-        except Exception:
-            # It cannot be told: what is gained so far has to do.
-            return 1.0
 
 
 def _is_given(frame: Frame, value: Any) -> bool:

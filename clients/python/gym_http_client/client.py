@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import requests
 
+from gym_http_client.batches import BatchCalls
 from gym_http_client.connection import Connection
 from gym_http_client.errors import ServerError
 from gym_http_client.instances import InstanceCalls
@@ -21,7 +22,7 @@ from gym_http_client.spaces import SpaceCalls
 __all__ = ["Client"]
 
 
-class Client(InstanceCalls, SpaceCalls):
+class Client(InstanceCalls, BatchCalls, SpaceCalls):
     """Uses the environments of one gym_http_server.
 
     Its methods are requests. Each raises ``ServerError`` when the server says no,
