@@ -1,0 +1,290 @@
+"""What goes wrong with a stream stays with that stream."""
+
+import contextlib
+import json
+import os
+import random
+import signal
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+
+from gym_http_server.app import create_app
+from gym_http_server.envhost import streams as host_streams
+from gym_http_server.rundir import RunDir
+from gym_http_server.settings import Settings
+from tests.support import api as calls
+from tests.support.api import Api, Instance
+from tests.support.server import Server
+from tests.support.wait import wait_until
+from tests.support.websocket import KEY, PING, TEXT, WebSocket, frame
+
+MakeServer = Callable[..., Server]
+
+
+def text(instance: Instance, session: str = "", **more: Any) -> WebSocket:
+    """Open a stream in the text dialect."""
+    stream = WebSocket.to(instance, session, sec_websocket_protocol=TEXT, **more)
+    assert stream.response.status == 101, stream.response
+    return stream
+
+
+def open_streams(instance: Instance) -> int:
+    """Ask how many streams there are."""
+    return int(calls.ok(instance.get(""))["streams"])
+
+
+def web_workers(server: Server) -> list[psutil.Process]:
+    """Return the web workers."""
+    (arbiter,) = (p for p in server.members() if is_arbiter(p))
+    return arbiter.children()
+
+
+def is_arbiter(process: psutil.Process) -> bool:
+    """Tell whether a process is gunicorn's first one."""
+    return "gunicorn" in process.cmdline() and (
+        "gunicorn" not in process.parent().cmdline()  # type: ignore[union-attr]
+    )
+
+
+GARBAGE = {
+    "not masked": (frame(1, b'{"op": "step", "action": 0}', mask=b""), 1002),
+    "opcode": (frame(5, b"x"), 1002),
+    "reserved bit": (b"\xc1\x80mask", 1002),
+    "too long": (b"\x81\xff" + struct.pack(">Q", 9 * 1024 * 1024) + b"mask", 1009),
+    "endless": (b"\x81\xff" + b"\xff" * 8 + b"mask", 1009),
+    "not UTF-8": (frame(1, b'{"op": "\xff"}'), 1007),
+    "goes on with nothing": (frame(0, b"x"), 1002),
+    "long ping": (frame(PING, bytes(126)), 1002),
+    "half a status": (frame(8, b"\3"), 1002),
+    "HTTP": (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", 1002),
+    "TLS": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 1002),
+}
+
+
+@pytest.mark.parametrize("name", GARBAGE)
+def test_garbage_closes_its_stream_and_no_other(instance: Instance, name: str) -> None:
+    data, code = GARBAGE[name]
+    with text(instance) as other, text(instance) as stream:
+        other.ask(op="reset", seed=0)
+        stream.send(data)
+        told, reason = stream.read_close()
+        assert told == code, reason
+        assert reason
+        assert other.ask(op="step", action=0)["status"] == 200
+        instance.step(1)
+        wait_until(lambda: open_streams(instance) == 1)
+
+
+def test_whatever_is_sent_the_instance_lives(instance: Instance) -> None:
+    dice = random.Random(3)
+    instance.reset()
+    for _ in range(60):
+        binary = dice.random() < 0.5
+        more: dict[str, Any] = {} if binary else {"sec_websocket_protocol": TEXT}
+        with WebSocket.to(instance, **more) as stream:
+            for _ in range(dice.randrange(1, 5)):
+                payload = dice.randbytes(dice.choice([0, 1, 15, 16, 17, 40, 200]))
+                if dice.random() < 0.5:
+                    # A header that is right, but for what it says.
+                    op, form = dice.randrange(0, 40), dice.choice([0x33, 0x11, 0x22])
+                    sizes = len(payload) - len(payload) % 8, len(payload) % 8
+                    head, rest = payload[: sizes[0]], payload[sizes[0] :]
+                    payload = struct.pack(
+                        "<IIHBBI", len(rest), len(head), 0, op, form, 7
+                    )
+                    payload += head + rest
+                if dice.random() < 0.8:
+                    payload = frame(2 if binary else 1, payload)
+                stream.send(payload)
+            # The server may have closed it long since.
+            with contextlib.suppress(OSError):
+                stream.finish_sending()
+            stream.read_to_end()
+    assert calls.ok(instance.get(""))["env_id"] == "CartPole-v1"
+    instance.reset()
+    wait_until(lambda: open_streams(instance) == 0)
+
+
+def test_who_takes_nothing_loses_the_stream_and_nobody_waits(
+    create_toy: Callable[..., Instance],
+) -> None:
+    instance = create_toy("toys/Big-v0")
+    with text(instance) as busy, WebSocket.to(instance) as stuck:
+        began = time.monotonic()
+        busy.ask(op="attribute", name="steps")
+        stuck.say_binary(1, 1)
+        for number in range(2, 20):
+            stuck.say_binary(2, number, b'{"action":0}', form=0x31)
+        longest = 0.0
+        while open_streams(instance) == 2:
+            # Other streams have their turns, and so has REST.
+            asked = time.monotonic()
+            assert busy.ask(op="attribute", name="steps")["status"] == 200
+            instance.get("action_space/")
+            longest = max(longest, time.monotonic() - asked)
+            assert time.monotonic() < began + 30, "the stream is never dropped"
+        took = time.monotonic() - began
+    assert took > host_streams.SEND_SECONDS - 0.5
+    assert longest < host_streams.SEND_SECONDS / 2
+    # Nothing is done for who does not take the answers to what was done.
+    assert calls.ok(instance.get(""))["steps"] == 0
+
+
+def test_a_slow_reader_keeps_its_stream(create_toy: Callable[..., Instance]) -> None:
+    instance = create_toy("toys/Big-v0", kwargs={"size": 3_000_000})
+    with WebSocket.to(instance, timeout=60) as stream:
+        for number in range(1, 4):
+            stream.say_binary(1, number)
+            # Another's steps go on meanwhile, and change the array.
+            instance.reset()
+            instance.post("step/", {"action": 1})
+        for number in range(1, 4):
+            answer = stream.hear_binary()
+            assert (answer.number, answer.status) == (number, 200)
+            assert set(answer.body[-3_000_000:]) == {0}
+
+
+def test_closing_the_instance_says_goodbye(instance: Instance) -> None:
+    with text(instance) as one, text(instance) as other:
+        one.ask(op="reset")
+        calls.no_content(instance.close())
+        assert one.read_close() == (1001, "the instance was closed")
+        assert other.read_close()[0] == 1001
+    with WebSocket.to(instance) as stream:
+        calls.error(stream.response, 400, "unknown-instance")
+
+
+def test_a_host_that_is_killed_ends_its_streams(server: Server) -> None:
+    instance = Api(server).create()
+    neighbour = Api(server).create()
+    with text(instance) as stream, text(neighbour) as other:
+        stream.ask(op="reset")
+        pid = host_of(instance, server)
+        os.kill(pid, signal.SIGKILL)
+        assert stream.read_to_end() == b""
+        assert other.ask(op="reset")["status"] == 200
+    with WebSocket.to(instance) as stream:
+        told = calls.error(stream.response, 410, "instance-ended")
+    assert told["reason"] == "crashed"
+    neighbour.close()
+
+
+def host_of(instance: Instance, server: Server) -> int:
+    """Return the process that holds an instance."""
+    (folder,) = (f for f in server.instance_folders() if f.name == instance.id)
+    for process in server.members():
+        if process.cwd().startswith(str(folder)):
+            return int(process.pid)
+    raise AssertionError(f"nobody holds {instance.id}")
+
+
+def test_streams_outlive_web_workers(make_server: MakeServer) -> None:
+    server = make_server("--workers", "2")
+    server.wait_settled()
+    instance = Api(server).create()
+    with text(instance, "mine") as stream:
+        stream.ask(op="reset", seed=1)
+        killed = web_workers(server)
+        for worker in killed:
+            worker.kill()
+        for _ in range(20):
+            assert stream.ask(op="step", action=1)["status"] == 200
+        wait_until(lambda: new_workers(server, killed) >= 2, 20, "other workers")
+        (arbiter,) = (p for p in server.members() if is_arbiter(p))
+        before = web_workers(server)
+        os.kill(arbiter.pid, signal.SIGHUP)
+        wait_until(lambda: new_workers(server, before) >= 2, 20, "newer workers")
+        wait_until(lambda: not any(w.is_running() for w in before), 20, "their end")
+        told = stream.ask(op="step", action=1)
+        assert told["number"] == 22
+        key = {"Idempotency-Key": "mine-22"}
+        again = instance.post("step/", data=b'{"action":1}', headers=key)
+        assert calls.ok(again) == told["body"]
+    instance.close()
+
+
+def new_workers(server: Server, old: list[psutil.Process]) -> int:
+    """Count the workers that were not there before."""
+    return len(set(web_workers(server)) - set(old))
+
+
+def test_web_workers_hold_nothing_of_a_stream(make_server: MakeServer) -> None:
+    server = make_server("--workers", "1")
+    server.wait_settled()
+    instance = Api(server).create()
+    with text(instance) as first:
+        first.ask(op="reset")
+        (worker,) = web_workers(server)
+        before = worker.num_fds()
+        streams = [text(instance) for _ in range(50)]
+        try:
+            for stream in streams:
+                assert stream.ask(op="step", action=0)["status"] in (200, 409)
+            wait_until(lambda: worker.num_fds() <= before + 2, message="descriptors")
+            threads = worker.num_threads()
+            assert threads < 20
+        finally:
+            for stream in streams:
+                stream.close()
+    instance.close()
+
+
+@pytest.mark.parametrize("door", [True, False])
+def test_streams_begin_with_the_door_shut_too(instance: Instance, door: bool) -> None:
+    (path,) = instance.api.server.run_dir.iterdir()
+    app = create_app(Settings(), RunDir(str(path)), door=door)
+    ours, theirs = socket.socketpair()
+    unreader = SimpleNamespace(take_buffered=lambda: frame(1, b'{"op": "reset"}'))
+    body = SimpleNamespace(reader=SimpleNamespace(unreader=unreader))
+    with ours, theirs:
+        with pytest.raises(StopIteration):
+            app.test_client().get(
+                instance.path("stream"),
+                headers={
+                    "Connection": "Upgrade",
+                    "Upgrade": "websocket",
+                    "Sec-WebSocket-Version": "13",
+                    "Sec-WebSocket-Key": KEY,
+                },
+                environ_overrides={"gunicorn.socket": theirs, "wsgi.input": body},
+            )
+        ours.settimeout(10)
+        data = b""
+        while b'"number":1' not in data:
+            piece = ours.recv(65536)
+            assert piece, data
+            data += piece
+    assert data.startswith(b"HTTP/1.1 101 ")
+
+
+@pytest.mark.parametrize("cut", [1, 5, 30, 60])
+def test_a_request_that_is_cut_off_is_none(instance: Instance, cut: int) -> None:
+    instance.reset()
+    whole = frame(1, json.dumps({"op": "step", "action": 0, "x": "y" * 80}).encode())
+    with text(instance) as stream:
+        stream.send(whole[:cut])
+    wait_until(lambda: open_streams(instance) == 0)
+    assert calls.ok(instance.get(""))["steps"] == 0
+
+
+def test_many_pings_that_nobody_takes_back(instance: Instance) -> None:
+    instance.reset()
+    ping = frame(PING, bytes(125), mask=b"mask") * 20_000
+    with text(instance, timeout=30) as stream:
+        sender = threading.Thread(target=stream.send, args=(ping,))
+        sender.start()
+        try:
+            for _ in range(30):
+                instance.step(0)
+                calls.ok(instance.get(""))
+        finally:
+            stream.finish_sending()
+            sender.join()
