@@ -154,9 +154,9 @@ class Case(NamedTuple):
     "case",
     [
         pytest.param(Case(16, 0.07, 60.0, 200, ahead=(0, 8)), id="streams"),
-        pytest.param(Case(4, 0.2, 20.0, 20), id="streams-worse"),
+        pytest.param(Case(5, 0.2, 20.0, 20), id="streams-worse"),
         pytest.param(
-            Case(4, 0.2, 20.0, 20, ahead=(8,), flags=("--stream-relay",)),
+            Case(5, 0.2, 20.0, 20, ahead=(8,), flags=("--stream-relay",)),
             id="streams-relayed-worse",
         ),
         pytest.param(Case(16, 0.07, 60.0, 200, streams=False), id="rest"),

@@ -112,6 +112,8 @@ class Session:
         request = Request("GET", asked, accept=_PROBLEM)
         self._head = self._heads.head(request).removesuffix(b"\r\n")
         self._number = 0
+        # Up to this one, requests go by REST unless a later one opens a stream.
+        self._without = 0
         self._lose()
 
     @staticmethod
@@ -134,7 +136,8 @@ class Session:
         """
         with self._lock:
             stream = self._stream
-            if stream is not None and not self._pending and path in _QUICK:
+            quick = path in _QUICK and self._number < _MAX_NUMBER
+            if quick and stream is not None and not self._pending:
                 return self._exchange(stream, path, given)
             self.drain()
             self.send(path, given)
@@ -149,11 +152,10 @@ class Session:
         asked = Asked(number, _OPS[path], b"", signature, bytes(leaves))
         try:
             outcome = self._read(stream, stream.exchange(asked), number)
-        except Failure:
-            self._lose()
+        except Failure as failure:
             self._pending.append(_Pending(asked, path))
             self._pending_bytes += len(asked.leaves)
-            outcome = self._first()
+            outcome = self._first(failure)
         except BaseException:
             # The answer, should it still come, would be taken for another's.
             self._forget()
@@ -244,10 +246,14 @@ class Session:
         ):
             self._answered.append(self._first())
 
-    def _first(self) -> Any:
-        """Wait for the answer to the first pending request; problems are returned."""
+    def _first(self, failure: Failure | None = None) -> Any:
+        """Wait for the answer to the first pending request; problems are returned.
+
+        Args:
+            failure: What came of its first try, if there was one.
+        """
         try:
-            outcome = self._settled(self._pending[0])
+            outcome = self._settled(self._pending[0], failure)
             self._pending_bytes -= len(self._pending.popleft().asked.leaves)
         except BaseException:
             # The answer, should it still come, would be taken for another's.
@@ -255,13 +261,15 @@ class Session:
             raise
         return outcome
 
-    def _settled(self, pending: _Pending) -> Any:
+    def _settled(self, pending: _Pending, failed: Failure | None) -> Any:
         """Send a request until there is an answer; problems are returned, too."""
         tries: Tries | None = None
         began = self._retries.clock()
         while self._streams:
             try:
-                if self._stream is None:
+                if failed is not None:
+                    raise failed
+                if self._stream is None and pending.asked.number > self._without:
                     self._reopen()
                 stream = self._stream
                 if stream is None:
@@ -270,6 +278,7 @@ class Session:
             except NoStream as none:
                 return refusal(none.reply, self._url + "stream")
             except Failure as failure:
+                failed = None
                 self._lose()
                 tries = tries or Tries(self._retries, began, what=self._url)
                 if not tries.again(failure):
@@ -302,6 +311,8 @@ class Session:
             stream.send(pending.asked, acknowledged=index == 0)
 
     def _do_without(self) -> None:
+        """Have what is pending go by REST; a later request tries a stream again."""
+        self._without = self._number
         self._failed_handshakes += 1
         self._streams = self._failed_handshakes < _FAILED_HANDSHAKES
 

@@ -1,0 +1,374 @@
+"""Sessions against a server that says, on streams and by REST, what a test wants."""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import gymnasium
+import pytest
+
+from gym_http_client import ServerError, ServerUnreachable, UnexpectedAnswer
+from gym_http_client.addresses import Address
+from gym_http_client.links import Link
+from gym_http_client.sessions import Session
+from tests.support.scripted import page, then_close
+from tests.support.teller import (
+    Asked,
+    Reply,
+    Teller,
+    lost,
+    problem,
+    raw,
+    said,
+    told,
+    told_by_rest,
+)
+from tests.support.time import Time
+
+STEP = {"action": 1}
+Open = Callable[..., Session]
+
+
+@pytest.fixture
+def teller() -> Teller:
+    return Teller()
+
+
+@pytest.fixture
+def connect(teller: Teller) -> Iterator[Open]:
+    """Give a factory of sessions whose pauses take no time, closed after the test."""
+    made: list[tuple[Session, Link]] = []
+
+    def make(total: float = 120.0, **options: Any) -> Session:
+        url, retries = teller.server.url, Time().retries(total)
+        link = Link(url, token="", retries=retries)
+        options = {"retries": retries, "time_limit": 5.0, "spin_us": 0, **options}
+        session = Session(link, Address.parse(url, ""), "3c657dbc", **options)
+        made.append((session, link))
+        return session
+
+    yield make
+    for session, link in made:
+        session.close()
+        link.close()
+
+
+def numbers(teller: Teller) -> list[int]:
+    return [asked.number for asked in teller.asked]
+
+
+def test_a_request_whose_answer_is_lost_goes_again_under_its_number(
+    teller: Teller, connect: Open
+) -> None:
+    with teller.script(
+        teller.stream(told("a"), lost), teller.stream(lost), teller.stream(told("b"))
+    ):
+        session = connect()
+        assert session.ask("step/", STEP) == "a"
+        assert session.ask("step/", STEP) == "b"
+        assert session.transport == "stream"
+    assert numbers(teller) == [1, 2, 2, 2]
+    # Each time, all answers to earlier ones had come.
+    assert all(asked.acknowledged for asked in teller.asked)
+    assert teller.lines == [f"stream?session={session.name}"] * 3
+
+
+def test_all_that_are_on_their_way_go_again_in_their_order(
+    teller: Teller, connect: Open
+) -> None:
+    answers = told("b"), told("c")
+    with teller.script(
+        teller.stream(told("a"), lost), teller.stream(*answers, told("d"))
+    ):
+        session = connect()
+        for _ in range(3):
+            session.send("step/", STEP)
+        assert [session.receive() for _ in range(3)] == ["a", "b", "c"]
+        assert session.ask("step/", STEP) == "d"
+    first, again = teller.asked[:-3], teller.asked[-3:]
+    assert [asked.number for asked in first] in ([1, 2], [1, 2, 3])
+    assert again == [Asked(2, True), Asked(3, False), Asked(4, True)]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        told("x", ahead=1),
+        told("x", ahead=-1),
+        said(b"no value"),
+        said(b"\x08\0\0\0\0\0\0\0[broken]"),
+        said(b"\0\0\0\0\x09\0\0\0"),
+        said(b"<html>", status=502, form=1),
+        said(b"[1, 2]", status=502, form=1),
+        said(b"1", form=1),
+        lambda _: raw(b"short"),
+        lambda _: raw(b"\xff" * 64),
+        lambda _: b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        lambda _: raw(b"too" * 50, opcode=11),
+    ],
+)
+@pytest.mark.parametrize("before", [[], ["a"]])
+def test_an_answer_that_is_none_is_told_and_ends_the_stream(
+    before: list[str], reply: Reply, teller: Teller, connect: Open
+) -> None:
+    good = map(told, before)
+    with teller.script(teller.stream(*good, reply), teller.stream(told("b"))):
+        session = connect()
+        assert [session.ask("step/", STEP) for _ in before] == before
+        with pytest.raises(UnexpectedAnswer, match="is it a gym_http_server"):
+            session.ask("step/", STEP)
+        assert session.ask("step/", STEP) == "b"
+    assert numbers(teller) == [n + 1 for n in range(len(before) + 2)]
+
+
+def test_a_value_that_is_none_by_rest_is_told_too(
+    teller: Teller, connect: Open
+) -> None:
+    media = "Content-Type: application/vnd.gym-http.binary"
+    with teller.script(page(b"no value", media)), pytest.raises(UnexpectedAnswer):
+        connect(streams=False).ask("step/", STEP)
+
+
+def test_a_failed_handshake_lets_one_request_go_by_rest(
+    teller: Teller, connect: Open
+) -> None:
+    with teller.script(
+        then_close(), told_by_rest("a"), teller.stream(told("b"), told("c"))
+    ):
+        session = connect()
+        assert session.ask("step/", STEP) == "a"
+        assert session.transport == "rest"
+        assert [session.ask("step/", STEP) for _ in range(2)] == ["b", "c"]
+        assert session.transport == "stream"
+    stream = f"stream?session={session.name}"
+    assert teller.lines == [stream, f"{session.name}-1", stream]
+    assert numbers(teller) == [2, 3]
+
+
+def test_a_later_request_may_open_the_stream_for_earlier_ones(
+    teller: Teller, connect: Open
+) -> None:
+    with teller.script(then_close(), teller.stream(told("a"), told("b"))):
+        session = connect()
+        session.send("step/", STEP)
+        session.send("step/", STEP)
+        assert [session.receive() for _ in range(2)] == ["a", "b"]
+    assert teller.asked == [Asked(1, True), Asked(2, False)]
+
+
+@pytest.mark.parametrize("failed", [then_close(), then_close(b"HTTP/1.1 101 X\r\n")])
+def test_three_failed_handshakes_on_end_mean_rest_for_good(
+    failed: Any, teller: Teller, connect: Open
+) -> None:
+    script = [step for name in "abc" for step in (failed, told_by_rest(name))]
+    with teller.script(*script, told_by_rest("d")):
+        session = connect()
+        assert [session.ask("step/", STEP) for _ in range(5)] == list("abcdd")
+        assert session.transport == "rest"
+    stream, name = f"stream?session={session.name}", session.name
+    assert teller.lines == [
+        *(line for n in (1, 2, 3) for line in (stream, f"{name}-{n}")),
+        f"{name}-4",
+        f"{name}-5",
+    ]
+
+
+def test_handshakes_that_fail_now_and_then_do_not_add_up(
+    teller: Teller, connect: Open
+) -> None:
+    failing = [then_close(), told_by_rest("r")]
+    lasting = [teller.stream(told("s"), lost), *failing]
+    with teller.script(*failing, *failing, *lasting, *lasting, *lasting):
+        session = connect()
+        assert [session.ask("step/", STEP) for _ in range(8)] == list("rrsrsrsr")
+
+
+@pytest.mark.parametrize("status", [408, 429, 503])
+def test_a_server_that_is_busy_gets_the_request_by_rest(
+    status: int, teller: Teller, connect: Open
+) -> None:
+    busy = page(b'{"code":"x","message":"busy"}', status=status)
+    with teller.script(busy, told_by_rest("a"), teller.stream(told("b"))):
+        session = connect()
+        assert [session.ask("step/", STEP) for _ in range(2)] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        page(b"<html>", status=404),
+        page(b'{"code":"not-found","message":"?"}', status=404),
+        page(b'{"code":"upgrade-required","message":"?"}', status=426),
+        page(b"plain answer"),
+    ],
+)
+def test_a_server_without_streams_gets_all_by_rest(
+    refusal: bytes, teller: Teller, connect: Open
+) -> None:
+    with teller.script(refusal, told_by_rest("a")):
+        session = connect()
+        assert [session.ask("step/", STEP) for _ in range(3)] == ["a", "a", "a"]
+    assert len(teller.lines) == 4
+
+
+def test_the_end_of_the_instance_is_told(teller: Teller, connect: Open) -> None:
+    gone = page(b'{"code":"instance-ended","message":"it has ended"}', status=410)
+    with (
+        teller.script(gone),
+        pytest.raises(ServerError, match="it has ended") as caught,
+    ):
+        connect().ask("step/", STEP)
+    assert (caught.value.status_code, caught.value.code) == (410, "instance-ended")
+
+
+def test_errors_of_requests_on_their_way_come_in_their_order(
+    teller: Teller, connect: Open
+) -> None:
+    mro = ["a.Own", "builtins.ZeroDivisionError", "builtins.Exception"]
+    replies = (
+        told("a"),
+        problem(400, "invalid-action"),
+        told("b"),
+        problem(502, "env-error", mro=mro, text="by zero"),
+        told("c"),
+    )
+    with teller.script(teller.stream(*replies)):
+        session = connect()
+        for _ in replies:
+            session.send("step/", STEP)
+        assert session.receive() == "a"
+        with pytest.raises(gymnasium.error.InvalidAction):
+            session.receive()
+        session.drain()
+        assert session.receive() == "b"
+        with pytest.raises(ZeroDivisionError, match="by zero"):
+            session.receive()
+        assert session.receive() == "c"
+
+
+def test_what_was_sent_and_not_waited_for_is_kept(
+    teller: Teller, connect: Open
+) -> None:
+    with teller.script(teller.stream(told("a"), told("b"), told("c"))):
+        session = connect()
+        session.send("step/", STEP)
+        # As after an interrupt between the two.
+        assert session.ask("reset/", {}) == "b"
+        session.send("step/", STEP)
+        assert [session.receive(), session.receive()] == ["a", "c"]
+        with pytest.raises(RuntimeError, match="no request waits"):
+            session.receive()
+
+
+def test_an_interrupt_while_waiting_gives_up_what_was_sent(
+    teller: Teller, connect: Open
+) -> None:
+    main = threading.main_thread().ident
+    assert main
+
+    def interrupt(_: int) -> bytes:
+        signal.pthread_kill(main, signal.SIGINT)
+        return b""
+
+    with teller.script(teller.stream(interrupt), teller.stream(told("c"))):
+        session = connect()
+        with pytest.raises(KeyboardInterrupt):
+            session.ask("step/", STEP)
+        with pytest.raises(RuntimeError, match="no request waits"):
+            session.receive()
+        assert session.ask("step/", STEP) == "c"
+    assert numbers(teller) == [1, 2]
+
+
+def test_giving_up_gives_up_what_was_sent_behind(teller: Teller, connect: Open) -> None:
+    with teller.script(teller.stream(lost)):
+        session = connect(total=1.0)
+        for _ in range(3):
+            session.send("step/", STEP)
+        with pytest.raises(ServerUnreachable) as caught:
+            session.receive()
+        assert caught.value.key == f"{session.name}-1"
+        # 0.05, 0.1, 0.2 and 0.4 s between; another pause would go beyond the limit.
+        assert caught.value.attempts == 5
+        with pytest.raises(RuntimeError, match="given up along with an earlier one"):
+            session.receive()
+        teller.script(teller.stream(told("d")))
+        assert session.ask("step/", STEP) == "d"
+    assert numbers(teller)[-1] == 4
+
+
+def test_without_retries_each_request_is_tried_once(
+    teller: Teller, connect: Open
+) -> None:
+    with teller.script(teller.stream(lost), teller.stream(told("b"), lost)):
+        session = connect(total=0.0)
+        for expected in (None, "b", None):
+            if expected is None:
+                with pytest.raises(ServerUnreachable):
+                    session.ask("step/", STEP)
+            else:
+                assert session.ask("step/", STEP) == expected
+    assert numbers(teller) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("instead", ["send", "drain", "ask"])
+def test_nothing_is_sent_behind_what_is_given_up(
+    instead: str, teller: Teller, connect: Open
+) -> None:
+    with teller.script(teller.stream(lost)):
+        session = connect(total=0.0)
+        for _ in range(16 if instead == "send" else 2):
+            session.send("step/", STEP)
+        given = () if instead == "drain" else ("step/", STEP)
+        with pytest.raises(ServerUnreachable):
+            getattr(session, instead)(*given)
+        sent = max(numbers(teller))
+    assert sent <= (16 if instead == "send" else 2)
+
+
+def test_no_more_are_on_their_way_than_the_server_keeps_answers(
+    teller: Teller, connect: Open
+) -> None:
+    answers = [told(number) for number in range(100)]
+    with teller.script(teller.stream(*([lambda _: b""] * 15), _late(16), *answers)):
+        session = connect()
+        for _ in range(100):
+            session.send("step/", STEP)
+        assert [session.receive() for _ in range(16)] == list("x" * 16)
+    assert len(teller.asked) == 100
+
+
+def _late(count: int) -> Reply:
+    """Answer the last so many requests, all that may be on their way."""
+    one = told("x")
+
+    def reply(number: int) -> bytes:
+        earlier = range(number - count + 1, number + 1)
+        return b"".join(one(each) or b"" for each in earlier)
+
+    return reply
+
+
+def test_numbers_begin_again_in_another_session(teller: Teller, connect: Open) -> None:
+    with teller.script(teller.stream(told("a"), told("b")), teller.stream(told("c"))):
+        session = connect()
+        session._number = 2**32 - 3
+        session.send("step/", STEP)
+        session.send("step/", STEP)
+        name = session.name
+        session.send("step/", STEP)
+        assert [session.receive() for _ in range(3)] == ["a", "b", "c"]
+        assert session.name != name
+    assert numbers(teller) == [2**32 - 2, 2**32 - 1, 1]
+    assert teller.lines == [f"stream?session={each}" for each in (name, session.name)]
+
+
+def test_numbers_begin_again_for_who_waits_for_each_answer_too(
+    teller: Teller, connect: Open
+) -> None:
+    with teller.script(teller.stream(told("a"), told("b")), teller.stream(told("c"))):
+        session = connect()
+        session._number = 2**32 - 3
+        assert [session.ask("step/", STEP) for _ in range(3)] == ["a", "b", "c"]
+    assert numbers(teller) == [2**32 - 2, 2**32 - 1, 1]

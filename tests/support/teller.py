@@ -1,0 +1,132 @@
+"""A scripted server that knows streams: what it says on one is up to the test."""
+
+import json
+import socket
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from gym_http_wire.values import binary
+from gym_http_wire.websocket import accept_of
+from tests.support import websocket
+from tests.support.scripted import Act, Scripted, page
+
+#: Gives what is sent when a request of a number has come; None closes the connection.
+Reply = Callable[[int], bytes | None]
+_MEDIA = "Content-Type: application/vnd.gym-http.binary"
+_HEADER_BYTES = 16
+
+
+class Asked(NamedTuple):
+    """A request on a stream.
+
+    Attributes:
+        number: Its number.
+        acknowledged: Whether it says that all earlier answers have come.
+    """
+
+    number: int
+    acknowledged: bool
+
+
+class Teller:
+    """Notes what is asked on the streams of a scripted server.
+
+    Attributes:
+        server: To be given to `with`.
+        asked: All requests on streams.
+    """
+
+    def __init__(self) -> None:
+        self.server = Scripted.of(page(b"", status=500))
+        self.asked: list[Asked] = []
+
+    def script(self, *answers: bytes | Act) -> Scripted:
+        """Say what is done with each handshake and request; see `Scripted`."""
+        self.server.answers.clear()
+        self.server.answers.extend(answers)
+        return self.server
+
+    @property
+    def lines(self) -> list[str]:
+        """What was asked by HTTP, in short: ``stream`` or the key."""
+        return [
+            seen.header("Idempotency-Key") or seen.line.rpartition("/")[2]
+            for seen in self.server.seen
+        ]
+
+    def stream(self, *replies: Reply) -> Act:
+        """Open a stream, answer so many requests, and be silent to all others."""
+
+        def act(line: socket.socket) -> None:
+            key = self.server.seen[-1].header("Sec-WebSocket-Key") or ""
+            line.sendall(
+                b"HTTP/1.1 101 X\r\nSec-WebSocket-Protocol: gym-http.v1\r\n"
+                b"Sec-WebSocket-Accept: %b\r\n\r\n" % accept_of(key).encode()
+            )
+            waiting = list(replies)
+            while (number := self._hear(line)) is not None:
+                if waiting:
+                    said = waiting.pop(0)(number)
+                    if said is None:
+                        return
+                    line.sendall(said)
+
+        return act
+
+    def _hear(self, line: socket.socket) -> int | None:
+        head = _exactly(line, 2)
+        if not head:
+            return None
+        size = head[1] & 127
+        if size == 126:
+            size = int.from_bytes(_exactly(line, 2))
+        mask = _exactly(line, 4)
+        message = websocket.masked(_exactly(line, size), mask)
+        number = int.from_bytes(message[12:_HEADER_BYTES], "little")
+        self.asked.append(Asked(number, message[8] == 1))
+        return number
+
+
+def told(value: Any, ahead: int = 0) -> Reply:
+    """Answer with a value, or answer a request that comes so many later."""
+    return said(binary.encode(value), ahead=ahead)
+
+
+def problem(status: int, code: str, **extras: Any) -> Reply:
+    """Answer with a problem."""
+    body = {"code": code, "message": f"this is {code}", "extras": extras}
+    return said(json.dumps(body).encode(), status=status, form=1)
+
+
+def said(body: bytes, *, status: int = 200, form: int = 3, ahead: int = 0) -> Reply:
+    """Answer with any body."""
+
+    def reply(number: int) -> bytes:
+        message = websocket.binary(0, number + ahead, body, form=form, status=status)
+        return raw(message)
+
+    return reply
+
+
+def raw(message: bytes, opcode: int = 2) -> bytes:
+    """Give the frame of any message."""
+    return websocket.frame(opcode, message, mask=b"")
+
+
+def lost(_: int) -> None:
+    """Close the connection in place of an answer."""
+
+
+def told_by_rest(value: Any) -> bytes:
+    """Answer with a value by REST."""
+    return page(binary.encode(value), _MEDIA)
+
+
+def _exactly(line: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        piece = line.recv(size - len(data))
+        if not piece:
+            return b""
+        data += piece
+    return data
