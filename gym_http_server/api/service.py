@@ -22,6 +22,7 @@ __all__ = ["add_routes"]
 
 CAPABILITIES = (
     "attributes",
+    "batches",
     "generator",
     "idempotency",
     "kwargs",
@@ -29,6 +30,7 @@ CAPABILITIES = (
     "monitor",
     "registry",
     "render",
+    "rollouts",
     "spaces",
     "wrappers",
 )

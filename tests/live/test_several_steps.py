@@ -17,6 +17,7 @@ from tests.support.api import Api, Instance
 from tests.support.identity import assert_identical
 from tests.support.plain import plain
 from tests.support.server import Server
+from tests.support.websocket import TEXT, WebSocket
 
 Create = Callable[..., Instance]
 BINARY = MEDIA_TYPES[Form.BINARY]
@@ -352,3 +353,43 @@ def test_a_rollout_with_a_key_is_played_once(instance: Instance) -> None:
     again = instance.post("rollout/", {"seed": 1}, headers=headers)
     assert again.body == first.body
     assert calls.ok(instance.get(""))["episodes"] == 1
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+def test_several_steps_of_a_vector(mode: str, create: Create) -> None:
+    options: dict[str, Any] = {"num_envs": 3, "vectorization_mode": "sync"}
+    instance = create("CartPole-v1", autoreset_mode=mode, **options)
+    local = gymnasium.make_vec(
+        "CartPole-v1", vector_kwargs={"autoreset_mode": mode}, **options
+    )
+    rng = np.random.default_rng(2)
+    actions = list(rng.integers(0, 2, (60, 3)))
+    instance.reset(seed=1)
+    local.reset(seed=1)
+    rows = [local.step(action) for action in actions]
+    assert any(row[2].any() for row in rows)
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    told = exactly(instance, "step/", {"actions": actions[:30]})
+    assert_identical(columns_of(told), [each[:30] for each in columns])
+    assert told["stopped"] is None
+    plainly = [action.tolist() for action in actions[30:]]
+    told = calls.ok(instance.post("step/", {"actions": plainly}))
+    assert told["observations"] == plain(columns[0][30:])
+    ends = [a | b for a, b in zip(*columns[2:4], strict=True)]
+    assert told["done"] == plain(ends[30:])
+    calls.error(instance.post("rollout/", {}), 400, "bad-parameter")
+    local.close()
+
+
+def test_several_steps_over_a_stream(instance: Instance) -> None:
+    instance.reset(seed=3)
+    with WebSocket.to(instance, sec_websocket_protocol=TEXT) as stream:
+        told = stream.ask(op="step", actions=[1, 0, 1])
+        played = stream.ask(op="rollout", actions=[[1, 1]], seed=3)
+    with gymnasium.make("CartPole-v1") as local:
+        local.reset(seed=3)
+        assert told["body"]["observations"] == plain(local_columns(local, [1, 0, 1])[0])
+        local.reset(seed=3)
+        columns = local_columns(local, [1, 1])
+    (episode,) = played["body"]["episodes"]
+    assert episode["observations"][1:] == plain(columns[0])
