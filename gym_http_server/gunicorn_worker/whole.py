@@ -17,12 +17,12 @@ from gunicorn.http import wsgi  # type: ignore[import-untyped]
 
 from gym_http_server.gunicorn_worker.client_socket import ClientSocket
 
-__all__ = ["WholeReader", "WholeRequest", "reads_whole"]
+__all__ = ["KnownHeads", "WholeReader", "WholeRequest", "reads_whole"]
 
 # Within each of the limits that gunicorn has for lines and for headers.
 _MAX_HEAD = 4000
 _MAX_KNOWN = 512
-_MAX_KNOWN_LINE = 256
+_MAX_KNOWN_HEAD = 1024
 _REQUEST_LINE = re.compile(rb"(GET|POST|DELETE) (/[\w./~-]*) HTTP/1\.1")
 _HEADER_LINE = re.compile(rb"([A-Za-z0-9-]+):[ \t]*([!-~](?:[ -~]*[!-~])?)[ \t]*")
 _SIZE = re.compile("[0-9]{1,5}").fullmatch
@@ -34,10 +34,13 @@ _HARMLESS = frozenset(
     sec-fetch-dest sec-fetch-mode sec-fetch-site sec-fetch-user user-agent x-request-id
     """.upper().split()
 )
-# Different in each request: to remember them would push out what comes again.
-_FLEETING = frozenset({b"IDEMPOTENCY-KEY", b"X-REQUEST-ID"})
+# Different in each request, while the rest of a head comes again and again.
+_KEY = b"\r\nIdempotency-Key: "
+_KEY_VALUE = re.compile(rb"[!-~]{1,200}").fullmatch
 
 _Field = tuple[str, str]
+#: What is in the environments of requests, by what stands before and behind the key.
+KnownHeads = dict[tuple[bytes, bytes], dict[str, str]]
 
 
 class WholeRequest:
@@ -85,7 +88,7 @@ class WholeReader:
         cfg: gunicorn's configuration.
         client: The connection.
         places: The addresses that it came from and to, each with a port.
-        known: Lines that are understood, shared by all connections of a worker.
+        known: Heads that are understood, shared by all connections of a worker.
     """
 
     def __init__(
@@ -93,7 +96,7 @@ class WholeReader:
         cfg: Any,
         client: ClientSocket,
         places: tuple[Any, Any],
-        known: dict[bytes, _Field],
+        known: KnownHeads,
     ) -> None:
         self._client = client
         self._known = known
@@ -112,55 +115,70 @@ class WholeReader:
         end = data.find(b"\r\n\r\n", 0, _MAX_HEAD)
         if end < 0:
             return 0
-        known = self._known
-        first, *lines = data[:end].split(b"\r\n")
-        start = known.get(first) or self._request_line(first)
-        if start is None:
+        before, has_key, rest = data[:end].partition(_KEY)
+        key, _, behind = rest.partition(b"\r\n")
+        if has_key and not _KEY_VALUE(key):
             return 0
-        environ["REQUEST_METHOD"], path = start
-        environ["PATH_INFO"] = environ["RAW_URI"] = path
-        for line in lines:
-            field = known.get(line) or self._header_line(line)
-            # One that stands there twice is not ours to judge.
-            if field is None or field[0] in environ:
+        fields = self._known.get((before, behind))
+        if fields is None:
+            fields = _fields(before, behind)
+            if fields is None:
                 return 0
-            environ[field[0]] = field[1]
+            if end <= _MAX_KNOWN_HEAD:
+                if len(self._known) >= _MAX_KNOWN:
+                    self._known.clear()
+                self._known[before, behind] = fields
         begin = end + 4
-        end = begin + int(environ.get("CONTENT_LENGTH", 0))
-        if "HTTP_HOST" not in environ or end > len(data):
+        end = begin + int(fields.get("CONTENT_LENGTH", 0))
+        if end > len(data):
             return 0
+        environ.update(fields)
+        if has_key:
+            if "HTTP_IDEMPOTENCY_KEY" in fields:
+                return 0
+            environ["HTTP_IDEMPOTENCY_KEY"] = key.decode()
         environ["wsgi.input"] = io.BytesIO(data[begin:end])
         return end
 
-    def _request_line(self, line: bytes) -> _Field | None:
-        match = _REQUEST_LINE.fullmatch(line)
-        if match is None or b"//" in line:
-            return None
-        return self._learn(line, (match[1].decode(), match[2].decode()))
 
-    def _header_line(self, line: bytes) -> _Field | None:
-        match = _HEADER_LINE.fullmatch(line)
-        if match is None:
+def _fields(before: bytes, behind: bytes) -> dict[str, str] | None:
+    """Read a head without its key; None if gunicorn has to."""
+    first, *lines = before.split(b"\r\n")
+    if behind:
+        lines += behind.split(b"\r\n")
+    match = _REQUEST_LINE.fullmatch(first)
+    if match is None or b"//" in first:
+        return None
+    path = match[2].decode()
+    fields = {
+        "REQUEST_METHOD": match[1].decode(),
+        "PATH_INFO": path,
+        "RAW_URI": path,
+    }
+    for line in lines:
+        field = _field(line)
+        # One that stands there twice is not ours to judge.
+        if field is None or field[0] in fields:
             return None
-        name, value = match[1].upper(), match[2].decode()
-        if name == b"CONTENT-LENGTH":
-            harmless = _SIZE(value) is not None
-        elif name == b"CONNECTION":
-            harmless = value.lower() == "keep-alive"
-        else:
-            harmless = name in _HARMLESS
-        if not harmless:
-            return None
-        key = name.decode().replace("-", "_")
-        field = (key if key.startswith("CONTENT_") else f"HTTP_{key}", value)
-        return field if name in _FLEETING else self._learn(line, field)
+        fields[field[0]] = field[1]
+    return fields if "HTTP_HOST" in fields else None
 
-    def _learn(self, line: bytes, field: _Field) -> _Field:
-        if len(line) <= _MAX_KNOWN_LINE:
-            if len(self._known) >= _MAX_KNOWN:
-                self._known.clear()
-            self._known[line] = field
-        return field
+
+def _field(line: bytes) -> _Field | None:
+    match = _HEADER_LINE.fullmatch(line)
+    if match is None:
+        return None
+    name, value = match[1].upper(), match[2].decode()
+    if name == b"CONTENT-LENGTH":
+        harmless = _SIZE(value) is not None
+    elif name == b"CONNECTION":
+        harmless = value.lower() == "keep-alive"
+    else:
+        harmless = name in _HARMLESS
+    if not harmless:
+        return None
+    key = name.decode().replace("-", "_")
+    return key if key.startswith("CONTENT_") else f"HTTP_{key}", value
 
 
 def reads_whole(cfg: Any) -> bool:

@@ -28,6 +28,7 @@ from gym_http_server.gunicorn_worker.client_socket import (
 from gym_http_server.gunicorn_worker.parser import ClientParser
 from gym_http_server.gunicorn_worker.replies import Replies
 from gym_http_server.gunicorn_worker.whole import (
+    KnownHeads,
     WholeReader,
     WholeRequest,
     reads_whole,
@@ -81,7 +82,7 @@ class Worker(GeventWorker):  # type: ignore[misc]
         )
         self._clients: set[ClientSocket] = set()
         self._wanted = False
-        self._known_lines: dict[bytes, tuple[str, str]] = {}
+        self._known_heads: KnownHeads = {}
         self._reads_whole = reads_whole(self.cfg)
 
     def init_signals(self) -> None:
@@ -203,7 +204,7 @@ class Worker(GeventWorker):  # type: ignore[misc]
         whole = None
         if self._reads_whole and isinstance(address, tuple):
             places = addr, address
-            whole = partial(WholeReader, self.cfg, client, places, self._known_lines)
+            whole = partial(WholeReader, self.cfg, client, places, self._known_heads)
         return ClientParser(self.cfg, client, addr, whole)
 
     def _serve(
