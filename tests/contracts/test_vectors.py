@@ -51,6 +51,24 @@ def test_lists_in_and_lists_out(create: Callable[..., Instance]) -> None:
     local.close()
 
 
+def test_an_end_counts_once(create: Callable[..., Instance]) -> None:
+    # An asynchronous vector steps on what has ended.
+    instance = create(
+        num_envs=2,
+        vectorization_mode="async",
+        autoreset_mode="disabled",
+        max_episode_steps=2,
+    )
+    instance.reset()
+    ends = [instance.step([0, 1])["done"] for _ in range(4)]
+    assert ends[1:] == [[True, True]] * 3
+    assert calls.ok(instance.get(""))["episodes"] == 2
+    instance.reset(options={"reset_mask": [True, False]})
+    for _ in range(2):
+        instance.step([0, 1])
+    assert calls.ok(instance.get(""))["episodes"] == 3
+
+
 def test_seeds_and_masks(create: Callable[..., Instance]) -> None:
     instance = create(**VECTOR, autoreset_mode="disabled", hosts=2)
     first = instance.reset(seed=[1, 2, 3])["observation"]

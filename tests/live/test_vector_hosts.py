@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -99,6 +100,24 @@ def test_parts_end_with_the_process_that_leads(hostile: Callable[..., Any]) -> N
     os.kill(pids[0], signal.SIGKILL)
     gone(pids)
     calls.error(instance.get(""), 410, "instance-ended")
+
+
+def test_a_part_that_hangs_ends_with_the_process_that_leads(
+    hostile: Callable[..., Any],
+) -> None:
+    instance, pids = hostile("Loop")
+    answers: list[Any] = []
+    action = [0, 0, 0, 0, 0, 1]
+    asking = threading.Thread(
+        target=lambda: answers.append(instance.post("step/", {"action": action}))
+    )
+    asking.start()
+    loop = psutil.Process(pids[-1])
+    wait_until(lambda: loop.status() == psutil.STATUS_RUNNING, 5.0, "the loop")
+    os.kill(pids[0], signal.SIGKILL)
+    gone(pids)
+    asking.join()
+    assert calls.error(answers[0], 502, "env-crashed")["signal"] == "SIGKILL"
 
 
 @pytest.mark.parametrize("vice", ["Loop", "GilLoop"])
