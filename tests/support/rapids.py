@@ -18,7 +18,8 @@ from typing import NamedTuple
 from tests.support import websocket
 from tests.support.lines import BROKEN, Line
 
-_CAUGHT = 3
+_ANSWERED_CAUGHT = 2
+_MOST_CAUGHT = 32
 _LATEST_S = 0.2
 _LONGEST_DELAY_S = 0.03
 _BINARY = "application/vnd.gym-http.binary"
@@ -81,12 +82,11 @@ class Net:
 
     def __init__(self) -> None:
         self._signatures: dict[int, bytes] = {}
-        self._caught: collections.deque[Caught] = collections.deque(maxlen=_CAUGHT)
+        self._caught: collections.deque[Caught] = collections.deque(maxlen=_MOST_CAUGHT)
 
-    @property
-    def caught(self) -> list[Caught]:
-        """The last requests, the oldest first."""
-        return list(self._caught)
+    def last(self, count: int) -> list[Caught]:
+        """Give the last requests, the oldest first."""
+        return list(self._caught)[-count:]
 
     def catch(self, frame: bytes) -> None:
         """Look at a client's WebSocket frame."""
@@ -184,7 +184,10 @@ class Passage:
                 return
             self._net.catch(message)
             if fault is StreamFault.DOUBLED:
-                self._double(self._net.caught)
+                # None may overtake one that the server has not seen: a client sends
+                # all that are unanswered in their order, too.
+                unanswered = len(self._due) + 1
+                self._double(self._net.last(unanswered + _ANSWERED_CAUGHT))
             if fault is StreamFault.DELAYED:
                 await asyncio.sleep(self._dice.uniform(0.0, _LONGEST_DELAY_S))
             self._due.append(fault)
