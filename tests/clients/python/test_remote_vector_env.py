@@ -30,7 +30,7 @@ ENVS: dict[str, dict[str, Any]] = {
     "Pendulum-v1": {"max_episode_steps": 13},
     "MountainCar-v0": {"max_episode_steps": 13},
     "Acrobot-v1": {"max_episode_steps": 13},
-    "LunarLander-v3": {"max_episode_steps": 40},
+    "LunarLander-v3": {"max_episode_steps": 19},
     "HalfCheetah-v5": {"max_episode_steps": 13},
 }
 SPACES = (
@@ -93,7 +93,7 @@ def local() -> Iterator[Make]:
     gc.collect()
 
 
-def play(vectors: list[Any], local: Any, steps: int = 60) -> int:
+def play(vectors: list[Any], local: Any, steps: int = 40) -> int:
     """Do the same with all vectors, demand the same, and count ends of episodes."""
     mode = local.metadata["autoreset_mode"]
     count = local.num_envs
@@ -230,7 +230,7 @@ def test_infos_that_differ_in_types(
             hosts=hosts,
             **options,
         )
-        play([vector], twin, 150)
+        play([vector], twin, 80)
         vector.close()
 
 
