@@ -108,10 +108,9 @@ class Session:
     def _begin(self) -> None:
         """Count from 1 again, under another name."""
         self.name = new_session()
-        asked = f"{self._path}stream?session={self.name}"
-        request = Request("GET", asked, accept=_PROBLEM)
-        self._head = self._heads.head(request).removesuffix(b"\r\n")
         self._number = 0
+        # When an answer was lost along with the stream, if no stream followed.
+        self._lost_at: float | None = None
         # Up to this one, requests go by REST unless a later one opens a stream.
         self._without = 0
         self._lose()
@@ -255,6 +254,7 @@ class Session:
         try:
             outcome = self._settled(self._pending[0], failure)
             self._pending_bytes -= len(self._pending.popleft().asked.leaves)
+            self._lost_at = None
         except BaseException:
             # The answer, should it still come, would be taken for another's.
             self._forget()
@@ -279,6 +279,8 @@ class Session:
                 return refusal(none.reply, self._url + "stream")
             except Failure as failure:
                 failed = None
+                if self._stream is not None:
+                    self._lost_at = self._retries.clock()
                 self._lose()
                 tries = tries or Tries(self._retries, began, what=self._url)
                 if not tries.again(failure):
@@ -292,7 +294,7 @@ class Session:
         limit = min(self._time_limit, _HANDSHAKE_SECONDS)
         try:
             stream = Stream(
-                self._dialer, self._head, limit, self._time_limit, self._spinning
+                self._dialer, self._handshake(), limit, self._time_limit, self._spinning
             )
         except NoStream as none:
             if none.reply.status in REPEATED:
@@ -306,9 +308,19 @@ class Session:
             self._do_without()
             return
         self._failed_handshakes = 0
+        self._lost_at = None
         self._stream = stream
         for index, pending in enumerate(self._pending):
             stream.send(pending.asked, acknowledged=index == 0)
+
+    def _handshake(self) -> bytes:
+        """Give the head of the request for a stream, without its blank line."""
+        asked = f"{self._path}stream?session={self.name}"
+        if self._lost_at is not None:
+            # If the instance ended meanwhile, it did so in the call that waits.
+            asked += f"&lost={max(0.0, self._retries.clock() - self._lost_at):.3f}"
+        request = Request("GET", asked, accept=_PROBLEM)
+        return self._heads.head(request).removesuffix(b"\r\n")
 
     def _do_without(self) -> None:
         """Have what is pending go by REST; a later request tries a stream again."""
@@ -355,6 +367,7 @@ class Session:
         self._lose()
         self._pending.clear()
         self._pending_bytes = 0
+        self._lost_at = None
 
     def _lose(self) -> None:
         stream, self._stream = self._stream, None
