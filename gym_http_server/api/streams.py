@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from urllib.parse import parse_qs
 
 import flask
@@ -17,6 +18,7 @@ from gym_http_wire.problems import BadParameter
 __all__ = ["add_routes"]
 
 MAX_QUERY = 1024
+_SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?").fullmatch
 
 
 def add_routes(app: flask.Flask, web: Web) -> None:
@@ -37,10 +39,19 @@ def _stream(web: Web, environ: Environ, instance_id: str) -> Answer:
         environ.get("HTTP_SEC_WEBSOCKET_PROTOCOL", ""),
         query.get("session", [""])[-1],
     )
+    lost_s = _seconds(query.get("lost", [""])[-1])
     take = relay if web.settings.stream_relay else hand_over
     early = environ["wsgi.input"].reader.unreader.take_buffered()
-    take(web.hosts, instance_id, hello, environ["gunicorn.socket"], early)
+    take(web.hosts, instance_id, hello, environ["gunicorn.socket"], early, lost_s)
     return SWITCHED
+
+
+def _seconds(lost: str) -> float | None:
+    if not lost:
+        return None
+    if not _SECONDS(lost):
+        raise BadParameter(f"lost is {lost!r:.40}: expected seconds, as 0.25")
+    return float(lost)
 
 
 def _check_framing(environ: Environ) -> None:

@@ -24,7 +24,12 @@ RECEIVE_BYTES = 256 * 1024
 
 
 def hand_over(
-    hosts: Hosts, instance_id: str, hello: Hello, client: socket.socket, early: bytes
+    hosts: Hosts,
+    instance_id: str,
+    hello: Hello,
+    client: socket.socket,
+    early: bytes,
+    lost_s: float | None = None,
 ) -> None:
     """Hand a client's socket over; then it is no longer the caller's to use.
 
@@ -34,11 +39,12 @@ def hand_over(
         hello: How the stream begins.
         client: The client's socket.
         early: What the client sent behind its handshake, and has been read.
+        lost_s: Seconds since it lost an answer along with a stream.
 
     Raises:
         Problem: The host does not take it; the client can be answered.
     """
-    hosts.open_stream(instance_id, _asked(hello, early), client).close()
+    hosts.open_stream(instance_id, _asked(hello, early), client, lost_s).close()
     # Whoever closes this descriptor shuts the connection down for everybody, so let
     # it hit another one.
     dead, other = socket.socketpair()
@@ -47,7 +53,12 @@ def hand_over(
 
 
 def relay(
-    hosts: Hosts, instance_id: str, hello: Hello, client: socket.socket, early: bytes
+    hosts: Hosts,
+    instance_id: str,
+    hello: Hello,
+    client: socket.socket,
+    early: bytes,
+    lost_s: float | None = None,
 ) -> None:
     """Pass on what client and host send, until one of them closes.
 
@@ -57,11 +68,12 @@ def relay(
         hello: How the stream begins.
         client: The client's socket.
         early: What the client sent behind its handshake, and has been read.
+        lost_s: Seconds since it lost an answer along with a stream.
 
     Raises:
         Problem: The host does not take it; the client can be answered.
     """
-    connection = hosts.open_stream(instance_id, _asked(hello, early), None)
+    connection = hosts.open_stream(instance_id, _asked(hello, early), None, lost_s)
     far = connection.socket
     # The client's own has an end to each wait, and a stream has none.
     near = socket.socket(fileno=os.dup(client.fileno()))

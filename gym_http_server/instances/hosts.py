@@ -32,6 +32,8 @@ from gym_http_wire.problems import Problem
 __all__ = ["Hosts"]
 
 FATE_SECONDS = 2.0
+# Within which a client with a call in flight notices that the host has ended.
+NOTICED_SECONDS = 1.0
 MAX_GREETING = 64 * 1024
 _HEADER = re.compile(r"(Gym|Idempotent)-[A-Za-z-]+: [!-~]*").fullmatch
 _INSTANCE_ID = re.compile(r"[0-9a-f]{8}").fullmatch
@@ -95,7 +97,11 @@ class Hosts:
             return answer
 
     def open_stream(
-        self, instance_id: str, frame: Frame, line: socket.socket | None
+        self,
+        instance_id: str,
+        frame: Frame,
+        line: socket.socket | None,
+        lost_s: float | None = None,
     ) -> Connection:
         """Have the host of an instance take a client's connection over.
 
@@ -104,6 +110,7 @@ class Hosts:
             frame: Tells how the stream begins.
             line: The client's socket; ``None`` makes the connection that is returned
                 the stream.
+            lost_s: Seconds since the client lost an answer along with a stream.
 
         Returns:
             The connection to the host.
@@ -111,6 +118,8 @@ class Hosts:
         Raises:
             UnknownInstance: There is no such instance.
             InstanceEnded: There was, and it has ended.
+            EnvCrashed: It ended in the call whose answer was lost.
+            StepDeadline: That call took too long, and was its last.
             TooManyStreams: The host has no place for it.
         """
         if not _INSTANCE_ID(instance_id):
@@ -118,7 +127,7 @@ class Hosts:
         try:
             connection = Connection(self._run.host_socket(instance_id), MAX_GREETING)
         except OSError:
-            raise self._gone(instance_id, in_flight=False) from None
+            raise self._gone(instance_id, in_flight=False, lost_s=lost_s) from None
         try:
             connection.send(frame, line)
             answer = connection.receive_first()
@@ -126,7 +135,7 @@ class Hosts:
                 raise problem_of(answer)
         except ConnectionLost:
             connection.close()
-            raise self._gone(instance_id, in_flight=False) from None
+            raise self._gone(instance_id, in_flight=False, lost_s=lost_s) from None
         except BaseException:
             connection.close()
             raise
@@ -157,7 +166,9 @@ class Hosts:
             raise self._gone(instance_id, in_flight=False) from None
         return bool(told["replayed"])
 
-    def _gone(self, instance_id: str, *, in_flight: bool) -> Problem:
+    def _gone(
+        self, instance_id: str, *, in_flight: bool, lost_s: float | None = None
+    ) -> Problem:
         deadline = time.monotonic() + FATE_SECONDS
         while True:
             try:
@@ -167,6 +178,8 @@ class Hosts:
                     return UnknownInstance(instance_id)
                 return problem
             if not fate["alive"]:
+                if lost_s is not None:
+                    in_flight = fate["ended_s_ago"] < lost_s + NOTICED_SECONDS
                 return _told(instance_id, fate, in_flight=in_flight)
             if time.monotonic() > deadline:
                 return EnvCrashed(
