@@ -71,7 +71,8 @@ class Batching:
         """
         if _is_given(frame, given.get("action")):
             raise BadParameter("expected either action or actions, and both were given")
-        actions = self._actions_of(frame, given["actions"], "actions")
+        cast = self._as_it_is if lossless(frame) else self._operations.action_of
+        actions = _actions_of(given["actions"], "actions", cast)
         self._take_generator(frame, given)
         episode = Episode()
         return self._answer(frame, episode, lambda run: run.play(episode, actions))
@@ -127,8 +128,9 @@ class Batching:
                 f"episodes is {given['episodes']}, and actions has {len(sequences)} "
                 "lists: expected one list for each episode"
             )
+        cast = self._as_it_is if lossless(frame) else self._operations.cast_action
         plan = [
-            self._actions_of(frame, each, f"actions[{index}]")
+            _actions_of(each, f"actions[{index}]", cast)
             for index, each in enumerate(sequences)
         ]
         total = sum(map(len, plan))
@@ -141,27 +143,6 @@ class Batching:
     def _drawn(self) -> Iterator[Any]:
         while True:
             yield self._operations.sample("action", None, None)
-
-    def _actions_of(self, frame: Frame, actions: Any, name: str) -> list[Any]:
-        if isinstance(actions, np.ndarray) and actions.ndim:
-            actions = list(actions)
-        if not isinstance(actions, list | tuple):
-            raise BadParameter(f"{name} is {actions!r:.80}: expected a list")
-        if not actions:
-            raise MissingParameter(name)
-        if len(actions) > MAX_STEPS:
-            raise BadParameter(
-                f"{name} has {len(actions)} actions: expected {MAX_STEPS} at most"
-            )
-        cast = self._as_it_is if lossless(frame) else self._operations.action_of
-        ready: list[Any] = []
-        try:
-            for action in actions:
-                ready.append(cast(action))
-        except Problem as problem:
-            problem.extras |= {"index": len(ready), "steps": 0}
-            raise
-        return ready
 
     def _as_it_is(self, action: Any) -> Any:
         self._operations.check_action(action)
@@ -218,6 +199,27 @@ class Batching:
             count = bisect.bisect(range(1, steps), 0, key=lambda n: told(n) is None)
             whole = told(count)
         return {} if whole is None else {"results": whole}
+
+
+def _actions_of(actions: Any, name: str, cast: Callable[[Any], Any]) -> list[Any]:
+    if isinstance(actions, np.ndarray) and actions.ndim:
+        actions = list(actions)
+    if not isinstance(actions, list | tuple):
+        raise BadParameter(f"{name} is {actions!r:.80}: expected a list")
+    if not actions:
+        raise MissingParameter(name)
+    if len(actions) > MAX_STEPS:
+        raise BadParameter(
+            f"{name} has {len(actions)} actions: expected {MAX_STEPS} at most"
+        )
+    ready: list[Any] = []
+    try:
+        for action in actions:
+            ready.append(cast(action))
+    except Problem as problem:
+        problem.extras |= {"index": len(ready), "steps": 0}
+        raise
+    return ready
 
 
 def _is_given(frame: Frame, value: Any) -> bool:

@@ -393,3 +393,12 @@ def test_several_steps_over_a_stream(instance: Instance) -> None:
         columns = local_columns(local, [1, 1])
     (episode,) = played["body"]["episodes"]
     assert episode["observations"][1:] == plain(columns[0])
+
+
+def test_a_rollout_begins_anew_after_a_failure(mined: Instance) -> None:
+    problem = calls.error(mined.post("rollout/", {"actions": [[1, 13], [1]]}), 502)
+    assert problem["steps"] == 1
+    (told,) = problem["results"]["episodes"]
+    assert (told["actions"], told["observations"]) == ([1], [[0.0], [1.0]])
+    told = calls.ok(mined.post("rollout/", {"actions": [[1, 2]]}))
+    assert told["episodes"][0]["return"] == 3.0

@@ -99,10 +99,9 @@ def _as_flag(flag: Any) -> Any:
 
 
 def _as_float(reward: Any) -> Any:
-    # float32 is written as its own shortest decimal.
-    if type(reward) is float or getattr(reward, "dtype", "") == "float32":
-        return reward
-    if is_batch(reward):
+    # NumPy's floats are written as their own shortest decimals.
+    dtype = getattr(reward, "dtype", None)
+    if type(reward) is float or is_batch(reward) or getattr(dtype, "kind", "") == "f":
         return reward
     return float(reward)
 

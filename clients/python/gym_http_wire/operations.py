@@ -93,13 +93,22 @@ class Operations:
             ResetNeeded: The last call failed, and thin clients are not trusted to
                 know what state that left.
         """
+        action = self.cast_action(plain)
+        if self._failed:
+            raise ResetNeeded(_AFTER_ERROR)
+        return action
+
+    def cast_action(self, plain: object) -> Any:
+        """Cast what a thin client sent, for a step after the next reset.
+
+        Raises:
+            InvalidAction: It cannot be one.
+        """
         try:
             action = self._read_action(plain)
         except elements.NotAnElement as error:
             raise InvalidAction(str(error)) from None
         self.check_action(action)
-        if self._failed:
-            raise ResetNeeded(_AFTER_ERROR)
         return action
 
     def check_action(self, action: Any) -> None:
