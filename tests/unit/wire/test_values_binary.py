@@ -500,3 +500,20 @@ def test_signalling_nan_keeps_its_bits() -> None:
         came = binary.decode(binary.encode(number))
         assert math.isnan(came)
         assert struct.unpack("<Q", struct.pack("<d", came))[0] == bits
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [{}] * 1000,
+        [{"a": 1.0, "b": np.float32(2)}] * 1000,
+        [{1: "a"}, {True: "b"}, {1.0: "c"}, {1: "d"}],
+        [{"a": {1: 0}}, {"a": {True: 0}}],
+        [(), (), [], []],
+        [None, None, "a", "b", None],
+        [np.zeros(1), np.zeros(1), np.zeros((1, 1))],
+    ],
+)
+def test_lists_of_one_kind_and_of_nearly_one_kind(value: Any) -> None:
+    # Of keys, 1, 1.0 and true are equal.
+    assert repr(binary.decode(binary.encode(value))) == repr(value)
