@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gym_http_server.envhost import plain
-from gym_http_wire.frames import Frame, Pieces
+from gym_http_wire.frames import UNREAD, Frame, Pieces
 from gym_http_wire.messages import Form
 from gym_http_wire.problems import (
     BadJSON,
@@ -60,7 +60,9 @@ def read(frame: Frame) -> Any:
     """
     body = frame.body
     try:
-        if isinstance(body, Pieces):
+        if type(body) is Pieces:
+            if body.value is not UNREAD:
+                return body.value
             return compile_reader(body.signature)(body.leaves[0], 0)
         return _DECODERS[frame.form & 15](body)
     except (plain.BadJSON, BadValue) as error:

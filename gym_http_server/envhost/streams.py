@@ -83,6 +83,7 @@ class Stream:
         self._line = line
         self._clock = clock
         self._dialect = dialect(hello.protocol)
+        self._lane = self._dialect.lane
         self._reader = MessageReader(masked=True, max_message=max_message)
         self._output: deque[memoryview] = deque()
         self._since = 0.0
@@ -114,13 +115,17 @@ class Stream:
     def receive(self) -> None:
         """Read what has come, as messages into the inbox."""
         try:
+            if self._reader.between and not self.inbox and self._lane is not None:
+                data = self._line.recv(RECEIVE_BYTES)
+                request = self._lane.request(data)
+                if request is not None:
+                    self.inbox.append(request)
+                    return
+                self._take_or_close(data)
+                return
             space = self._reader.space()
             if space is None:
-                data = self._line.recv(RECEIVE_BYTES)
-                if not data:
-                    self.close()
-                    return
-                self.take(data)
+                self._take_or_close(self._line.recv(RECEIVE_BYTES))
                 return
             size = self._line.recv_into(space)
             if not size:
@@ -134,6 +139,12 @@ class Stream:
         except WebSocketError as error:
             self._refuse(error)
 
+    def _take_or_close(self, data: bytes) -> None:
+        if data:
+            self.take(data)
+        else:
+            self.close()
+
     def take(self, data: bytes) -> None:
         """Take bytes of the client's that have been read already."""
         try:
@@ -145,28 +156,33 @@ class Stream:
         """Answer a request."""
         if self.closed:
             return
+        message = None if self._lane is None else self._lane.message(frame)
+        if message is not None:
+            self._send_small(message)
+            return
         pieces = self._dialect.write(frame)
         opcode = self._dialect.opcode
         if len(pieces) == 1:
             payload = pieces[0]
-            message = head_of(opcode, len(payload)) + payload
-            if not self._output:
-                try:
-                    sent = self._line.send(message)
-                except BlockingIOError:
-                    sent = 0
-                except OSError:
-                    self.close()
-                    return
-                if sent == len(message):
-                    return
-                self._wait_with([memoryview(message)[sent:]])
-                return
-            self._output.append(memoryview(message))
+            self._send_small(head_of(opcode, len(payload)) + payload)
             return
         views = [memoryview(each).cast("B") for each in pieces]
         size = sum(len(each) for each in views)
         self._send([head_of(opcode, size), *views])
+
+    def _send_small(self, message: bytes) -> None:
+        if self._output:
+            self._output.append(memoryview(message))
+            return
+        try:
+            sent = self._line.send(message)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            self.close()
+            return
+        if sent < len(message):
+            self._wait_with([memoryview(message)[sent:]])
 
     def flush(self) -> None:
         """Write on, now that the client takes more."""

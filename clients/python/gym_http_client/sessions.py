@@ -23,6 +23,7 @@ from gym_http_client.raising import raised, refusal, told_by
 from gym_http_client.retries import REPEATED, Retries, Tries
 from gym_http_client.streams import Answer, Asked, NoStream, Stream
 from gym_http_wire.handshakes import new_session
+from gym_http_wire.lanes import MISSED
 from gym_http_wire.messages import MEDIA_TYPES, Form, Op
 from gym_http_wire.replays import MAX_ANSWERS
 from gym_http_wire.spinning import Spinning
@@ -137,29 +138,36 @@ class Session:
             stream = self._stream
             quick = path in _QUICK and self._number < _MAX_NUMBER
             if quick and stream is not None and not self._pending:
-                return self._exchange(stream, path, given)
+                outcome = self._exchange(stream, path, given)
+                if outcome is not MISSED:
+                    return _given(outcome)
             self.drain()
             self.send(path, given)
             return _given(self._first())
 
     def _exchange(self, stream: Stream, path: str, given: Any) -> Any:
-        """Ask what is nearly always asked, with nothing else on its way."""
-        signature, parts = self._writing.split(given)
-        leaves = parts[0] if len(parts) == 1 else b"".join(parts)
-        self._number += 1
-        number = self._number
-        asked = Asked(number, _OPS[path], b"", signature, bytes(leaves))
+        """Ask in the stream's quick lane; gives `MISSED` if this is not for it."""
+        op, number = _OPS[path], self._number + 1
         try:
-            outcome = self._read(stream, stream.exchange(asked), number)
+            outcome = stream.exchange(op, number, given)
+            if outcome is MISSED:
+                return MISSED
+            self._number = number
+            if type(outcome) is Answer:
+                outcome = self._read(stream, outcome, number)
         except Failure as failure:
+            self._number = number
+            signature, parts = self._writing.split(given)
+            asked = Asked(number, op, b"", signature, b"".join(parts))
             self._pending.append(_Pending(asked, path))
             self._pending_bytes += len(asked.leaves)
             outcome = self._first(failure)
         except BaseException:
             # The answer, should it still come, would be taken for another's.
+            self._number = number
             self._forget()
             raise
-        return _given(outcome)
+        return outcome
 
     def send(self, path: str, given: Any) -> None:
         """Ask, and return at once; `receive` gives the answer.

@@ -20,7 +20,7 @@ from __future__ import annotations
 import struct
 from typing import Any, NamedTuple
 
-__all__ = ["HEADER", "Frame", "FrameError", "FrameReader", "Pieces", "encode"]
+__all__ = ["HEADER", "UNREAD", "Frame", "FrameError", "FrameReader", "Pieces", "encode"]
 
 HEADER = struct.Struct("<IIHBBI")
 HEADER_SIZE = HEADER.size
@@ -32,6 +32,9 @@ class FrameError(ValueError):
     """The bytes are not a frame, or one larger than allowed."""
 
 
+UNREAD: Any = object()
+
+
 class Pieces:
     """A value in the binary form whose signature and leaves are apart.
 
@@ -41,9 +44,10 @@ class Pieces:
         size: Bytes that all of it has in one piece.
         lasting: Whether the leaves will stay as they are; else they are arrays of an
             environment, which is about to change them.
+        value: The value, where somebody has read it already; else `UNREAD`.
     """
 
-    __slots__ = ("lasting", "leaves", "signature", "size")
+    __slots__ = ("lasting", "leaves", "signature", "size", "value")
 
     def __init__(
         self,
@@ -56,6 +60,7 @@ class Pieces:
         self.leaves = leaves
         self.size = size
         self.lasting = lasting
+        self.value = UNREAD
 
     def __len__(self) -> int:
         return self.size

@@ -27,15 +27,21 @@ __all__ = ["MAX_NUMBERED_BYTES", "MAX_NUMBERS", "Announced", "Announcing"]
 
 MAX_NUMBERS = 255
 MAX_NUMBERED_BYTES = 16 * 1024
+Reader = Callable[[bytes | memoryview, int], Any]
+
 _HEADER = struct.Struct("<II")
 _SIZE = _HEADER.size
 
 
 class Announcing:
-    """The signatures that this side has sent."""
+    """The signatures that this side has sent.
+
+    Attributes:
+        numbers: By signature, with the blanks that pad it to a multiple of 8.
+    """
 
     def __init__(self) -> None:
-        self._headers: dict[bytes, bytes] = {}
+        self.numbers: dict[bytes, int] = {}
 
     def header(self, signature: bytes) -> bytes:
         """Give what goes before the leaves of a value.
@@ -43,23 +49,27 @@ class Announcing:
         Args:
             signature: With the blanks that pad it to a multiple of 8.
         """
-        header = self._headers.get(signature)
-        if header is not None:
-            return header
-        number = len(self._headers) + 1
+        number = self.numbers.get(signature)
+        if number is not None:
+            return _HEADER.pack(0, number)
+        number = len(self.numbers) + 1
         if number > MAX_NUMBERS or len(signature) > MAX_NUMBERED_BYTES:
             return _HEADER.pack(len(signature), 0) + signature
-        self._headers[signature] = _HEADER.pack(0, number)
+        self.numbers[signature] = number
         return _HEADER.pack(len(signature), number) + signature
 
 
 class Announced:
-    """The signatures that the other side has sent."""
+    """The signatures that the other side has sent.
+
+    Attributes:
+        signatures: By number.
+        readers: By number, of those that have come again.
+    """
 
     def __init__(self) -> None:
-        self._signatures: dict[int, bytes] = {}
-        self._readers: dict[int, Callable[[bytes | memoryview, int], Any]] = {}
-        self._quick: set[int] = set()
+        self.signatures: dict[int, bytes] = {}
+        self.readers: dict[int, Reader] = {}
 
     def pieces(self, data: bytes, start: int) -> Pieces:
         """Take a value apart.
@@ -71,17 +81,9 @@ class Announced:
         Raises:
             BadValue: It is no value, or its signature was not sent.
         """
-        size, number = _header_of(data, start)
-        leaves = start + _SIZE + size
-        if size:
-            signature = data[start + _SIZE : leaves]
-            if number:
-                self._remember(number, signature)
-        else:
-            known = self._signatures.get(number)
-            if known is None:
-                raise _unknown(number)
-            signature = known
+        signature, number, leaves = self._signature(data, start)
+        if number and number not in self.readers:
+            self._compile(number, signature)
         rest = data[leaves:]
         return Pieces(signature, [rest], _SIZE + len(signature) + len(rest))
 
@@ -95,27 +97,37 @@ class Announced:
         Raises:
             BadValue: It is no value, or its signature was not sent.
         """
+        signature, number, leaves = self._signature(data, start)
+        if not number:
+            return compile_reader(signature)(data, leaves)
+        reader = self.readers.get(number) or self._compile(number, signature)
+        return reader(data, leaves)
+
+    def _signature(
+        self, data: bytes | memoryview, start: int
+    ) -> tuple[bytes, int, int]:
+        """Give a value's signature, its number if it is known by one, and its end."""
         size, number = _header_of(data, start)
         leaves = start + _SIZE + size
         if size:
             signature = bytes(data[start + _SIZE : leaves])
-            reader = compile_reader(signature)
             if number:
                 self._remember(number, signature)
-                self._readers[number] = reader
-            return reader(data, leaves)
-        known = self._readers.get(number)
+            # By its number it is known from the next time on.
+            return signature, 0, leaves
+        known = self.signatures.get(number)
         if known is None:
             raise _unknown(number)
-        if number not in self._quick:
-            # It has come again: worth a reader of its own.
-            self._quick.add(number)
-            known = fixed_reader(self._signatures[number], known)
-            self._readers[number] = known
-        return known(data, leaves)
+        return known, number, leaves
+
+    def _compile(self, number: int, signature: bytes) -> Reader:
+        # It has come again: worth a reader of its own.
+        reader = fixed_reader(signature, compile_reader(signature))
+        self.readers[number] = reader
+        return reader
 
     def _remember(self, number: int, signature: bytes) -> None:
-        if number > MAX_NUMBERS or number in self._signatures:
+        if number > MAX_NUMBERS or number in self.signatures:
             raise BadValue(
                 f"calls a signature {number}, which is taken or over {MAX_NUMBERS}"
             )
@@ -124,7 +136,7 @@ class Announced:
                 f"gives a number to a signature of {len(signature)} bytes; the limit "
                 f"is {MAX_NUMBERED_BYTES}"
             )
-        self._signatures[number] = signature
+        self.signatures[number] = signature
 
 
 def _header_of(data: bytes | memoryview, start: int = 0) -> tuple[int, int]:

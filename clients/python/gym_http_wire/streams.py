@@ -19,6 +19,7 @@ import msgspec
 
 from gym_http_wire.frames import HEADER, MAX_HEAD_BYTES, Frame, Pieces, encode
 from gym_http_wire.handshakes import BINARY_PROTOCOL
+from gym_http_wire.lanes import AnsweringLane
 from gym_http_wire.messages import (
     Form,
     Op,
@@ -88,9 +89,11 @@ class Dialect(Protocol):
 
     Attributes:
         opcode: Of the messages that it writes and reads.
+        lane: Takes what is short and known already, if there is such a thing.
     """
 
     opcode: int
+    lane: AnsweringLane | None
 
     def read(self, payload: bytes) -> Frame:
         """Read a request.
@@ -117,6 +120,7 @@ class BinaryDialect:
     def __init__(self) -> None:
         self._asked = Announced()
         self._answered = Announcing()
+        self.lane: AnsweringLane | None = AnsweringLane(self._answered, self._asked)
 
     def read(self, payload: bytes) -> Frame:
         """Read a request; a value in it is `Pieces`."""
@@ -167,6 +171,7 @@ class TextDialect:
     """JSON that a person can type."""
 
     opcode = int(Opcode.TEXT)
+    lane: AnsweringLane | None = None
 
     def __init__(self) -> None:
         self._last = 0
