@@ -13,8 +13,8 @@ from gymnasium.vector import VectorEnv
 
 from gym_http_server.envhost import plain
 from gym_http_server.envhost.bodies import lossless, read, value_frame, wants_lossless
+from gym_http_server.envhost.create_request import read_seed
 from gym_http_server.envhost.failures import unforeseen
-from gym_http_server.envhost.making import read_seed
 from gym_http_server.envhost.shares import Share
 from gym_http_wire.batches import (
     MAX_EPISODES,

@@ -12,7 +12,7 @@ import numpy as np
 
 import gym_http_server
 from gym_http_server.envhost.bodies import path_value, read
-from gym_http_server.envhost.making import read_seed
+from gym_http_server.envhost.create_request import read_seed
 from gym_http_wire import legacy
 from gym_http_wire.exact import Exact
 from gym_http_wire.frames import Frame

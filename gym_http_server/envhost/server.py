@@ -19,10 +19,11 @@ import msgspec
 
 from gym_http_server.envhost.answers import Answers
 from gym_http_server.envhost.connections import Connection
+from gym_http_server.envhost.create_request import CreateRequest
 from gym_http_server.envhost.failures import note, problem_frame, unforeseen
 from gym_http_server.envhost.inspection import Inspection
 from gym_http_server.envhost.isolation import isolate
-from gym_http_server.envhost.making import CreateRequest, make
+from gym_http_server.envhost.making import make
 from gym_http_server.envhost.streams import MAX_STREAMS, Stream
 from gym_http_server.rundir import RunDir, StatusPage
 from gym_http_wire.exact import Exact

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gym_http_server.envhost.making import read_seed
+from gym_http_server.envhost.create_request import read_seed
 from gym_http_wire.operations import Operations
 from gym_http_wire.problems import BadParameter
 from gym_http_wire.vectors import VectorOperations

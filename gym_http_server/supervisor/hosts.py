@@ -9,7 +9,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 
-from gym_http_server.envhost.making import CreateRequest
+from gym_http_server.envhost.create_request import CreateRequest
 from gym_http_server.errors import TooManyInstances
 from gym_http_server.rundir import RunDir, remove
 from gym_http_server.settings import Settings

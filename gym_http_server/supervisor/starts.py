@@ -11,7 +11,7 @@ import traceback
 import msgspec
 
 from gym_http_server.envhost import server
-from gym_http_server.envhost.making import CreateRequest
+from gym_http_server.envhost.create_request import CreateRequest
 from gym_http_server.rundir import RunDir, StatusReader
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor.instance import Instance

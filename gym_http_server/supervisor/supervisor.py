@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from gym_http_server.envhost.making import read_request
+from gym_http_server.envhost.create_request import read_request
 from gym_http_server.errors import Draining, ShutdownDisabled, UnknownInstance
 from gym_http_server.rundir import RunDir, remove
 from gym_http_server.settings import Settings

@@ -1,0 +1,197 @@
+"""What a create request asks for: read, and nothing made, so in the supervisor too."""
+
+from __future__ import annotations
+
+import fnmatch
+from typing import Any
+
+import msgspec
+
+from gym_http_server.envhost import plain
+from gym_http_server.envhost.vector_request import VectorRequest, read_vector
+from gym_http_server.errors import EnvRefused, UnknownEnv
+from gym_http_server.settings import Settings
+from gym_http_wire.problems import BadJSON, BadParameter, MissingParameter
+
+__all__ = ["CreateRequest", "WrapperRequest", "read_request", "read_seed"]
+
+MAX_ENV_ID_CHARS = 200
+MAX_KWARGS_BYTES = 16 * 1024
+MAX_KWARGS_DEPTH = 8
+MAX_WRAPPERS = 16
+# These write files where their arguments say, or open windows.
+_REFUSED_WRAPPERS = {"RecordVideo", "HumanRendering"}
+
+
+class WrapperRequest(msgspec.Struct, frozen=True):
+    """A wrapper of Gymnasium's, by name, with its arguments."""
+
+    name: str
+    kwargs: dict[str, Any] = {}
+
+
+class CreateRequest(msgspec.Struct, frozen=True):
+    """What to make."""
+
+    env_id: str
+    kwargs: dict[str, Any] = {}
+    seed: int | None = None
+    render_mode: str | None = None
+    max_episode_steps: int | None = None
+    disable_env_checker: bool | None = None
+    wrappers: tuple[WrapperRequest, ...] = ()
+    vector: VectorRequest | None = None
+
+
+def read_request(body: bytes, settings: Settings) -> CreateRequest:
+    """Read the body of a create request.
+
+    Raises:
+        BadJSON: It is no JSON object.
+        MissingParameter: It names no environment.
+        BadParameter: A parameter cannot have the value that it has.
+        UnknownEnv: The ID is malformed.
+        EnvRefused: The settings forbid this environment.
+    """
+    try:
+        given = plain.loads(body)
+    except plain.BadJSON as error:
+        raise BadJSON(str(error)) from None
+    if not isinstance(given, dict):
+        raise BadJSON()
+    env_id = given.get("env_id")
+    if env_id is None or env_id in ("", []):
+        raise MissingParameter("env_id")
+    if not isinstance(env_id, str) or len(env_id) > MAX_ENV_ID_CHARS:
+        raise UnknownEnv(f"{env_id!s:.80}", "an env ID is a string as 'CartPole-v1'")
+    if not env_id.isprintable():
+        raise UnknownEnv(repr(env_id)[1:-1])
+    _check_allowed(env_id, settings)
+    return CreateRequest(
+        env_id=env_id,
+        kwargs=_read_kwargs(given.get("kwargs"), "kwargs"),
+        seed=read_seed(given),
+        render_mode=_read_render_mode(given.get("render_mode")),
+        max_episode_steps=_read_steps(given.get("max_episode_steps")),
+        disable_env_checker=_read_flag(given.get("disable_env_checker")),
+        wrappers=_read_wrappers(given.get("wrappers")),
+        vector=read_vector(given, settings),
+    )
+
+
+def read_seed(given: dict[str, Any]) -> int | None:
+    """Read the parameter ``seed``.
+
+    Raises:
+        BadParameter: It is none.
+    """
+    seed = given.get("seed")
+    if seed is not None and (type(seed) is not int or seed < 0):
+        raise BadParameter(f"seed is {seed!r:.80}: expected an integer from 0, or null")
+    return seed
+
+
+def _check_allowed(env_id: str, settings: Settings) -> None:
+    module, colon, _ = env_id.rpartition(":")
+    if colon and module not in settings.allow_module:
+        raise EnvRefused(
+            f"the env ID {env_id!r} names a module to import, and {module!r} is not "
+            "allowed here; start the server with --allow-module, or import the module "
+            "at start with --import"
+        )
+    allowed = settings.allow_env
+    if allowed and not any(fnmatch.fnmatchcase(env_id, glob) for glob in allowed):
+        raise EnvRefused(
+            f"the environment {env_id!r} is not allowed here; "
+            f"allowed are {list(allowed)}"
+        )
+
+
+def _read_kwargs(given: object, name: str) -> dict[str, Any]:
+    if given is None:
+        return {}
+    if not isinstance(given, dict):
+        raise BadParameter(f"{name} is {given!r:.80}: expected an object, or null")
+    size = len(msgspec.json.encode(given))
+    if size > MAX_KWARGS_BYTES:
+        raise BadParameter(
+            f"{name} has {size} bytes as JSON: expected {MAX_KWARGS_BYTES} at most"
+        )
+    if _depth(given) > MAX_KWARGS_DEPTH:
+        raise BadParameter(
+            f"{name} is nested deeper than the {MAX_KWARGS_DEPTH} levels allowed"
+        )
+    return given
+
+
+def _depth(value: object) -> int:
+    if isinstance(value, dict):
+        return 1 + max(map(_depth, value.values()), default=0)
+    if isinstance(value, list):
+        return 1 + max(map(_depth, value), default=0)
+    return 0
+
+
+def _read_render_mode(given: object) -> str | None:
+    if given is not None and (not isinstance(given, str) or not given):
+        raise BadParameter(
+            f"render_mode is {given!r:.80}: expected a string as 'rgb_array', or null"
+        )
+    if given == "human":
+        raise BadParameter(
+            "render_mode is 'human', which would open a window on the server: expected "
+            "'rgb_array' (or another mode of the environment), and GET …/render/ for "
+            "the frames"
+        )
+    return given
+
+
+def _read_steps(given: object) -> int | None:
+    if given is not None and (type(given) is not int or not -1 <= given < 2**63):
+        raise BadParameter(
+            f"max_episode_steps is {given!r:.80}: expected a positive integer, "
+            "-1 for no limit, or null"
+        )
+    if given == 0:
+        raise BadParameter("max_episode_steps is 0: expected a positive integer")
+    return given
+
+
+def _read_flag(given: object) -> bool | None:
+    if given is not None and type(given) is not bool:
+        raise BadParameter(
+            f"disable_env_checker is {given!r:.80}: expected true, false or null"
+        )
+    return given
+
+
+def _read_wrappers(given: object) -> tuple[WrapperRequest, ...]:
+    if given is None:
+        return ()
+    if not isinstance(given, list) or len(given) > MAX_WRAPPERS:
+        raise BadParameter(
+            f"wrappers is {given!r:.80}: expected a list of at most {MAX_WRAPPERS}"
+        )
+    return tuple(_read_wrapper(item, f"wrappers[{i}]") for i, item in enumerate(given))
+
+
+def _read_wrapper(item: object, where: str) -> WrapperRequest:
+    if isinstance(item, str):
+        item = {"name": item}
+    name = item.get("name") if isinstance(item, dict) else None
+    if not isinstance(item, dict) or not isinstance(name, str):
+        raise BadParameter(
+            f"{where} is {item!r:.80}: expected a name as 'ClipReward', or "
+            '{"name": …, "kwargs": {…}}'
+        )
+    if name not in _wrapper_names():
+        raise BadParameter(
+            f"{where} is {name!r:.80}: expected one of {sorted(_wrapper_names())}"
+        )
+    return WrapperRequest(name, _read_kwargs(item.get("kwargs"), f"{where}.kwargs"))
+
+
+def _wrapper_names() -> set[str]:
+    import gymnasium.wrappers
+
+    return set(gymnasium.wrappers.__all__) - _REFUSED_WRAPPERS - {"vector"}
