@@ -48,9 +48,10 @@ class Teller:
 
     @property
     def lines(self) -> list[str]:
-        """What was asked by HTTP, in short: ``stream`` or the key."""
+        """What was asked by HTTP, in short: the stream's session, or the key."""
         return [
-            seen.header("Idempotency-Key") or seen.line.rpartition("/")[2]
+            seen.header("Idempotency-Key")
+            or seen.line.rpartition("/")[2].partition("&lost=")[0]
             for seen in self.server.seen
         ]
 
