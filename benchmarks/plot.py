@@ -35,7 +35,7 @@ class Bar(NamedTuple):
 
     Attributes:
         row: What the bar shows.
-        marks: Ratios of the percentiles, by ``p50`` and ``p99``.
+        marks: How many times better the percentiles are, by ``p50`` and ``p99``.
     """
 
     row: Row
@@ -48,14 +48,14 @@ def bars(rows: Sequence[Row]) -> list[Bar]:
     for name, mode in list(found):
         match = _PERCENTILE.fullmatch(name)
         if match and (match[1], mode) in found:
-            ratio = found.pop((name, mode)).row.ratio
-            found[match[1], mode].marks[match[2]] = ratio
+            better = found.pop((name, mode)).row.better
+            found[match[1], mode].marks[match[2]] = better
     order = _baselines(rows)
     return sorted(found.values(), key=lambda bar: order.index(bar.row.baseline))
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:
-    """Draw the rows' ratios into a PNG file.
+    """Draw into a PNG file how many times better ours is, row by row.
 
     Raises:
         ValueError: There are no rows.
@@ -93,15 +93,15 @@ def _baselines(rows: Sequence[Row]) -> list[str]:
 
 def _draw_bar(axes: Axes, place: int, bar: Bar, colour: str) -> None:
     row = bar.row
-    axes.barh(place, row.ratio - 1, left=1, height=0.62, color=colour)
-    for name, ratio in bar.marks.items():
+    axes.barh(place, row.better - 1, left=1, height=0.62, color=colour)
+    for name, better in bar.marks.items():
         axes.plot(
-            ratio, place, marker=_MARKS[name], color=_INK, markersize=4, linestyle=""
+            better, place, marker=_MARKS[name], color=_INK, markersize=4, linestyle=""
         )
     axes.text(
         1.01,
         place,
-        f"{row.ratio:.3g}{_TIMES}  ({row.value:,g} {row.unit})",
+        f"{_ratio(row)}  ({row.value:,g} {row.unit})",
         transform=axes.get_yaxis_transform(),
         verticalalignment="center",
         fontsize=8,
@@ -109,8 +109,14 @@ def _draw_bar(axes: Axes, place: int, bar: Bar, colour: str) -> None:
     )
 
 
+def _ratio(row: Row) -> str:
+    """Write the ratio as the results have it, and not as the bar shows it."""
+    told = f"{row.ratio:.3g}{_TIMES}"
+    return f"{told} the time" if row.takes_times else told
+
+
 def _draw_axes(axes: Axes, drawn: Sequence[Bar]) -> None:
-    ratios = [ratio for bar in drawn for ratio in (bar.row.ratio, *bar.marks.values())]
+    ratios = [each for bar in drawn for each in (bar.row.better, *bar.marks.values())]
     axes.set_xscale("log")
     axes.set_xlim(min(0.9, *ratios) * 0.9, max(2.0, *ratios) * 1.1)
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from benchmarks.batches import rollout_http
 from benchmarks.host_memory import host_memory
 from benchmarks.host_start import host_start
 from benchmarks.measuring import Plan
+from benchmarks.pixels import pixels64, pixels64_local
 from benchmarks.remote_env import remote_env_rest
 from benchmarks.report import Row
 from benchmarks.rest import rest_1, rest_4, rest_16
+from benchmarks.streams import remote_env_same, stream_same, stream_split
+from benchmarks.vectors import (
+    vector64_async,
+    vector64_async_heavy,
+    vector64_hosts2,
+    vector64_same,
+    vector64_split,
+)
 
 __all__ = ["QUESTIONS"]
 
@@ -18,6 +28,17 @@ QUESTIONS: dict[str, Callable[[Plan], list[Row]]] = {
     "rest_4": rest_4,
     "rest_16": rest_16,
     "remote_env_rest": remote_env_rest,
+    "rollout_http": rollout_http,
+    "stream_same": stream_same,
+    "stream_split": stream_split,
+    "remote_env_same": remote_env_same,
+    "vector64_same": vector64_same,
+    "vector64_split": vector64_split,
+    "vector64_hosts2": vector64_hosts2,
+    "vector64_async": vector64_async,
+    "vector64_async_heavy": vector64_async_heavy,
+    "pixels64": pixels64,
+    "pixels64_local": pixels64_local,
     "host_start_ms": host_start,
     "host_pss_mib": host_memory,
 }

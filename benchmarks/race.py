@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from benchmarks.agents import OriginalAgent
+from benchmarks.gauges import STEPS, Gauge
 from benchmarks.measuring import Plan, in_turn, median
 from benchmarks.pinning import Cores, Mode, places
 from benchmarks.report import Row, row
@@ -14,7 +15,10 @@ from benchmarks.servers import Server, original_server, our_server
 from gym_http_client.bench.agents import Agent
 from gym_http_client.bench.players import Players, Round
 
-__all__ = ["ORIGINAL", "Rival", "race"]
+__all__ = ["ORIGINAL", "Rival", "ServerMaker", "race"]
+
+#: Runs a server on some cores.
+ServerMaker = Callable[[Cores], AbstractContextManager[Server]]
 
 
 class Rival(NamedTuple):
@@ -28,7 +32,7 @@ class Rival(NamedTuple):
 
     name: str
     kind: type[Agent]
-    server: Callable[[Cores], AbstractContextManager[Server]]
+    server: ServerMaker
 
 
 ORIGINAL = Rival("original", OriginalAgent, original_server)
@@ -41,8 +45,11 @@ def race(
     kind: type[Agent],
     count: int,
     rival: Rival = ORIGINAL,
+    *,
+    gauge: Gauge = STEPS,
+    server: ServerMaker = our_server,
 ) -> list[Row]:
-    """Compare the steps a second, and how long a step takes.
+    """Compare what the gauge tells, and how long a step takes.
 
     Args:
         plan: How much is measured.
@@ -51,6 +58,8 @@ def race(
         kind: What steps on our server.
         count: How many processes step at a time, on either side.
         rival: What our server is compared with.
+        gauge: What is told.
+        server: Runs our server.
     """
     placed = places(mode)
     if placed is None:
@@ -58,30 +67,35 @@ def race(
         return []
     plan.say(f"{name}, {mode}: starting")
     with (
-        our_server(placed.servers) as ours,
+        server(placed.servers) as ours,
         rival.server(placed.servers) as theirs,
         Players(kind, ours.url, count, placed.clients) as our_players,
         Players(rival.kind, theirs.url, count, placed.clients) as their_players,
     ):
         rounds = in_turn(
             plan,
-            lambda: _told(plan, "ours", our_players.play(plan.seconds)),
-            lambda: _told(plan, rival.name, their_players.play(plan.seconds)),
+            lambda: _told(plan, "ours", gauge, our_players.play(plan.seconds)),
+            lambda: _told(plan, rival.name, gauge, their_players.play(plan.seconds)),
         )
-    return list(_rows(name, mode, rival.name, *rounds))
+    return list(_rows(name, mode, rival.name, gauge, *rounds))
 
 
-def _told(plan: Plan, who: str, result: Round) -> Round:
-    plan.say(f"  {who:12} {result.rate:8.0f} steps/s")
+def _told(plan: Plan, who: str, gauge: Gauge, result: Round) -> Round:
+    plan.say(f"  {who:12} {gauge.figure(result):10.1f} {gauge.unit}")
     return result
 
 
 def _rows(
-    name: str, mode: Mode, baseline: str, ours: list[Round], theirs: list[Round]
+    name: str,
+    mode: Mode,
+    baseline: str,
+    gauge: Gauge,
+    ours: list[Round],
+    theirs: list[Round],
 ) -> Iterator[Row]:
-    rates = [median([each.rate for each in side]) for side in (ours, theirs)]
-    yield row(name, mode, rates[0], "steps/s", baseline, rates[1])
-    for percent in (50, 99):
+    figures = [median([gauge.figure(each) for each in side]) for side in (ours, theirs)]
+    yield row(name, mode, figures[0], gauge.unit, baseline, figures[1])
+    for percent in (50, 99) if gauge.percentiles else ():
         times = [
             median([each.percentile(percent) for each in side]) * 1e6
             for side in (ours, theirs)

@@ -9,7 +9,22 @@ from pathlib import Path
 
 from benchmarks.pinning import Mode
 
-__all__ = ["Row", "merged", "read", "row", "table", "write"]
+__all__ = [
+    "PING_PONG",
+    "STEP_AND_PING_PONG",
+    "Row",
+    "merged",
+    "read",
+    "row",
+    "table",
+    "write",
+]
+
+#: What rows call the round trip that a step over a stream cannot do without.
+PING_PONG = "ping-pong"
+STEP_AND_PING_PONG = "local step + ping-pong"
+# Ours cannot be expected to take less: ratios to these say how many times it takes.
+_FLOORS = frozenset({PING_PONG, STEP_AND_PING_PONG})
 
 _HEAD = ("name", "mode", "ours", "unit", "ratio", "baseline")
 
@@ -23,7 +38,8 @@ class Row:
         mode: Where the processes were.
         value: Ours.
         unit: Of the figure.
-        ratio: How many times better ours is: more a second, or less time or memory.
+        ratio: How many times better ours is: more a second, or less time or memory;
+            but beside a ping-pong, how many times as long ours takes.
         baseline: Name of what ours is compared with, as ``original``.
     """
 
@@ -34,11 +50,23 @@ class Row:
     ratio: float
     baseline: str
 
+    @property
+    def takes_times(self) -> bool:
+        """Whether the ratio says how many times as long ours takes."""
+        return self.baseline in _FLOORS
+
+    @property
+    def better(self) -> float:
+        """How many times better ours is than the baseline, whatever the ratio says."""
+        return 1 / self.ratio if self.takes_times else self.ratio
+
 
 def row(
     name: str, mode: Mode, value: float, unit: str, baseline: str, theirs: float
 ) -> Row:
     """Make a row; what is not a rate is better when it is smaller.
+
+    The ratio is as `Row` says it, which depends on the baseline.
 
     Args:
         name: What was measured.
@@ -48,8 +76,9 @@ def row(
         baseline: Name of what ours is compared with.
         theirs: The baseline's figure.
     """
-    better = value / theirs if unit.endswith("/s") else theirs / value
-    return Row(name, mode.value, _short(value), unit, _short(better), baseline)
+    ours_by_theirs = unit.endswith("/s") or baseline in _FLOORS
+    ratio = value / theirs if ours_by_theirs else theirs / value
+    return Row(name, mode.value, _short(value), unit, _short(ratio), baseline)
 
 
 def merged(old: Iterable[Row], new: Iterable[Row]) -> list[Row]:

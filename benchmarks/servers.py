@@ -1,4 +1,4 @@
-"""The two servers, as processes."""
+"""Our server and what it is compared with, as processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import IO, NamedTuple
 
 from benchmarks.pinning import Cores, pinned
 
-__all__ = ["Server", "original_server", "our_server"]
+__all__ = ["Server", "no_server", "original_server", "our_server", "program"]
 
 _ADDRESS = re.compile(rb"Listening on (http://\S+)")
 _START_SECONDS = 60.0
@@ -38,23 +38,51 @@ class Server(NamedTuple):
 
 
 @contextlib.contextmanager
-def our_server(cores: Cores) -> Iterator[Server]:
-    """Run the server of this repository, with the settings that it has by itself."""
-    with tempfile.TemporaryDirectory(prefix="bench-") as name:
-        command = ["gym_http_server", "serve", "--port", "0"]
-        places = ["--run-dir", f"{name}/run", "--data-dir", f"{name}/data"]
-        with _started([*command, *places], cores, Path(name)) as server:
+def our_server(
+    cores: Cores, *flags: str, over_unix_socket: bool = False
+) -> Iterator[Server]:
+    """Run the server of this repository, with the settings that it has by itself.
+
+    Args:
+        cores: Where it runs.
+        flags: More flags for ``serve``.
+        over_unix_socket: Whether its address is that of a Unix socket.
+    """
+    with _folder() as folder:
+        command = ["gym_http_server", "serve", "--port", "0", *flags]
+        command += ["--run-dir", f"{folder}/run", "--data-dir", f"{folder}/data"]
+        path = folder / "http.sock"
+        if over_unix_socket:
+            command += ["--unix", str(path)]
+        with _started(command, cores, folder) as server:
+            if over_unix_socket:
+                server = server._replace(url=f"http+unix://{path}")
             yield server
 
 
-@contextlib.contextmanager
-def original_server(cores: Cores) -> Iterator[Server]:
+def original_server(cores: Cores) -> contextlib.AbstractContextManager[Server]:
     """Run the original's arrangement."""
-    with (
-        tempfile.TemporaryDirectory(prefix="bench-") as name,
-        _started(["benchmarks.original"], cores, Path(name)) as server,
-    ):
+    return program(cores, "benchmarks.original")
+
+
+@contextlib.contextmanager
+def program(cores: Cores, module: str, *arguments: str) -> Iterator[Server]:
+    """Run a module that serves and prints its address as our server does."""
+    with _folder() as folder, _started([module, *arguments], cores, folder) as server:
         yield server
+
+
+@contextlib.contextmanager
+def no_server(_cores: Cores) -> Iterator[Server]:
+    """Stand where a server would be, for what needs none."""
+    with _folder() as folder:
+        yield Server("", os.getpid(), folder)
+
+
+@contextlib.contextmanager
+def _folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="bench-") as name:
+        yield Path(name)
 
 
 @contextlib.contextmanager

@@ -57,6 +57,7 @@ def test_it_measures_and_closes_what_it_made(server: Server, tmp_path: Path) -> 
         ("rest_16", 16),
         ("remote_env_rest", 1),
         ("remote_env_stream", 1),
+        ("vector_stream", 1),
     ]
     for row in rows:
         assert row["steps_per_second"] > 0

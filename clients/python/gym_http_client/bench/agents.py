@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections.abc import Iterator
 from typing import Any, Protocol
+
+from gymnasium.vector import VectorEnv
 
 from gym_http_client.handles import Server
 from gym_http_client.links import Link
 from gym_http_client.raising import raised
 from gym_http_client.remote_env import RemoteEnv
+from gym_http_client.remote_vector_env import RemoteVectorEnv
 from gym_http_client.retries import Retries
 
-__all__ = ["ENV_ID", "Agent", "LeanAgent", "RemoteEnvAgent", "StreamAgent"]
+__all__ = [
+    "ENV_ID",
+    "VECTOR_ENVS",
+    "Agent",
+    "LeanAgent",
+    "RemoteEnvAgent",
+    "StreamAgent",
+    "VectorAgent",
+]
 
 ENV_ID = "CartPole-v1"
+#: Environments of a vector.
+VECTOR_ENVS = 64
+_DRAWN = 256
 _JSON = "application/json"
 # A server that is gone is an answer too, and soon.
 _RETRIES = Retries(total=5.0)
@@ -73,11 +89,12 @@ class LeanAgent:
 class RemoteEnvAgent:
     """Steps a `RemoteEnv` over REST, with arrays that are equal to the bit."""
 
+    env_id = ENV_ID
     streams = False
 
     def __init__(self, url: str, seed: int) -> None:
         server = Server(url, retries=_RETRIES, streams=self.streams)
-        self._env = RemoteEnv(server, ENV_ID)
+        self._env = RemoteEnv(server, self.env_id)
         self._first_seed: int | None = seed
 
     def reset(self) -> None:
@@ -107,5 +124,55 @@ class StreamAgent(RemoteEnvAgent):
             RuntimeError: There are no streams, and steps would go over REST.
         """
         super().reset()
-        if self._env.transport != "stream":
-            raise RuntimeError("no stream to this server could be opened")
+        _check_stream(self._env)
+
+
+class VectorAgent:
+    """Steps a `RemoteVectorEnv` over a stream, with actions drawn at random.
+
+    Its environments begin their episodes by themselves, so none is ever over.
+    """
+
+    env_id = ENV_ID
+    hosts = 1
+
+    def __init__(self, url: str, seed: int) -> None:
+        self._env = self._made(url)
+        self._seed = seed
+        space = self._env.action_space
+        space.seed(seed)
+        drawn = [space.sample() for _ in range(_DRAWN)]
+        self._actions: Iterator[Any] = itertools.cycle(drawn)
+
+    def _made(self, url: str) -> VectorEnv[Any, Any, Any]:
+        return RemoteVectorEnv(
+            Server(url, retries=_RETRIES),
+            self.env_id,
+            num_envs=VECTOR_ENVS,
+            vectorization_mode="sync",
+            hosts=self.hosts,
+        )
+
+    def reset(self) -> None:
+        """Begin an episode in each environment.
+
+        Raises:
+            RuntimeError: There are no streams, and steps would go over REST.
+        """
+        self._env.reset(seed=self._seed)
+        if isinstance(self._env, RemoteVectorEnv):
+            _check_stream(self._env)
+
+    def step(self, action: int) -> bool:
+        """Take a step in each environment; the action is the next of those drawn."""
+        self._env.step(next(self._actions))
+        return False
+
+    def close(self) -> None:
+        """End the instance."""
+        self._env.close()
+
+
+def _check_stream(env: RemoteEnv | RemoteVectorEnv) -> None:
+    if env.transport != "stream":
+        raise RuntimeError("no stream to this server could be opened")

@@ -20,6 +20,8 @@ __all__ = ["PlayerFailed", "Players", "Round"]
 # So long after the word all have heard it.
 _NOTICE_SECONDS = 0.05
 _WARM_UP_STEPS = 100
+# Some steps take so long that fewer will do.
+_WARM_UP_SECONDS = 1.0
 _STOP_SECONDS = 15.0
 # What using the line raises when the first process has closed it.
 _TOLD_TO_END = (EOFError, BrokenPipeError, ConnectionResetError)
@@ -116,7 +118,9 @@ class Players:
         context.set_forkserver_preload(["gym_http_client.bench.agents"])
         for task in self._tasks:
             ours, theirs = context.Pipe()
-            process = context.Process(target=_play, args=(*task, theirs), daemon=True)
+            # No daemons, which may start no processes: an agent may want some. All end
+            # when their line does.
+            process = context.Process(target=_play, args=(*task, theirs))
             process.start()
             theirs.close()
             self._lines.append(ours)
@@ -163,9 +167,12 @@ def _play(
 
 def _answer(agent: Agent, line: Any) -> None:
     agent.reset()
+    end = time.monotonic() + _WARM_UP_SECONDS
     for number in range(_WARM_UP_STEPS):
         if agent.step(number % 2):
             agent.reset()
+        if time.monotonic() > end:
+            break
     line.send([])
     while True:
         line.send(_steps(agent, *line.recv()))

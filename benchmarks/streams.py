@@ -1,0 +1,59 @@
+"""How long a step over a stream takes, beside a round trip that does nothing."""
+
+from __future__ import annotations
+
+from benchmarks.gauges import MICROSECONDS
+from benchmarks.measuring import Plan
+from benchmarks.ping_pong import BESIDE_PING_PONG, BESIDE_STEP_AND_PING_PONG
+from benchmarks.pinning import Mode
+from benchmarks.race import race
+from benchmarks.report import Row
+from gym_http_client.bench.agents import StreamAgent
+
+__all__ = ["remote_env_same", "stream_same", "stream_split"]
+
+
+class _InnerAgent(StreamAgent):
+    """Asks what `RemoteEnv` asks for a step, without the environment around it."""
+
+    def reset(self) -> None:
+        """Begin an episode, over a stream."""
+        super().reset()
+        # What `RemoteEnv` itself asks through; its outside is another row's.
+        handle = self._env._handle
+        assert handle
+        self._ask = handle.ask
+
+    def step(self, action: int) -> bool:
+        """Take a step."""
+        told = self._ask("POST", "step/", {"action": action})
+        return bool(told["terminated"] or told["truncated"])
+
+
+def stream_same(plan: Plan) -> list[Row]:
+    """Measure the stream on one core."""
+    return _stream(plan, "stream_same", Mode.SAME)
+
+
+def stream_split(plan: Plan) -> list[Row]:
+    """Measure the stream across cores, where ours looks before it sleeps."""
+    return _stream(plan, "stream_split", Mode.SPLIT)
+
+
+def remote_env_same(plan: Plan) -> list[Row]:
+    """Measure whole steps of a `RemoteEnv`."""
+    return race(
+        plan.halved(),
+        "remote_env_same",
+        Mode.SAME,
+        StreamAgent,
+        1,
+        BESIDE_STEP_AND_PING_PONG,
+        gauge=MICROSECONDS,
+    )
+
+
+def _stream(plan: Plan, name: str, mode: Mode) -> list[Row]:
+    return race(
+        plan.halved(), name, mode, _InnerAgent, 1, BESIDE_PING_PONG, gauge=MICROSECONDS
+    )

@@ -1,0 +1,98 @@
+"""How many steps a vector of environments takes, beside Gymnasium's own vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+from gymnasium.vector import VectorEnv
+
+from benchmarks.gauges import rate
+from benchmarks.measuring import Plan
+from benchmarks.pinning import Mode
+from benchmarks.race import Rival, race
+from benchmarks.report import Row
+from benchmarks.servers import no_server
+from gym_http_client.bench.agents import VECTOR_ENVS, VectorAgent
+
+__all__ = [
+    "vector64_async",
+    "vector64_async_heavy",
+    "vector64_hosts2",
+    "vector64_same",
+    "vector64_split",
+]
+
+_HEAVY_ID = "BipedalWalker-v3"
+
+
+class _SpreadAgent(VectorAgent):
+    """Steps environments that take long, in two processes."""
+
+    env_id = _HEAVY_ID
+    hosts = 2
+
+
+class _SyncAgent(VectorAgent):
+    """Steps Gymnasium's vector in its own process."""
+
+    mode = "sync"
+
+    def _made(self, url: str) -> VectorEnv[Any, Any, Any]:
+        return gymnasium.make_vec(
+            self.env_id, num_envs=VECTOR_ENVS, vectorization_mode=self.mode
+        )
+
+
+class _AsyncAgent(_SyncAgent):
+    """Steps Gymnasium's vector with a process for each environment."""
+
+    mode = "async"
+
+
+class _HeavySyncAgent(_SyncAgent):
+    env_id = _HEAVY_ID
+
+
+class _HeavyAsyncAgent(_AsyncAgent):
+    env_id = _HEAVY_ID
+
+
+def vector64_same(plan: Plan) -> list[Row]:
+    """Measure light environments, all on one core."""
+    return _vector(plan, "vector64_same", Mode.SAME, VectorAgent, _SyncAgent)
+
+
+def vector64_split(plan: Plan) -> list[Row]:
+    """Measure light environments on another core than their client."""
+    return _vector(plan, "vector64_split", Mode.SPLIT, VectorAgent, _SyncAgent)
+
+
+def vector64_hosts2(plan: Plan) -> list[Row]:
+    """Measure heavy environments that two processes share."""
+    return _vector(plan, "vector64_hosts2", Mode.FREE, _SpreadAgent, _HeavySyncAgent)
+
+
+def vector64_async(plan: Plan) -> list[Row]:
+    """Measure light environments beside a process for each."""
+    return _vector(plan, "vector64_async", Mode.SAME, VectorAgent, _AsyncAgent)
+
+
+def vector64_async_heavy(plan: Plan) -> list[Row]:
+    """Measure heavy environments beside a process for each."""
+    name = "vector64_async_heavy"
+    return _vector(plan, name, Mode.FREE, _SpreadAgent, _HeavyAsyncAgent)
+
+
+def _vector(
+    plan: Plan,
+    name: str,
+    mode: Mode,
+    ours: type[VectorAgent],
+    theirs: type[_SyncAgent],
+) -> list[Row]:
+    rival = Rival(f"local {theirs.mode} vector", theirs, no_server)
+    # What takes milliseconds is measured too rarely for a 99th percentile.
+    often = mode is not Mode.FREE and theirs.mode == "sync"
+    gauge = rate("steps/s", VECTOR_ENVS, percentiles=often)
+    return race(plan.halved(), name, mode, ours, 1, rival, gauge=gauge)
