@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from gym_http_client.gym3.infos import each_info
+from gym_http_client.gym3.parts import each_info, each_observation
 from gym_http_client.gym3.types import Env, type_of
 
 __all__ = ["Gym3Env"]
@@ -229,7 +229,7 @@ class Gym3Env(Env):
 
     def _begin_anew(self, done: Any, observation: Any, infos: Any) -> tuple[Any, Any]:
         options = {**(_copied(self._options) or {}), "reset_mask": done.copy()}
-        last = _rows(observation, self.num)
+        last = each_observation(observation, self.num)
         observation, begun = self.env.reset(options=options)
         before, after = each_info(infos, self.num), each_info(begun, self.num)
         told = []
@@ -242,17 +242,6 @@ class Gym3Env(Env):
 def _copied(options: dict[str, Any] | None) -> dict[str, Any] | None:
     # Vectors take things out of it.
     return None if options is None else dict(options)
-
-
-def _rows(observation: Any, num: int) -> list[Any]:
-    """Give each environment's part of a batch, as it is now."""
-    if isinstance(observation, dict):
-        columns = {name: _rows(each, num) for name, each in observation.items()}
-        return [
-            {name: column[index] for name, column in columns.items()}
-            for index in range(num)
-        ]
-    return list(np.array(observation))
 
 
 def _are_same(values: Sequence[Any]) -> bool:

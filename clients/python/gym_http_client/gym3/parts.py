@@ -1,4 +1,4 @@
-"""The infos of a vector, taken apart into one for each environment."""
+"""Infos and observations of a vector, taken apart for each environment."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["each_info"]
+__all__ = ["each_info", "each_observation"]
 
 
 def each_info(infos: Any, num: int) -> list[dict[str, Any]]:
@@ -46,3 +46,16 @@ def _is_mask(key: Any, values: Any, infos: Any, num: int) -> bool:
         and values.dtype == np.bool_
         and values.shape == (num,)
     )
+
+
+def each_observation(observation: Any, num: int) -> list[Any]:
+    """Give each environment's part of a batch, as it is now."""
+    if isinstance(observation, dict):
+        columns = {
+            name: each_observation(each, num) for name, each in observation.items()
+        }
+        return [
+            {name: column[index] for name, column in columns.items()}
+            for index in range(num)
+        ]
+    return list(np.array(observation))
