@@ -91,7 +91,10 @@ class Remote:
         self._handle: Handle | None = handle
         self._pid = os.getpid()
         self._lent = Lent()
-        told = handle.ask("GET", "") if told is None else told
+        self._take_over(handle.ask("GET", "") if told is None else told)
+
+    def _take_over(self, told: dict[str, Any]) -> None:
+        """Take what the description of the instance tells."""
         self.instance_id: str = told["instance_id"]
         self.env_id: str = told["env_id"]
         for name in self.SPACES:

@@ -99,11 +99,10 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
                 "expected RemoteEnv for it"
             )
 
-    def _hold(self, handle: Any, told: dict[str, Any] | None = None) -> None:
-        told = handle.ask("GET", "") if told is None else told
+    def _take_over(self, told: dict[str, Any]) -> None:
         self.num_envs = told["num_envs"]
         self._steps: deque[None] = deque()
-        super()._hold(handle, told)
+        super()._take_over(told)
 
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None

@@ -59,6 +59,13 @@ def crowd_server() -> Iterator[Server]:
         yield started
 
 
+@pytest.fixture(scope="module")
+def odd_server() -> Iterator[Server]:
+    """A server with environments that are odd."""
+    with Server("--import", "tests.support.oddities") as started:
+        yield started
+
+
 @pytest.fixture
 def remote(server: Server) -> Iterator[Make]:
     """Give a factory of remote vectors."""
@@ -358,6 +365,29 @@ def test_errors_of_making_are_those_of_gymnasium(
     with pytest.raises(type(expected.value)) as caught:
         remote(env_id, hosts=hosts, **options)
     assert str(caught.value) == str(expected.value)
+
+
+@pytest.mark.parametrize("hosts", [1, 2])
+def test_odd_environments(
+    remote: Make, local: Make, odd_server: Server, hosts: int
+) -> None:
+    from tests.support import oddities  # noqa: F401
+
+    options: dict[str, Any] = {"num_envs": 2, "vectorization_mode": "sync"}
+    options["disable_env_checker"] = True
+    for gives in ("flags", "text", "complex", "three"):
+        options["gives"] = gives
+        twin = local("odd/Odd-v0", **options)
+        vector = remote("odd/Odd-v0", odd_server.url, hosts=hosts, **options)
+        for each in (vector, twin):
+            each.reset()
+        same_error(lambda env: env.step(np.array([0, 1])), vector, twin)
+        assert_identical(vector.reset(), twin.reset())
+        vector.close()
+    for has in ("own space", "no space", "no action"):
+        # What was made must not stay: nobody would know its ID.
+        with pytest.raises((ServerError, TypeError, AttributeError)):
+            remote("odd/Odd-v0", odd_server.url, has=has, hosts=hosts, **options)
 
 
 def test_steps_on_their_way(remote: Make, local: Make) -> None:
