@@ -32,6 +32,7 @@ CAPABILITIES = (
     "render",
     "rollouts",
     "spaces",
+    "streams",
     "wrappers",
 )
 _LIMITS = (

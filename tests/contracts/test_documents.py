@@ -57,6 +57,7 @@ NAMES = [
     "docs/migration.md",
     "docs/python.md",
     "docs/settings.md",
+    "docs/streams.md",
     "examples/README.md",
 ]
 TEXTS = {name: (ROOT / name).read_text(encoding="utf-8") for name in NAMES}
