@@ -78,11 +78,8 @@ class Gym3Env(Env):
         self._error: Exception | None = None
         observation, infos = self.env.reset(seed=seed, options=_copied(options))
         nothing = np.zeros(self.num, np.bool_)
-        self._observed: Observed = (
-            np.zeros(self.num, np.float32),
-            observation,
-            np.ones(self.num, np.bool_),
-        )
+        reward = np.zeros(self.num, np.float32)
+        self._observed: Observed = (reward, observation, ~nothing)
         self._told = (infos, nothing, nothing)
         self._done = nothing
 
@@ -207,9 +204,8 @@ class Gym3Env(Env):
 
     def _waited(self) -> Any:
         self._sent = False
-        if self._sends:
-            return self.env.step_wait()
-        return self.env.step(self._queue[0])
+        env = self.env
+        return env.step_wait() if self._sends else env.step(self._queue[0])
 
     def _fail(self, error: Exception) -> None:
         self._error = error
