@@ -14,7 +14,7 @@ from benchmarks.report import Row
 from benchmarks.servers import no_server
 from gym_http_client.bench.agents import ENV_ID, LeanAgent
 
-__all__ = ["rollout_http"]
+__all__ = ["piloted", "rollout_http"]
 
 _BATCH = 100
 _EPISODE = 500
@@ -22,7 +22,7 @@ _EPISODE = 500
 _SEED = 1
 
 
-def _piloted() -> list[list[int]]:
+def piloted() -> list[list[int]]:
     """Give batches of actions that make up a whole episode, none of them cut short."""
     env = gymnasium.make(ENV_ID)
     observation, _ = env.reset(seed=_SEED)
@@ -42,7 +42,7 @@ class _BatchAgent(LeanAgent):
 
     def __init__(self, url: str, seed: int) -> None:
         super().__init__(url, seed)
-        self._batches = _piloted()
+        self._batches = piloted()
         self._next = 0
 
     def reset(self) -> None:
@@ -63,7 +63,7 @@ class _LocalAgent:
 
     def __init__(self, url: str, seed: int) -> None:
         self._env: gymnasium.Env[Any, Any] = gymnasium.make(ENV_ID)
-        self._batches = _piloted()
+        self._batches = piloted()
         self._next = 0
 
     def reset(self) -> None:

@@ -5,10 +5,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import gymnasium
 import pytest
 
+from benchmarks.batches import piloted
+from benchmarks.gauges import MICROSECONDS, rate
 from benchmarks.pinning import Mode
+from benchmarks.questions import QUESTIONS
 from benchmarks.report import row as make_row
+from gym_http_client.bench.players import Round
 from tests.support.server import ROOT
 
 KEYS = {"name", "mode", "value", "unit", "ratio", "baseline"}
@@ -21,11 +26,60 @@ def test_what_is_more_a_second_or_takes_less_is_better() -> None:
     assert (time.value, time.ratio, time.baseline) == (20.0, 2.5, "fresh process")
 
 
+def test_beside_a_ping_pong_the_ratio_says_how_many_times_as_long_it_takes() -> None:
+    slower = make_row("s", Mode.SAME, 21.0, "us", "ping-pong", 7.0)
+    faster = make_row("f", Mode.SPLIT, 20.0, "us", "ping-pong", 80.0)
+    whole = make_row("w", Mode.SAME, 52.0, "us", "local step + ping-pong", 13.0)
+    assert [each.ratio for each in (slower, faster, whole)] == [3.0, 0.25, 4.0]
+    assert [each.better for each in (slower, faster, whole)] == [1 / 3, 4.0, 0.25]
+    # As everywhere else, and not as beside a ping-pong.
+    vector = make_row("v", Mode.SAME, 90.0, "steps/s", "local sync vector", 100.0)
+    p50 = make_row("v_p50", Mode.SAME, 500.0, "us", "local sync vector", 400.0)
+    assert (vector.ratio, p50.ratio) == (vector.better, p50.better) == (0.9, 0.8)
+
+
+def test_what_a_gauge_reads_off_a_round() -> None:
+    # Four steps of a vector of 64 in 0.1 s, and resets in the rest of the time.
+    told = Round(40.0, [0.001, 0.002, 0.003, 0.006])
+    assert rate("steps/s", 64).figure(told) == 2560.0
+    assert MICROSECONDS.figure(told) == pytest.approx(3000.0)
+
+
+def test_each_question_has_rows_in_the_document() -> None:
+    text = (ROOT / "docs" / "benchmarks.md").read_text()
+    missing = [name for name in QUESTIONS if f"`{name}`" not in text]
+    assert not missing
+
+
+def test_actions_that_are_sent_a_hundred_at_a_time_fill_an_episode() -> None:
+    batches = piloted()
+    env = gymnasium.make("CartPole-v1")
+    env.reset(seed=1)
+    over = [any(env.step(each)[2:4]) for batch in batches for each in batch]
+    assert [len(batch) for batch in batches] == [100] * 5
+    assert over == [False] * 499 + [True]
+
+
 def test_the_committed_figures_name_their_baselines() -> None:
     rows = json.loads((ROOT / "benchmarks" / "results.json").read_text())
     assert all(each.keys() == KEYS for each in rows)
     assert all(isinstance(each["baseline"], str) for each in rows)
     assert len({(each["name"], each["mode"]) for each in rows}) == len(rows)
+
+
+def bench(output: Path, *names: str) -> str:
+    """Answer some questions briefly and return what is printed."""
+    only = [word for name in names for word in ("--only", name)]
+    options = ["--rounds", "1", "--seconds", "0.2", "--output", str(output)]
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", *only, *options],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 # Four servers start, one after the other, maybe beside everything else.
@@ -38,15 +92,7 @@ def test_a_short_race_replaces_its_rows_and_keeps_the_others(tmp_path: Path) -> 
     kept |= {"value": 1.0, "ratio": 1.0}
     stale = kept | {"name": "rest_1", "mode": "same"}
     output.write_text(json.dumps([kept, stale]))
-    options = ["--only", "rest_1", "--rounds", "1", "--seconds", "0.2"]
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks", *options, "--output", str(output)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=280,
-    )
-    assert done.returncode == 0, done.stderr
+    printed = bench(output, "rest_1")
     rows = json.loads(output.read_text())
     assert rows[0] == kept
     assert stale not in rows
@@ -57,4 +103,32 @@ def test_a_short_race_replaces_its_rows_and_keeps_the_others(tmp_path: Path) -> 
         assert row["unit"] == ("steps/s" if row["name"] == "rest_1" else "us")
         assert row["baseline"] == "original"
         assert min(row["value"], row["ratio"]) > 0
-        assert row["name"] in done.stdout
+        assert row["name"] in printed
+
+
+# A server and a far end start for each, maybe beside everything else.
+@pytest.mark.live
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_short_races_with_local_twins(tmp_path: Path) -> None:
+    output = tmp_path / "results.json"
+    names = ["remote_env_same", "vector64_same", "pixels64_local", "rollout_http"]
+    printed = bench(output, *names)
+    rows = {each["name"]: each for each in json.loads(output.read_text())}
+    told = {name: (each["unit"], each["baseline"]) for name, each in rows.items()}
+    step, vector = "local step + ping-pong", "local sync vector"
+    assert told == {
+        "remote_env_same": ("us", step),
+        "remote_env_same_p50": ("us", step),
+        "remote_env_same_p99": ("us", step),
+        "vector64_same": ("steps/s", vector),
+        "vector64_same_p50": ("us", vector),
+        "vector64_same_p99": ("us", vector),
+        "pixels64_local": ("MB/s", "raw loopback"),
+        "rollout_http": ("steps/s", "local env"),
+    }
+    for name, each in rows.items():
+        assert each.keys() == KEYS
+        assert each["mode"] == "same"
+        assert min(each["value"], each["ratio"]) > 0
+        assert name in printed

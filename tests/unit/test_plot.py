@@ -48,6 +48,17 @@ def test_percentiles_are_marks_on_their_rows() -> None:
     ]
 
 
+def test_a_bar_beside_a_ping_pong_says_how_much_better_ours_is() -> None:
+    # Four times the time of a ping-pong is no achievement, and a quarter of it is one.
+    rows = [
+        row("stream", 4.0, baseline="ping-pong"),
+        row("stream_p50", 2.0, baseline="ping-pong"),
+        row("stream", 0.25, "split", "ping-pong"),
+    ]
+    found = [(bar.row.better, bar.marks) for bar in bars(rows)]
+    assert found == [(0.25, {"p50": 0.5}), (4.0, {})]
+
+
 def picture(rows: list[Row], path: Path) -> Image.Image:
     """Draw rows and return the picture."""
     draw(rows, path)
