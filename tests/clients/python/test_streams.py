@@ -113,6 +113,7 @@ def test_an_interrupt_shifts_no_answers(
         with pytest.raises(KeyboardInterrupt):
             env.step(1)
     finally:
+        interrupt.cancel()
         interrupt.join()
     # The interrupted step was taken all the same.
     assert env.step(0)[0] == 2
