@@ -122,7 +122,8 @@ class Origin(NamedTuple):
     def of(cls, port: int, handshake: bytes) -> "Origin":
         """Read a handshake."""
         path = handshake.split(b" ", 2)[1].decode()
-        path, _, session = path.partition("stream?session=")
+        path, _, query = path.partition("stream?session=")
+        session = query.partition("&")[0]
         return cls(port, path.removesuffix("stream"), session)
 
 
