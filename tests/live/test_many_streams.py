@@ -5,10 +5,10 @@ import statistics
 import time
 from collections.abc import Callable
 
-import psutil
 import pytest
 
 from tests.support import api as calls
+from tests.support import processes
 from tests.support.api import Api, Instance
 from tests.support.raw import RawConnection
 from tests.support.server import Server
@@ -60,12 +60,6 @@ def p99(call: Callable[[], None]) -> float:
     return sorted(took)[CALLS * 99 // 100]
 
 
-def web_workers(server: Server) -> list[psutil.Process]:
-    """Return the web workers."""
-    gunicorns = [p for p in server.members() if "gunicorn" in p.cmdline()]
-    return [p for p in gunicorns if p.parent() in gunicorns]
-
-
 @pytest.mark.timeout(120)
 def test_idle_streams_cost_nothing_and_outlive_web_workers(
     make_server: Callable[..., Server],
@@ -88,7 +82,7 @@ def test_idle_streams_cost_nothing_and_outlive_web_workers(
 
         compare(alone, among)
 
-        (worker,) = web_workers(crowded)
+        (worker,) = processes.gunicorn(crowded.pid)[1]
         worker.kill()
         for _ in range(50):
             among.over_stream()

@@ -21,6 +21,7 @@ from gym_http_server.envhost import streams as host_streams
 from gym_http_server.rundir import RunDir
 from gym_http_server.settings import Settings
 from tests.support import api as calls
+from tests.support import processes
 from tests.support.api import Api, Instance
 from tests.support.server import Server
 from tests.support.wait import wait_until
@@ -41,17 +42,9 @@ def open_streams(instance: Instance) -> int:
     return int(calls.ok(instance.get(""))["streams"])
 
 
-def web_workers(server: Server) -> list[psutil.Process]:
+def web_workers(server: Server) -> set[psutil.Process]:
     """Return the web workers."""
-    (arbiter,) = (p for p in server.members() if is_arbiter(p))
-    return arbiter.children()
-
-
-def is_arbiter(process: psutil.Process) -> bool:
-    """Tell whether a process is gunicorn's first one."""
-    return "gunicorn" in process.cmdline() and (
-        "gunicorn" not in process.parent().cmdline()  # type: ignore[union-attr]
-    )
+    return processes.gunicorn(server.pid)[1]
 
 
 GARBAGE = {
@@ -198,11 +191,10 @@ def test_streams_outlive_web_workers(make_server: MakeServer) -> None:
         for _ in range(20):
             assert stream.ask(op="step", action=1)["status"] == 200
         wait_until(lambda: new_workers(server, killed) >= 2, 20, "other workers")
-        (arbiter,) = (p for p in server.members() if is_arbiter(p))
-        before = web_workers(server)
+        arbiter, before = processes.gunicorn(server.pid)
         os.kill(arbiter.pid, signal.SIGHUP)
         wait_until(lambda: new_workers(server, before) >= 2, 20, "newer workers")
-        wait_until(lambda: not any(w.is_running() for w in before), 20, "their end")
+        wait_until(lambda: not processes.alive(before), 20, "their end")
         told = stream.ask(op="step", action=1)
         assert told["number"] == 22
         key = {"Idempotency-Key": "mine-22"}
@@ -211,9 +203,9 @@ def test_streams_outlive_web_workers(make_server: MakeServer) -> None:
     instance.close()
 
 
-def new_workers(server: Server, old: list[psutil.Process]) -> int:
+def new_workers(server: Server, old: set[psutil.Process]) -> int:
     """Count the workers that were not there before."""
-    return len(set(web_workers(server)) - set(old))
+    return len(web_workers(server) - old)
 
 
 def test_web_workers_hold_nothing_of_a_stream(make_server: MakeServer) -> None:

@@ -18,6 +18,21 @@ def descendants(pid: int) -> set[psutil.Process]:
         return set()
 
 
+def gunicorn(pid: int) -> tuple[psutil.Process, set[psutil.Process]]:
+    """Return gunicorn's arbiter and its living web workers, of a server's command."""
+    below = psutil.Process(pid).children()
+    (arbiter,) = (child for child in below if "gunicorn" in _command(child))
+    workers = {each for each in arbiter.children() if "gunicorn" in _command(each)}
+    return arbiter, workers
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return list(process.cmdline())
+    except _GONE:
+        return []
+
+
 def marked(name: str, value: str) -> set[psutil.Process]:
     """Return the processes that were started with an environment variable.
 
