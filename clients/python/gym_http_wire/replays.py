@@ -42,7 +42,8 @@ class AnswerGone(Problem):
 
 class _Entry(NamedTuple):
     fingerprint: bytes
-    answer: Frame | None
+    answer: Frame
+    size: int
 
 
 def fingerprint(frame: Frame, head: RequestHead) -> bytes:
@@ -75,13 +76,15 @@ class Replays:
 
     def __init__(self, max_answers: int = MAX_ANSWERS) -> None:
         self._max_answers = max_answers
-        self._entries: OrderedDict[str, _Entry] = OrderedDict()
-        self._answered: OrderedDict[str, int] = OrderedDict()
+        self._kept: OrderedDict[str, _Entry] = OrderedDict()
         self._bytes = 0
+        # Keys whose answers are not kept, the first forgotten first: in a dictionary,
+        # since every host has this, and there is nothing smaller that has an order.
+        self._gone: dict[str, None] = {}
 
     def __contains__(self, key: object) -> bool:
         """Whether a request with this key has been executed."""
-        return key in self._entries
+        return key in self._kept or key in self._gone
 
     def recall(self, key: str, print_: bytes) -> Frame:
         """Give the answer to a request that has been executed before.
@@ -90,13 +93,13 @@ class Replays:
             KeyReused: It was another request.
             AnswerGone: The answer is not kept any more.
         """
-        entry = self._entries[key]
-        self.compare(key, entry.fingerprint, print_)
-        if entry.answer is None:
+        entry = self._kept.get(key)
+        if entry is None:
             raise AnswerGone(
                 f"the request with the Idempotency-Key {key!r:.80} was executed, and "
                 "its answer is not kept any more; it is not executed again"
             )
+        self.compare(key, entry.fingerprint, print_)
         return entry.answer
 
     @staticmethod
@@ -116,15 +119,16 @@ class Replays:
         """Remember that a request has been executed, and its answer for a while."""
         size = len(answer.body) + len(answer.head)
         if size > MAX_ANSWER_BYTES:
-            self._entries[key] = _Entry(print_, None)
-        else:
-            self._entries[key] = _Entry(print_, answer)
-            self._answered[key] = size
-            self._bytes += size
-        while len(self._answered) > self._max_answers or self._bytes > MAX_ANSWER_BYTES:
-            oldest, freed = self._answered.popitem(last=False)
-            self._bytes -= freed
-            self._entries[oldest] = _Entry(self._entries[oldest].fingerprint, None)
-        if len(self._entries) > MAX_KEYS:
-            forgotten, _ = self._entries.popitem(last=False)
-            self._bytes -= self._answered.pop(forgotten, 0)
+            self._forget_answer(key)
+            return
+        self._kept[key] = _Entry(print_, answer, size)
+        self._bytes += size
+        while len(self._kept) > self._max_answers or self._bytes > MAX_ANSWER_BYTES:
+            oldest, entry = self._kept.popitem(last=False)
+            self._bytes -= entry.size
+            self._forget_answer(oldest)
+
+    def _forget_answer(self, key: str) -> None:
+        self._gone[key] = None
+        if len(self._gone) > MAX_KEYS:
+            del self._gone[next(iter(self._gone))]

@@ -43,14 +43,22 @@ def test_an_answer_too_large_to_keep_throws_no_other_one_out(
         ours.recall("large", b"")
 
 
-def test_the_oldest_key_is_forgotten_and_its_answer_too(
+def test_the_keys_whose_answers_are_gone_are_forgotten_one_by_one(
     kept: Callable[..., Replays],
 ) -> None:
+    for number in range(LIMITS["MAX_KEYS"] + 3):
+        ours = kept(f"key{number}", 10)
+    assert "key0" not in ours
+    for number in range(1, LIMITS["MAX_KEYS"] + 3):
+        assert f"key{number}" in ours
+    assert ours.recall("key9", b"").body == b"x" * 10
+
+
+def test_an_answer_gives_its_room_to_others(kept: Callable[..., Replays]) -> None:
     kept("first", 90)
-    for number in range(LIMITS["MAX_KEYS"]):
-        kept(f"large{number}", 101)
     kept("second", 90)
-    ours = kept("third", 1)
-    assert "first" not in ours
+    ours = kept("third", 10)
+    with pytest.raises(AnswerGone):
+        ours.recall("first", b"")
     assert ours.recall("second", b"").body == b"x" * 90
-    assert ours.recall("third", b"").body == b"x"
+    assert ours.recall("third", b"").body == b"x" * 10
