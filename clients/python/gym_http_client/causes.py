@@ -67,6 +67,8 @@ def error_of(
     details = [f"after {count} attempts"] if count > 1 else []
     details += [f"Idempotency-Key {key}"] if key else []
     words += f" ({', '.join(details)})" if details else ""
+    if failure.kind is FailureKind.ABSENT:
+        words += ": is a gym_http_server running there?"
     error = (ServerTimeout if timeout else ServerUnreachable)(words, url=url)
     error.key = key
     error.attempts = count

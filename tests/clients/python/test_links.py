@@ -155,6 +155,7 @@ def test_no_server_is_unreachable_in_the_end(
     assert error.url == scripted.url + STEP[1]
     for words in ("refused", error.url, "k-1", f"after {error.attempts} attempts"):
         assert words in str(error)
+    assert str(error).endswith(": is a gym_http_server running there?")
     assert 110.0 < time.now < 120.0
     # Whoever waits for minutes is told why, once.
     assert len(caplog.records) == 1
