@@ -80,8 +80,8 @@ def _check_spreadable(env_id: str, request: VectorRequest) -> None:
     spec = registration.registry.get(env_id.rpartition(":")[2])
     if request.mode is None and spec is not None and spec.vector_entry_point:
         raise BadParameter(
-            f"hosts is {request.hosts}, and {env_id} makes its vectors itself: "
-            "expected with vectorization_mode 'sync'"
+            f"hosts is {request.hosts}, and {env_id} makes its vectors itself, in one "
+            "process: expected 1, or vectorization_mode 'sync', which can be spread"
         )
     if len(os.listdir("/proc/self/task")) > 1:
         # A fork would copy the locks that other threads hold.

@@ -1,8 +1,9 @@
 """``python -m gym_http_client.bench URL``: measures a server and prints a table.
 
-It plays CartPole with one client and with several, each a process with an instance
-of its own, and closes what it has made. A token is taken from the environment
-variable GHS_TOKEN, or from the address, where others on this machine may see it.
+It tells how many steps a server answers each second, and how soon. It plays CartPole
+with one client and with several, each a process with an instance of its own, and closes
+what it has made. A token is taken from the environment variable GHS_TOKEN, or from the
+address, where others on this machine may see it.
 """
 
 from __future__ import annotations
