@@ -120,7 +120,7 @@ class Settings:
         False, "Refuse actions that the action space does not contain."
     )
     spin_us: int = _setting(
-        50,
+        1000,
         "Microseconds that a host looks for a stream's next request before it sleeps, "
         "while there are idle cores; 0 is never.",
         least=0,

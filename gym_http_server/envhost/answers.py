@@ -84,7 +84,7 @@ class Answers:
         self._max_answer = max_answer
         self.monitor: Monitor | None = None
         self._replays = Replays()
-        self._sessions = Sessions(self._replays)
+        self.sessions = Sessions(self._replays)
         self._writing = Writing()
         self._batching = Batching(operations, _Watch(self), max_answer)
         self._values: dict[int, Callable[[Frame], Any]] = {
@@ -111,7 +111,7 @@ class Answers:
             acknowledged: Whether who asks has had the answers to all earlier ones.
         """
         number = frame.number
-        sessions = self._sessions
+        sessions = self.sessions
         if session:
             sessions.settle(session, number if acknowledged else 0)
             if frame.kind in ASKING:
@@ -130,10 +130,10 @@ class Answers:
         self, frame: Frame, session: str, number: int, streamed: bool
     ) -> Frame:
         try:
-            reply = self._sessions.earlier(session, number, frame)
+            reply = self.sessions.earlier(session, number, frame)
             if reply is None:
                 reply = self._perform(frame, streamed)
-                self._sessions.keep(session, number, frame, reply)
+                self.sessions.keep(session, number, frame, reply)
             else:
                 reply = as_replay(reply)
         except Problem as problem:
@@ -170,6 +170,21 @@ class Answers:
             self.monitor = None
         self.operations.close()
 
+    @property
+    def looks_at_steps(self) -> bool:
+        """Whether somebody is to see each action, or what comes of it."""
+        return self.monitor is not None or self.operations.strict_actions
+
+    def given(self, frame: Frame, outcome: Any) -> Frame:
+        """Answer a step over a stream with what came of it, or what it raised."""
+        try:
+            if isinstance(outcome, Exception):
+                raise outcome
+            reply = self._fitting(value_frame(frame, outcome, self._writing))
+        except Exception as error:
+            reply = _refusal(error)
+        return _numbered(reply, frame.number)
+
     def _perform(self, frame: Frame, streamed: bool) -> Frame:
         try:
             handler = self._values.get(frame.kind)
@@ -183,19 +198,16 @@ class Answers:
                     )
             else:
                 reply = self._frames[frame.kind](frame)
-            if len(reply.body) > self._max_answer:
-                raise AnswerTooLarge(
-                    f"the answer has {len(reply.body)} bytes; this server gives "
-                    f"{self._max_answer} at most"
-                )
-        except Problem as problem:
-            if problem.__cause__ is not None:
-                # For whoever wrote the environment, to be found in the log.
-                note(problem.__cause__)
-            reply = problem_frame(problem)
+            return self._fitting(reply)
         except Exception as error:
-            note(error)
-            reply = problem_frame(unforeseen(error))
+            return _refusal(error)
+
+    def _fitting(self, reply: Frame) -> Frame:
+        if len(reply.body) > self._max_answer:
+            raise AnswerTooLarge(
+                f"the answer has {len(reply.body)} bytes; this server gives "
+                f"{self._max_answer} at most"
+            )
         return reply
 
     def _reset(self, frame: Frame) -> Json:
@@ -284,3 +296,13 @@ class _Watch(Watch):
 
 def _numbered(reply: Frame, number: int) -> Frame:
     return reply if reply.number == number else reply._replace(number=number)
+
+
+def _refusal(error: Exception) -> Frame:
+    if not isinstance(error, Problem):
+        note(error)
+        return problem_frame(unforeseen(error))
+    if error.__cause__ is not None:
+        # For whoever wrote the environment, to be found in the log.
+        note(error.__cause__)
+    return problem_frame(error)

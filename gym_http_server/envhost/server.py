@@ -24,14 +24,16 @@ from gym_http_server.envhost.failures import note, problem_frame, unforeseen
 from gym_http_server.envhost.inspection import Inspection
 from gym_http_server.envhost.isolation import isolate
 from gym_http_server.envhost.making import make
+from gym_http_server.envhost.stepping import Stepping, frame_of
 from gym_http_server.envhost.streams import MAX_STREAMS, Stream
 from gym_http_server.rundir import RunDir, StatusPage
 from gym_http_wire.exact import Exact
 from gym_http_wire.frames import Frame, FrameError, encode
 from gym_http_wire.handshakes import Hello
+from gym_http_wire.lanes import AnsweringLane
 from gym_http_wire.messages import Op, answer, problem_answer, request_head
 from gym_http_wire.problems import Problem, TooManyStreams
-from gym_http_wire.spinning import Spinning
+from gym_http_wire.spinning import Spinning, may_spin
 from gym_http_wire.streams import ACKNOWLEDGED, Refused
 from gym_http_wire.vectors import operations_of
 from gym_http_wire.websocket import Close
@@ -123,7 +125,8 @@ class _Host:
         self._channel = channel
         self._listener = listener
         self._max_body = start.max_body
-        self._spinning = Spinning(start.spin_us * 1000)
+        self._stepping = Stepping(answers, page)
+        self._spinning = Spinning(start.spin_us * 1000, self._may_spin)
         self._poll = select.poll()
         self._connections: dict[int, Connection] = {}
         self._streams: dict[int, Stream] = {}
@@ -159,15 +162,21 @@ class _Host:
         if self._queued:
             ready = dict.fromkeys(self._queued, 0) | dict(self._poll.poll(0))
             return list(ready.items())
-        began = time.monotonic_ns()
-        until = self._spinning.until(began)
+        spinning = self._spinning
+        if spinning.rest and not self._writing:
+            spinning.rest -= 1
+            return self._poll.poll()
+        until = spinning.until(time.monotonic_ns())
         while time.monotonic_ns() < until:
             if events := self._poll.poll(0):
-                self._spinning.waited(began, time.monotonic_ns(), spun=True)
+                spinning.found()
                 return events
-        events = self._poll.poll(self._patience() if self._writing else None)
-        self._spinning.waited(began, time.monotonic_ns(), spun=until > 0)
-        return events
+        if until:
+            spinning.missed()
+        return self._poll.poll(self._patience() if self._writing else None)
+
+    def _may_spin(self) -> bool:
+        return may_spin(stream.line for stream in self._streams.values())
 
     def _patience(self) -> float:
         """Give the milliseconds until a client has taken nothing for too long."""
@@ -257,7 +266,11 @@ class _Host:
         if event & select.POLLOUT:
             stream.flush()
         elif event & watched:
-            stream.receive()
+            lane = stream.quick
+            if lane is None or self._writing:
+                stream.receive()
+            elif self._step(stream, lane):
+                return
         elif event:
             # It is gone, and nobody will read what is still to be done for it.
             stream.close()
@@ -265,6 +278,19 @@ class _Host:
             self._answer(stream)
         if stream.inbox or stream.writing or stream.closed or watched != select.POLLIN:
             self._watch(descriptor, stream)
+
+    def _step(self, stream: Stream, lane: AnsweringLane) -> bool:
+        """Read what has come; take it, if it is a step, and tell if all is done."""
+        data = stream.read()
+        asked = lane.asked(data)
+        if asked is None:
+            if data:
+                stream.take(data)
+        elif self._stepping.take(stream, lane, asked):
+            return not (stream.writing or stream.closed)
+        else:
+            stream.inbox.append(frame_of(asked))
+        return False
 
     def _answer(self, stream: Stream) -> None:
         asked = stream.inbox.popleft()

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from gym_http_wire.frames import Frame
 from gym_http_wire.handshakes import Hello
+from gym_http_wire.lanes import AnsweringLane
 from gym_http_wire.streams import Refused, dialect
 from gym_http_wire.websocket import (
     Close,
@@ -31,7 +32,7 @@ __all__ = ["MAX_STREAMS", "Stream", "switching"]
 MAX_STREAMS = 64
 #: Seconds that a client may take nothing of an answer.
 SEND_SECONDS = 5.0
-RECEIVE_BYTES = 256 * 1024
+RECEIVE_BYTES = 64 * 1024
 _SMALL = 16 * 1024
 _MAX_BUFFERS = 512
 # So that a far end which is gone without a word is noticed after two minutes.
@@ -68,6 +69,7 @@ class Stream:
     Attributes:
         inbox: Requests that wait for their turn, and refusals.
         closed: Whether it has ended.
+        line: The client's socket.
     """
 
     def __init__(
@@ -80,7 +82,7 @@ class Stream:
         self.session = hello.session
         self.inbox: deque[Frame | Refused] = deque()
         self.closed = False
-        self._line = line
+        self.line = line
         self._clock = clock
         self._dialect = dialect(hello.protocol)
         self._lane = self._dialect.lane
@@ -100,7 +102,7 @@ class Stream:
 
     def fileno(self) -> int:
         """Give the descriptor."""
-        return self._line.fileno()
+        return self.line.fileno()
 
     @property
     def writing(self) -> bool:
@@ -112,22 +114,34 @@ class Stream:
         """Until when the client has to take something, while it is `writing`."""
         return self._since + SEND_SECONDS
 
+    @property
+    def quick(self) -> AnsweringLane | None:
+        """The quick lane, if what comes next may be for it."""
+        ready = self._reader.between and not self.inbox and not self._output
+        return self._lane if ready else None
+
+    def read(self) -> bytes:
+        """Read what has come; nothing if there is nothing, or not any more."""
+        try:
+            data = self.line.recv(RECEIVE_BYTES)
+        except BlockingIOError:
+            return b""
+        except OSError:
+            data = b""
+        if not data:
+            self.close()
+        return data
+
     def receive(self) -> None:
         """Read what has come, as messages into the inbox."""
+        space = self._reader.space()
+        if space is None:
+            data = self.read()
+            if data:
+                self.take(data)
+            return
         try:
-            if self._reader.between and not self.inbox and self._lane is not None:
-                data = self._line.recv(RECEIVE_BYTES)
-                request = self._lane.request(data)
-                if request is not None:
-                    self.inbox.append(request)
-                    return
-                self._take_or_close(data)
-                return
-            space = self._reader.space()
-            if space is None:
-                self._take_or_close(self._line.recv(RECEIVE_BYTES))
-                return
-            size = self._line.recv_into(space)
+            size = self.line.recv_into(space)
             if not size:
                 self.close()
                 return
@@ -138,12 +152,6 @@ class Stream:
             self.close()
         except WebSocketError as error:
             self._refuse(error)
-
-    def _take_or_close(self, data: bytes) -> None:
-        if data:
-            self.take(data)
-        else:
-            self.close()
 
     def take(self, data: bytes) -> None:
         """Take bytes of the client's that have been read already."""
@@ -156,26 +164,23 @@ class Stream:
         """Answer a request."""
         if self.closed:
             return
-        message = None if self._lane is None else self._lane.message(frame)
-        if message is not None:
-            self._send_small(message)
-            return
         pieces = self._dialect.write(frame)
         opcode = self._dialect.opcode
         if len(pieces) == 1:
             payload = pieces[0]
-            self._send_small(head_of(opcode, len(payload)) + payload)
+            self.send(head_of(opcode, len(payload)) + payload)
             return
         views = [memoryview(each).cast("B") for each in pieces]
         size = sum(len(each) for each in views)
         self._send([head_of(opcode, size), *views])
 
-    def _send_small(self, message: bytes) -> None:
+    def send(self, message: bytes) -> None:
+        """Send a short message, or keep what the client does not take at once."""
         if self._output:
             self._output.append(memoryview(message))
             return
         try:
-            sent = self._line.send(message)
+            sent = self.line.send(message)
         except BlockingIOError:
             sent = 0
         except OSError:
@@ -206,7 +211,7 @@ class Stream:
         """Say why the stream ends, if the client listens, and end it."""
         if not self.closed and not self._output:
             with contextlib.suppress(OSError):
-                self._line.send(encode(Opcode.CLOSE, close_of(code, words)))
+                self.line.send(encode(Opcode.CLOSE, close_of(code, words)))
         self.close()
 
     def close(self) -> None:
@@ -215,7 +220,7 @@ class Stream:
             self.closed = True
             self.inbox.clear()
             self._output.clear()
-            self._line.close()
+            self.line.close()
 
     def _send(self, pieces: list[bytes | memoryview]) -> None:
         if self._output:
@@ -225,7 +230,7 @@ class Stream:
         try:
             while at < len(pieces):
                 batch = pieces[at : at + _MAX_BUFFERS]
-                sent = self._line.sendmsg(batch)
+                sent = self.line.sendmsg(batch)
                 for each in batch:
                     size = len(each)
                     if sent < size:

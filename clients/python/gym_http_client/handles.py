@@ -52,7 +52,7 @@ class Server:
         time_limit: float = 60.0,
         retries: Retries | None = None,
         streams: bool = True,
-        spin_us: int = 50,
+        spin_us: int = 1000,
     ) -> None:
         if token is None and token_file is not None:
             token = _first_line(token_file)

@@ -26,7 +26,6 @@ from gym_http_wire.handshakes import new_session
 from gym_http_wire.lanes import MISSED
 from gym_http_wire.messages import MEDIA_TYPES, Form, Op
 from gym_http_wire.replays import MAX_ANSWERS
-from gym_http_wire.spinning import Spinning
 from gym_http_wire.values import BadValue, binary
 from gym_http_wire.values.fixed import Writing
 
@@ -94,8 +93,7 @@ class Session:
         self._url = address.url + self._path
         self._dialer = Dialer(address)
         self._heads = RequestHeads(address)
-        secured = address.scheme == "https"
-        self._spinning = Spinning(0 if secured else spin_us * 1000)
+        self._spin_us = spin_us
         self._lock = threading.RLock()
         self._writing = Writing()
         self._stream: Stream | None = None
@@ -302,7 +300,7 @@ class Session:
         limit = min(self._time_limit, _HANDSHAKE_SECONDS)
         try:
             stream = Stream(
-                self._dialer, self._handshake(), limit, self._time_limit, self._spinning
+                self._dialer, self._handshake(), limit, self._time_limit, self._spin_us
             )
         except NoStream as none:
             if none.reply.status in REPEATED:

@@ -9,6 +9,7 @@ import ssl
 import struct
 import time
 from collections import deque
+from functools import partial
 from typing import Any, NamedTuple
 
 from gym_http_client.dialing import Dialer
@@ -20,7 +21,7 @@ from gym_http_wire.handshakes import BINARY_PROTOCOL
 from gym_http_wire.lanes import MISSED, AskingLane
 from gym_http_wire.messages import Form
 from gym_http_wire.signatures import Announced, Announcing
-from gym_http_wire.spinning import Spinning
+from gym_http_wire.spinning import Spinning, may_spin
 from gym_http_wire.streams import ACKNOWLEDGED
 from gym_http_wire.values import BadValue
 from gym_http_wire.websocket import (
@@ -35,7 +36,7 @@ from gym_http_wire.websocket import (
 
 __all__ = ["Answer", "Asked", "NoStream", "Stream"]
 
-RECEIVE_BYTES = 256 * 1024
+RECEIVE_BYTES = 64 * 1024
 MAX_HEAD = 64 * 1024
 _HEADER_SIZE = HEADER.size
 _BINARY = int(Opcode.BINARY)
@@ -100,7 +101,7 @@ class Stream:
             handshake and the blank line at its end.
         handshake_limit: Seconds for the handshake.
         time_limit: Seconds for each wait for an answer.
-        spinning: Decides how long to spin.
+        spin_us: Microseconds to spin at most for an answer.
 
     Raises:
         NoStream: There is a server, but no stream.
@@ -113,10 +114,9 @@ class Stream:
         head: bytes,
         handshake_limit: float,
         time_limit: float,
-        spinning: Spinning,
+        spin_us: int,
     ) -> None:
         self._time_limit = time_limit
-        self._spinning = spinning
         self._masks = Masks()
         self._announcing = Announcing()
         self._announced = Announced()
@@ -135,6 +135,9 @@ class Stream:
         try:
             self._shake_hands(head, end)
             self._settle_down()
+            secured = isinstance(self._line, ssl.SSLSocket)
+            limit = 0 if secured else spin_us * 1000
+            self._spinning = Spinning(limit, partial(may_spin, [self._line]))
         except (OSError, BadAnswer, WebSocketError) as error:
             self._line.close()
             raise _failure(error) from error
@@ -259,25 +262,22 @@ class Stream:
 
     def _spin(self) -> bytes:
         """Look for an answer for a while before waiting for it."""
-        began = time.monotonic_ns()
-        until = self._spinning.until(began)
+        recv, spinning = self._line.recv, self._spinning
+        if spinning.rest:
+            spinning.rest -= 1
+            return recv(RECEIVE_BYTES)
+        until = spinning.until(time.monotonic_ns())
         if not until:
-            return self._wait_in_earnest(began, False)
-        recv, flag, clock = self._line.recv, socket.MSG_DONTWAIT, time.monotonic_ns
-        while clock() < until:
+            return recv(RECEIVE_BYTES)
+        while time.monotonic_ns() < until:
             try:
-                data = recv(RECEIVE_BYTES, flag)
+                data = recv(RECEIVE_BYTES, socket.MSG_DONTWAIT)
             except BlockingIOError:
                 continue
-            self._spinning.waited(began, clock(), spun=True)
+            spinning.found()
             return data
-        return self._wait_in_earnest(began, True)
-
-    def _wait_in_earnest(self, began: int, spun: bool) -> bytes:
-        data = self._line.recv(RECEIVE_BYTES)
-        if self._spinning.wanted:
-            self._spinning.waited(began, time.monotonic_ns(), spun=spun)
-        return data
+        spinning.missed()
+        return recv(RECEIVE_BYTES)
 
     def _settle_down(self) -> None:
         """Have the kernel end waits that are too long: that takes fewer calls."""

@@ -20,7 +20,12 @@ from gym_http_wire.signatures import Announced, Announcing
 from gym_http_wire.values import BadValue
 from gym_http_wire.values.fixed import Writer, fixed_writer
 
-__all__ = ["MISSED", "AnsweringLane", "AskingLane"]
+__all__ = ["MISSED", "AnsweringLane", "Asked", "AskingLane", "Told"]
+
+#: A request: its operation, number and status, its value, signature and leaves.
+Asked = tuple[int, int, int, Any, bytes, bytes]
+#: An answer: its whole message, and the value's signature and leaves.
+Told = tuple[bytes, bytes, bytes]
 
 #: What a lane gives for what it does not take.
 MISSED: Any = object()
@@ -29,7 +34,6 @@ MISSED: Any = object()
 _HEADERS = struct.Struct("<IIHBBIII")
 _SIZE = _HEADERS.size
 _FRAME_SIZE = 16
-_VALUE_SIZE = 8
 # A WebSocket's head of two bytes, and the mask behind it.
 _MASKED_HEAD = struct.Struct("<HI")
 _HEAD_SIZE = _MASKED_HEAD.size
@@ -149,8 +153,10 @@ class AnsweringLane:
         self._numbers = announcing.numbers
         self._readers = announced.readers
         self._signatures = announced.signatures
+        self._writer: tuple[Writer, bytes, int] | None = None
+        self._seen = b""
 
-    def request(self, data: bytes) -> Frame | None:
+    def asked(self, data: bytes) -> Asked | None:
         """Give the request that is all of what has come, if it is one for the lane."""
         size = len(data) - _HEAD_SIZE
         if not _SIZE <= size <= _LONGEST or size & 7:
@@ -171,34 +177,36 @@ class AnsweringLane:
             value = reader(payload, _SIZE)
         except BadValue:
             return None
-        known, leaves = self._signatures[signature], payload[_SIZE:]
-        pieces = Pieces(known, [leaves], _VALUE_SIZE + len(known) + len(leaves))
-        pieces.value = value
-        return Frame(kind, number, status, form, b"", pieces)
+        return kind, number, status, value, self._signatures[signature], payload[_SIZE:]
 
-    def message(self, answer: Frame) -> bytes | None:
-        """Give the message of an answer, if it is one for the lane."""
-        body = answer.body
-        if type(body) is not Pieces or not body.lasting or answer.head:
+    def told(self, number: int, value: Any) -> Told | None:
+        """Write the answer to a step, if it is one for the lane."""
+        known = self._writer
+        if known is None:
             return None
-        signature = self._numbers.get(body.signature)
-        if signature is None:
+        writer, signature, place = known
+        leaves = writer(value)
+        if leaves is None:
             return None
-        leaves = body.leaves[0]
         size = _SIZE + len(leaves)
         if size > _LONGEST:
             return None
-        header = _HEADERS.pack(
-            size - _FRAME_SIZE,
-            0,
-            answer.status,
-            0,
-            answer.form,
-            answer.number,
-            0,
-            signature,
-        )
-        return b"".join((_PLAIN_HEADS[size], header, leaves))
+        header = _HEADERS.pack(size - _FRAME_SIZE, 0, 200, 0, _BINARY, number, 0, place)
+        return b"".join((_PLAIN_HEADS[size], header, leaves)), signature, leaves
+
+    def learn(self, answer: Frame) -> None:
+        """Note what an answer to a step was like that went the general way."""
+        body = answer.body
+        if type(body) is not Pieces:
+            return
+        signature = body.signature
+        if signature != self._seen:
+            # Only what comes again is worth a writer.
+            self._seen = signature
+            return
+        place, writer = self._numbers.get(signature), fixed_writer(signature)
+        if place is not None and writer is not None:
+            self._writer = writer, signature, place
 
 
 _PLAIN_HEADS = tuple(bytes((_WHOLE, size)) for size in range(_LONGEST + 1))

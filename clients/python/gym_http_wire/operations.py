@@ -58,7 +58,7 @@ class Operations:
         self.steps = 0
         self.episodes = 0
         self._first_seed = first_seed
-        self._strict_actions = strict_actions
+        self.strict_actions = strict_actions
         self._failed = False
         self._ended = True
         self._read_action = self._action_reader()
@@ -117,7 +117,7 @@ class Operations:
         Raises:
             InvalidAction: It does, and this is none.
         """
-        if self._strict_actions and not self.space("action").contains(action):
+        if self.strict_actions and not self.space("action").contains(action):
             raise InvalidAction(
                 f"the action {action!r:.80} is not in {self.env.action_space}, "
                 "and this server takes no others"

@@ -11,7 +11,7 @@ from collections import OrderedDict, deque
 from typing import NamedTuple
 
 from gym_http_wire.frames import Frame, Pieces
-from gym_http_wire.messages import request_head
+from gym_http_wire.messages import Form, Op, request_head
 from gym_http_wire.replays import AnswerGone, Replays, fingerprint
 
 __all__ = ["Sessions"]
@@ -19,6 +19,7 @@ __all__ = ["Sessions"]
 MAX_ANSWERS = 16
 MAX_ANSWER_BYTES = 8 * 1024 * 1024
 MAX_SESSIONS = 1024
+_BOTH_BINARY = Form.BINARY | Form.BINARY << 4
 
 
 class _Done(NamedTuple):
@@ -27,6 +28,11 @@ class _Done(NamedTuple):
     request: Frame
     answer: Frame
     size: int
+
+
+# A step of the quick lane: session, number, signature and leaves of the request and of
+# the answer. It becomes the other thing when somebody asks for it.
+_Quick = tuple[str, int, bytes, bytes, bytes, bytes]
 
 
 class Sessions:
@@ -40,7 +46,7 @@ class Sessions:
         self._replays = replays
         # Of each session, the number of its last request.
         self._last: OrderedDict[str, int] = OrderedDict()
-        self._done: deque[_Done] = deque()
+        self._done: deque[_Done | _Quick] = deque()
         self._bytes = 0
         # Whether the arrays of the last answer are still the environment's.
         self._unsettled = False
@@ -51,6 +57,22 @@ class Sessions:
         if session in self._last and digits.isdecimal():
             return session, int(digits)
         return None
+
+    def proceed(self, session: str, number: int) -> bool:
+        """Whether a request is simply the next one of its session; then it is noted."""
+        last = self._last.get(session)
+        if last is None or number <= last or self._unsettled:
+            return False
+        self._last[session] = number
+        return True
+
+    def keep_step(self, step: _Quick) -> None:
+        """Remember a step of the quick lane."""
+        done = self._done
+        done.append(step)
+        self._bytes += _size_of(step)
+        while len(done) > MAX_ANSWERS or self._bytes > MAX_ANSWER_BYTES:
+            self._bytes -= _size_of(done.popleft())
 
     def settle(self, session: str = "", acknowledged: int = 0) -> None:
         """Make the last answer last, before the environment may change it.
@@ -65,7 +87,7 @@ class Sessions:
         self._unsettled = False
         if not self._done:
             return
-        last = self._done.pop()
+        last = _whole(self._done.pop())
         if last.session == session and last.number < acknowledged:
             self._bytes -= last.size
         else:
@@ -83,8 +105,9 @@ class Sessions:
         if last is not None and number > last:
             self._last[session] = number
             return None
-        for done in self._done:
-            if done.number == number and done.session == session:
+        for each in self._done:
+            if each[:2] == (session, number):
+                done = _whole(each)
                 first = fingerprint(done.request, request_head(done.request))
                 again = fingerprint(request, request_head(request))
                 self._replays.compare(f"{session}-{number}", first, again)
@@ -121,4 +144,21 @@ class Sessions:
         done.append(_Done(session, number, request, answer, size))
         self._bytes += size
         while len(done) > MAX_ANSWERS or self._bytes > MAX_ANSWER_BYTES:
-            self._bytes -= done.popleft().size
+            self._bytes -= _size_of(done.popleft())
+
+
+def _size_of(done: _Done | _Quick) -> int:
+    return done.size if isinstance(done, _Done) else len(done[3]) + len(done[5])
+
+
+def _whole(done: _Done | _Quick) -> _Done:
+    if isinstance(done, _Done):
+        return done
+    session, number, asked, given, told, leaves = done
+    request = Frame(Op.STEP, number, 0, _BOTH_BINARY, b"", _pieces(asked, given))
+    answer = Frame(0, number, 200, Form.BINARY, b"", _pieces(told, leaves))
+    return _Done(session, number, request, answer, _size_of(done))
+
+
+def _pieces(signature: bytes, leaves: bytes) -> Pieces:
+    return Pieces(signature, [leaves], 8 + len(signature) + len(leaves))

@@ -1,10 +1,12 @@
 """Spinning goes on while it finds something and disturbs nobody."""
 
 import os
+import socket
+from collections.abc import Iterator
 
 import pytest
 
-from gym_http_wire.spinning import Spinning, cores_are_idle
+from gym_http_wire.spinning import Spinning, may_spin
 
 LIMIT = 50_000
 SECOND = 1_000_000_000
@@ -27,72 +29,98 @@ def cores() -> Cores:
     return Cores()
 
 
-def spinning(cores: Cores, limit: int = LIMIT) -> Spinning:
-    """Return one that has found something just now."""
-    ours = Spinning(limit, cores)
-    ours.waited(0, 1, spun=False)
-    return ours
-
-
-def test_nobody_spins_before_there_was_something_to_find(cores: Cores) -> None:
-    ours = Spinning(LIMIT, cores)
-    assert ours.wanted
-    assert ours.until(SECOND) == 0
-    ours.waited(0, 10_000, spun=False)
-    assert ours.until(SECOND) == SECOND + LIMIT
+@pytest.fixture
+def line() -> Iterator[socket.socket]:
+    """Give one end of a connection over which something has come."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as near,
+    ):
+        far, _ = server.accept()
+        with far:
+            far.sendall(b"x")
+            assert near.recv(1) == b"x"
+            yield near
 
 
 def test_a_limit_of_0_is_never(cores: Cores) -> None:
-    ours = spinning(cores, 0)
-    assert not ours.wanted
+    ours = Spinning(0, cores)
     assert ours.until(SECOND) == 0
+    assert ours.rest > 0
     assert cores.asked == 0
 
 
-def test_three_waits_in_vain_end_it_and_one_short_wait_begins_it(cores: Cores) -> None:
-    ours = spinning(cores)
-    for wait in range(3):
-        assert ours.until(wait) == wait + LIMIT
-        ours.waited(0, LIMIT + 1, spun=True)
-    assert ours.until(4) == 0
-    # Without spinning, waking up takes its time.
-    ours.waited(0, LIMIT + 100_001, spun=False)
-    assert ours.until(5) == 0
-    ours.waited(0, LIMIT + 100_000, spun=False)
-    assert ours.until(6) == 6 + LIMIT
+def test_it_goes_on_while_it_finds_something(cores: Cores) -> None:
+    ours = Spinning(LIMIT, cores)
+    for now in range(100):
+        assert ours.until(now) == now + LIMIT
+        ours.found()
+    assert ours.rest == 0
 
 
-def test_a_wait_that_is_not_in_vain_is_forgiven_two(cores: Cores) -> None:
-    ours = spinning(cores)
-    for _ in range(5):
-        ours.waited(0, SECOND, spun=True)
-        ours.waited(0, SECOND, spun=True)
-        ours.waited(0, LIMIT, spun=True)
-    assert ours.until(7) == 7 + LIMIT
+def test_rests_after_looking_in_vain_grow_and_end(cores: Cores) -> None:
+    ours = Spinning(LIMIT, cores)
+    rests = []
+    for _ in range(10):
+        ours.missed()
+        assert ours.rest == 0
+        ours.missed()
+        rests.append(ours.rest)
+        ours.rest = 0
+    assert rests == [64, 128, 256, 512, 1024, 2048, 4096, 8192, 8192, 8192]
+    ours.found()
+    ours.missed()
+    ours.missed()
+    assert ours.rest == 64
+
+
+def test_once_in_vain_is_forgiven(cores: Cores) -> None:
+    ours = Spinning(LIMIT, cores)
+    for _ in range(10):
+        ours.missed()
+        ours.found()
+    assert ours.rest == 0
 
 
 def test_neighbours_are_looked_for_20_times_a_second(cores: Cores) -> None:
-    ours = spinning(cores)
+    ours = Spinning(LIMIT, cores)
     for now in range(0, SECOND, SECOND // 1000):
         assert ours.until(now)
     assert cores.asked == 20
     cores.idle = False
     assert ours.until(SECOND - 1)
     assert ours.until(SECOND) == 0
+    assert ours.rest == 64
     cores.idle = True
     assert ours.until(SECOND + 49_999_999) == 0
     assert ours.until(SECOND + 50_000_000)
 
 
-def test_one_core_is_never_idle(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0})
-    assert not cores_are_idle()
-    monkeypatch.delattr(os, "sched_getaffinity")
-    assert not cores_are_idle()
+def test_one_core_alone_is_never_idle(
+    monkeypatch: pytest.MonkeyPatch, line: socket.socket
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    assert not may_spin([line])
 
 
-def test_cores_are_idle_while_there_are_more_of_them_than_who_run(
+def test_two_on_one_core_do_not_spin(
+    monkeypatch: pytest.MonkeyPatch, line: socket.socket
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 100_000)
+    far = line.getsockopt(socket.SOL_SOCKET, socket.SO_INCOMING_CPU)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {far})
+    assert not may_spin([line])
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {far + 1})
+    assert may_spin([line])
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {far, far + 1})
+    assert may_spin([line])
+
+
+def test_there_must_be_as_many_cores_as_who_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(100_000)))
-    assert cores_are_idle()
+    monkeypatch.setattr(os, "cpu_count", lambda: 100_000)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
+    assert may_spin([])
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert not may_spin([])

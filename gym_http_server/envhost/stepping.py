@@ -1,0 +1,107 @@
+"""Stepping in the quick lane of a stream: from a request's bytes to its answer's.
+
+This is what a host does nearly all the time. It does just what `Answers` does, for a
+request that is nothing but an action, the next of its session, of a kind that has been
+there before; all others are left to that.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from gym_http_server.envhost.answers import Answers
+from gym_http_server.envhost.streams import Stream
+from gym_http_server.rundir import StatusPage
+from gym_http_wire.frames import Frame, Pieces
+from gym_http_wire.lanes import AnsweringLane, Asked, Told
+from gym_http_wire.messages import Form, Op
+
+__all__ = ["Stepping", "frame_of"]
+
+_STEP = int(Op.STEP)
+_BOTH_BINARY = Form.BINARY | Form.BINARY << 4
+_ABSENT: Any = object()
+
+
+class Stepping:
+    """Takes steps of one environment.
+
+    Args:
+        answers: What answers all other requests.
+        page: The host's status page.
+    """
+
+    def __init__(self, answers: Answers, page: StatusPage) -> None:
+        self._answers = answers
+        self._operations = answers.operations
+        self._sessions = answers.sessions
+        self._page = page
+
+    def take(self, stream: Stream, lane: AnsweringLane, asked: Asked) -> bool:
+        """Take a step and answer it, if that is what was asked.
+
+        Args:
+            stream: Where the request came from, and the answer goes.
+            lane: The stream's.
+            asked: The request.
+
+        Returns:
+            Whether it was; if not, nothing has happened.
+        """
+        kind, number, _, given, signature, leaves = asked
+        if kind != _STEP or len(given) != 1 or self._answers.looks_at_steps:
+            return False
+        action = given.get("action", _ABSENT)
+        if action is _ABSENT or not self._sessions.proceed(stream.session, number):
+            return False
+        page, operations = self._page, self._operations
+        page.begin(time.monotonic_ns())
+        told: Told | None = None
+        outcome: Any
+        try:
+            result = operations.step(action)
+            observation, reward, terminated, truncated, info = result
+            outcome = {
+                "info": info,
+                "observation": observation,
+                "reward": reward,
+                "terminated": terminated,
+                "truncated": truncated,
+            }
+        except Exception as error:
+            outcome = error
+        else:
+            told = _told(lane, number, outcome)
+        now = time.monotonic_ns()
+        page.finish(now, operations.steps, operations.episodes)
+        self._answers.used(now)
+        if told is not None:
+            message, said, parts = told
+            stream.send(message)
+            self._sessions.keep_step(
+                (stream.session, number, signature, leaves, said, parts)
+            )
+        else:
+            request = frame_of(asked)
+            reply = self._answers.given(request, outcome)
+            self._sessions.keep(stream.session, number, request, reply)
+            stream.answer(reply)
+            lane.learn(reply)
+        return True
+
+
+def _told(lane: AnsweringLane, number: int, value: Any) -> Told | None:
+    try:
+        return lane.told(number, value)
+    except Exception:
+        # There are infos whose keys raise when they are compared.
+        return None
+
+
+def frame_of(asked: Asked) -> Frame:
+    """Give a request of the lane as all others are."""
+    kind, number, status, value, signature, leaves = asked
+    body = Pieces(signature, [leaves], 8 + len(signature) + len(leaves))
+    body.value = value
+    return Frame(kind, number, status, _BOTH_BINARY, b"", body)
