@@ -1,0 +1,160 @@
+"""What goes by the quick lane is what goes the general way, to the bit."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gym_http_wire.frames import HEADER, Frame, Pieces
+from gym_http_wire.lanes import MISSED, AnsweringLane, AskingLane
+from gym_http_wire.messages import Form, Op
+from gym_http_wire.signatures import Announced, Announcing
+from gym_http_wire.streams import BinaryDialect
+from gym_http_wire.values.fixed import Writing
+from gym_http_wire.websocket import Masks, MessageReader, Opcode, encode, head_of
+from tests.support.values import VALUES, assert_same
+
+STEP = {"action": 1}
+BOTH = Form.BINARY | Form.BINARY << 4
+ANSWER = {
+    "info": {},
+    "observation": np.arange(4, dtype=np.float32),
+    "reward": 1.0,
+    "terminated": False,
+    "truncated": False,
+}
+
+
+class Client:
+    """The client's side of a stream, by either way."""
+
+    def __init__(self) -> None:
+        self.announcing, self.announced = Announcing(), Announced()
+        self.lane = AskingLane(self.announcing, self.announced)
+        self._writing, self._masks = Writing(), Masks()
+
+    def general(self, number: int, given: Any, op: int = Op.STEP) -> bytes:
+        """Give a request's message as it goes in general."""
+        signature, parts = self._writing.split(given)
+        value = self.announcing.header(signature) + b"".join(parts)
+        header = HEADER.pack(len(value), 0, 1, op, BOTH, number)
+        self.lane.learn(op, signature)
+        return encode(Opcode.BINARY, header + value, self._masks.next())
+
+
+def taught() -> tuple[Client, BinaryDialect, AnsweringLane]:
+    """Give both sides of a stream on which steps have been taken already."""
+    client, dialect = Client(), BinaryDialect()
+    lane = dialect.lane
+    assert lane is not None
+    writing = Writing()
+    for number in (1, 2, 3):
+        asked = read(dialect, client.general(number, STEP))
+        reply = Frame(0, asked.number, 200, Form.BINARY, b"", writing.pieces(ANSWER))
+        lane.learn(reply)
+        (payload,) = dialect.write(reply)
+        client.announced.read(bytes(payload), 16)
+    return client, dialect, lane
+
+
+def read(dialect: BinaryDialect, data: bytes) -> Frame:
+    """Read a request in general."""
+    (message,) = MessageReader(masked=True, max_message=1 << 20).feed(data)
+    return dialect.read(bytes(message.payload))
+
+
+def test_a_step_by_the_lane_is_one_in_general() -> None:
+    client, dialect, lane = taught()
+    message = client.lane.message(Op.STEP, 4, 1, STEP)
+    assert message is not MISSED
+    frame = read(dialect, message)
+    assert (frame.kind, frame.number, frame.status, frame.form) == (2, 4, 1, BOTH)
+    asked = lane.asked(message)
+    assert asked is not None
+    kind, number, status, value, signature, leaves = asked
+    assert (kind, number, status) == (2, 4, 1)
+    assert_same(value, STEP)
+    assert isinstance(frame.body, Pieces)
+    assert (signature, [leaves]) == (frame.body.signature, frame.body.leaves)
+
+
+def test_a_step_in_general_is_one_for_the_lane() -> None:
+    client, _, lane = taught()
+    asked = lane.asked(client.general(4, STEP))
+    assert asked is not None
+    assert asked[:4] == (2, 4, 1, STEP)
+
+
+def test_masks_differ() -> None:
+    client, _, _ = taught()
+    messages = {client.lane.message(Op.STEP, 4, 1, STEP) for _ in range(3000)}
+    assert len(messages) > 2990
+
+
+def test_an_answer_by_the_lane_is_one_in_general() -> None:
+    client, dialect, lane = taught()
+    told = lane.told(4, ANSWER)
+    assert told is not None
+    message, signature, leaves = told
+    body = Pieces(signature, [leaves], 8 + len(signature) + len(leaves))
+    (payload,) = dialect.write(Frame(0, 4, 200, Form.BINARY, b"", body))
+    assert message == head_of(Opcode.BINARY, len(payload)) + payload
+    assert_same(client.lane.value(message, 4), ANSWER)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\x82",
+        b"\x88\x02\x03\xe8",
+        b"\x82" + bytes(60),
+        head_of(Opcode.BINARY, 40) + bytes(40),
+    ],
+)
+def test_what_is_unusual_is_left_to_the_general_way(data: bytes) -> None:
+    client, _, lane = taught()
+    assert lane.asked(data) is None
+    assert client.lane.value(data, 4) is MISSED
+
+
+def test_an_answer_to_another_request_is_none_for_the_lane() -> None:
+    client, _, lane = taught()
+    told = lane.told(5, ANSWER)
+    assert told is not None
+    assert client.lane.value(told[0], 4) is MISSED
+    assert client.lane.value(told[0] + told[0], 5) is MISSED
+    assert client.lane.value(told[0][:-1], 5) is MISSED
+
+
+@given(VALUES)
+def test_other_values_are_not_for_the_lane(value: Any) -> None:
+    client, _, lane = taught()
+    assert client.lane.message(Op.STEP, 4, 1, {"action": [value]}) is MISSED
+    assert client.lane.message(Op.RESET, 4, 1, STEP) is MISSED
+    assert lane.told(4, {**ANSWER, "reward": [value]}) is None
+
+
+@given(st.binary(max_size=140), st.integers(0, 60))
+def test_bytes_that_were_changed_mean_what_they_mean_in_general(
+    change: bytes, place: int
+) -> None:
+    client, dialect, lane = taught()
+    message = bytearray(client.lane.message(Op.STEP, 4, 1, STEP))
+    message[place : place + len(change)] = change[: max(0, len(message) - place)]
+    asked = lane.asked(bytes(message))
+    if asked is not None:
+        frame = read(dialect, bytes(message))
+        assert (frame.kind, frame.number, frame.status) == asked[:3]
+        assert (frame.body.signature, frame.body.leaves) == (asked[4], [asked[5]])
+
+
+def test_signatures_that_come_once_get_no_writer() -> None:
+    client, _, _ = taught()
+    client.general(4, {"action": 1.5})
+    assert client.lane.message(Op.STEP, 5, 1, {"action": 1.5}) is MISSED
+    assert client.lane.message(Op.STEP, 5, 1, STEP) is not MISSED
+    client.general(5, {"action": 1.5})
+    assert client.lane.message(Op.STEP, 6, 1, {"action": 1.5}) is not MISSED
