@@ -43,10 +43,13 @@ def through_wire(
     Returns:
         What `RemoteEnv` or `RemoteVectorEnv` would be if this were on a server. It
         cannot be pickled, since there is nothing to make another one from.
+
+    Raises:
+        TypeError: It is no environment.
     """
     if isinstance(env, VectorEnv):
         return RemoteVectorEnv.over(_Handle(env))
-    return RemoteEnv.over(_Handle(env))
+    return RemoteEnv.over(_Handle(_checked(env)))
 
 
 def check_wire(env: gymnasium.Env[Any, Any], steps: int = STEPS) -> list[str]:
@@ -60,7 +63,11 @@ def check_wire(env: gymnasium.Env[Any, Any], steps: int = STEPS) -> list[str]:
 
     Returns:
         A line for each thing that would not arrive as it is; empty if all would.
+
+    Raises:
+        TypeError: It is no environment, or a vector of them.
     """
+    env = _checked(env)
     found: dict[str, None] = {}
     for which in ("action_space", "observation_space"):
         try:
@@ -88,6 +95,14 @@ def check_wire(env: gymnasium.Env[Any, Any], steps: int = STEPS) -> list[str]:
             observation, info = env.reset()
             _look(found, "reset", {"observation": observation, "info": info})
     return list(found)
+
+
+def _checked(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
+    if not isinstance(env, gymnasium.Env):
+        raise TypeError(
+            f"{env!r} is no environment: expected what gymnasium.make gives"
+        )
+    return env
 
 
 def _look(found: dict[str, None], where: str, value: Any) -> None:

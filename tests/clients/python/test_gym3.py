@@ -250,6 +250,13 @@ def test_spaces_that_gym3_has_no_type_for(space: Any) -> None:
         type_of(space)
 
 
+def test_what_is_no_vector_is_refused() -> None:
+    env: Any = gymnasium.make("CartPole-v1")
+    with pytest.raises(TypeError, match=r"CartPole-v1.* is no vector .*make_vec"):
+        Gym3Env(env)
+    env.close()
+
+
 @pytest.mark.parametrize("mode", [SAME, NEXT, DISABLED])
 def test_a_remote_vector_is_like_a_local_one(
     mode: AutoresetMode, server: Server, adapted: Callable[..., Gym3Env]

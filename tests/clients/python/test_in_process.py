@@ -49,6 +49,12 @@ def test_attributes_and_errors() -> None:
     behind.close()
 
 
+@pytest.mark.parametrize("use", [through_wire, check_wire])
+def test_a_name_is_no_environment(use: Any) -> None:
+    with pytest.raises(TypeError, match=r"'CartPole-v1' is no environment.*make"):
+        use("CartPole-v1")
+
+
 class Careless(gymnasium.Env[Any, Any]):
     """Gives what cannot travel."""
 

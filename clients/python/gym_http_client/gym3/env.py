@@ -12,7 +12,7 @@ import numpy.typing as npt
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gym_http_client.gym3.parts import each_info, each_observation
-from gym_http_client.gym3.types import Env, type_of
+from gym_http_client.gym3.types import Env, types_of
 
 __all__ = ["Gym3Env"]
 
@@ -46,7 +46,7 @@ class Gym3Env(Env):
         ac_space: gym3's type of their actions.
 
     Raises:
-        TypeError: gym3 has no type for a space of the environments.
+        TypeError: It is no vector, or gym3 has no type for a space of its.
         ValueError: The vector does not tell its autoreset mode.
     """
 
@@ -57,11 +57,8 @@ class Gym3Env(Env):
         seed: Any = None,
         options: dict[str, Any] | None = None,
     ) -> None:
-        super().__init__(
-            ob_space=type_of(env.single_observation_space),
-            ac_space=type_of(env.single_action_space),
-            num=env.num_envs,
-        )
+        observed, acted = types_of(env)
+        super().__init__(ob_space=observed, ac_space=acted, num=env.num_envs)
         try:
             self._mode = AutoresetMode(env.metadata.get("autoreset_mode"))
         except ValueError:

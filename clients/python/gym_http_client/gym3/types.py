@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium import Space, spaces
+from gymnasium.vector import VectorEnv
 
 if TYPE_CHECKING:
     from gym_http_client.gym3.standin import (
@@ -48,9 +49,24 @@ __all__ = [
     "ValType",
     "discrete_scalar",
     "type_of",
+    "types_of",
 ]
 
 _FLOATS = ("float32", "float64")
+
+
+def types_of(env: VectorEnv[Any, Any, Any]) -> tuple[ValType, ValType]:
+    """Give gym3's types of what one environment of a vector shows and takes.
+
+    Raises:
+        TypeError: It is no vector, or gym3 has no such type.
+    """
+    if not isinstance(env, VectorEnv):
+        raise TypeError(
+            f"{env!r} is no vector of environments: expected a RemoteVectorEnv, or "
+            "what gymnasium.make_vec makes"
+        )
+    return type_of(env.single_observation_space), type_of(env.single_action_space)
 
 
 def type_of(space: Space[Any]) -> ValType:
