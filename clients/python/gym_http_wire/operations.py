@@ -171,7 +171,8 @@ class Operations:
         try:
             if self.env.render_mode is not None:
                 return
-            modes = list(self.env.metadata.get("render_modes", []))
+            # "human" would open a window on the server, and is refused.
+            modes = [m for m in self.env.metadata.get("render_modes", []) if m != "human"]
         except (Exception, SystemExit) as error:
             raise env_error("render", error) from error
         raise NoRenderMode(
