@@ -172,7 +172,8 @@ class Operations:
             if self.env.render_mode is not None:
                 return
             # "human" would open a window on the server, and is refused.
-            modes = [m for m in self.env.metadata.get("render_modes", []) if m != "human"]
+            known = self.env.metadata.get("render_modes", [])
+            modes = [each for each in known if each != "human"]
         except (Exception, SystemExit) as error:
             raise env_error("render", error) from error
         raise NoRenderMode(
