@@ -44,7 +44,7 @@ from gym_http_wire.problems import (
 from gym_http_wire.replays import Replays, as_replay, fingerprint
 from gym_http_wire.sessions import Sessions
 from gym_http_wire.streams import ASKING
-from gym_http_wire.values.fixed import Writing
+from gym_http_wire.values.writing import Writing
 
 __all__ = ["Answers"]
 

@@ -16,7 +16,7 @@ from gym_http_wire.problems import (
 )
 from gym_http_wire.values import BadValue, UnsupportedValue, binary, typed
 from gym_http_wire.values.binary import compile_reader
-from gym_http_wire.values.fixed import Writing
+from gym_http_wire.values.writing import Writing
 
 __all__ = [
     "flag",

@@ -27,7 +27,7 @@ from gym_http_wire.lanes import MISSED
 from gym_http_wire.messages import MEDIA_TYPES, Form, Op
 from gym_http_wire.replays import MAX_ANSWERS
 from gym_http_wire.values import BadValue, binary
-from gym_http_wire.values.fixed import Writing
+from gym_http_wire.values.writing import Writing
 
 __all__ = ["Session"]
 

@@ -12,7 +12,7 @@ from gym_http_wire.lanes import MISSED, AnsweringLane, AskingLane
 from gym_http_wire.messages import Form, Op
 from gym_http_wire.signatures import Announced, Announcing
 from gym_http_wire.streams import BinaryDialect
-from gym_http_wire.values.fixed import Writing
+from gym_http_wire.values.writing import Writing
 from gym_http_wire.websocket import Masks, MessageReader, Opcode, encode, head_of
 from tests.support.values import VALUES, assert_same
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 
 from gym_http_wire.values import binary
-from gym_http_wire.values.fixed import Writing, fixed_reader, fixed_writer
+from gym_http_wire.values.fixed import fixed_reader, fixed_writer
 from gym_http_wire.values.refusal import BadValue
+from gym_http_wire.values.writing import Writing
 from tests.support.values import VALUES, assert_same
 
 ANSWER = {

@@ -9,31 +9,25 @@ signature, or has bytes that need a closer look, is left to the general way.
 from __future__ import annotations
 
 import struct
-from collections import deque
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from gym_http_wire.frames import Pieces
 from gym_http_wire.values.arrays import read_dtype, read_shape
 from gym_http_wire.values.parsing import parse
 from gym_http_wire.values.refusal import BadValue
-from gym_http_wire.values.signing import PADDING, Leaf, signed
+from gym_http_wire.values.signing import PADDING
 
-__all__ = ["Writing", "fixed_reader", "fixed_writer"]
+__all__ = ["MAX_RECORD_BYTES", "Reader", "Writer", "fixed_reader", "fixed_writer"]
 
 Reader = Callable[[bytes | memoryview, int], Any]
 Writer = Callable[[Any], "bytes | None"]
 
 #: A record is copied whole; from here on, arrays are better sent from their place.
 MAX_RECORD_BYTES = 16 * 1024
-#: Longer ones have more parts than are worth a record.
-MAX_SIGNATURE_BYTES = 4096
 _MAX_LEAVES = 64
-_HEADER_BYTES = 8
-_REMEMBERED = 4
 # Of these, any bytes are a value.
 _PLAIN_KINDS = "iufc"
 _BITS = b"\0\1"
@@ -268,52 +262,3 @@ def fixed_writer(signature: bytes) -> Writer | None:
     return code.made(  # type: ignore[no-any-return]
         f"def made(value):\n{checks}\n    return pack({written})\n"
     )
-
-
-class Writing:
-    """Splits one value after the other, quickest those of the last signatures."""
-
-    def __init__(self) -> None:
-        self._writers: list[tuple[Writer, bytes]] = []
-        self._seen: deque[bytes] = deque(maxlen=_REMEMBERED)
-
-    def pieces(self, value: Any) -> Pieces:
-        """Give a value in pieces, large arrays in it as they are.
-
-        Raises:
-            UnsupportedValue: The value, or something in it, cannot be sent.
-        """
-        for writer, signature in self._writers:
-            leaves = writer(value)
-            if leaves is not None:
-                size = _HEADER_BYTES + len(signature) + len(leaves)
-                return Pieces(signature, [leaves], size)
-        signature, parts = self.split(value)
-        size = sum(memoryview(each).nbytes for each in parts)
-        whole = _HEADER_BYTES + len(signature) + size
-        if size <= MAX_RECORD_BYTES:
-            return Pieces(signature, [b"".join(parts)], whole)
-        return Pieces(signature, parts, whole, lasting=False)
-
-    def split(self, value: Any) -> tuple[bytes, list[Leaf]]:
-        """Do as `gym_http_wire.values.binary.split` does, at once if possible.
-
-        Raises:
-            UnsupportedValue: The value, or something in it, cannot be sent.
-        """
-        for writer, signature in self._writers:
-            leaves = writer(value)
-            if leaves is not None:
-                return signature, [leaves]
-        text, parts = signed(value)
-        signature = text.encode()
-        signature += b" " * (-len(signature) % 8)
-        # To make a writer takes as long as many values do: not for one alone.
-        if signature in self._seen:
-            self._seen.remove(signature)
-            fixed = fixed_writer(signature)
-            if fixed is not None:
-                self._writers = [(fixed, signature), *self._writers[: _REMEMBERED - 1]]
-        elif len(signature) <= MAX_SIGNATURE_BYTES:
-            self._seen.append(signature)
-        return signature, parts
