@@ -16,12 +16,13 @@ from gym_http_client.addresses import Address
 from gym_http_client.causes import error_of
 from gym_http_client.dialing import Dialer
 from gym_http_client.failures import Failure, FailureKind
+from gym_http_client.handshakes import NoStream
 from gym_http_client.heads import Request, RequestHeads
 from gym_http_client.http1 import Reply
 from gym_http_client.links import Link
 from gym_http_client.raising import raised, refusal, told_by
 from gym_http_client.retries import REPEATED, Retries, Tries
-from gym_http_client.streams import Answer, Asked, NoStream, Stream
+from gym_http_client.streams import Answer, Asked, Stream
 from gym_http_wire.handshakes import new_session
 from gym_http_wire.lanes import MISSED
 from gym_http_wire.messages import MEDIA_TYPES, Form, Op

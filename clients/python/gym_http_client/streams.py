@@ -1,9 +1,7 @@
-"""A stream: one WebSocket to one instance, from its handshake to its loss."""
+"""A stream: one WebSocket to one instance, until it is lost."""
 
 from __future__ import annotations
 
-import base64
-import os
 import socket
 import ssl
 import struct
@@ -13,11 +11,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from gym_http_client.dialing import Dialer
-from gym_http_client.failures import ABSENT, Failure, FailureKind
-from gym_http_client.headers import read_head
-from gym_http_client.http1 import MAX_BODY, BadAnswer, Reply, ReplyReader
+from gym_http_client.failures import Failure, FailureKind
+from gym_http_client.handshakes import LONGEST_WAIT, failure_of, shake_hands
+from gym_http_client.http1 import MAX_BODY, BadAnswer
 from gym_http_wire.frames import HEADER
-from gym_http_wire.handshakes import BINARY_PROTOCOL
 from gym_http_wire.lanes import MISSED, AskingLane
 from gym_http_wire.messages import Form
 from gym_http_wire.signatures import Announced, Announcing
@@ -30,30 +27,15 @@ from gym_http_wire.websocket import (
     MessageReader,
     Opcode,
     WebSocketError,
-    accept_of,
     encode,
 )
 
-__all__ = ["Answer", "Asked", "NoStream", "Stream"]
+__all__ = ["Answer", "Asked", "Stream"]
 
 RECEIVE_BYTES = 64 * 1024
-MAX_HEAD = 64 * 1024
 _HEADER_SIZE = HEADER.size
 _BINARY = int(Opcode.BINARY)
 _BOTH_BINARY = int(Form.BINARY) | int(Form.BINARY) << 4
-_LONGEST_WAIT = 1e6
-
-
-class NoStream(Exception):
-    """The handshake was answered otherwise.
-
-    Attributes:
-        reply: How.
-    """
-
-    def __init__(self, reply: Reply) -> None:
-        super().__init__(f"the handshake was answered with status {reply.status}")
-        self.reply = reply
 
 
 class Asked(NamedTuple):
@@ -124,23 +106,17 @@ class Stream:
         self._reader = MessageReader(masked=False, max_message=MAX_BODY)
         self._arrived: deque[Message] = deque()
         self._said = 0
-        end = time.monotonic() + handshake_limit
+        self._line, rest = shake_hands(dialer, head, handshake_limit)
         try:
-            self._line = dialer.dial(lambda: _left(end))
-        except OSError as error:
-            kind = FailureKind.ABSENT if isinstance(error, ABSENT) else FailureKind.LOST
-            if isinstance(error, TimeoutError):
-                kind = FailureKind.TIMEOUT
-            raise Failure(kind, error) from error
-        try:
-            self._shake_hands(head, end)
+            if rest:
+                self._arrived.extend(self._reader.feed(rest))
             self._settle_down()
             secured = isinstance(self._line, ssl.SSLSocket)
             limit = 0 if secured else spin_us * 1000
             self._spinning = Spinning(limit, partial(may_spin, [self._line]))
         except (OSError, BadAnswer, WebSocketError) as error:
             self._line.close()
-            raise _failure(error) from error
+            raise failure_of(error) from error
         except BaseException:
             self._line.close()
             raise
@@ -167,7 +143,7 @@ class Stream:
         try:
             self._line.sendall(encode(_BINARY, message, self._masks.next()))
         except OSError as error:
-            raise _failure(error) from error
+            raise failure_of(error) from error
         self._lane.learn(asked.op, asked.signature)
 
     def receive(self) -> Answer:
@@ -189,7 +165,7 @@ class Stream:
             if start + body_size != size:
                 raise BadAnswer(f"a message of {size} bytes announces others")
         except (OSError, BadAnswer, WebSocketError) as error:
-            raise _failure(error) from error
+            raise failure_of(error) from error
         return Answer(number, status, form, message, start)
 
     def exchange(self, op: int, number: int, given: Any) -> Any:
@@ -213,7 +189,7 @@ class Stream:
                 return value
             self._sort(data)
         except (OSError, WebSocketError) as error:
-            raise _failure(error) from error
+            raise failure_of(error) from error
         return self.receive()
 
     def value(self, answer: Answer) -> object:
@@ -284,66 +260,8 @@ class Stream:
         if isinstance(self._line, ssl.SSLSocket):
             self._line.settimeout(self._time_limit)
             return
-        limit = min(self._time_limit, _LONGEST_WAIT)
+        limit = min(self._time_limit, LONGEST_WAIT)
         spec = struct.pack("ll", int(limit), int(limit % 1 * 1e6))
         self._line.settimeout(None)
         for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
             self._line.setsockopt(socket.SOL_SOCKET, option, spec)
-
-    def _shake_hands(self, head: bytes, end: float) -> None:
-        key = base64.b64encode(os.urandom(16)).decode()
-        self._line.settimeout(_left(end))
-        self._line.sendall(
-            head
-            + b"Connection: Upgrade\r\nUpgrade: websocket\r\n"
-            + b"Sec-WebSocket-Version: 13\r\n"
-            + f"Sec-WebSocket-Protocol: {BINARY_PROTOCOL}\r\n".encode()
-            + f"Sec-WebSocket-Key: {key}\r\n\r\n".encode()
-        )
-        data = self._read_head(end)
-        if not data.startswith((b"HTTP/1.1 101", b"HTTP/1.0 101")):
-            raise NoStream(self._refusal(data, end))
-        head_bytes, _, rest = data.partition(b"\r\n\r\n")
-        headers = read_head(head_bytes).headers
-        accepted = headers.get("sec-websocket-accept") == accept_of(key)
-        if not accepted or headers.get("sec-websocket-protocol") != BINARY_PROTOCOL:
-            raise BadAnswer("the handshake's answer is not to our handshake")
-        if rest:
-            self._arrived.extend(self._reader.feed(rest))
-
-    def _read_head(self, end: float) -> bytes:
-        data = b""
-        while b"\r\n\r\n" not in data and len(data) <= MAX_HEAD:
-            self._line.settimeout(_left(end))
-            more = self._line.recv(RECEIVE_BYTES)
-            if not more:
-                raise ConnectionResetError("the connection was closed in the handshake")
-            data += more
-        return data
-
-    def _refusal(self, data: bytes, end: float) -> Reply:
-        reader = ReplyReader()
-        reply = reader.feed(data)
-        while reply is None:
-            self._line.settimeout(_left(end))
-            more = self._line.recv(RECEIVE_BYTES)
-            reply = reader.feed(more) if more else reader.end()
-            if not more and reply is None:
-                raise ConnectionResetError("the refusal of the stream was cut off")
-        return reply
-
-
-def _left(end: float) -> float:
-    left = end - time.monotonic()
-    if left <= 0:
-        raise TimeoutError
-    return min(left, _LONGEST_WAIT)
-
-
-def _failure(error: Exception) -> Failure:
-    if isinstance(error, BadAnswer | WebSocketError):
-        return Failure(FailureKind.MALFORMED, error)
-    # Of a socket that blocks, the kernel tells the end of a wait as "not now".
-    if isinstance(error, TimeoutError | BlockingIOError | ssl.SSLWantReadError):
-        return Failure(FailureKind.TIMEOUT, "nothing within the time limit")
-    return Failure(FailureKind.LOST, error)

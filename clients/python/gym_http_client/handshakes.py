@@ -1,0 +1,132 @@
+"""Handshakes: how the connection of a stream begins."""
+
+from __future__ import annotations
+
+import base64
+import os
+import socket
+import ssl
+import time
+
+from gym_http_client.dialing import Dialer
+from gym_http_client.failures import ABSENT, Failure, FailureKind
+from gym_http_client.headers import read_head
+from gym_http_client.http1 import BadAnswer, Reply, ReplyReader
+from gym_http_wire.handshakes import BINARY_PROTOCOL
+from gym_http_wire.websocket import WebSocketError, accept_of
+
+__all__ = ["LONGEST_WAIT", "NoStream", "failure_of", "shake_hands"]
+
+#: Seconds; a socket takes no more.
+LONGEST_WAIT = 1e6
+_MAX_HEAD = 64 * 1024
+_RECEIVE_BYTES = 64 * 1024
+
+
+class NoStream(Exception):
+    """The handshake was answered otherwise.
+
+    Attributes:
+        reply: How.
+    """
+
+    def __init__(self, reply: Reply) -> None:
+        super().__init__(f"the handshake was answered with status {reply.status}")
+        self.reply = reply
+
+
+def shake_hands(
+    dialer: Dialer, head: bytes, limit: float
+) -> tuple[socket.socket, bytes]:
+    """Open a connection, and make it a stream.
+
+    Args:
+        dialer: Opens the connection.
+        head: The request that asks for the stream, but for the lines of its
+            handshake and the blank line at its end.
+        limit: Seconds for all of it.
+
+    Returns:
+        The connection, and what has come of the stream already.
+
+    Raises:
+        NoStream: There is a server, but no stream.
+        Failure: There is no answer.
+    """
+    end = time.monotonic() + limit
+    try:
+        line = dialer.dial(lambda: _left(end))
+    except OSError as error:
+        kind = FailureKind.ABSENT if isinstance(error, ABSENT) else FailureKind.LOST
+        if isinstance(error, TimeoutError):
+            kind = FailureKind.TIMEOUT
+        raise Failure(kind, error) from error
+    try:
+        return line, _upgraded(line, head, end)
+    except (OSError, BadAnswer) as error:
+        line.close()
+        raise failure_of(error) from error
+    except BaseException:
+        line.close()
+        raise
+
+
+def failure_of(error: Exception) -> Failure:
+    """Tell what went wrong with the connection of a stream."""
+    if isinstance(error, BadAnswer | WebSocketError):
+        return Failure(FailureKind.MALFORMED, error)
+    # Of a socket that blocks, the kernel tells the end of a wait as "not now".
+    if isinstance(error, TimeoutError | BlockingIOError | ssl.SSLWantReadError):
+        return Failure(FailureKind.TIMEOUT, "nothing within the time limit")
+    return Failure(FailureKind.LOST, error)
+
+
+def _upgraded(line: socket.socket, head: bytes, end: float) -> bytes:
+    key = base64.b64encode(os.urandom(16)).decode()
+    line.settimeout(_left(end))
+    line.sendall(
+        head
+        + b"Connection: Upgrade\r\nUpgrade: websocket\r\n"
+        + b"Sec-WebSocket-Version: 13\r\n"
+        + f"Sec-WebSocket-Protocol: {BINARY_PROTOCOL}\r\n".encode()
+        + f"Sec-WebSocket-Key: {key}\r\n\r\n".encode()
+    )
+    data = _read_head(line, end)
+    if not data.startswith((b"HTTP/1.1 101", b"HTTP/1.0 101")):
+        raise NoStream(_refusal(line, data, end))
+    head_bytes, _, rest = data.partition(b"\r\n\r\n")
+    headers = read_head(head_bytes).headers
+    accepted = headers.get("sec-websocket-accept") == accept_of(key)
+    if not accepted or headers.get("sec-websocket-protocol") != BINARY_PROTOCOL:
+        raise BadAnswer("the handshake's answer is not to our handshake")
+    return rest
+
+
+def _read_head(line: socket.socket, end: float) -> bytes:
+    data = b""
+    while b"\r\n\r\n" not in data and len(data) <= _MAX_HEAD:
+        line.settimeout(_left(end))
+        more = line.recv(_RECEIVE_BYTES)
+        if not more:
+            raise ConnectionResetError("the connection was closed in the handshake")
+        data += more
+    return data
+
+
+def _refusal(line: socket.socket, data: bytes, end: float) -> Reply:
+    reader = ReplyReader()
+    reply = reader.feed(data)
+    while reply is None:
+        line.settimeout(_left(end))
+        more = line.recv(_RECEIVE_BYTES)
+        reply = reader.feed(more) if more else reader.end()
+        if not more and reply is None:
+            raise ConnectionResetError("the refusal of the stream was cut off")
+    return reply
+
+
+def _left(end: float) -> float:
+    left = end - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return min(left, LONGEST_WAIT)
