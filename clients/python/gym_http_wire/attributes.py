@@ -1,0 +1,97 @@
+"""Attributes: what an environment has by name, its random generator included."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gym_http_wire.blame import env_error, said
+from gym_http_wire.problems import BadParameter, NoAttribute
+
+__all__ = ["Attributes"]
+
+
+class Attributes:
+    """What an environment has, and what may be asked of that.
+
+    Args:
+        env: The environment; used from one thread only.
+    """
+
+    def __init__(self, env: Any) -> None:
+        self.env = env
+
+    def generator(self) -> dict[str, Any]:
+        """Give seed and state of the environment's random generator.
+
+        Raises:
+            EnvError: It has none that can be told.
+        """
+        try:
+            generator = self.env.np_random
+            return {
+                "seed": self.env.np_random_seed,
+                "state": generator.bit_generator.state,
+            }
+        except (Exception, SystemExit) as error:
+            raise env_error("np_random", error) from error
+
+    def set_generator(self, state: Any) -> None:
+        """Set the state of the environment's random generator.
+
+        Raises:
+            BadParameter: It is no state of this generator.
+        """
+        try:
+            self.env.np_random.bit_generator.state = state
+        except (Exception, SystemExit) as error:
+            raise BadParameter(
+                f"the generator refuses this state: {said(error)}"
+            ) from None
+
+    def attribute(self, name: str) -> Any:
+        """Give an attribute of the environment or of one of its wrappers.
+
+        Raises:
+            NoAttribute: There is none of this name that may be told.
+            EnvError: Getting it raised another exception.
+        """
+        self._check_name(name)
+        try:
+            return self.env.get_wrapper_attr(name)
+        except AttributeError as error:
+            raise NoAttribute(said(error) or f"there is no {name}") from None
+        except (Exception, SystemExit) as error:
+            raise env_error(f"the attribute {name}", error) from error
+
+    def set_attribute(self, name: str, value: Any, *, force: bool) -> bool:
+        """Set an attribute of the environment, as `gymnasium.Env.set_wrapper_attr`.
+
+        Raises:
+            NoAttribute: There is none of this name that may be set.
+            EnvError: Setting it raised an exception.
+        """
+        self._check_name(name)
+        try:
+            return bool(self.env.set_wrapper_attr(name, value, force=force))
+        except (Exception, SystemExit) as error:
+            raise env_error(f"setting the attribute {name}", error) from error
+
+    def call_attribute(self, name: str, args: list[Any], kwargs: Any) -> Any:
+        """Call a method of the environment or of one of its wrappers.
+
+        Raises:
+            NoAttribute: There is none of this name that may be called.
+            EnvError: It raised an exception.
+        """
+        method = self.attribute(name)
+        try:
+            return method(*args, **kwargs)
+        except (Exception, SystemExit) as error:
+            raise env_error(name, error) from error
+
+    def _check_name(self, name: str) -> None:
+        if not name.isidentifier() or name.startswith("_"):
+            raise NoAttribute(
+                f"the attribute {name!r:.80} is private or no name: "
+                "expected a public one"
+            )
