@@ -23,7 +23,11 @@ _PICTURE = Path(__file__).parents[1] / "docs" / "benchmarks.png"
 _PERCENTILE = re.compile(r"(.+)_(p50|p99)")
 _MARKS = {"p50": "o", "p99": "D"}
 # Told apart by those who see colours differently, too (Okabe and Ito).
-_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
+# Those that people who do not tell all colours apart can tell, and two darker ones.
+_COLOURS = (
+    *("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"),
+    *("#882255", "#999933"),
+)
 _INK = "#333333"
 _TIMES = "\N{MULTIPLICATION SIGN}"
 _WIDTH_INCHES, _BAR_INCHES, _REST_INCHES = 9.0, 0.3, 1.6
@@ -81,7 +85,11 @@ def draw(rows: Sequence[Row], path: Path) -> None:
         Patch(color=colours[name], label=f"baseline: {name}") for name in colours
     ]
     figure.legend(
-        handles=patches + marks, loc="outside upper center", ncols=4, frameon=False
+        handles=patches + marks,
+        loc="outside upper center",
+        ncols=4,
+        frameon=False,
+        fontsize=9,
     )
     # Without the version of the library, so that equal rows give equal bytes.
     figure.savefig(path, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None})
