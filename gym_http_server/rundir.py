@@ -43,7 +43,7 @@ LOCK = "lock"
 YOUNG_SECONDS = 5
 REMOVE_SECONDS = 10
 _PAGE = struct.Struct("<QQQQII")
-_BUSY, _USED, _STEPS, _EPISODES, _STREAMS = 0, 8, 16, 24, 32
+_BUSY, _USED, _STREAMS = 0, 8, 32
 _CALL = struct.Struct("<QQQQ")
 _U64 = struct.Struct("<Q")
 _U32 = struct.Struct("<I")
@@ -210,11 +210,6 @@ class StatusPage:
     def finish(self, now_ns: int, steps: int, episodes: int) -> None:
         """Note that a call which counts as use has ended, and what there has been."""
         _CALL.pack_into(self._map, _BUSY, 0, now_ns, steps, episodes)
-
-    def count(self, steps: int, episodes: int) -> None:
-        """Note how many steps and episodes there have been."""
-        _U64.pack_into(self._map, _STEPS, steps)
-        _U64.pack_into(self._map, _EPISODES, episodes)
 
     def set_streams(self, streams: int) -> None:
         """Note how many streams are open."""

@@ -26,7 +26,7 @@ from gym_http_client.streams import Answer, Asked, Stream
 from gym_http_wire.handshakes import new_session
 from gym_http_wire.lanes import MISSED
 from gym_http_wire.messages import MEDIA_TYPES, Form, Op
-from gym_http_wire.replays import MAX_ANSWERS
+from gym_http_wire.sessions import MAX_ANSWERS
 from gym_http_wire.values import BadValue, binary
 from gym_http_wire.values.writing import Writing
 

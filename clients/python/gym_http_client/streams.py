@@ -105,7 +105,6 @@ class Stream:
         self._lane = AskingLane(self._announcing, self._announced)
         self._reader = MessageReader(masked=False, max_message=MAX_BODY)
         self._arrived: deque[Message] = deque()
-        self._said = 0
         self._line, rest = shake_hands(dialer, head, handshake_limit)
         try:
             if rest:

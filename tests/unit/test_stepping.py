@@ -1,0 +1,159 @@
+"""Steps of the quick lane are taken there, and answered as all others are."""
+
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from gym_http_server.envhost.answers import Answers
+from gym_http_server.envhost.inspection import Inspection
+from gym_http_server.envhost.stepping import Stepping
+from gym_http_server.envhost.streams import Stream
+from gym_http_server.rundir import StatusPage, StatusReader
+from gym_http_wire.exact import Exact
+from gym_http_wire.frames import HEADER, Frame
+from gym_http_wire.handshakes import BINARY_PROTOCOL, Hello
+from gym_http_wire.lanes import AskingLane
+from gym_http_wire.messages import Form, Op
+from gym_http_wire.operations import Operations
+from gym_http_wire.replays import AnswerGone
+from gym_http_wire.signatures import Announced, Announcing
+from gym_http_wire.values.writing import Writing
+from gym_http_wire.websocket import Masks, MessageReader, Opcode, encode
+from tests.support.values import assert_same
+
+BOTH = Form.BINARY | Form.BINARY << 4
+
+
+class Host:
+    """A host's side of a stream around CartPole, and a client's."""
+
+    def __init__(self, page: str) -> None:
+        self.env = gymnasium.make("CartPole-v1")
+        self.env.reset(seed=1)
+        operations = Operations(self.env)
+        exact = Exact(operations)
+        inspection = Inspection(operations, exact, "00000000", "CartPole-v1")
+        self.answers = Answers(
+            operations, exact, inspection, data_dir="", max_answer=1 << 20
+        )
+        self.page, self.reader = StatusPage(page), StatusReader(page)
+        self.stepping = Stepping(self.answers, self.page)
+        self.near, far = socket.socketpair()
+        far.setblocking(False)
+        self.near.settimeout(5.0)
+        hello = Hello("x", BINARY_PROTOCOL, "s")
+        self.stream = Stream(far, hello, 1 << 20, time.monotonic)
+        assert self.near.recv(4096).startswith(b"HTTP/1.1 101 ")
+        self._messages = MessageReader(masked=False, max_message=1 << 20)
+        self._announcing, self._announced = Announcing(), Announced()
+        self.asking = AskingLane(self._announcing, self._announced)
+        self._writing, self._masks = Writing(), Masks()
+
+    def message(self, number: int, given: Any) -> bytes:
+        """Give the message of a step."""
+        signature, parts = self._writing.split(given)
+        value = self._announcing.header(signature) + b"".join(parts)
+        header = HEADER.pack(len(value), 0, 1, Op.STEP, BOTH, number)
+        return encode(Opcode.BINARY, header + value, self._masks.next())
+
+    def step(self, number: int, given: Any) -> bool:
+        """Send a step; tell whether the quick lane took it."""
+        self.near.sendall(self.message(number, given))
+        lane = self.stream.quick
+        assert lane is not None
+        data = self.stream.read()
+        asked = lane.asked(data)
+        if asked is not None:
+            return self.stepping.take(self.stream, lane, asked)
+        self.stream.take(data)
+        frame = self.stream.inbox.popleft()
+        assert isinstance(frame, Frame)
+        self.stream.answer(self.answers.answer(frame, "s", acknowledged=True))
+        return False
+
+    def answered(self) -> tuple[int, int, Any]:
+        """Give number, status and value of the next answer."""
+        (message,) = self._messages.feed(self.near.recv(4096))
+        payload = bytes(message.payload)
+        _, _, status, _, form, number = HEADER.unpack_from(payload)
+        if form != Form.BINARY:
+            return number, status, payload[16:]
+        return number, status, self._announced.read(payload, 16)
+
+    def close(self) -> None:
+        """Close everything."""
+        self.stream.close()
+        self.near.close()
+        self.page.close()
+        self.reader.close()
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[Host]:
+    host = Host(str(tmp_path / "status"))
+    yield host
+    host.close()
+
+
+def test_steps_go_by_the_lane_and_are_those_of_a_local_environment(host: Host) -> None:
+    local = gymnasium.make("CartPole-v1")
+    local.reset(seed=1)
+    taken = []
+    for number in range(1, 9):
+        taken.append(host.step(number, {"action": number & 1}))
+        answered, status, value = host.answered()
+        assert (answered, status) == (number, 200)
+        observation, reward, terminated, truncated, info = local.step(number & 1)
+        assert_same(
+            value,
+            {
+                "info": info,
+                "observation": observation,
+                "reward": reward,
+                "terminated": terminated,
+                "truncated": truncated,
+            },
+        )
+    assert taken == [False, False, *[True] * 6]
+    assert host.reader.read().steps == 8
+    assert host.reader.read().busy_since_ns == 0
+
+
+def test_a_step_of_the_lane_that_comes_again_gets_its_answer(host: Host) -> None:
+    for number in range(1, 7):
+        host.step(number, {"action": 0})
+        last = host.answered()
+    assert not host.step(6, {"action": 0})
+    frame = Frame(Op.STEP, 6, 1, BOTH, b"", b"")
+    assert host.reader.read().steps == 6
+    assert last[:2] == (6, 200)
+    with pytest.raises(AnswerGone):
+        host.answers.sessions.earlier("s", 0, frame)
+
+
+def test_what_the_environment_raises_in_the_lane_is_told(host: Host) -> None:
+    for number in range(1, 7):
+        host.step(number, {"action": 0})
+        host.answered()
+    assert host.step(7, {"action": 5})
+    number, status, body = host.answered()
+    assert (number, status) == (7, 502)
+    assert b"AssertionError" in body
+
+
+def test_an_answer_of_another_kind_goes_the_general_way(host: Host) -> None:
+    for number in range(1, 7):
+        host.step(number, {"action": 0})
+        host.answered()
+    env = gymnasium.wrappers.TransformReward(host.env, np.float32)
+    host.answers.operations.env = env
+    assert host.step(7, {"action": 0})
+    _, status, value = host.answered()
+    assert status == 200
+    assert type(value["reward"]) is np.float32
