@@ -8,6 +8,7 @@ Blocks in documents are run by these rules:
   same one in the rest of the document.
 - ``python`` is a program, unless it begins with a file's name in a comment: then it is
   saved as that module, and the server of the document is started to import it.
+- ``bash`` begins with a file's name in a comment, and is saved as that script.
 - ``log`` is in the server's log by then, line after line, maybe with others between.
 - ``sh`` starts things and is not run; the server's command lines in it are parsed.
 - ``<!-- server: … -->`` gives these flags to the server of the blocks after it.
@@ -53,6 +54,7 @@ NAMES = [
     "CONTRIBUTING.md",
     "clients/python/README.md",
     "docs/api.md",
+    "docs/clients/curl.md",
     "docs/deployment.md",
     "docs/migration.md",
     "docs/python.md",
@@ -64,13 +66,16 @@ TEXTS = {name: (ROOT / name).read_text(encoding="utf-8") for name in NAMES}
 API = TEXTS["docs/api.md"]
 ADDRESS = "127.0.0.1:5000"
 ANYTHING = "…"
-# Flags in documents that are not the server's but Docker's.
+# Flags in documents that are not the server's but Docker's and curl's.
 FOREIGN_FLAGS = {"--entrypoint", "--format", "--init", "--stop-timeout"}
+FOREIGN_FLAGS |= {"--fail", "--fail-with-body", "--retry"}
 METHODS = {"GET", "POST", "DELETE"}
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 FLAGS = re.compile(r"^<!-- server: (.*) -->$", re.MULTILINE)
 MODULE = re.compile(r"# (\w+)\.py\n")
+SCRIPT = re.compile(r"# (\w+\.sh)\n")
+ASSIGNMENT = re.compile(r"([A-Z_]+)=\S.*", re.DOTALL)
 CODE = re.compile(r"`([^`\n]+)`")
 # One letter at least: other numbers of eight digits are no IDs.
 INSTANCE_ID = re.compile(r"\b(?=[0-9]*[a-f])[0-9a-f]{8}\b")
@@ -141,12 +146,21 @@ class Reader:
         """Run a session and compare what its commands print."""
         for command, expected in steps(text):
             command = self._here(command, server)
-            if re.fullmatch(r"[A-Z]+=\S+", command):
-                self.variables.append(command)
-                continue
+            assigned = ASSIGNMENT.fullmatch(command)
+            if assigned:
+                command += f'; printf %s "${assigned[1]}"'
             script = "\n".join([*self.variables, command])
             printed = self._run(["bash", "-c", script])
-            self._compare(expected, printed, command)
+            if assigned:
+                self.variables.append(f"{assigned[1]}={shlex.quote(printed)}")
+            else:
+                self._compare(expected, printed, command)
+
+    def script(self, text: str, server: Server) -> None:
+        """Save a script, for sessions to run."""
+        match = SCRIPT.match(text)
+        assert match, f"a script without a name:\n{text}"
+        (self.folder / match[1]).write_text(self._here(text, server))
 
     def program(self, text: str, server: Server) -> None:
         """Run a Python program."""
@@ -201,17 +215,19 @@ class Reader:
         return INSTANCE_ID.sub(here, escaped)
 
 
-def needs_curl() -> None:
-    if shutil.which("curl") is None:
-        assert not os.environ.get("CI"), "curl is missing"
-        pytest.skip("curl is not installed")
+def needs(*tools: str) -> None:
+    for tool in tools:
+        if shutil.which(tool) is None:
+            assert not os.environ.get("CI"), f"{tool} is missing"
+            pytest.skip(f"{tool} is not installed")
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_blocks_do_what_they_say(
     name: str, make_server: MakeServer, tmp_path: Path
 ) -> None:
-    runnable = [b for b in blocks(name) if b.kind in ("console", "log", "python")]
+    kinds = ("bash", "console", "log", "python")
+    runnable = [block for block in blocks(name) if block.kind in kinds]
     modules = [block.module for block in runnable if block.module]
     for block in runnable:
         if block.module:
@@ -223,12 +239,13 @@ def test_blocks_do_what_they_say(
         if block.module:
             continue
         if block.kind == "console":
-            needs_curl()
+            needs("curl", *(["jq"] if "jq " in block.text else []))
         if block.flags not in servers:
             servers[block.flags] = make_server(
                 *imports, *shlex.split(block.flags), python_path=(tmp_path,)
             )
         run = {"console": reader.session, "log": reader.log, "python": reader.program}
+        run["bash"] = reader.script
         run[block.kind](block.text, servers[block.flags])
 
 
