@@ -1,0 +1,157 @@
+"""The drivers: one program for each client, all with the same command line.
+
+What they understand stands in the README of the vectors. Here is how each of them is
+built and called.
+"""
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.support.server import ROOT
+
+VECTORS = ROOT / "tests" / "conformance" / "vectors"
+CLIENTS = ROOT / "clients"
+_LUA_PATH = f"{CLIENTS}/lua/?.lua;{CLIENTS}/lua/?/init.lua;;"
+
+
+@dataclass(frozen=True)
+class Driver:
+    """A client's driver, before it is built.
+
+    Attributes:
+        name: What tests call it.
+        tools: Programs without which it cannot be built or run.
+        build: Makes it in a folder, and gives the words that start it.
+        variables: What it wants in its environment.
+    """
+
+    name: str
+    tools: tuple[str, ...]
+    build: Callable[[Path], list[str]]
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A driver that can be started."""
+
+    words: tuple[str, ...]
+    variables: Mapping[str, str]
+
+    def start(self, *args: str, token: str | None = None) -> subprocess.Popen[str]:
+        """Start it and return at once."""
+        return subprocess.Popen(
+            [*self.words, *args],
+            cwd=ROOT,
+            env=self._environment(token),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(
+        self, *args: str, timeout: float = 50.0, token: str | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run it to its end.
+
+        Args:
+            args: Words of its command line.
+            timeout: Seconds after which it is killed, and the test fails.
+            token: What it finds in ``GHS_TOKEN``.
+        """
+        with self.start(*args, token=token) as process:
+            try:
+                out, err = process.communicate(timeout=timeout)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                out, err = process.communicate()
+                raise AssertionError(
+                    f"{shlex.join([*self.words, *args])} still ran after {timeout} s\n"
+                    f"--- stdout\n{out[-4000:]}\n--- stderr\n{err[-4000:]}"
+                ) from None
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def output(self, *args: str, timeout: float = 50.0) -> str:
+        """Run it, demand that it succeeds, and return what it printed."""
+        done = self.run(*args, timeout=timeout)
+        shown = f"{shlex.join(done.args)}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+        assert done.returncode == 0, shown
+        return done.stdout
+
+    def _environment(self, token: str | None) -> dict[str, str]:
+        own = {k: v for k, v in os.environ.items() if not k.startswith("GHS_")}
+        if token is not None:
+            own["GHS_TOKEN"] = token
+        return {**own, **self.variables}
+
+
+def _python(_folder: Path) -> list[str]:
+    return [sys.executable, str(ROOT / "tests/clients/python/driver.py")]
+
+
+def _lua(interpreter: str) -> Driver:
+    words = [interpreter, str(CLIENTS / "lua/tests/driver.lua")]
+    return Driver(interpreter, (interpreter,), lambda _: words, {"LUA_PATH": _LUA_PATH})
+
+
+def _cpp(folder: Path) -> list[str]:
+    return build_cpp(folder, "-O1")
+
+
+def build_cpp(folder: Path, *flags: str, compiler: str = "g++") -> list[str]:
+    """Build the driver of the C++ client, which takes a minute, and give its words."""
+    program = str(folder / "driver")
+    subprocess.run(
+        [
+            *(compiler, "-std=c++17", *flags, "-pthread"),
+            *("-I", str(CLIENTS / "cpp/include")),
+            *(str(CLIENTS / "cpp/tests/driver.cpp"), "-o", program, "-lcurl"),
+        ],
+        check=True,
+        timeout=300,
+    )
+    return [program]
+
+
+def _js(_folder: Path) -> list[str]:
+    return ["node", str(CLIENTS / "js/tests/driver.mjs")]
+
+
+DRIVERS = {
+    driver.name: driver
+    for driver in (
+        Driver(
+            "python",
+            (),
+            _python,
+            {"PYTHONPATH": os.pathsep.join([str(ROOT), str(CLIENTS / "python")])},
+        ),
+        *(_lua(name) for name in ("lua5.1", "lua5.3", "lua5.4", "luajit")),
+        Driver("cpp", ("g++",), _cpp),
+        Driver("js", ("node",), _js),
+    )
+}
+
+
+def needs(*tools: str) -> None:
+    """Skip the test that is running, by name, if a tool is missing; fail with CI."""
+    for tool in tools:
+        if shutil.which(tool) is None:
+            assert not os.environ.get("CI"), f"{tool} is missing"
+            pytest.skip(f"{tool} is not installed")
+
+
+def prepare(name: str, folder: Path) -> Program:
+    """Build a driver in an empty folder; skips if its tools are missing."""
+    driver = DRIVERS[name]
+    needs(*driver.tools)
+    return Program(tuple(driver.build(folder)), driver.variables)
