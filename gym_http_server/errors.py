@@ -6,14 +6,14 @@
      └─ SettingError
     Problem                       an answer to a request (gym_http_wire.problems)
      ├─ UnknownEnv, UnknownInstance, BodyIncomplete  400
-     ├─ Unauthorized                                 401
+     ├─ Unauthorized, TicketRefused                  401
      ├─ HostRefused, OriginRefused, EnvRefused,
      │  ShutdownDisabled                             403
      ├─ NotFound                                     404
      ├─ InstanceEnded, UploadGone                    410
      ├─ BodyTooLarge                                 413
      ├─ ContentEncoding                              415
-     ├─ TooManyInstances                             429
+     ├─ TooManyInstances, TooManyTickets             429
      ├─ EnvCrashed                                   502
      ├─ Draining, SupervisorUnavailable              503
      └─ CreateDeadline, StepDeadline                 504
@@ -40,7 +40,9 @@ __all__ = [
     "StartError",
     "StepDeadline",
     "SupervisorUnavailable",
+    "TicketRefused",
     "TooManyInstances",
+    "TooManyTickets",
     "Unauthorized",
     "UnknownEnv",
     "UnknownInstance",
@@ -87,6 +89,12 @@ class Unauthorized(Problem):
     """The token is missing or wrong."""
 
     default_status, default_code = 401, "unauthorized"
+
+
+class TicketRefused(Problem):
+    """The ticket opens no stream: it is none, was used, or is too old."""
+
+    default_status, default_code = 401, "ticket-refused"
 
 
 class HostRefused(Problem):
@@ -147,6 +155,12 @@ class TooManyInstances(Problem):
     """Every slot for an instance is taken."""
 
     default_status, default_code = 429, "too-many-instances"
+
+
+class TooManyTickets(Problem):
+    """There are as many unused tickets as there can be."""
+
+    default_status, default_code = 429, "too-many-tickets"
 
 
 class EnvCrashed(Problem):

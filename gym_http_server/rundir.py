@@ -6,6 +6,7 @@
      ├─ lock                 locked while the launcher lives
      ├─ supervisor.sock      requests to the supervisor
      ├─ draining             exists once the server is about to stop
+     ├─ tickets/             tickets that nobody has used yet
      └─ 3c657dbc/            an instance
          ├─ host.sock        requests to its host
          ├─ status           the host's status page
@@ -64,6 +65,11 @@ class RunDir:
     def draining(self) -> str:
         """File that exists once the server is about to stop."""
         return f"{self.path}/draining"
+
+    @property
+    def tickets(self) -> str:
+        """Folder of the tickets that nobody has used yet."""
+        return f"{self.path}/tickets"
 
     def instance(self, instance_id: str) -> str:
         """Folder of an instance."""

@@ -13,10 +13,18 @@ import binascii
 import hashlib
 import hmac
 import ipaddress
+import re
 from http import HTTPStatus
+from urllib.parse import parse_qs
 
 from gym_http_server.api.exchange import Answer, Environ
-from gym_http_server.errors import HostRefused, OriginRefused, Unauthorized
+from gym_http_server.api.tickets import Tickets
+from gym_http_server.errors import (
+    HostRefused,
+    OriginRefused,
+    TicketRefused,
+    Unauthorized,
+)
 from gym_http_server.settings import Settings
 
 __all__ = ["Guard"]
@@ -24,16 +32,24 @@ __all__ = ["Guard"]
 OPEN_PATHS = frozenset({"/healthz", "/healthz/", "/readyz", "/readyz/"})
 MAX_KNOWN_HOSTS = 64
 _CHALLENGE = 'Bearer realm="gym_http_server", Basic realm="gym_http_server"'
+_STREAM = re.compile(r"/v1/envs/[^/]+/stream/?").fullmatch
+MAX_QUERY = 1024
 _METHODS = "GET, HEAD, POST, DELETE, OPTIONS"
 _HEADERS = "Accept, Authorization, Content-Type, Idempotency-Key, X-Request-Id"
 _EXPOSED = "Gym-Dtype, Gym-Shape, Idempotent-Replayed, Retry-After"
 
 
 class Guard:
-    """Checks requests against the settings."""
+    """Checks requests against the settings.
 
-    def __init__(self, settings: Settings) -> None:
+    Args:
+        settings: The settings.
+        tickets: What opens streams in the place of the token.
+    """
+
+    def __init__(self, settings: Settings, tickets: Tickets) -> None:
         token = settings.token
+        self._tickets = tickets
         self._token = _digest(token.encode()) if token else None
         self._origins = frozenset(settings.allow_origin)
         self._names = frozenset({"localhost", *map(str.lower, settings.allow_host)})
@@ -46,13 +62,19 @@ class Guard:
             OriginRefused: A web page that may not asks.
             HostRefused: The server was addressed by a name that is not its own.
             Unauthorized: The token is missing or wrong.
+            TicketRefused: The ticket in the address of a stream does not open it.
         """
         if environ["PATH_INFO"] in OPEN_PATHS:
             return
         self._check_origin(environ)
         if self._token is None:
             self._check_host(environ)
-        elif not self._has_token(environ):
+        if environ.get("QUERY_STRING") and _STREAM(environ["PATH_INFO"]):
+            query = parse_qs(environ["QUERY_STRING"][:MAX_QUERY])
+            if "ticket" in query:
+                self._take(query["ticket"][-1])
+                return
+        if self._token is not None and not self._has_token(environ):
             raise Unauthorized(
                 "the token is missing or wrong; send it as 'Authorization: Bearer "
                 "TOKEN', or in the URL as http://:TOKEN@host:port",
@@ -153,6 +175,16 @@ class Guard:
         except ValueError:
             return False
         return True
+
+    def _take(self, ticket: str) -> None:
+        # Whoever brings one stands or falls with it, so that what works without a
+        # token works with one as well.
+        if not self._tickets.take(ticket):
+            raise TicketRefused(
+                "the ticket opens no stream: it is none of this server's, was used "
+                "before, or is too old; POST /v1/tickets/ gives a new one",
+                headers={"WWW-Authenticate": _CHALLENGE},
+            )
 
     def _has_token(self, environ: Environ) -> bool:
         scheme, _, rest = environ.get("HTTP_AUTHORIZATION", "").partition(" ")

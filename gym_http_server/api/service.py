@@ -13,6 +13,7 @@ import yaml
 
 import gym_http_server
 from gym_http_server.api.exchange import Answer, Environ, json_answer, read_body
+from gym_http_server.api.tickets import LIFETIME_S
 from gym_http_server.api.web import Web, add_route
 from gym_http_server.errors import Draining, ShutdownDisabled, UploadGone
 from gym_http_wire.messages import Op
@@ -33,6 +34,7 @@ CAPABILITIES = (
     "rollouts",
     "spaces",
     "streams",
+    "tickets",
     "wrappers",
 )
 _LIMITS = (
@@ -52,6 +54,7 @@ def add_routes(app: flask.Flask, web: Web) -> None:
     for method, rule, view in (
         ("GET", "/v1/", _about),
         ("GET", "/v1/registry/", _registry),
+        ("POST", "/v1/tickets/", _ticket),
         ("GET", "/healthz/", _health),
         ("GET", "/readyz/", _ready),
         ("GET", "/openapi.json/", _openapi),
@@ -94,6 +97,14 @@ def _registry(web: Web, environ: Environ) -> Answer:
         and (available is None or env["available"] == (available == "true"))
     ]
     return _json({"count": len(envs), "envs": envs})
+
+
+def _ticket(web: Web, environ: Environ) -> Answer:
+    read_body(environ, web.settings.max_body)
+    told = {"expires_in_s": LIFETIME_S, "ticket": web.tickets.issue()}
+    answer = _json(told)
+    # Who finds it in a cache finds it used, or too old, but need not find it at all.
+    return answer._replace(headers=[*answer.headers, ("Cache-Control", "no-store")])
 
 
 def _health(web: Web, environ: Environ) -> Answer:

@@ -9,6 +9,7 @@ from urllib.parse import parse_qs
 import flask
 
 from gym_http_server.api.exchange import SWITCHED, Answer, Environ
+from gym_http_server.api.guard import MAX_QUERY
 from gym_http_server.api.instances import INSTANCE
 from gym_http_server.api.web import Web, add_route
 from gym_http_server.instances.handover import hand_over, relay
@@ -17,7 +18,6 @@ from gym_http_wire.problems import BadParameter
 
 __all__ = ["add_routes"]
 
-MAX_QUERY = 1024
 _SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?").fullmatch
 
 

@@ -12,6 +12,7 @@ import flask
 from gym_http_server.api.exchange import STATUS_LINES, SWITCHED, Answer, Environ
 from gym_http_server.api.guard import Guard
 from gym_http_server.api.problems import problem_answer
+from gym_http_server.api.tickets import Tickets
 from gym_http_server.instances.hosts import Hosts
 from gym_http_server.instances.supervision import Supervision
 from gym_http_server.rundir import RunDir
@@ -30,6 +31,7 @@ class Web:
 
     Attributes:
         settings: The settings.
+        tickets: What opens streams in the place of the token.
         guard: Who may ask.
         hosts: The hosts of instances.
         supervision: The supervisor.
@@ -39,7 +41,8 @@ class Web:
     def __init__(self, settings: Settings, run: RunDir) -> None:
         self.settings = settings
         self.run = run
-        self.guard = Guard(settings)
+        self.tickets = Tickets(run.tickets)
+        self.guard = Guard(settings, self.tickets)
         self.hosts = Hosts(run, settings.max_answer)
         self.supervision = Supervision(run)
         self.views: dict[str, View] = {}

@@ -232,7 +232,8 @@ class Worker(GeventWorker):  # type: ignore[misc]
         words = f"{problem['code']}, request {problem['request_id']} from %s: %s"
         peer = addr[0] if addr else "a local socket"
         if problem["status"] == 500:
-            target = getattr(req, "uri", "")
+            # Without the query, in which there may be a ticket.
+            target = getattr(req, "path", "")
             self.log.error(words, peer, json.dumps(target), exc_info=exc)
         else:
             self.log.info(words, peer, json.dumps(problem["detail"]))

@@ -1,0 +1,105 @@
+"""Tickets: each opens one stream, for who can show the token in no header.
+
+A web page can put no header on a WebSocket, and the token is never part of an
+address. So the page asks for a ticket, with the token, and puts that into the address
+of the stream: what can be read there later is of no use any more.
+
+An unused ticket is a link in the run directory, where all web workers see it, and
+taking it is unlinking it, which succeeds once. The link's name is a digest, from which
+nobody makes the ticket; so how long a search for it takes tells nothing either. Where
+it points is no place, but the time at which it expires.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+import time
+from collections.abc import Callable
+
+from gym_http_server.errors import TooManyTickets
+from gym_http_wire.problems import DiskFull
+
+__all__ = ["LIFETIME_S", "MAX_TICKETS", "Tickets"]
+
+LIFETIME_S = 30
+#: Unused ones, so that they fill neither disk nor memory.
+MAX_TICKETS = 1024
+_BYTES = 24
+_TICKET = re.compile(r"[A-Za-z0-9_-]{32}").fullmatch
+
+
+class Tickets:
+    """The tickets of one server.
+
+    Args:
+        folder: Where unused ones lie; made when it is needed.
+        clock: Gives nanoseconds, the same to all web workers.
+    """
+
+    def __init__(
+        self, folder: str, clock: Callable[[], int] = time.monotonic_ns
+    ) -> None:
+        self._folder = folder
+        self._clock = clock
+
+    def issue(self) -> str:
+        """Make a ticket.
+
+        Raises:
+            TooManyTickets: There are too many that nobody has used.
+            DiskFull: It cannot be stored.
+        """
+        ticket = secrets.token_urlsafe(_BYTES)
+        expires_ns = self._clock() + LIFETIME_S * 10**9
+        try:
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            self._make_room()
+            # A link is there at once with all that it says, and a file is not.
+            os.symlink(str(expires_ns), self._path(ticket))
+        except OSError as error:
+            raise DiskFull(f"the ticket cannot be stored: {error.strerror}") from None
+        return ticket
+
+    def take(self, ticket: str) -> bool:
+        """Use a ticket up; tell whether it was good."""
+        if not _TICKET(ticket):
+            return False
+        path = self._path(ticket)
+        try:
+            expires_ns = int(os.readlink(path))
+            os.unlink(path)
+        except (OSError, ValueError):
+            return False
+        return self._clock() < expires_ns
+
+    def _path(self, ticket: str) -> str:
+        return f"{self._folder}/{hashlib.sha256(ticket.encode()).hexdigest()}"
+
+    def _make_room(self) -> None:
+        names = os.listdir(self._folder)
+        if len(names) < MAX_TICKETS:
+            return
+        if len(names) - self._sweep(names) >= MAX_TICKETS:
+            raise TooManyTickets(
+                f"there are {MAX_TICKETS} tickets that nobody has used; each is "
+                f"forgotten after {LIFETIME_S} s",
+                headers={"Retry-After": "5"},
+            )
+
+    def _sweep(self, names: list[str]) -> int:
+        """Remove what has expired; give the number of those that are gone."""
+        gone = 0
+        for name in names:
+            path = f"{self._folder}/{name}"
+            try:
+                if int(os.readlink(path)) <= self._clock():
+                    os.unlink(path)
+                    gone += 1
+            except FileNotFoundError:  # taken, or swept by another
+                gone += 1
+            except (OSError, ValueError):  # none of ours
+                continue
+        return gone
