@@ -64,15 +64,25 @@ class Chaos:
         probability: That an exchange meets with a fault.
         seed: For the dice.
         keys: Whether requests keep their Idempotency-Key, and streams their session.
+        holds: Whether answers may be held back, for clients that wait for one only so
+            long that they can ask again.
     """
 
     def __init__(
-        self, port: int, *, probability: float, seed: int, keys: bool = True
+        self,
+        port: int,
+        *,
+        probability: float,
+        seed: int,
+        keys: bool = True,
+        holds: bool = True,
     ) -> None:
         command = [sys.executable, "-m", __name__, str(port)]
         command += [f"--probability={probability}", f"--seed={seed}"]
+        command += [] if keys else ["--without-keys"]
+        command += [] if holds else ["--without-holding"]
         self._process = subprocess.Popen(
-            command if keys else [*command, "--without-keys"],
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=ROOT,
@@ -111,11 +121,17 @@ class Chaos:
 class _Network:
     """Takes the clients' connections; each has one of its own to the server."""
 
-    def __init__(self, port: int, probability: float, seed: int, keys: bool) -> None:
+    def __init__(
+        self, port: int, probability: float, seed: int, keys: bool, holds: bool
+    ) -> None:
         self.counts: collections.Counter[str] = collections.Counter()
         self._port = port
         self._probability = probability
         self._keys = keys
+        self._faults = [each for each in Fault if holds or each is not Fault.HELD]
+        self._stream_faults = [
+            each for each in StreamFault if holds or each is not StreamFault.HELD
+        ]
         self._dice = random.Random(seed)
         self._doubles: set[asyncio.Task[None]] = set()
         # asyncio itself does not keep a task whose client has gone.
@@ -202,12 +218,12 @@ class _Network:
     def _stream_fault(self) -> StreamFault | None:
         if self._dice.random() >= self._probability:
             return None
-        return self._dice.choice(list(StreamFault))
+        return self._dice.choice(self._stream_faults)
 
     def _fault(self) -> Fault | None:
         if self._dice.random() >= self._probability:
             return None
-        return self._dice.choice(list(Fault))
+        return self._dice.choice(self._faults)
 
     def _double(self, request: bytes) -> None:
         delay = max(0.0, self._dice.uniform(-_LATEST_S / 4, _LATEST_S))
@@ -232,7 +248,11 @@ class _Network:
 
 async def _run(options: argparse.Namespace) -> None:
     network = _Network(
-        options.port, options.probability, options.seed, not options.without_keys
+        options.port,
+        options.probability,
+        options.seed,
+        not options.without_keys,
+        not options.without_holding,
     )
     listener = await asyncio.start_server(network.serve, "127.0.0.1", 0)
     print(listener.sockets[0].getsockname()[1], flush=True)
@@ -253,4 +273,5 @@ if __name__ == "__main__":
     parser.add_argument("--probability", type=float)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--without-keys", action="store_true")
+    parser.add_argument("--without-holding", action="store_true")
     asyncio.run(_run(parser.parse_args()))
