@@ -1,0 +1,297 @@
+"""Values, in both forms that lose nothing."""
+
+import math
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.spaces import GraphInstance
+from gymnasium.vector import AutoresetMode
+
+from tests.conformance.making import Case
+from tests.conformance.making.forms import binary, typed
+from tests.conformance.making.models import Model, model_of
+
+DESCRIPTION = (
+    "Values in the model form, in typed JSON and in the binary form, as in "
+    "docs/api.md, Values without loss"
+)
+
+_DTYPES = ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8")
+
+
+def cases() -> Iterator[Case]:
+    """Give all cases."""
+    for name, value in {**_simple(), **_nested(), **_arrays(), **_scalars()}.items():
+        yield _case(name, model_of(value))
+    for name, space in _spaces().items():
+        yield _case(name, model_of(space))
+    for name, bits in _floats().items():
+        yield _case(f"float-{name}", {"float": bits})
+    for name, dtype, bits in _float_arrays():
+        content = {"dtype": dtype, "shape": [len(bits)], "items": bits}
+        yield _case(f"nd-{name}", {"nd": content})
+    yield _case("ns-f4-nan-payload", {"ns": {"dtype": "<f4", "items": ["7fc12345"]}})
+    # Languages write these bounds differently, and as well.
+    box = spaces.Box(np.array([0.1, -np.inf], "f4"), np.array([1e20, np.inf], "f4"))
+    yield {**_case("space-box-bounds", model_of(box)), "decode_only": True}
+    yield from _foreign()
+
+
+def _case(name: str, model: Model) -> Case:
+    return {
+        "id": name,
+        "value": model,
+        "typed": typed(model),
+        "binary": binary(model).hex(),
+    }
+
+
+def _foreign() -> Iterator[Case]:
+    """Give what is said in another way than a client would say it."""
+    yield {
+        "id": "typed-blanks-and-escapes",
+        "value": {"list": [{"int": "1"}, {"str": "a/\u00e9"}, {"float": _bits(100.0)}]},
+        "typed": ' [ 1 ,\t"\\u0061\\/\\u00E9",\n1E2 ] ',
+        "binary": None,
+        "decode_only": True,
+    }
+    yield {
+        "id": "typed-surrogate-pair-escaped",
+        "value": {"str": "\U0001f600"},
+        "typed": '"\\ud83d\\ude00"',
+        "binary": None,
+        "decode_only": True,
+    }
+    yield {
+        "id": "typed-int-small-in-string",
+        "value": {"int": "7"},
+        "typed": '{"$t":"int","v":"7"}',
+        "binary": None,
+        "decode_only": True,
+    }
+    yield {
+        "id": "typed-dict-as-pairs",
+        "value": {"dict": [[{"str": "a"}, {"int": "1"}]]},
+        "typed": '{"$t":"dict","v":[["a",1]]}',
+        "binary": None,
+        "decode_only": True,
+    }
+
+
+def _bits(number: float) -> str:
+    return struct.pack(">d", number).hex()
+
+
+def _simple() -> dict[str, Any]:
+    return {
+        "none": None,
+        "true": True,
+        "false": False,
+        "int-0": 0,
+        "int-1": 1,
+        "int-minus-1": -1,
+        "int-2-53-minus-1": 2**53 - 1,
+        "int-2-53": 2**53,
+        "int-2-53-plus-1": 2**53 + 1,
+        "int-minus-2-53": -(2**53),
+        "int-minus-2-53-minus-1": -(2**53) - 1,
+        "int-2-63-minus-1": 2**63 - 1,
+        "int-minus-2-63": -(2**63),
+        "int-2-63": 2**63,
+        "int-minus-2-63-minus-1": -(2**63) - 1,
+        "int-2-64-minus-1": 2**64 - 1,
+        "int-10-30": 10**30,
+        "int-minus-10-100": -(10**100),
+        "str-empty": "",
+        "str-ascii": "FrozenLake",
+        "str-8-bytes": "12345678",
+        "str-escapes": '"\\/\b\f\n\r\t\x00\x1f\x7f\u2028\u2029',
+        "str-two-bytes": "\u00e9\u00df\u0416",
+        "str-three-bytes": "\u73af\u5883\ufeff\ufffd",
+        "str-beyond-bmp": "\U0001f600\U0010ffff",
+        "str-nul-inside": "a\x00b",
+        "str-looks-like-number": "1",
+        "str-lone-high-surrogate": "\ud800",
+        "str-lone-low-surrogate": "a\udfffz",
+        "str-surrogates-wrong-way-round": "\ude00\ud83d",
+        "bytes-empty": b"",
+        "bytes-1": b"\x00",
+        "bytes-7": b"\xff\xfe\x80\x7f\x01\x00\x0a",
+        "bytes-256": bytes(range(256)),
+        "autoreset-next": AutoresetMode.NEXT_STEP,
+        "autoreset-same": AutoresetMode.SAME_STEP,
+        "autoreset-disabled": AutoresetMode.DISABLED,
+    }
+
+
+def _nested() -> dict[str, Any]:
+    deep: Any = 1
+    for _ in range(40):
+        deep = [deep]
+    nodes, edges = np.zeros((2, 3), "f4"), np.ones((1, 2), "f4")
+    links = np.array([[0, 1]], "i4")
+    objects = np.empty(3, object)
+    objects[:] = [None, "a", (1, 2.5)]
+    none_in_objects = np.empty((2, 0), object)
+    alone = np.empty((), object)
+    alone[()] = "b"
+    return {
+        "list-empty": [],
+        "dict-empty": {},
+        "tuple-empty": (),
+        "list-of-empties": [[], {}, (), "", None, False, 0],
+        "list-nulls": [None, 1, None],
+        "list-null-last": [1, None, None],
+        "list-mixed": [1, 1.0, True, "1", None],
+        "list-deep-40": deep,
+        "tuple-one": (1,),
+        "tuple-nested": ((1, 2), [3, (4,)], ()),
+        "tuple-nulls": (None, None),
+        "dict-order": {"b": 1, "a": 2, "c": {"z": 0, "y": 1}},
+        "dict-null": {"a": None, "b": [None]},
+        "dict-keys-odd": {"": 1, " ": 2, "\u73af": 3, 'a"b': 4, "__proto__": 5},
+        "dict-keys-like-numbers": {"10": "a", "9": "b", "-1": "c", "1.5": "d"},
+        "dict-key-tag": {"$t": "int", "v": "1"},
+        "dict-key-tag-among-others": {"a": 1, "$t": 2},
+        "dict-key-tag-inside": {"a": {"$t": "nd"}},
+        "dict-keys-int": {1: "a", 0: "b", -5: "c"},
+        "dict-keys-int-and-str": {1: "int", "1": "str"},
+        "dict-key-none": {None: 1},
+        "dict-keys-bool": {True: "yes", False: "no"},
+        "dict-key-float": {1.5: "a"},
+        "dict-key-bigint": {2**64: "a", -(2**63): "b"},
+        "dict-key-bytes": {b"\x00\xff": "a"},
+        "dict-key-lone-surrogate": {"\ud800": 1},
+        "dict-keys-tuple": {(0, 1): "a", (): "b", ("x", (None, 2)): "c"},
+        "dict-key-scalar": {np.int64(3): "a", np.str_("s"): "b"},
+        "dict-of-all": {
+            "none": None,
+            "bool": True,
+            "int": 2**53 + 1,
+            "float": 0.1,
+            "str": "s",
+            "bytes": b"b",
+            "list": [1, [2]],
+            "tuple": (1, (2,)),
+            "array": np.arange(3, dtype="i4"),
+            "scalar": np.float32(0.1),
+        },
+        "step-answer": {
+            "info": {"prob": 1.0, "action_mask": np.array([1, 0, 1, 1, 0, 0], "i1")},
+            "observation": np.array([0.1, -0.0, 3.4028235e38, 1e-45], "f4"),
+            "reward": 1.0,
+            "terminated": False,
+            "truncated": False,
+        },
+        "graph": GraphInstance(nodes, edges, links),
+        "graph-without-edges": GraphInstance(nodes, None, None),
+        "graph-of-tuples": GraphInstance((1, 2), ("a",), links),
+        "oa-1-axis": objects,
+        "oa-0-axes": alone,
+        "oa-empty": none_in_objects,
+    }
+
+
+def _arrays() -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for name in _DTYPES:
+        if name[0] in "iu":
+            limits = np.iinfo(name)
+            numbers: Any = [limits.min, 0, 1, limits.max]
+        else:
+            largest = np.finfo(name).max
+            numbers = [0.1, -1.5, -largest, largest, np.finfo(name).smallest_subnormal]
+        made[f"nd-{name}"] = np.array(numbers, name)
+        made[f"nd-{name}-alone"] = np.array(numbers[-1], name)
+    return made | {
+        "nd-b1": np.array([True, False, True]),
+        "nd-b1-2x2": np.array([[True, False], [False, False]]),
+        "nd-b1-alone": np.array(True),
+        "nd-i8-beyond-2-53": np.array([2**53 + 1, -(2**53) - 1], "i8"),
+        "nd-u1-picture": np.arange(24, dtype="u1").reshape(2, 4, 3),
+        "nd-f4-2x3": np.array([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]], "f4"),
+        "nd-f8-3-axes": np.arange(8, dtype="f8").reshape(2, 2, 2),
+        "nd-f4-size-0": np.zeros((0,), "f4"),
+        "nd-i8-size-0-inside": np.zeros((3, 0, 2), "i8"),
+        "nd-b1-size-0": np.zeros((0, 4), "b1"),
+        "nd-f4-1x1": np.zeros((1, 1), "f4"),
+        "nd-str": np.array(["go", "left", ""]),
+        "nd-str-beyond-bmp": np.array(["\U0001f600"]),
+        "nd-bytes": np.array([b"ab", b"c"]),
+        "nd-c8": np.array([1 + 2j, -0.5j], "c8"),
+        "nd-c16": np.array([1 + 2j], "c16"),
+        "nd-datetime": np.array(["2024-02-29T12:00:00", "NaT"], "M8[s]"),
+        "nd-timedelta": np.array([-1, 5], "m8[ms]"),
+        "nd-big-endian-f4": np.array([1.0, 2.0], ">f4"),
+        "nd-big-endian-i8": np.array([[1], [-2]], ">i8"),
+        "nd-big-endian-u2": np.array([1, 256], ">u2"),
+    }
+
+
+def _scalars() -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for name in _DTYPES:
+        limit: Any = np.iinfo(name).max if name[0] in "iu" else 0.1
+        made[f"ns-{name}"] = np.dtype(name).type(limit)
+    return made | {
+        "ns-i8-min": np.int64(-(2**63)),
+        "ns-b1-true": np.True_,
+        "ns-b1-false": np.False_,
+        "ns-str": np.str_("left"),
+        "ns-bytes": np.bytes_(b"ab\x00"),
+        "ns-c16": np.complex128(1 - 2j),
+        "ns-datetime": np.datetime64("2024-02-29", "D"),
+    }
+
+
+def _spaces() -> dict[str, Any]:
+    discrete = spaces.Discrete(4, start=-1)
+    inner = spaces.Tuple([spaces.MultiBinary([2, 3]), spaces.Text(4, charset="ab")])
+    return {
+        "space-discrete": discrete,
+        "space-dict": spaces.Dict({"b": discrete, "a": inner}),
+        "space-multi-discrete": spaces.MultiDiscrete([5, 2, 2]),
+        "space-sequence": spaces.Sequence(discrete, stack=True),
+        "space-graph": spaces.Graph(discrete, None),
+        "space-one-of": spaces.OneOf([discrete, inner]),
+        "space-box-integers": spaces.Box(0, 255, (2, 2), "u1"),
+    }
+
+
+def _floats() -> dict[str, str]:
+    named = {
+        "0": 0.0,
+        "minus-0": -0.0,
+        "1": 1.0,
+        "minus-1": -1.0,
+        "tenth": 0.1,
+        "sum-of-tenths": 0.1 + 0.2,
+        "third": 1 / 3,
+        "integer-valued": 2.0**53,
+        "large-integer-valued": 1e22,
+        "largest": 1.7976931348623157e308,
+        "smallest-normal": 2.2250738585072014e-308,
+        "largest-subnormal": 2.225073858507201e-308,
+        "smallest-subnormal": 5e-324,
+        "tenth-of-f4": float(np.float32(0.1)),
+        "inf": math.inf,
+        "minus-inf": -math.inf,
+    }
+    bits = {name: _bits(number) for name, number in named.items()}
+    return bits | {
+        "nan": "7ff8000000000000",
+        "nan-negative": "fff8000000000000",
+        "nan-payload": "7ff8000000abcdef",
+    }
+
+
+def _float_arrays() -> Iterator[tuple[str, str, list[str]]]:
+    yield "f2-special", "<f2", ["7e00", "7c00", "fc00", "8000", "0001", "7e01"]
+    bits = "7fc00000 7f800000 ff800000 80000000 00000001 7fc12345 ffc00000 7fa00000"
+    yield "f4-special", "<f4", bits.split()
+    bits = "7ff8000000000000 7ff0000000000000 fff0000000000000 8000000000000000"
+    bits += " 0000000000000001 7ff8000000abcdef fff8000000000000 7ff4000000000000"
+    yield "f8-special", "<f8", bits.split()
