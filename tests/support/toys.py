@@ -16,6 +16,7 @@ SPACES: dict[str, spaces.Space[Any]] = {
     "point": spaces.Box(-1, 1, (), np.float32),
     "dict": spaces.Dict({"go": spaces.Discrete(3), "by": spaces.Box(0, 9, (2,))}),
     "discrete": spaces.Discrete(3),
+    "graph": spaces.Graph(spaces.Box(-1, 1, (2,)), spaces.Discrete(3)),
     "multibinary": spaces.MultiBinary(3),
     "multibinary2": spaces.MultiBinary((2, 2)),
     "multidiscrete": spaces.MultiDiscrete([2, 3]),

@@ -208,7 +208,22 @@ def _address_and_token(base: str) -> tuple[str, str | None]:
 
 
 def _encode(body: Any) -> bytes:
-    return json.dumps(body, allow_nan=False, default=_plain).encode()
+    return json.dumps(_named(body), allow_nan=False, default=_plain).encode()
+
+
+def _named(value: Any) -> Any:
+    """Turn named tuples, as elements of a Graph are, into objects, which servers want.
+
+    To JSON they would be lists, as other tuples are.
+    """
+    if isinstance(value, dict):
+        return {key: _named(item) for key, item in value.items()}
+    as_dict = getattr(value, "_asdict", None)
+    if callable(as_dict):
+        return _named(as_dict())
+    if isinstance(value, (list, tuple)):
+        return [_named(item) for item in value]
+    return value
 
 
 def _plain(value: Any) -> Any:

@@ -16,6 +16,7 @@ import gymnasium
 import numpy as np
 import psutil
 import pytest
+from gymnasium import spaces
 from PIL import Image
 
 import gym_http_client
@@ -187,6 +188,22 @@ def test_arrays_are_actions(
     client.env_reset(two, seed=1)
     plain = 1 if env_id == "CartPole-v1" else [0.5]
     assert client.env_step(one, action) == client.env_step(two, plain)
+
+
+def test_graphs_are_actions(toy_server: Server) -> None:
+    nodes, links = np.array([[0.5, 0], [0, 1]], np.float32), np.array([[0, 1]])
+    graph = spaces.GraphInstance(nodes, np.array([2]), links)
+    with Client(toy_server.url) as client:
+        instance = client.env_create("toys/Echo-v0", kwargs={"space": "graph"})
+        client.env_reset(instance)
+        told, *_ = client.env_step(instance, graph)
+        assert client.env_action_space_contains(instance, graph)
+        client.env_close(instance)
+    assert told == {
+        "nodes": [[0.5, 0.0], [0.0, 1.0]],
+        "edges": [2],
+        "edge_links": [[0, 1]],
+    }
 
 
 def test_what_json_cannot_tell_is_not_sent(client: Client, cartpole: str) -> None:

@@ -64,9 +64,7 @@ def _case(
     }
 
 
-def _problem(
-    name: str, status: int, code: str, words: str, **headers: str
-) -> Case:
+def _problem(name: str, status: int, code: str, words: str, **headers: str) -> Case:
     told: dict[str, Any] = {
         "code": code,
         "detail": words,

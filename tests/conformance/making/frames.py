@@ -110,5 +110,5 @@ def _refused() -> dict[str, bytes]:
         "head-over-64-kib": header(0, 65544) + b"{}" + b" " * 65542,
         "head-no-json": header(0, 8) + b"{value} ",
         "head-no-object": header(0, 8) + b"[]      ",
-        "head-no-utf-8": header(0, 8) + b'{"\xff":1} ',
+        "head-no-utf-8": header(0, 24) + b'{"content_type":"\xff"}   ',
     }

@@ -5,6 +5,7 @@ back. Neither knows how values travel.
 """
 
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -105,12 +106,23 @@ def raw_of(content: Model) -> bytes:
     return b"".join(each.to_bytes(size, "little", signed=signed) for each in numbers)
 
 
-def native_of(model: Model) -> Any:
-    """Make the Python object that a model tells of; spaces stay data."""
+def native_of(model: Model, space_of: Callable[[Any], Any] = lambda data: data) -> Any:
+    """Make the Python object that a model tells of.
+
+    Args:
+        model: The model.
+        space_of: Makes a space of its data; without it, spaces stay data.
+    """
+
+    def made(part: Model) -> Any:
+        return native_of(part, space_of)
+
     ((kind, content),) = model.items()
     match kind:
-        case "none" | "bool" | "str" | "space":
+        case "none" | "bool" | "str":
             return content
+        case "space":
+            return space_of(content)
         case "int":
             return int(content)
         case "float":
@@ -120,11 +132,11 @@ def native_of(model: Model) -> Any:
         case "bytes":
             return bytes.fromhex(content)
         case "list":
-            return [native_of(item) for item in content]
+            return [made(item) for item in content]
         case "tuple":
-            return tuple(native_of(item) for item in content)
+            return tuple(made(item) for item in content)
         case "dict":
-            return {native_of(key): native_of(item) for key, item in content}
+            return {made(key): made(item) for key, item in content}
         case "nd":
             array = np.frombuffer(raw_of(content), content["dtype"])
             return array.reshape(content["shape"]).copy()
@@ -133,10 +145,10 @@ def native_of(model: Model) -> Any:
         case "oa":
             objects = np.empty(len(content["items"]), object)
             for index, item in enumerate(content["items"]):
-                objects[index] = native_of(item)
+                objects[index] = made(item)
             return objects.reshape(content["shape"])
         case "graph":
-            return GraphInstance(**{k: native_of(part) for k, part in content.items()})
+            return GraphInstance(**{k: made(part) for k, part in content.items()})
         case "autoreset":
             return AutoresetMode(content)
     raise ValueError(f"there is no model {kind!r}")

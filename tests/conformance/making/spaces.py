@@ -88,7 +88,7 @@ def _texts() -> dict[str, Any]:
         "text-order-of-charset": spaces.Text(3, charset="zya"),
         "text-one-length": spaces.Text(4, min_length=4, charset="01"),
         "text-empty-allowed": spaces.Text(3, min_length=0, charset="x"),
-        "text-odd-charset": spaces.Text(5, charset='"\\ \n\x00/'),
+        "text-odd-charset": spaces.Text(5, charset='"\\ \n\x01/'),
         "text-unicode": spaces.Text(5, charset="\u00e9\u73af\u2028"),
         "text-beyond-bmp": spaces.Text(3, charset="\U0001f600a"),
     }

@@ -67,7 +67,10 @@ def _played(env_id: str, kwargs: dict[str, Any], seed: int, choice: int) -> Case
         if terminated or truncated:
             break
     env.close()
-    create: dict[str, Any] = {"env_id": env_id, **({"kwargs": kwargs} if kwargs else {})}
+    create: dict[str, Any] = {
+        "env_id": env_id,
+        **({"kwargs": kwargs} if kwargs else {}),
+    }
     told = {"create": create, "seed": seed, "reset": start}
     return {**told, "actions": actions, "steps": steps}
 

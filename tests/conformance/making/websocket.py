@@ -127,10 +127,14 @@ def _streams() -> Iterator[tuple[str, bytes, list[tuple[int, bytes]]]]:
     parts = frame(_BINARY, b"on", fin=0) + between + frame(0, b"e") + two
     told = [(_PING, b"?"), (_BINARY, b"one"), (_BINARY, b"two")]
     yield "ping-between-fragments", parts, told
-    yield "close-after", one + frame(_CLOSE, b"\x03\xe9"), [
-        (_BINARY, b"one"),
-        (_CLOSE, b"\x03\xe9"),
-    ]
+    yield (
+        "close-after",
+        one + frame(_CLOSE, b"\x03\xe9"),
+        [
+            (_BINARY, b"one"),
+            (_CLOSE, b"\x03\xe9"),
+        ],
+    )
 
 
 def _refused() -> dict[str, bytes]:

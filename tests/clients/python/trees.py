@@ -1,0 +1,42 @@
+"""Comparing what is told in JSON, to the bit and in its order."""
+
+import json
+import struct
+from typing import Any
+
+from tests.conformance.making.models import Model
+
+
+def differing(expected: object, actual: object) -> str | None:
+    """Tell both if they differ, in type or in value; members may be in any order."""
+    if _exact(expected) == _exact(actual):
+        return None
+    return f"expected {expected!r:.300}, actual {actual!r:.300}"
+
+
+def _exact(value: Any) -> object:
+    """Give what is equal only to what is the same: 1 is neither 1.0 nor True."""
+    if isinstance(value, dict):
+        return {key: _exact(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_exact(item) for item in value]
+    if isinstance(value, float):
+        return "float", struct.pack(">d", value)
+    return type(value), value
+
+
+def tree(text: str | bytes) -> Any:
+    """Read JSON into what shows the order of members too."""
+    return json.loads(text, object_pairs_hook=lambda pairs: {"members": pairs})
+
+
+def loosened(model: Model) -> Model:
+    """Forget whether an integer is Python's or NumPy's."""
+    ((kind, content),) = model.items()
+    if kind == "ns" and content["dtype"][1] in "iu":
+        return {"int": content["items"][0]}
+    if kind in ("list", "tuple"):
+        return {kind: [loosened(item) for item in content]}
+    if kind == "dict":
+        return {kind: [[key, loosened(item)] for key, item in content]}
+    return model
