@@ -170,11 +170,6 @@ class Answers:
             self.monitor = None
         self.operations.close()
 
-    @property
-    def looks_at_steps(self) -> bool:
-        """Whether somebody is to see each action, or what comes of it."""
-        return self.monitor is not None or self.operations.strict_actions
-
     def given(self, frame: Frame, outcome: Any) -> Frame:
         """Answer a step over a stream with what came of it, or what it raised."""
         try:

@@ -50,10 +50,12 @@ class Stepping:
             Whether it was; if not, nothing has happened.
         """
         kind, number, _, given, signature, leaves = asked
-        if kind != _STEP or len(given) != 1 or self._answers.looks_at_steps:
+        if kind != _STEP or len(given) != 1 or self._answers.monitor is not None:
             return False
         action = given.get("action", _ABSENT)
-        if action is _ABSENT or not self._sessions.proceed(stream.session, number):
+        if action is _ABSENT or not self._operations.takes(action):
+            return False
+        if not self._sessions.proceed(stream.session, number):
             return False
         page, operations = self._page, self._operations
         page.begin(time.monotonic_ns())

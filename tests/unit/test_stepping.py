@@ -12,7 +12,7 @@ import pytest
 
 from gym_http_server.envhost.answers import Answers
 from gym_http_server.envhost.inspection import Inspection
-from gym_http_server.envhost.stepping import Stepping
+from gym_http_server.envhost.stepping import Stepping, frame_of
 from gym_http_server.envhost.streams import Stream
 from gym_http_server.rundir import StatusPage, StatusReader
 from gym_http_wire.exact import Exact
@@ -33,10 +33,10 @@ BOTH = Form.BINARY | Form.BINARY << 4
 class Host:
     """A host's side of a stream around CartPole, and a client's."""
 
-    def __init__(self, page: str) -> None:
+    def __init__(self, page: str, *, strict: bool = False) -> None:
         self.env = gymnasium.make("CartPole-v1")
         self.env.reset(seed=1)
-        operations = Operations(self.env)
+        operations = Operations(self.env, strict_actions=strict)
         exact = Exact(operations)
         inspection = Inspection(operations, exact, "00000000", "CartPole-v1")
         self.answers = Answers(
@@ -69,10 +69,14 @@ class Host:
         assert lane is not None
         data = self.stream.read()
         asked = lane.asked(data)
+        if asked is not None and self.stepping.take(self.stream, lane, asked):
+            return True
         if asked is not None:
-            return self.stepping.take(self.stream, lane, asked)
-        self.stream.take(data)
-        frame = self.stream.inbox.popleft()
+            frame = frame_of(asked)
+        else:
+            self.stream.take(data)
+            (frame,) = self.stream.inbox
+            self.stream.inbox.clear()
         assert isinstance(frame, Frame)
         self.stream.answer(self.answers.answer(frame, "s", acknowledged=True))
         return False
@@ -157,3 +161,17 @@ def test_an_answer_of_another_kind_goes_the_general_way(host: Host) -> None:
     _, status, value = host.answered()
     assert status == 200
     assert type(value["reward"]) is np.float32
+
+
+def test_a_strict_host_takes_actions_in_the_lane_and_nothing_else(
+    tmp_path: Path,
+) -> None:
+    host = Host(str(tmp_path / "status"), strict=True)
+    taken = []
+    for number, action in enumerate([0, 1, 0, 1, 2, 0], 1):
+        taken.append(host.step(number, {"action": action}))
+        answered, status, _ = host.answered()
+        assert (answered, status) == (number, 400 if action == 2 else 200)
+    assert taken == [False, False, True, True, False, True]
+    assert host.reader.read().steps == 5
+    host.close()

@@ -30,7 +30,7 @@ __all__ = [
 
 
 class Op(IntEnum):
-    """What is asked for: below 64 of a host, from 64 on of the supervisor."""
+    """What is asked for: below 64 of a host, then of supervisor and lobby."""
 
     ANSWER = 0
     RESET = 1
@@ -60,6 +60,14 @@ class Op(IntEnum):
     REGISTRY = 68
     STATUS = 69
     SHUTDOWN = 70
+    LOBBY = 71
+
+    FAR_COME = 96
+    FAR_LIST = 97
+    FAR_TAKE = 98
+    FAR_RELEASE = 99
+    FAR_ADOPT = 100
+    FAR_BACK = 101
 
 
 class Form(IntEnum):

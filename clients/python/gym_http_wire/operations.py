@@ -62,6 +62,9 @@ class Operations(Attributes):
         self._failed = False
         self._ended = True
         self._read_action = self._action_reader()
+        self._is_action = (
+            elements.membership(env.action_space) if strict_actions else None
+        )
 
     def reset(
         self, seed: int | None, options: dict[str, Any] | None
@@ -117,11 +120,20 @@ class Operations(Attributes):
         Raises:
             InvalidAction: It does, and this is none.
         """
-        if self.strict_actions and not self.space("action").contains(action):
+        if self._is_action is not None and not self._is_action(action):
             raise InvalidAction(
                 f"the action {action!r:.80} is not in {self.env.action_space}, "
                 "and this server takes no others"
             )
+
+    def takes(self, action: Any) -> bool:
+        """Tell whether `check_action` would let an action pass."""
+        if self._is_action is None:
+            return True
+        try:
+            return self._is_action(action)
+        except Exception:
+            return False
 
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
         """Take an action.

@@ -7,8 +7,10 @@
      ├─ NoAttribute                                                 404
      ├─ NotAcceptable                                               406
      ├─ ResetNeeded, NoRenderMode, MonitorActive                    409
-     ├─ DependencyMissing, UnsupportedSpace, CannotSay              501
-     ├─ EnvError, AnswerTooLarge                                    502
+     ├─ DependencyMissing, UnsupportedSpace, CannotSay, Unsupported 501
+     ├─ EnvError, AnswerTooLarge, BadAnswer, OutcomeUnknown         502
+     ├─ ExternalAway                                                503
+     ├─ ExternalDeadline                                            504
      └─ DiskFull                                                    507
 
 These are the problems that an environment's host can have. The server adds
@@ -21,21 +23,26 @@ from typing import Any, ClassVar
 
 __all__ = [
     "AnswerTooLarge",
+    "BadAnswer",
     "BadJSON",
     "BadParameter",
     "CannotSay",
     "DependencyMissing",
     "DiskFull",
     "EnvError",
+    "ExternalAway",
+    "ExternalDeadline",
     "InvalidAction",
     "MissingParameter",
     "MonitorActive",
     "NoAttribute",
     "NoRenderMode",
     "NotAcceptable",
+    "OutcomeUnknown",
     "Problem",
     "ResetNeeded",
     "TooManyStreams",
+    "Unsupported",
     "UnsupportedSpace",
 ]
 
@@ -173,6 +180,36 @@ class AnswerTooLarge(Problem):
     """The answer is over the limit of the server."""
 
     default_status, default_code = 502, "answer-too-large"
+
+
+class Unsupported(Problem):
+    """An environment that lives elsewhere said that it cannot do this."""
+
+    default_status, default_code = 501, "unsupported"
+
+
+class BadAnswer(Problem):
+    """What an environment that lives elsewhere answered is no answer to this."""
+
+    default_status, default_code = 502, "bad-answer"
+
+
+class OutcomeUnknown(Problem):
+    """The environment's connection was lost in this call, and it cannot say more."""
+
+    default_status, default_code = 502, "outcome-unknown"
+
+
+class ExternalAway(Problem):
+    """No environment that lives elsewhere is connected for this, or not just now."""
+
+    default_status, default_code = 503, "external-away"
+
+
+class ExternalDeadline(Problem):
+    """An environment that lives elsewhere did not answer in time."""
+
+    default_status, default_code = 504, "external-deadline"
 
 
 class DiskFull(Problem):

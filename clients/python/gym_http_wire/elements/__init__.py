@@ -7,7 +7,8 @@ says what is wrong with it and where.
 
 from gym_http_wire.elements.containers import under
 from gym_http_wire.elements.masks import mask_reader
+from gym_http_wire.elements.membership import membership
 from gym_http_wire.elements.readers import reader
 from gym_http_wire.elements.refusal import NotAnElement
 
-__all__ = ["NotAnElement", "mask_reader", "reader", "under"]
+__all__ = ["NotAnElement", "mask_reader", "membership", "reader", "under"]

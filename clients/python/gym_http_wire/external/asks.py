@@ -1,0 +1,165 @@
+"""What is asked of an environment that lives elsewhere, and what may come back."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any, NamedTuple, Protocol
+
+__all__ = [
+    "MAX_NUMBER",
+    "NAMES",
+    "REPEATABLE",
+    "Answer",
+    "Ask",
+    "BadMessage",
+    "Control",
+    "Dialect",
+    "Fault",
+    "Request",
+]
+
+MAX_NUMBER = 2**32 - 1
+
+
+class Ask(IntEnum):
+    """What is asked for: numbers as of streams, and from 48 on what those have not."""
+
+    RESET = 1
+    STEP = 2
+    RENDER = 3
+    DESCRIBE = 4
+    GENERATOR = 13
+    SET_GENERATOR = 14
+    ATTRIBUTE = 15
+    SET_ATTRIBUTE = 16
+    CALL_ATTRIBUTE = 17
+    INIT = 48
+    CLOSE = 49
+    PING = 50
+    PONG = 51
+    FAULT = 52
+
+
+#: What changes nothing, and so may be asked twice.
+REPEATABLE = frozenset({Ask.RENDER, Ask.DESCRIBE, Ask.GENERATOR, Ask.ATTRIBUTE})
+NAMES = {ask.name.lower(): ask for ask in Ask}
+
+
+class Request(NamedTuple):
+    """What the server asks.
+
+    Attributes:
+        ask: What is asked for.
+        number: The request's ID; they increase over a connection's life.
+        given: By name, what it is asked with.
+    """
+
+    ask: Ask
+    number: int
+    given: dict[str, Any]
+
+
+class Answer(NamedTuple):
+    """What the environment answers.
+
+    Attributes:
+        number: The request's ID.
+        result: By name, what came of it; ``None`` if it failed.
+        error: ``message``, and maybe ``code`` and ``extras``; ``None`` if it did not.
+    """
+
+    number: int
+    result: dict[str, Any] | None
+    error: dict[str, Any] | None = None
+
+
+class Control(NamedTuple):
+    """A message that is neither: a ping or a pong."""
+
+    ask: Ask
+
+
+class Fault(NamedTuple):
+    """What the server found wrong with a message.
+
+    Attributes:
+        message: What it was.
+        number: ID of the request that was answered so, or 0.
+        field: Where in the answer it was wrong, or "".
+    """
+
+    message: str
+    number: int = 0
+    field: str = ""
+
+
+class BadMessage(ValueError):
+    """A message that is none.
+
+    Attributes:
+        number: ID of the request that it was to answer, or 0.
+        field: The part of it that is wrong, or "".
+        fatal: Whether it cannot be parsed, so that the connection has to end.
+    """
+
+    def __init__(
+        self, words: str, *, number: int = 0, field: str = "", fatal: bool = False
+    ) -> None:
+        super().__init__(words)
+        self.number = number
+        self.field = field
+        self.fatal = fatal
+
+
+class Dialect(Protocol):
+    """Writes and reads messages, on either side.
+
+    Attributes:
+        text: Whether messages are text.
+    """
+
+    text: bool
+
+    def asked(self, request: Request, deadline_s: float) -> bytes:
+        """Write a request.
+
+        Raises:
+            UnsupportedValue: Something in it cannot be said.
+        """
+
+    def answered(self, answer: Answer) -> bytes:
+        """Write an answer.
+
+        Raises:
+            UnsupportedValue: Something in it cannot be said.
+        """
+
+    def control(self, ask: Ask) -> bytes:
+        """Write a ping or a pong."""
+
+    def fault(self, fault: Fault) -> bytes:
+        """Write what was wrong."""
+
+    def glance(self, payload: bytes) -> Control | int:
+        """Tell which request a message answers, without reading what it says.
+
+        Returns:
+            The request's ID, or what else the message is.
+
+        Raises:
+            BadMessage: It is nothing that an environment says.
+        """
+
+    def hear_answer(self, payload: bytes) -> Answer | Control:
+        """Read what an environment says.
+
+        Raises:
+            BadMessage: It is nothing that an environment says.
+        """
+
+    def hear_request(self, payload: bytes) -> Request | Control | Fault:
+        """Read what a server says.
+
+        Raises:
+            BadMessage: It is nothing that a server says.
+        """

@@ -1,0 +1,177 @@
+"""The binary dialect: the frames of streams, with the roles turned round.
+
+The server sends requests and the environment answers. Signatures have numbers, which
+each side counts from 1 for a connection, and anew from each ``init`` on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from gym_http_wire.external.asks import (
+    Answer,
+    Ask,
+    BadMessage,
+    Control,
+    Fault,
+    Request,
+)
+from gym_http_wire.frames import HEADER, MAX_HEAD_BYTES
+from gym_http_wire.messages import Form
+from gym_http_wire.signatures import Announced, Announcing
+from gym_http_wire.values import BadValue
+from gym_http_wire.values.binary import split
+
+__all__ = ["BinaryDialect"]
+
+_SIZE = HEADER.size
+_PLAIN = int(Form.PLAIN)
+_BINARY = int(Form.BINARY)
+_BOTH = _BINARY | _BINARY << 4
+_ASKS = frozenset(map(int, Ask))
+_CONTROLS = (Ask.PING, Ask.PONG)
+_encode = msgspec.json.Encoder().encode
+_decode_object = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class BinaryDialect:
+    """Frames, with numbered signatures both ways."""
+
+    text = False
+
+    def __init__(self) -> None:
+        self._forget()
+
+    def asked(self, request: Request, deadline_s: float) -> bytes:
+        """Write a request."""
+        ask, number, given = request
+        if ask == Ask.INIT:
+            self._forget()
+            given = {**given, "deadline_s": deadline_s}
+        head = b""
+        if "name" in given:
+            head = _encode({"value": given["name"]})
+            head += b" " * (-len(head) % 8)
+            given = {key: value for key, value in given.items() if key != "name"}
+        body = self._value(given) if given else b""
+        form = _BOTH if given else _BINARY << 4
+        return HEADER.pack(len(body), len(head), 0, ask, form, number) + head + body
+
+    def answered(self, answer: Answer) -> bytes:
+        """Write an answer."""
+        number, result, error = answer
+        if error is not None:
+            body = _encode(error)
+            status = error.get("status", 502)
+            return HEADER.pack(len(body), 0, status, 0, _PLAIN, number) + body
+        body = self._value(result)
+        return HEADER.pack(len(body), 0, 200, 0, _BINARY, number) + body
+
+    def control(self, ask: Ask) -> bytes:
+        """Write a ping or a pong."""
+        return HEADER.pack(0, 0, 0, ask, 0, 0)
+
+    def fault(self, fault: Fault) -> bytes:
+        """Write what was wrong."""
+        body = _encode({"message": fault.message, "field": fault.field})
+        return HEADER.pack(len(body), 0, 0, Ask.FAULT, _PLAIN, fault.number) + body
+
+    def glance(self, payload: bytes) -> Control | int:
+        """Tell which request a message answers."""
+        _, _, kind, _, number = _taken_apart(payload)
+        return Control(Ask(kind)) if kind in _CONTROLS else number
+
+    def hear_answer(self, payload: bytes) -> Answer | Control:
+        """Read what an environment says."""
+        start, status, kind, form, number = _taken_apart(payload)
+        if kind in _CONTROLS:
+            return Control(Ask(kind))
+        if kind:
+            words = f"operation is {kind}: expected 0, as in every answer"
+            raise BadMessage(words, number=number, field="operation")
+        if not number:
+            raise BadMessage("number is 0: expected that of a request", field="number")
+        if status != 200:
+            return Answer(number, None, _error(payload[start:], status, number))
+        if form & 15 != _BINARY:
+            words = f"form is {form & 15}: expected {_BINARY}, the binary one"
+            raise BadMessage(words, number=number, field="form")
+        result = self._read(payload, start, number)
+        if not isinstance(result, dict):
+            words = f"result is a {type(result).__name__}: expected a dict"
+            raise BadMessage(words, number=number, field="result")
+        return Answer(number, result)
+
+    def hear_request(self, payload: bytes) -> Request | Control | Fault:
+        """Read what a server says."""
+        start, _, kind, form, number = _taken_apart(payload)
+        if kind in _CONTROLS:
+            return Control(Ask(kind))
+        if kind == Ask.FAULT:
+            told = _plain(payload[start:])
+            return Fault(
+                str(told.get("message", "")), number, str(told.get("field", ""))
+            )
+        if kind not in _ASKS:
+            raise BadMessage(f"there is no operation {kind}", number=number)
+        if kind == Ask.INIT:
+            self._forget()
+        given: dict[str, Any] = {}
+        if form & 15 == _BINARY and start < len(payload):
+            given = self._read(payload, start, number)
+            if not isinstance(given, dict):
+                raise BadMessage("the body is no dict", number=number)
+        if start > _SIZE:
+            given["name"] = str(_plain(payload[_SIZE:start]).get("value", ""))
+        return Request(Ask(kind), number, given)
+
+    def _forget(self) -> None:
+        self._announcing = Announcing()
+        self._announced = Announced()
+
+    def _value(self, value: Any) -> bytes:
+        signature, leaves = split(value)
+        return b"".join((self._announcing.header(signature), *leaves))
+
+    def _read(self, payload: bytes, start: int, number: int) -> Any:
+        try:
+            return self._announced.read(payload, start)
+        except BadValue as error:
+            words = f"the body {error}"
+            raise BadMessage(words, number=number, field="body") from None
+
+
+def _taken_apart(payload: bytes) -> tuple[int, int, int, int, int]:
+    """Give where the body begins, and status, operation, form and number."""
+    if len(payload) < _SIZE:
+        words = f"a message has {len(payload)} bytes, less than a header"
+        raise BadMessage(words, fatal=True)
+    body_size, head_size, status, kind, form, number = HEADER.unpack_from(payload)
+    start = _SIZE + head_size
+    if start + body_size != len(payload) or head_size > MAX_HEAD_BYTES:
+        words = (
+            f"a message of {len(payload)} bytes announces a head of {head_size} and a "
+            f"body of {body_size}"
+        )
+        raise BadMessage(words, fatal=True)
+    return start, status, kind, form, number
+
+
+def _plain(body: bytes) -> dict[str, Any]:
+    try:
+        return _decode_object(body)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return {}
+
+
+def _error(body: bytes, status: int, number: int) -> dict[str, Any]:
+    error = _plain(body)
+    if status < 400 or not isinstance(error.get("message"), str):
+        words = (
+            f"status is {status}: expected 200, or 400 and above with a problem, an "
+            "object with a message"
+        )
+        raise BadMessage(words, number=number, field="status")
+    return error

@@ -1,0 +1,192 @@
+"""The text dialects: messages in JSON, with values in plain or in typed JSON.
+
+::
+
+    {"type": "step", "id": 3, "deadline_s": 30, "action": 1}
+    {"id": 3, "result": {"observation": […], "reward": 1.0, "terminated": false, …}}
+    {"id": 3, "error": {"message": "the crate is stuck"}}
+    {"type": "fault", "id": 3, "message": "…", "field": "observation"}
+    {"type": "ping"}   {"type": "pong"}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from gym_http_wire.external.asks import (
+    MAX_NUMBER,
+    NAMES,
+    Answer,
+    Ask,
+    BadMessage,
+    Control,
+    Fault,
+    Request,
+)
+
+__all__ = ["TextDialect"]
+
+_encode = msgspec.json.Encoder().encode
+_decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_object = msgspec.json.Decoder(dict[str, Any]).decode
+_CONTROLS = {"ping": Ask.PING, "pong": Ask.PONG}
+_OWN = ("type", "id", "deadline_s")
+
+
+class TextDialect:
+    """Messages in JSON.
+
+    Args:
+        dumps: Writes a value.
+        loads: Reads a value; raises `ValueError`.
+    """
+
+    text = True
+
+    def __init__(
+        self, dumps: Callable[[Any], bytes], loads: Callable[[bytes], Any]
+    ) -> None:
+        self._dumps = dumps
+        self._loads = loads
+
+    def asked(self, request: Request, deadline_s: float) -> bytes:
+        """Write a request."""
+        ask, number, given = request
+        message: dict[str, Any] = {
+            "type": ask.name.lower(),
+            "id": number,
+            "deadline_s": round(deadline_s, 3),
+        }
+        for name, value in given.items():
+            message[name] = msgspec.Raw(self._dumps(value).rstrip())
+        return _encode(message)
+
+    def answered(self, answer: Answer) -> bytes:
+        """Write an answer."""
+        number, result, error = answer
+        if error is not None:
+            return _encode({"id": number, "error": error})
+        written = msgspec.Raw(self._dumps(result).rstrip())
+        return _encode({"id": number, "result": written})
+
+    def control(self, ask: Ask) -> bytes:
+        """Write a ping or a pong."""
+        return _encode({"type": ask.name.lower()})
+
+    def fault(self, fault: Fault) -> bytes:
+        """Write what was wrong."""
+        told: dict[str, Any] = {"type": "fault", "message": fault.message}
+        if fault.number:
+            told["id"] = fault.number
+        if fault.field:
+            told["field"] = fault.field
+        return _encode(told)
+
+    def glance(self, payload: bytes) -> Control | int:
+        """Tell which request a message answers."""
+        members = _members(payload)
+        return _control(members) if "type" in members else _number(members)
+
+    def hear_answer(self, payload: bytes) -> Answer | Control:
+        """Read what an environment says."""
+        members = _members(payload)
+        if "type" in members:
+            return _control(members)
+        number = _number(members)
+        if ("result" in members) == ("error" in members):
+            words = "an answer has either a result or an error"
+            raise BadMessage(words, number=number, field="result")
+        if "error" in members:
+            return Answer(number, None, _error(members["error"], number))
+        try:
+            result = self._loads(bytes(members["result"]))
+        except ValueError as error:
+            words = f"result {error}"
+            raise BadMessage(words, number=number, field="result") from None
+        if not isinstance(result, dict):
+            words = f"result is {_said(members['result'])}: expected an object"
+            raise BadMessage(words, number=number, field="result")
+        return Answer(number, result)
+
+    def hear_request(self, payload: bytes) -> Request | Control | Fault:
+        """Read what a server says."""
+        members = _members(payload)
+        kind = _text(members.get("type"))
+        ask = NAMES.get(kind)
+        if ask is None:
+            raise BadMessage(f"type is {kind!r:.80}: there is no such request")
+        if ask in (Ask.PING, Ask.PONG):
+            return Control(ask)
+        if ask == Ask.FAULT:
+            told = _decode_object(payload)
+            return Fault(
+                str(told.get("message", "")),
+                int(told.get("id", 0)),
+                str(told.get("field", "")),
+            )
+        number = _number(members)
+        given = {}
+        for name, raw in members.items():
+            if name not in _OWN:
+                try:
+                    given[name] = self._loads(bytes(raw))
+                except ValueError as error:
+                    words = f"{name} {error}"
+                    raise BadMessage(words, number=number, field=name) from None
+        return Request(ask, number, given)
+
+
+def _members(payload: bytes) -> dict[str, msgspec.Raw]:
+    try:
+        return _decode_members(payload)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        words = f"a message is no JSON object: {error}"
+        raise BadMessage(words, fatal=True) from None
+
+
+def _control(members: dict[str, msgspec.Raw]) -> Control:
+    kind = _CONTROLS.get(_text(members["type"]))
+    if kind is None:
+        raise BadMessage(
+            f"type is {_said(members['type'])}: expected ping, pong, or an answer, "
+            "which has an id and no type",
+            field="type",
+        )
+    return Control(kind)
+
+
+def _number(members: dict[str, msgspec.Raw]) -> int:
+    raw = members.get("id")
+    try:
+        number = None if raw is None else msgspec.json.decode(raw, type=int)
+    except (msgspec.MsgspecError, ValueError):
+        number = None
+    if number is None or not 0 < number <= MAX_NUMBER:
+        said = "missing" if raw is None else _said(raw)
+        raise BadMessage(f"id is {said}: expected that of a request", field="id")
+    return number
+
+
+def _error(raw: msgspec.Raw, number: int) -> dict[str, Any]:
+    try:
+        error = _decode_object(raw)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        error = {}
+    if not isinstance(error.get("message"), str):
+        words = f"error is {_said(raw)}: expected an object with a message"
+        raise BadMessage(words, number=number, field="error")
+    return error
+
+
+def _text(raw: msgspec.Raw | None) -> str:
+    try:
+        return "" if raw is None else msgspec.json.decode(raw, type=str)
+    except (msgspec.MsgspecError, ValueError):
+        return ""
+
+
+def _said(raw: msgspec.Raw) -> str:
+    return bytes(raw)[:80].decode(errors="replace")
