@@ -1,0 +1,157 @@
+/** `Client`: a server, what it has, and what can be made there. */
+
+import { TYPED, jsonOf, errorOf } from "./answers.js";
+import { Env } from "./env.js";
+import { ProtocolError } from "./errors.js";
+import { Link } from "./http.js";
+import { stringify } from "./json_writer.js";
+import { pathOf } from "./remote.js";
+import { spaceOf } from "./spaces/index.js";
+import { writeText } from "./text.js";
+import { VectorEnv } from "./vector_env.js";
+
+/** A server. Its methods are there as functions, too, which take its options as well. */
+export class Client {
+  #link;
+  #stream;
+
+  constructor({ url, token, timeout, maxBody, stream } = {}) {
+    this.#link = new Link({ url, token, timeout, maxBody });
+    this.#stream = stream;
+  }
+
+  /** The server's address, without a token. */
+  get url() {
+    return this.#link.url;
+  }
+
+  async make(envId, options = {}) {
+    return this.#made({ env_id: envId, ...optionsOf(options) }, options);
+  }
+
+  async makeVec(envId, { numEnvs = 1, ...options } = {}) {
+    const { vectorizationMode, vectorKwargs, autoresetMode, hosts } = options;
+    const asked = {
+      env_id: envId,
+      num_envs: numEnvs,
+      vectorization_mode: vectorizationMode,
+      vector_kwargs: vectorKwargs,
+      autoreset_mode: autoresetMode === undefined ? undefined : String(autoresetMode),
+      hosts,
+      ...optionsOf(options),
+    };
+    return this.#made(asked, options);
+  }
+
+  async attach(instanceId, call) {
+    return this.#link.within(call, (deadline) => this.#attached(instanceId, deadline));
+  }
+
+  async list(call) {
+    return (await this.#get("/v1/envs/", call)).all_envs;
+  }
+
+  async registry({ search, available, ...call } = {}) {
+    const query = new URLSearchParams();
+    if (search !== undefined) query.set("search", search);
+    if (available !== undefined) query.set("available", String(available));
+    return (await this.#get(`/v1/registry/?${query}`, call)).envs;
+  }
+
+  async info(call) {
+    return this.#get("/v1/", call);
+  }
+
+  async #get(path, call) {
+    return this.#link.within(call, async (deadline) =>
+      jsonOf(await this.#link.request("GET", path, deadline), this.#link.url + path),
+    );
+  }
+
+  async #made(asked, call) {
+    const body = writeText(stringify(asked));
+    return this.#link.within(call, async (deadline) => {
+      const how = { body, contentType: "application/json" };
+      const answer = await this.#link.request("POST", "/v1/envs/", deadline, how);
+      const { instance_id: id } = jsonOf(answer, `${this.#link.url}/v1/envs/`) ?? {};
+      if (typeof id !== "string") throw errorOf(answer, `${this.#link.url}/v1/envs/`);
+      try {
+        return await this.#attached(id, deadline);
+      } catch (error) {
+        // Nobody else knows its name.
+        this.#abandon(id);
+        throw error;
+      }
+    });
+  }
+
+  #abandon(id) {
+    const call = { timeout: 5000 };
+    const close = (deadline) => this.#link.request("POST", `${pathOf(id)}close/`, deadline);
+    this.#link.within(call, close).catch(() => {});
+  }
+
+  async #attached(id, deadline) {
+    const url = this.#link.url + pathOf(id);
+    const answer = await this.#link.request("GET", pathOf(id), deadline, { accept: TYPED });
+    const told = jsonOf(answer, url);
+    try {
+      const kind = told.num_envs === undefined ? Env : VectorEnv;
+      return new kind(this.#link, described(told), { stream: this.#stream });
+    } catch (error) {
+      const words = `the description of ${url} cannot be read: ${error.message}`;
+      throw new ProtocolError(words, { url, status: answer.status, cause: error });
+    }
+  }
+}
+
+function optionsOf({ kwargs, seed, renderMode, maxEpisodeSteps, disableEnvChecker, wrappers }) {
+  return {
+    kwargs,
+    seed,
+    render_mode: renderMode,
+    max_episode_steps: maxEpisodeSteps,
+    disable_env_checker: disableEnvChecker,
+    wrappers,
+  };
+}
+
+function described(told) {
+  const space = (name) => (told[name] ? spaceOf(told[name]) : null);
+  const env = {
+    instanceId: told.instance_id,
+    envId: told.env_id,
+    actionSpace: space("action_space"),
+    observationSpace: space("observation_space"),
+    renderMode: told.render_mode,
+    spec: told.spec,
+    metadata: told.metadata,
+  };
+  if (told.num_envs === undefined) return env;
+  return {
+    ...env,
+    numEnvs: told.num_envs,
+    singleActionSpace: space("single_action_space"),
+    singleObservationSpace: space("single_observation_space"),
+  };
+}
+
+export function make(envId, options = {}) {
+  return new Client(options).make(envId, options);
+}
+
+export function makeVec(envId, options = {}) {
+  return new Client(options).makeVec(envId, options);
+}
+
+export function attach(instanceId, options = {}) {
+  return new Client(options).attach(instanceId, options);
+}
+
+export function list(options = {}) {
+  return new Client(options).list(options);
+}
+
+export function registry(options = {}) {
+  return new Client(options).registry(options);
+}

@@ -1,0 +1,209 @@
+/** Links: requests to one server, by `fetch`, sent until there is an answer. */
+
+import { Deadline, TimeIsUp } from "./deadlines.js";
+import { ProtocolError, TransportError } from "./errors.js";
+import { Lost, REPEATED, Tries, newName } from "./retries.js";
+
+/** Milliseconds that a call may take, unless told otherwise. */
+export const TIMEOUT = 60_000;
+
+/** Bytes that an answer may have, unless told otherwise. */
+export const MAX_BODY = 256 * 1024 * 1024;
+
+const ABSENT = new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH"]);
+const MALFORMED = /^(HPE_|UND_ERR_HEADERS_OVERFLOW|UND_ERR_RES_EXCEEDED)/;
+const VISIBLE = /^[\x21-\x7e]+$/;
+const ORIGIN_AFTER = 2;
+
+/** Requests to one server. */
+export class Link {
+  #prefix = newName();
+  #count = 0;
+  #met = false;
+
+  /** @param {object} options See `Client`. */
+  constructor({ url, token, timeout = TIMEOUT, maxBody = MAX_BODY } = {}) {
+    const address = addressOf(url ?? "http://127.0.0.1:5000");
+    this.url = address.url;
+    this.timeout = timeout;
+    this.maxBody = maxBody;
+    this.token = token ?? address.token ?? globalThis.process?.env?.GHS_TOKEN ?? "";
+    if (this.token && !VISIBLE.test(this.token)) {
+      throw new TypeError("a token has visible ASCII characters only");
+    }
+  }
+
+  /** A deadline for a call. */
+  deadline({ timeout = this.timeout, signal } = {}) {
+    if (!(timeout > 0)) throw new RangeError(`a timeout is a number of milliseconds: ${timeout}`);
+    return new Deadline(timeout, signal);
+  }
+
+  /** Make a call with a deadline of its own. */
+  async within(options, call) {
+    const deadline = this.deadline(options);
+    try {
+      return await call(deadline);
+    } finally {
+      deadline.done();
+    }
+  }
+
+  /** A new key for a request. */
+  key() {
+    return `${this.#prefix}-${++this.#count}`;
+  }
+
+  /**
+   * Send a request until there is an answer, and give that, whatever its status.
+   *
+   * @param {string} method GET, or POST, which gets a key.
+   * @param {string} path Below the server's address.
+   * @param {Deadline} deadline
+   * @param {object} [what]
+   * @returns {Promise<{ status: number, headers: Headers, body: Uint8Array }>}
+   */
+  async request(method, path, deadline, { body, contentType, accept, key, keepalive } = {}) {
+    const url = this.url + path;
+    const init = { method, body, keepalive, redirect: "manual", cache: "no-store", credentials: "omit" };
+    init.headers = this.#headers(accept, contentType, method === "POST" ? (key ?? this.key()) : undefined);
+    const tries = new Tries(deadline, this.#met);
+    for (;;) {
+      const outcome = await this.#exchange(url, init, deadline);
+      if (outcome.lost === undefined && !REPEATED.has(outcome.status)) {
+        this.#met = true;
+        return outcome;
+      }
+      const strange = !tries.met && tries.count >= ORIGIN_AFTER && (await refusesPage(url));
+      const again = !strange && (await this.#patient(url, deadline, tries.again(outcome)));
+      this.#met = tries.met;
+      if (again) continue;
+      if (outcome.lost === undefined) return outcome;
+      throw new TransportError(strange || outcome.message, { url, cause: outcome.cause });
+    }
+  }
+
+  /** Turn the end of a call's time into its error. */
+  async #patient(url, deadline, promise) {
+    try {
+      return await promise;
+    } catch (error) {
+      throw lateError(error, url) ?? error;
+    }
+  }
+
+  #headers(accept, contentType, key) {
+    const headers = { Accept: accept ?? "application/json" };
+    if (contentType) headers["Content-Type"] = contentType;
+    if (key) headers["Idempotency-Key"] = key;
+    if (this.token) headers.Authorization = `Bearer ${this.token}`;
+    return headers;
+  }
+
+  /** Send a request once. */
+  async #exchange(url, init, deadline) {
+    try {
+      const response = await fetch(url, { ...init, signal: deadline.signal });
+      const { status, headers } = response;
+      if (response.type === "opaqueredirect") {
+        throw new ProtocolError(`${url} leads elsewhere: is it a gym_http_server?`, { url });
+      }
+      return { status, headers, body: await readBody(response, this.maxBody, url) };
+    } catch (error) {
+      if (error instanceof ProtocolError) throw error;
+      if (deadline.reason !== undefined) throw lateError(deadline.reason, url) ?? deadline.reason;
+      return failureOf(error, url);
+    }
+  }
+}
+
+/** Make the error of a call whose time is up; undefined of all else. */
+export function lateError(reason, url) {
+  return reason instanceof TimeIsUp ? new TransportError(reason.message, { url }) : undefined;
+}
+
+async function readBody(response, maxBody, url) {
+  const announced = Number(response.headers.get("content-length") ?? NaN);
+  const tooLarge = () => new ProtocolError(`the answer of ${url} has more than ${maxBody} bytes`, { url, status: response.status });
+  if (announced > maxBody) {
+    await response.body?.cancel();
+    throw tooLarge();
+  }
+  if (announced >= 0 && !response.headers.has("content-encoding")) {
+    return new Uint8Array(await response.arrayBuffer());
+  }
+  const parts = [];
+  let size = 0;
+  for (const reader = response.body?.getReader(); reader; ) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    size += value.length;
+    if (size > maxBody) {
+      await reader.cancel();
+      throw tooLarge();
+    }
+    parts.push(value);
+  }
+  return joined(parts, size);
+}
+
+function joined(parts, size) {
+  const bytes = new Uint8Array(size);
+  let at = 0;
+  for (const part of parts) {
+    bytes.set(part, at);
+    at += part.length;
+  }
+  return bytes;
+}
+
+/** Tell what went wrong with a request: browsers do not say, Node does. */
+function failureOf(error, url) {
+  const cause = error.cause ?? error;
+  const code = cause.code ?? cause.errors?.[0]?.code ?? "";
+  const reason = cause.message || code || error.message;
+  if (MALFORMED.test(code)) {
+    throw new ProtocolError(`what came from ${url} is no answer in HTTP: ${reason}`, { url, cause: error });
+  }
+  const absent = ABSENT.has(code) || error.cause === undefined;
+  const message = `no answer from ${url}: ${reason}`;
+  return { lost: absent ? Lost.ABSENT : Lost.CUT, message, cause: error };
+}
+
+/**
+ * Find out whether a server is there and lets this page see nothing of it.
+ *
+ * A browser tells no script why it fails; but that there is somebody it tells.
+ */
+async function refusesPage(url) {
+  const page = globalThis.location?.origin;
+  const server = new URL(url);
+  if (!page || page === server.origin) return undefined;
+  try {
+    await fetch(new URL("/healthz", server), { mode: "no-cors", cache: "no-store" });
+  } catch {
+    return undefined;
+  }
+  return (
+    `the server at ${server.origin} does not let pages of ${page} see its answers; ` +
+    `if they shall, start it with --allow-origin ${page}`
+  );
+}
+
+/** Split a server's address from the token in it, so that no message shows it. */
+function addressOf(text) {
+  const url = parsed(text);
+  if (!url || !/^https?:$/.test(url.protocol)) {
+    throw new TypeError("a server's address looks like http://127.0.0.1:5000");
+  }
+  const token = decodeURIComponent(url.password) || undefined;
+  return { url: `${url.protocol}//${url.host}${url.pathname.replace(/\/+$/, "")}`, token };
+}
+
+function parsed(text) {
+  try {
+    return new URL(text);
+  } catch {
+    return null;
+  }
+}

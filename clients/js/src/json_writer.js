@@ -1,0 +1,55 @@
+/** Numbers and trees as JSON text that reads back to the same bits. */
+
+import { Float } from "./scalars.js";
+import { isUnicode } from "./text.js";
+
+const DIGITS = /^-?[0-9]+$/;
+
+/**
+ * Write JSON. Numbers that are integers are written as such, `Float`s with a point or an
+ * exponent, BigInt in full.
+ *
+ * @throws {TypeError} JSON has no word for something in it.
+ */
+export function stringify(tree) {
+  switch (typeof tree) {
+    case "string":
+      return quoted(tree);
+    case "number":
+      return Number.isSafeInteger(tree) && !Object.is(tree, -0)
+        ? String(tree)
+        : floatText(tree);
+    case "bigint":
+      return tree.toString();
+    case "boolean":
+      return tree ? "true" : "false";
+    case "object":
+      return objectText(tree);
+    default:
+      throw new TypeError(`JSON has no word for a ${typeof tree}`);
+  }
+}
+
+/** Write a float: its shortest decimal, with a point or an exponent. */
+export function floatText(number) {
+  if (!Number.isFinite(number)) throw new TypeError(`JSON has no word for ${number}`);
+  const text = Object.is(number, -0) ? "-0" : String(number);
+  return DIGITS.test(text) ? `${text}.0` : text;
+}
+
+function objectText(tree) {
+  if (tree === null) return "null";
+  if (tree instanceof Float) return floatText(tree.value);
+  if (Array.isArray(tree)) return `[${tree.map(stringify).join(",")}]`;
+  const members = tree instanceof Map ? [...tree] : Object.entries(tree);
+  const parts = [];
+  for (const [key, value] of members) {
+    if (value !== undefined) parts.push(`${quoted(String(key))}:${stringify(value)}`);
+  }
+  return `{${parts.join(",")}}`;
+}
+
+function quoted(text) {
+  if (!isUnicode(text)) throw new TypeError("JSON has no word for lone surrogates");
+  return JSON.stringify(text);
+}

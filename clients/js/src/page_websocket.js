@@ -1,0 +1,69 @@
+/** The WebSocket that is there already: browsers', and Node's from 22 on. */
+
+import { ProtocolError } from "./errors.js";
+
+/** Whether there is one. */
+export function hasWebSocket() {
+  return typeof globalThis.WebSocket === "function";
+}
+
+/**
+ * Open a WebSocket. Why it fails, no browser tells.
+ *
+ * @param {string} url With http: or https:.
+ * @param {{ protocol: string, signal: AbortSignal, maxMessage: number }} how
+ * @returns {Promise<PageSocket>}
+ */
+export function openSocket(url, { protocol, signal, maxMessage }) {
+  return new Promise((resolve, reject) => {
+    const socket = new WebSocket(url.replace(/^http/, "ws"), [protocol]);
+    const abandon = () => socket.close();
+    signal.addEventListener("abort", abandon, { once: true });
+    socket.binaryType = "arraybuffer";
+    socket.onclose = () => reject(new Error("no stream could be opened"));
+    socket.onopen = () => {
+      signal.removeEventListener("abort", abandon);
+      if (socket.protocol === protocol) {
+        resolve(new PageSocket(socket, maxMessage));
+      } else {
+        socket.close();
+        reject(new ProtocolError(`the answer to the handshake does not speak ${protocol}`));
+      }
+    };
+  });
+}
+
+/** An open WebSocket: binary messages in, binary messages out. */
+class PageSocket {
+  #socket;
+
+  constructor(socket, maxMessage) {
+    this.#socket = socket;
+    this.onmessage = (_bytes) => {};
+    this.onclose = (_error) => {};
+    socket.onmessage = ({ data }) => this.#take(data, maxMessage);
+    socket.onclose = ({ reason }) => this.#end(new Error(reason || "the stream ended"));
+  }
+
+  send(bytes) {
+    this.#socket.send(bytes);
+  }
+
+  close() {
+    this.onclose = () => {};
+    this.#socket.close();
+  }
+
+  #take(data, maxMessage) {
+    if (typeof data === "string") this.#end(new ProtocolError("a message is text"));
+    else if (data.byteLength > maxMessage) {
+      this.#end(new ProtocolError(`a message has more than ${maxMessage} bytes`));
+    } else this.onmessage(new Uint8Array(data));
+  }
+
+  #end(error) {
+    this.#socket.close();
+    this.onclose(error);
+    this.onclose = () => {};
+  }
+}

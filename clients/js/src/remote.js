@@ -1,0 +1,114 @@
+/** What environments and vectors of them have in common: an instance on a server. */
+
+import { jsonOf } from "./answers.js";
+import { ApiError } from "./errors.js";
+import { Op } from "./frames.js";
+import { NOTHING, bodyOf } from "./requests.js";
+import { Session } from "./session.js";
+
+const RESET = { op: Op.RESET, path: "reset/" };
+const STEP = { op: Op.STEP, path: "step/" };
+const RENDER = { op: Op.RENDER, path: "render/" };
+const ROLLOUT = { op: Op.ROLLOUT, path: "rollout/" };
+/** What an instance that is to be closed may have become already. */
+const GONE = new Set(["instance-ended", "unknown-instance"]);
+
+/** An instance on a server. */
+export class Remote {
+  #link;
+  #session;
+  #closed = null;
+
+  /**
+   * @param {import("./http.js").Link} link
+   * @param {object} told The instance's description.
+   * @param {{ stream?: boolean }} options
+   */
+  constructor(link, told, { stream = true } = {}) {
+    this.#link = link;
+    this.#session = new Session(link, pathOf(told.instanceId), stream);
+    Object.assign(this, told);
+  }
+
+  /** The server's address, without a token. */
+  get url() {
+    return this.#link.url;
+  }
+
+  /** What calls go over at present. */
+  get transport() {
+    return this.#session.transport;
+  }
+
+  async reset({ seed, options, ...call } = {}) {
+    const { observation, info } = await this.#ask(RESET, bodyOf({ seed, options }), call);
+    return { observation, info };
+  }
+
+  async step(action, call) {
+    if (action === undefined) throw new TypeError("a step needs an action");
+    return this.#ask(STEP, this._stepBody(action), call);
+  }
+
+  async stepMany(actions, call) {
+    return this.#ask(STEP, bodyOf({ actions }), call);
+  }
+
+  async rollout({ episodes, policy, actions, seed, options, maxSteps, ...call } = {}) {
+    const asked = { episodes, policy, actions, seed, options, max_steps: maxSteps };
+    return this.#ask(ROLLOUT, bodyOf(asked), call);
+  }
+
+  async render(call) {
+    return (await this.#ask(RENDER, NOTHING, call)).rendered;
+  }
+
+  /** Describe the instance as it is now. */
+  async describe(call) {
+    const path = pathOf(this.instanceId);
+    return this.#link.within(call, async (deadline) =>
+      jsonOf(await this.#link.request("GET", path, deadline), this.#link.url + path),
+    );
+  }
+
+  /** End the instance. Later calls fail; closing again does nothing. */
+  close(call) {
+    this.#closed ??= this.#close(call);
+    return this.#closed;
+  }
+
+  async #close({ keepalive, ...call } = {}) {
+    this.#session.close();
+    const path = `${pathOf(this.instanceId)}close/`;
+    try {
+      await this.#link.within(call, async (deadline) =>
+        jsonOf(await this.#link.request("POST", path, deadline, { keepalive }), this.#link.url + path),
+      );
+    } catch (error) {
+      if (error instanceof ApiError && GONE.has(error.code)) return;
+      this.#closed = null;
+      throw error;
+    }
+  }
+
+  _stepBody(action) {
+    return bodyOf({ action });
+  }
+
+  async #ask(operation, body, call) {
+    if (this.#closed) throw new TypeError(`${this.envId} ${this.instanceId} was closed`);
+    return this.#session.ask(operation, body, call);
+  }
+}
+
+// Node before 18.18 has no such symbol.
+if (Symbol.asyncDispose) {
+  Remote.prototype[Symbol.asyncDispose] = function dispose() {
+    return this.close();
+  };
+}
+
+/** The path of an instance. */
+export function pathOf(instanceId) {
+  return `/v1/envs/${encodeURIComponent(instanceId)}/`;
+}

@@ -1,0 +1,178 @@
+/**
+ * Sessions: numbered requests to one instance, over streams while there are any.
+ *
+ * Request n of session S has the key `S-n` wherever it goes. So one whose answer was lost
+ * goes again over another stream, or by REST, and is not executed twice.
+ */
+
+import { BINARY, JSON_TYPE, apiError, problemIn, valueOf } from "./answers.js";
+import { Deadline } from "./deadlines.js";
+import { ApiError, GymHttpError, ProtocolError, TransportError } from "./errors.js";
+import { Form, encodeFrame } from "./frames.js";
+import { lateError } from "./http.js";
+import { Lost, REPEATED, Tries, newName } from "./retries.js";
+import { Stream } from "./stream.js";
+
+const HANDSHAKE = 10_000;
+/** Handshakes that may fail one after the other, until streams are given up. */
+const FAILED_HANDSHAKES = 3;
+const MAX_NUMBER = 2 ** 32 - 1;
+/** These say that there are no streams here; other problems concern the instance. */
+const NO_STREAMS = new Set(["malformed-request", "method-not-allowed", "not-found", "upgrade-required"]);
+
+/** Requests to one instance, one at a time, in the order in which they are made. */
+export class Session {
+  #link;
+  #path;
+  #name;
+  #number = 0;
+  #stream = null;
+  #streams;
+  #failed = 0;
+  // Up to this one, requests go by REST unless a later one opens a stream.
+  #without = 0;
+  #lostAt = null;
+  #last = Promise.resolve();
+
+  /**
+   * @param {import("./http.js").Link} link
+   * @param {string} path Of the instance.
+   * @param {boolean} streams Whether to try streams at all.
+   */
+  constructor(link, path, streams) {
+    this.#link = link;
+    this.#path = path;
+    this.#streams = streams;
+    this.#name = newName();
+  }
+
+  /** What requests go over. */
+  get transport() {
+    return this.#stream ? "stream" : "rest";
+  }
+
+  /**
+   * Ask, and give the value of the answer.
+   *
+   * @param {{ op: number, path: string }} operation
+   * @param {import("./requests.js").Body} body
+   * @param {{ timeout?: number, signal?: AbortSignal }} [options]
+   */
+  async ask(operation, body, options) {
+    const deadline = this.#link.deadline(options);
+    let release;
+    const before = this.#last;
+    this.#last = new Promise((resolve) => (release = resolve));
+    try {
+      await deadline.race(before);
+      return await this.#settle(operation, body, deadline);
+    } catch (error) {
+      throw lateError(error, this.#link.url + this.#path + operation.path) ?? error;
+    } finally {
+      deadline.done();
+      before.then(release);
+    }
+  }
+
+  /** Close the stream; a later request opens another. */
+  close() {
+    this.#stream?.close();
+    this.#stream = null;
+  }
+
+  async #settle(operation, body, deadline) {
+    const number = this.#next();
+    let tries;
+    while (this.#streams) {
+      try {
+        if (!this.#stream && number > this.#without) await this.#open(deadline);
+        if (!this.#stream) break;
+        return await this.#exchange(this.#stream, number, operation, body, deadline);
+      } catch (error) {
+        if (error instanceof ApiError) throw error;
+        if (this.#stream) this.#lostAt = performance.now();
+        this.close();
+        if (deadline.reason !== undefined) throw deadline.reason;
+        const url = this.#link.url + this.#path + operation.path;
+        if (error instanceof GymHttpError) throw new ProtocolError(error.message, { url, cause: error });
+        tries ??= new Tries(deadline, true);
+        if (!(await tries.again({ lost: Lost.CUT }))) {
+          throw new TransportError(`no answer from ${url}: ${error.message}`, { url, cause: error });
+        }
+      }
+    }
+    return this.#byRest(number, operation, body, deadline);
+  }
+
+  #next() {
+    if (this.#number === MAX_NUMBER) {
+      this.close();
+      [this.#name, this.#number, this.#without] = [newName(), 0, 0];
+    }
+    return ++this.#number;
+  }
+
+  async #exchange(stream, number, { op }, body, deadline) {
+    const frame = encodeFrame({
+      status: 1,
+      operation: op,
+      form: body.form,
+      answerForm: Form.BINARY,
+      number,
+      body: body.onStream(stream.numbers),
+    });
+    const answer = await deadline.race(stream.exchange(number, frame));
+    this.#lostAt = null;
+    if (answer.status === 200 && answer.form === Form.BINARY) return stream.announced.read(answer.body);
+    const told = problemIn(answer.body);
+    if (!told) throw new ProtocolError(`what came with status ${answer.status} is neither value nor problem`);
+    throw apiError({ ...told.extras, ...told }, answer.status, this.#link.url + this.#path);
+  }
+
+  /** Open a stream if that works; else what is asked goes by REST. */
+  async #open(deadline) {
+    const limited = new Deadline(Math.min(HANDSHAKE, deadline.left()), deadline.signal);
+    try {
+      this.#stream = await Stream.open(this.#link, this.#streamPath(), limited);
+      this.#failed = 0;
+    } catch (error) {
+      if (deadline.reason !== undefined) throw deadline.reason;
+      this.#refused(error);
+    } finally {
+      limited.done();
+    }
+  }
+
+  #streamPath() {
+    // If the instance ended meanwhile, it did so in the call that waits.
+    const lost = this.#lostAt === null ? "" : `&lost=${((performance.now() - this.#lostAt) / 1000).toFixed(3)}`;
+    return `${this.#path}stream?session=${this.#name}${lost}`;
+  }
+
+  #refused(error) {
+    const { answer } = error;
+    if (answer && !REPEATED.has(answer.status)) {
+      const told = problemIn(answer.body);
+      if (told?.code && !NO_STREAMS.has(told.code)) {
+        throw apiError(told, answer.status, `${this.#link.url}${this.#path}stream`);
+      }
+      this.#streams = false;
+      return;
+    }
+    this.#without = this.#number;
+    this.#failed++;
+    this.#streams = this.#failed < FAILED_HANDSHAKES;
+  }
+
+  async #byRest(number, operation, body, deadline) {
+    const path = this.#path + operation.path;
+    const answer = await this.#link.request("POST", path, deadline, {
+      body: body.byRest(),
+      contentType: body.form === Form.JSON ? JSON_TYPE : BINARY,
+      accept: BINARY,
+      key: `${this.#name}-${number}`,
+    });
+    this.#lostAt = null;
+    return valueOf(answer, this.#link.url + path);
+  }
+}

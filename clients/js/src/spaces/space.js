@@ -1,0 +1,44 @@
+/** What all spaces have in common. */
+
+import { Tuple } from "../scalars.js";
+
+/**
+ * A set of values, such as the actions that an environment takes.
+ *
+ * Spaces come from the server; each can be made of its description, too.
+ */
+export class Space {
+  /** Whether a value is in the space. */
+  contains(_value) {
+    throw new TypeError("an abstract space contains nothing");
+  }
+
+  /**
+   * Draw a value, uniformly.
+   *
+   * @param {() => number} [_random] Draws from 0 to 1, without 1, as Math.random does.
+   */
+  sample(_random = Math.random) {
+    throw new TypeError("an abstract space has no samples");
+  }
+
+  /** The description of which `spaceOf` makes an equal space. */
+  toJSON() {
+    throw new TypeError("an abstract space has no description");
+  }
+
+  /** Make an element of what plain JSON says of it. */
+  fromPlain(_plain) {
+    throw new TypeError("an abstract space has no elements");
+  }
+
+  /** Make one batch of elements, as Graphs and stacked Sequences hold them. */
+  stack(items) {
+    return Tuple.from(items);
+  }
+
+  /** Take a batch apart; undefined if it is none. */
+  unstack(batch) {
+    return Array.isArray(batch) ? [...batch] : undefined;
+  }
+}

@@ -1,0 +1,89 @@
+/** A stream: one WebSocket to one instance, and what was announced on it. */
+
+import { jsonOf } from "./answers.js";
+import { ProtocolError } from "./errors.js";
+import { HEADER_SIZE, MAX_HEAD, decodeFrame } from "./frames.js";
+import { hasWebSocket, openSocket as openPageSocket } from "./page_websocket.js";
+import { Announced } from "./signatures.js";
+
+const PROTOCOL = "gym-http.v1";
+
+/** One request at a time, each answered in its turn. */
+export class Stream {
+  #socket;
+  #waiting = null;
+  #over = null;
+
+  constructor(socket) {
+    this.announced = new Announced();
+    /** @type {Map<string, number>} The signatures that this side has sent. */
+    this.numbers = new Map();
+    this.#socket = socket;
+    socket.onmessage = (bytes) => this.#take(bytes);
+    socket.onclose = (error) => this.#end(error);
+  }
+
+  /**
+   * Open a stream.
+   *
+   * @param {import("./http.js").Link} link
+   * @param {string} path Of the stream, with its query.
+   * @param {import("./deadlines.js").Deadline} deadline
+   */
+  static async open(link, path, deadline) {
+    const how = {
+      protocol: PROTOCOL,
+      signal: deadline.signal,
+      maxMessage: link.maxBody + MAX_HEAD + HEADER_SIZE,
+    };
+    if (hasWebSocket()) {
+      // No page can put a header on a WebSocket, and no address holds a token.
+      const ticket = link.token ? `&ticket=${await ticketOf(link, deadline)}` : "";
+      return new Stream(await deadline.race(openPageSocket(link.url + path + ticket, how)));
+    }
+    const { openSocket } = await import("./node_websocket.js");
+    const headers = { Accept: "application/problem+json" };
+    if (link.token) headers.Authorization = `Bearer ${link.token}`;
+    return new Stream(await deadline.race(openSocket(link.url + path, { ...how, headers })));
+  }
+
+  /** Send a request; give the frame of its answer. */
+  exchange(number, bytes) {
+    if (this.#over) return Promise.reject(this.#over);
+    return new Promise((resolve, reject) => {
+      this.#waiting = { number, resolve, reject };
+      this.#socket.send(bytes);
+    });
+  }
+
+  close() {
+    this.#over ??= new Error("the stream was closed");
+    this.#socket.close();
+  }
+
+  #take(bytes) {
+    const waiting = this.#waiting;
+    if (waiting === null) return;
+    this.#waiting = null;
+    try {
+      const frame = decodeFrame(bytes);
+      if (frame.number !== waiting.number || frame.operation !== 0) {
+        throw new ProtocolError(`answer ${frame.number} came where ${waiting.number} was due`);
+      }
+      waiting.resolve(frame);
+    } catch (error) {
+      waiting.reject(error);
+    }
+  }
+
+  #end(error) {
+    this.#over ??= error;
+    this.#waiting?.reject(error);
+    this.#waiting = null;
+  }
+}
+
+async function ticketOf(link, deadline) {
+  const answer = await link.request("POST", "/v1/tickets/", deadline);
+  return encodeURIComponent(jsonOf(answer, `${link.url}/v1/tickets/`).ticket);
+}
