@@ -82,7 +82,8 @@ class Stream:
         head: The request that asks for the stream, but for the lines of its
             handshake and the blank line at its end.
         handshake_limit: Seconds for the handshake.
-        time_limit: Seconds for each wait for an answer.
+        time_limit: Seconds to wait for each answer; a little more, if some of it comes
+            at the end.
         spin_us: Microseconds to spin at most for an answer.
 
     Raises:
@@ -151,8 +152,14 @@ class Stream:
         Raises:
             Failure: The connection is lost, or what came is no answer.
         """
+        end = 0.0
         try:
             while not self._arrived:
+                # The kernel ends a single wait, and there may be one for each byte.
+                now = time.monotonic()
+                end = end or now + self._time_limit
+                if now > end:
+                    raise TimeoutError
                 self._take()
             message = self._arrived.popleft().payload
             size = len(message)

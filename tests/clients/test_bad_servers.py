@@ -1,0 +1,351 @@
+"""What clients make of servers that are away, broken, slow or not ours.
+
+Each driver makes a CartPole, resets it and takes two steps. An impostor before the
+server answers a create or a step in its place. The driver has to tell what came of it,
+within the time limit that it was given, and to send again what may be sent again, and
+nothing else.
+"""
+
+import json
+import re
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import pytest
+
+from tests.support.api import Api, Instance
+from tests.support.drivers import Program
+from tests.support.impostor import Impostor, Seen, Trick, pass_on
+from tests.support.server import Server
+from tests.support.tricks import (
+    answered,
+    message,
+    page,
+    problem,
+    say,
+    torn,
+    trickle,
+    trickled,
+    upgraded,
+)
+from tests.support.websocket import value
+
+NAMES = ("python", "lua5.1", "lua5.4", "luajit", "cpp", "js")
+TOKEN = "a-token-that-nobody-may-see"
+WORDS = "what the server says of it"
+BINARY = "application/vnd.gym-http.binary"
+LIMIT_S = 2
+# What a driver takes besides: to start, to make an instance, to end; on a busy machine.
+PATIENCE_S = 12.0
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.toolchain,
+    # The C++ driver is built within the first test that needs it.
+    pytest.mark.timeout(300),
+]
+Tricks = Mapping[str, Sequence[Trick]]
+
+STEPPED = value(
+    '{"dict":[["observation",{"nd":["<f4",[4]]}],["reward","float"],'
+    '["terminated","bool"],["truncated","bool"],["info",{"dict":[]}]]}',
+    bytes(16) + bytes(8) + bytes(8) + bytes(8),
+)
+
+
+class Told(NamedTuple):
+    """What a driver says of an error."""
+
+    kind: str
+    status: str
+    code: str
+    url: str
+    message: str
+
+
+@pytest.fixture(scope="module")
+def plain_server() -> Iterator[Server]:
+    with Server() as server:
+        yield server
+
+
+@pytest.fixture(params=NAMES)
+def program(
+    request: pytest.FixtureRequest, driver: Callable[[str], Program]
+) -> Program:
+    return driver(request.param)
+
+
+@pytest.fixture
+def probe(program: Program, plain_server: Server) -> Iterator[Callable[..., str]]:
+    """Give a function that runs a driver, and takes the time."""
+
+    def run(url: str, transport: str) -> str:
+        began = time.monotonic()
+        args = ("probe", url, transport, str(LIMIT_S))
+        done = program.run(*args, timeout=40.0, token=TOKEN)
+        took = time.monotonic() - began
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert took < LIMIT_S + PATIENCE_S
+        assert TOKEN not in done.stdout + done.stderr
+        return done.stdout.strip()
+
+    yield run
+    # A client that was told lies cannot be blamed for what it leaves.
+    api = Api(plain_server)
+    for instance_id in api.instances():
+        Instance(api, instance_id).close()
+
+
+def told(printed: str) -> Told:
+    """Read the line of an error."""
+    found = re.fullmatch(
+        r"error kind=(\S+) status=(\S+) code=(\S+) url=(\S+) message=(\".*\")", printed
+    )
+    assert found, printed
+    kind, status, code, url, words = found.groups()
+    assert kind in ("transport", "api", "protocol"), printed
+    return Told(kind, status, code, url, json.loads(words))
+
+
+def alike(seen: list[Seen]) -> bool:
+    """Whether these are one request that was sent again and again."""
+    first = seen[0]
+    return bool(first.key) and all(
+        (each.key, each.body) == (first.key, first.body) for each in seen
+    )
+
+
+def both(rest: Trick, stream: Trick) -> Tricks:
+    """Play these tricks on steps, over REST and over a stream."""
+    return {"step": [rest], "message": [stream]}
+
+
+PLACES = {"rest": ("step",), "stream": ("message",)}
+TRANSPORTS = pytest.mark.parametrize("transport", ["rest", "stream"])
+
+
+@TRANSPORTS
+def test_nobody_there(probe: Callable[..., str], transport: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    error = told(probe(f"http://127.0.0.1:{port}", transport))
+    assert (error.kind, error.status, error.code) == ("transport", "-", "-")
+    assert f"127.0.0.1:{port}" in error.url
+    assert error.message
+
+
+ERRORS = [
+    (400, "invalid-action"),
+    (409, "reset-needed"),
+    (410, "instance-ended"),
+    (422, "key-reused"),
+    (500, "internal"),
+    (502, "env-error"),
+    (504, "step-deadline"),
+]
+
+
+@TRANSPORTS
+@pytest.mark.parametrize(("status", "code"), ERRORS)
+def test_errors_are_told_and_not_asked_again(
+    probe: Callable[..., str],
+    plain_server: Server,
+    transport: str,
+    status: int,
+    code: str,
+) -> None:
+    body = problem(status, code, WORDS)
+    streamed = json.dumps({"code": code, "message": WORDS, "extras": {}}).encode()
+    tricks = both(
+        say(page(status, "application/json", body)), answered(status, 1, streamed)
+    )
+    with Impostor(plain_server.port, tricks) as impostor:
+        error = told(probe(impostor.url, transport))
+    assert (error.kind, error.status, error.code) == ("api", str(status), code)
+    assert WORDS in error.message
+    assert error.url.startswith((impostor.url, impostor.url.replace("http", "ws", 1)))
+    assert len(impostor.at("step", "message")) == 1
+    assert len(impostor.at(*PLACES[transport])) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(400, "unknown-env"), (422, "key-reused"), (500, "internal"), (502, "env-error")],
+)
+def test_errors_of_creates(
+    probe: Callable[..., str], plain_server: Server, status: int, code: str
+) -> None:
+    body = problem(status, code, WORDS)
+    tricks = {"create": [say(page(status, "application/json", body))]}
+    with Impostor(plain_server.port, tricks) as impostor:
+        error = told(probe(impostor.url, "rest"))
+    assert (error.kind, error.status, error.code) == ("api", str(status), code)
+    assert WORDS in error.message
+    assert len(impostor.at("create")) == 1
+
+
+@pytest.mark.parametrize("status", [408, 429, 503])
+@pytest.mark.parametrize("place", ["create", "step"])
+def test_what_may_work_later_is_asked_again(
+    probe: Callable[..., str], plain_server: Server, place: str, status: int
+) -> None:
+    body = problem(status, "busy", WORDS)
+    busy = say(page(status, "application/json", body, "Retry-After: 0"))
+    with Impostor(plain_server.port, {place: [busy, busy, pass_on]}) as impostor:
+        assert probe(impostor.url, "rest") == "ok"
+    assert alike(impostor.at(place)[:3])
+
+
+@TRANSPORTS
+def test_what_never_works_ends_with_the_time(
+    probe: Callable[..., str], plain_server: Server, transport: str
+) -> None:
+    busy = say(page(503, "application/json", problem(503, "draining", WORDS)))
+    with Impostor(plain_server.port, {"create": [busy]}) as impostor:
+        error = told(probe(impostor.url, transport))
+    assert (error.kind, error.status, error.code) == ("api", "503", "draining")
+    assert WORDS in error.message
+    assert len(impostor.at("create")) > 1
+    assert alike(impostor.at("create"))
+
+
+@TRANSPORTS
+@pytest.mark.parametrize("rudely", [False, True], ids=["closed", "reset"])
+def test_a_lost_answer_is_asked_for_again(
+    probe: Callable[..., str], plain_server: Server, transport: str, rudely: bool
+) -> None:
+    lost = say(b"", then_close=True, rudely=rudely)
+    tricks = {place: [lost, lost, pass_on] for place in ("create", "step", "message")}
+    with Impostor(plain_server.port, tricks) as impostor:
+        assert probe(impostor.url, transport) == "ok"
+    assert alike(impostor.at("create"))
+    steps = impostor.at(*PLACES[transport])
+    assert len(steps) >= 3
+    # Over a new stream, the server has to be told again what a signature's number
+    # means, and what has arrived.
+    assert len({each.key for each in steps[:3]}) == 1
+    assert transport == "stream" or alike(steps[:3])
+
+
+@TRANSPORTS
+def test_answers_that_are_cut_off_for_ever(
+    probe: Callable[..., str], plain_server: Server, transport: str
+) -> None:
+    cut = say(page(200, BINARY, STEPPED)[:-20], then_close=True)
+    tricks = both(cut, torn(200, 3, STEPPED))
+    with Impostor(plain_server.port, tricks) as impostor:
+        error = told(probe(impostor.url, transport))
+    assert (error.kind, error.status, error.code) == ("transport", "-", "-")
+    assert error.message
+    steps = impostor.at("step", "message")
+    assert len(steps) > 1
+    assert len({each.key for each in steps}) == 1
+
+
+HTML = b"<html>This is not the page that you are looking for</html>"
+UNKNOWN = value('{"dict":[["observation","quux"]]}', bytes(8))
+UNNAMED = b"\0\0\0\0\xc8\0\0\0" + bytes(40)
+# Says that its signature has 2^31 bytes.
+LYING = b"\0\0\0\x80\0\0\0\0" + bytes(40)
+HUGE = 1 << 40
+VAST = value('{"nd":["<f8",[4611686018427387904]]}', bytes(64))
+MALFORMED = {
+    "content-type": both(say(page(200, "text/html", HTML)), answered(200, 15, HTML)),
+    "signature": both(say(page(200, BINARY, UNKNOWN)), answered(200, 3, UNKNOWN)),
+    "signature-number": both(
+        say(page(200, BINARY, UNNAMED)), answered(200, 3, UNNAMED)
+    ),
+    "signature-size": both(say(page(200, BINARY, LYING)), answered(200, 3, LYING)),
+    "array-size": both(say(page(200, BINARY, VAST)), answered(200, 3, VAST)),
+    "oversized": both(
+        say(page(200, BINARY, STEPPED, length=HUGE)),
+        say(b"\x82\x7f" + HUGE.to_bytes(8) + STEPPED),
+    ),
+    "not-an-answer": both(say(b"220 mail.example ESMTP\r\n\r\n"), say(message(b"no"))),
+    "endless-head": both(
+        say(b"HTTP/1.1 200 OK\r\nX: " + b"a" * (1 << 17)), say(b"\xff" * 64)
+    ),
+}
+
+
+@TRANSPORTS
+@pytest.mark.parametrize("row", MALFORMED)
+def test_what_is_no_answer(
+    probe: Callable[..., str], plain_server: Server, transport: str, row: str
+) -> None:
+    with Impostor(plain_server.port, MALFORMED[row]) as impostor:
+        error = told(probe(impostor.url, transport))
+    assert error.kind == "protocol"
+    assert error.code == "-"
+    assert error.url.startswith((impostor.url, impostor.url.replace("http", "ws", 1)))
+    assert error.message
+    assert len(impostor.at("step", "message")) == 1
+
+
+def test_an_error_without_words(
+    probe: Callable[..., str], plain_server: Server
+) -> None:
+    """As of a proxy behind which there is nobody."""
+    tricks = {"step": [say(page(502, "text/html", HTML))]}
+    with Impostor(plain_server.port, tricks) as impostor:
+        error = told(probe(impostor.url, "rest"))
+    assert error.kind in ("api", "protocol")
+    assert (error.status, error.code) == ("502", "-")
+    assert len(impostor.at("step")) == 1
+
+
+def test_a_server_of_another_version(
+    probe: Callable[..., str], plain_server: Server
+) -> None:
+    """It opens streams of its own kind, and has nothing below /v1/."""
+    gone = say(page(404, "application/json", problem(404, "not-found", WORDS)))
+    tricks = {"handshake": [upgraded("gym-http.v2")], "step": [gone]}
+    with Impostor(plain_server.port, tricks | {"create": [gone]}) as impostor:
+        error = told(probe(impostor.url, "stream"))
+    assert (error.kind, error.status, error.code) == ("api", "404", "not-found")
+    assert WORDS in error.message
+    with Impostor(plain_server.port, tricks) as impostor:
+        printed = probe(impostor.url, "stream")
+    # Without a stream there is REST, and reset works there.
+    error = told(printed)
+    assert error.kind in ("api", "protocol")
+    assert impostor.at("message") == []
+
+
+@TRANSPORTS
+@pytest.mark.parametrize("at_once", [0, 60], ids=["head", "body"])
+def test_a_byte_a_second(
+    probe: Callable[..., str], plain_server: Server, transport: str, at_once: int
+) -> None:
+    slow = trickle(page(200, BINARY, STEPPED), at_once)
+    with Impostor(plain_server.port, both(slow, trickled(200, 3, STEPPED))) as impostor:
+        error = told(probe(impostor.url, transport))
+    assert (error.kind, error.status) == ("transport", "-")
+    assert error.message
+
+
+def test_a_handshake_a_byte_a_second(
+    probe: Callable[..., str], plain_server: Server
+) -> None:
+    slow = trickle(b"HTTP/1.1 101 Switching Protocols\r\n" + b"x" * 60)
+    with Impostor(plain_server.port, {"handshake": [slow]}) as impostor:
+        printed = probe(impostor.url, "stream")
+    # There may have been time left to go by REST.
+    assert printed == "ok" or told(printed).kind == "transport"
+
+
+@TRANSPORTS
+def test_all_goes_well_and_the_token_is_shown(
+    probe: Callable[..., str], plain_server: Server, transport: str
+) -> None:
+    with Impostor(plain_server.port, {}) as impostor:
+        assert probe(impostor.url, transport) == "ok"
+    over_http = [each for each in impostor.seen if each.head]
+    assert {each.header("authorization") for each in over_http} == {f"Bearer {TOKEN}"}
+    assert not any(TOKEN in each.head.decode().split("\r\n")[0] for each in over_http)
+    other = {"rest": "message", "stream": "step"}[transport]
+    assert impostor.at(other) == []
+    assert len(impostor.at(*PLACES[transport])) == 2

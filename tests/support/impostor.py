@@ -1,0 +1,185 @@
+"""An impostor: passes requests on to a server, but answers some in its place, badly."""
+
+import asyncio
+import re
+import struct
+import threading
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from tests.support import websocket
+from tests.support.lines import BROKEN, Line
+from tests.support.rapids import is_handshake
+
+#: Does with a client's connection what a test wants, knowing the request. Gives whether
+#: the connection goes on behind it. `PASS` has the server answer.
+Trick = Callable[[Line, "Seen"], Awaitable[bool]]
+
+_CREATE = re.compile(rb"POST /v1/envs/? ")
+_STEP = re.compile(rb"POST /v1/envs/[0-9a-f]{8}/step/? ")
+_STEP_OP = 2
+_OPERATION = 10
+_BINARY = 2
+
+
+class Seen(NamedTuple):
+    """A request as it arrived.
+
+    Attributes:
+        place: ``create`` and ``step`` by REST, ``handshake`` of a stream, ``message``
+            for a step over one, ``other``.
+        key: Its Idempotency-Key, or what stands for it over a stream; "" if there is
+            none.
+        body: The body, or the message.
+        head: Of the HTTP request; nothing over a stream.
+    """
+
+    place: str
+    key: str
+    body: bytes
+    head: bytes
+
+    def header(self, name: str) -> str | None:
+        """Return a header's value, or None."""
+        pattern = rb"(?i)\r\n%s:[ \t]*([^\r]*)" % name.encode()
+        found = re.search(pattern, self.head)
+        return found[1].decode().strip() if found else None
+
+
+async def pass_on(_line: Line, _seen: Seen) -> bool:
+    """Stand for the server's own answer."""
+    raise AssertionError("this is not called")
+
+
+class Impostor:
+    """Stands before a server, from here to the end of the block.
+
+    Args:
+        port: The server's, on this machine.
+        tricks: For each place what becomes of its requests, one after the other; the
+            last goes for all that follow. Where nothing is told, the server answers.
+
+    Attributes:
+        url: Where clients find it.
+        seen: All requests.
+    """
+
+    def __init__(self, port: int, tricks: Mapping[str, Sequence[Trick]]) -> None:
+        self._port = port
+        self._tricks = {place: list(each) for place, each in tricks.items()}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._ready = threading.Event()
+        self.seen: list[Seen] = []
+
+    def __enter__(self) -> Self:
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
+        self._thread.start()
+        assert self._ready.wait(10.0)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._over.set)
+        self._thread.join()
+
+    def at(self, *places: str) -> list[Seen]:
+        """Return the requests that came to some places."""
+        return [each for each in self.seen if each.place in places]
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._over = asyncio.Event()
+        listener = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+        self._ready.set()
+        await self._over.wait()
+        listener.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _accept(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        # In a task of its own, since asyncio complains of its own that are cancelled.
+        task = asyncio.create_task(self._attend(Line(reader, writer)))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _attend(self, client: Line) -> None:
+        server = None
+        try:
+            server = await Line.to(self._port)
+            while await self._exchange(client, server):
+                pass
+        except BROKEN:
+            pass  # one of the two has ended it, so the other one shall see it ended
+        finally:
+            client.close()
+            if server:
+                server.close()
+
+    async def _exchange(self, client: Line, server: Line) -> bool:
+        """Answer a request; tell whether the connection goes on."""
+        request = await client.request()
+        seen = _read(request)
+        trick = self._trick(seen)
+        if trick is not pass_on:
+            return await trick(client, seen)
+        await server.send(request)
+        answer = await server.answer(request.split(b" ", 1)[0])
+        await client.send(answer)
+        if not answer.startswith(b"HTTP/1.1 101"):
+            return True
+        session = re.search(rb"\?session=([^& ]*)", request)
+        back = asyncio.create_task(self._back(client, server))
+        try:
+            while await self._forth(client, server, session[1] if session else b""):
+                pass
+        finally:
+            back.cancel()
+            await asyncio.gather(back, return_exceptions=True)
+        return False
+
+    async def _forth(self, client: Line, server: Line, session: bytes) -> bool:
+        frame = await client.frame()
+        start = {126: 8, 127: 14}.get(frame[1] & 127, 6)
+        message = websocket.masked(frame[start:], frame[start - 4 : start])
+        if frame[0] & 15 == _BINARY and message[_OPERATION] == _STEP_OP:
+            number = struct.unpack_from("<I", message, 12)[0]
+            seen = Seen("message", f"{session.decode()}-{number}", message, b"")
+            trick = self._trick(seen)
+            if trick is not pass_on:
+                return await trick(client, seen)
+        await server.send(frame)
+        return True
+
+    async def _back(self, client: Line, server: Line) -> None:
+        try:
+            while True:
+                await client.send(await server.frame())
+        except BROKEN:
+            client.close()
+
+    def _trick(self, seen: Seen) -> Trick:
+        self.seen.append(seen)
+        tricks = self._tricks.get(seen.place, [pass_on])
+        return tricks.pop(0) if len(tricks) > 1 else tricks[0]
+
+
+def _read(request: bytes) -> Seen:
+    head, _, body = request.partition(b"\r\n\r\n")
+    place = "other"
+    if is_handshake(request):
+        place = "handshake"
+    elif _CREATE.match(request):
+        place = "create"
+    elif _STEP.match(request):
+        place = "step"
+    seen = Seen(place, "", body, head)
+    return seen._replace(key=seen.header("idempotency-key") or "")
