@@ -1,6 +1,9 @@
 """Wrappers of Gymnasium's on a remote environment do what they do on a local one."""
 
+import sys
+import types
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -131,3 +134,59 @@ def test_all_frames_of_an_episode_are_collected(
     assert_identical(told, expected)
     assert {np.asarray(frame).dtype for frame in told} == {np.dtype(np.uint8)}
     assert_identical(remote.render(), local.render())
+
+
+class Clip:
+    """Writes frames as they are, where moviepy would make a film of them."""
+
+    def __init__(self, frames: list[Any], fps: int) -> None:
+        self._film = {"frames": np.array(frames), "fps": np.array(fps)}
+
+    def write_videofile(self, path: str, logger: object) -> None:
+        """Write the file that the wrapper named."""
+        with open(path, "wb") as file:
+            np.savez(file, **self._film)
+
+
+def film(path: Path) -> dict[str, Any]:
+    """Read what `Clip` wrote."""
+    with np.load(path) as written:
+        return dict(written)
+
+
+@pytest.fixture
+def moviepy(monkeypatch: pytest.MonkeyPatch) -> None:
+    # It refuses the Pillow that everything else needs.
+    names = ["moviepy", "moviepy.video", "moviepy.video.io"]
+    for name in [*names, f"{names[-1]}.ImageSequenceClip"]:
+        module = types.ModuleType(name)
+        vars(module)["ImageSequenceClip"] = Clip
+        monkeypatch.setitem(sys.modules, name, module)
+
+
+@pytest.mark.usefixtures("moviepy")
+def test_the_films_of_episodes_have_the_same_frames(
+    pair: Callable[..., tuple[Env, Env]], tmp_path: Path
+) -> None:
+    folders = iter([tmp_path / "remote", tmp_path / "local"])
+
+    def dress(env: Env) -> Env:
+        folder = str(next(folders))
+        return wrappers.RecordVideo(env, folder, episode_trigger=lambda _: True)
+
+    films = []
+    for env in pair("CartPole-v1", dress, render_mode="rgb_array"):
+        for seed in (1, 2):
+            env.reset(seed=seed)
+            while not any(env.step(1)[2:4]):
+                pass
+        env.close()
+        assert isinstance(env, wrappers.RecordVideo)
+        paths = sorted(Path(env.video_folder).iterdir())
+        films.append([(path.name, film(path)) for path in paths])
+    assert [name for name, _ in films[0]] == [
+        "rl-video-episode-0.mp4",
+        "rl-video-episode-1.mp4",
+    ]
+    assert len(films[0][0][1]["frames"]) > 5
+    assert_identical(*films)
