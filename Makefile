@@ -51,6 +51,10 @@ unit: $(VENV)/.dev ## Run the tests that start no server
 live: $(VENV)/.dev ## Run the tests that start a real server
 	@$(BIN)/python -m pytest tests/live
 
+.PHONY: vectors
+vectors: $(VENV)/.dev ## Make the clients' test vectors beside those that are committed
+	@$(BIN)/python -W ignore -m tests.conformance.generate
+
 .PHONY: bench
 bench: $(VENV)/.dev ## Measure against the original's arrangement (or BENCH="--only NAME")
 	@$(BIN)/python -m benchmarks $(BENCH)

@@ -11,6 +11,7 @@ import pytest
 
 from tests.support import processes
 from tests.support.api import Api, Instance
+from tests.support.drivers import Program, prepare
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
@@ -79,6 +80,19 @@ def create_toy(toy_server: Server) -> Iterator[Callable[..., Instance]]:
 def instance(create: Callable[..., Instance]) -> Instance:
     """A CartPole of the test's own on the shared server."""
     return create()
+
+
+@pytest.fixture(scope="session")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Program]:
+    """Give a function from a client's name to its driver, built once if need be."""
+    built: dict[str, Program] = {}
+
+    def get(name: str) -> Program:
+        if name not in built:
+            built[name] = prepare(name, tmp_path_factory.mktemp(name))
+        return built[name]
+
+    return get
 
 
 @pytest.fixture(autouse=True)

@@ -3,6 +3,7 @@
 import json
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -43,7 +44,7 @@ def checks_of(name: str, case: Case, url: str | None) -> Iterator[Problem]:
     if name == "transcripts.json":
         if url is not None:
             for transport in ("rest", "stream"):
-                yield _tried(lambda: check_transcript(case, url, transport))
+                yield _tried(partial(check_transcript, case, url, transport))
         return
     for check in _CHECKS[name](case):
         yield _tried(check)

@@ -39,7 +39,7 @@ def _texts() -> dict[str, str]:
         "cut-list": "[1,2",
         "cut-object": '{"a":1',
         "cut-string": '"abc',
-        "cut-word": "tru",
+        "cut-word": "nul",
         "no-json": "hello",
         "two-values": "1 2",
         "comma-last": "[1,]",
