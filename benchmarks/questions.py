@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from benchmarks import clients
 from benchmarks.batches import rollout_http
 from benchmarks.host_memory import host_memory
 from benchmarks.host_start import host_start
@@ -41,4 +42,5 @@ QUESTIONS: dict[str, Callable[[Plan], list[Row]]] = {
     "pixels64_local": pixels64_local,
     "host_start_ms": host_start,
     "host_pss_mib": host_memory,
+    **clients.QUESTIONS,
 }

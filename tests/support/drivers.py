@@ -13,8 +13,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pytest
-
 from tests.support.server import ROOT
 
 VECTORS = ROOT / "tests" / "conformance" / "vectors"
@@ -144,6 +142,9 @@ DRIVERS = {
 
 def needs(*tools: str) -> None:
     """Skip the test that is running, by name, if a tool is missing; fail with CI."""
+    # Here, since benchmarks use the drivers without any tests.
+    import pytest
+
     for tool in tools:
         if shutil.which(tool) is None:
             assert not os.environ.get("CI"), f"{tool} is missing"
