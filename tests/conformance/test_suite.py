@@ -1,4 +1,4 @@
-"""The suite of vectors itself: that it is what it says, and that it leaves nothing out."""
+"""The vectors themselves: that they are what they say, and leave nothing out."""
 
 import json
 import re
