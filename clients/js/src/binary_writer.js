@@ -34,7 +34,8 @@ class Leaves {
   }
 
   add(bytes) {
-    this.bytes.set(bytes, this.room(bytes.length));
+    const start = this.room(bytes.length);
+    this.bytes.set(bytes, start);
   }
 
   addVarying(bytes) {

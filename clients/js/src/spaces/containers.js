@@ -1,6 +1,6 @@
 /** `Dict`, `Tuple`, `OneOf` and `Sequence`: spaces of spaces. */
 
-import { objectOf } from "../json.js";
+import { narrow, objectOf } from "../json.js";
 import { Tuple } from "../scalars.js";
 import { below, geometric } from "./draws.js";
 import { Fields } from "./fields.js";
@@ -30,7 +30,9 @@ export class DictSpace extends Space {
   }
 
   #members(value) {
-    if (value instanceof Map) return value;
+    if (value instanceof Map) {
+      return new Map(Array.from(value, ([key, each]) => [typeof key === "bigint" ? narrow(key) : key, each]));
+    }
     const isObject = Object.prototype.toString.call(value) === "[object Object]";
     return isObject ? new Map(Object.entries(value)) : undefined;
   }
