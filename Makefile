@@ -60,9 +60,38 @@ bench: $(VENV)/.dev ## Measure against the original's arrangement (or BENCH="--o
 	@$(BIN)/python -m benchmarks $(BENCH)
 	@$(BIN)/python -m benchmarks.plot
 
+.PHONY: docs
+docs: build/docs/lua build/docs/cpp build/docs/js ## Make the documents of the Lua, C++ and JavaScript clients
+	@echo "Look into $^"
+
+# Warnings are errors in all three.
+.PHONY: build/docs/lua
+build/docs/lua:
+	@mkdir -p $@
+	@cd clients/lua && ldoc --fatalwarnings --quiet --dir $(CURDIR)/$@ .
+
+.PHONY: build/docs/cpp
+build/docs/cpp:
+	@mkdir -p $@
+	@cd clients/cpp && { cat Doxyfile && \
+		echo 'OUTPUT_DIRECTORY = "$(CURDIR)/$@"' && \
+		echo 'WARN_AS_ERROR = FAIL_ON_WARNINGS'; } | doxygen -q -
+
+.PHONY: build/docs/js
+build/docs/js: clients/js/node_modules/.installed
+	@mkdir -p $@
+	@cd clients/js && node_modules/.bin/typedoc --treatWarningsAsErrors \
+		--logLevel Warn --out $(CURDIR)/$@
+
+# Tools for development only; the client itself needs none.
+clients/js/node_modules/.installed: clients/js/package.json
+	@cd clients/js && npm install --silent --no-package-lock --no-audit --no-fund
+	@touch $@
+
 .PHONY: clean
 clean: ## Remove .venv, caches and everything else that can be made again
 	rm -rf $(VENV) build dist *.egg-info clients/python/build clients/python/*.egg-info
+	rm -rf clients/js/node_modules
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

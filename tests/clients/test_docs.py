@@ -1,0 +1,48 @@
+"""`make docs` makes the documents of the clients, and bears no warning."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from tests.support.drivers import needs
+from tests.support.server import ROOT
+
+
+def make(target: str) -> subprocess.CompletedProcess[str]:
+    # The tests may run under make itself, whose variables would be passed on.
+    own = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
+    return subprocess.run(
+        ["make", "--no-print-directory", target],
+        cwd=ROOT,
+        env=own,
+        capture_output=True,
+        text=True,
+        timeout=250,
+    )
+
+
+@pytest.mark.toolchain
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("name", "tools", "page", "word"),
+    [
+        ("lua", ("ldoc",), "index.html", "gym_http_client"),
+        ("cpp", ("doxygen",), "html/index.html", "gym_http"),
+        ("js", ("node", "npm"), "index.html", "gym-http-client"),
+    ],
+)
+def test_documents_are_made_without_a_warning(
+    name: str, tools: tuple[str, ...], page: str, word: str
+) -> None:
+    needs("make", *tools)
+    if name == "js" and (done := make("clients/js/node_modules/.installed")).returncode:
+        assert not os.environ.get("CI"), done.stderr
+        pytest.skip(f"typedoc is not installed: {done.stderr[-200:]}")
+    folder = ROOT / "build" / "docs" / name
+    shutil.rmtree(folder, ignore_errors=True)
+    done = make(f"build/docs/{name}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert word in (folder / page).read_text(encoding="utf-8")
