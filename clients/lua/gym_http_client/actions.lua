@@ -1,0 +1,100 @@
+--- Actions: how one of a space goes to the server, the quickest way that says it.
+-- @module gym_http_client.actions
+local arrays = require("gym_http_client.arrays")
+local elements = require("gym_http_client.elements")
+local json = require("gym_http_client.json")
+local kinds = require("gym_http_client.kinds")
+local plain = require("gym_http_client.plain")
+local platform = require("gym_http_client.platform")
+local refusal = require("gym_http_client.refusal")
+local sign = require("gym_http_client.signing")
+local words = require("gym_http_client.words")
+
+local actions = {}
+
+-- What is made with these constructors is meant as it is, and not cast.
+local EXACT = { array = true, bytes = true, float = true, scalar = true, autoreset = true }
+
+local function padded(signature)
+  return signature .. (" "):rep(-#signature % 8)
+end
+
+local INT = padded('{"dict":[["action","int"]]}')
+
+-- Gives plain JSON; or nil, a signature and leaves.
+local function general(action)
+  if action == nil then
+    error("an action is needed", 0)
+  elseif type(action) == "table" and EXACT[kinds.of(action)] then
+    return nil, sign({ action = action })
+  end
+  return '{"action":' .. plain.encode(action) .. "}"
+end
+
+local function discrete(space)
+  local n, start = space.n, space.start
+  if type(n) ~= "number" or type(start) ~= "number" or n > platform.MAX_EXACT
+    or start > platform.MAX_EXACT or start < -platform.MAX_EXACT then
+    return general
+  end
+  local known, write = {}, words.write_i64
+  return function(action)
+    local leaves = known[action]
+    if leaves then
+      return nil, INT, leaves
+    elseif type(action) == "number" and action % 1 == 0 and action >= start
+      and action < start + n then
+      leaves = write(action)
+      if n <= 1024 then
+        known[action] = leaves
+      end
+      return nil, INT, leaves
+    end
+    -- The server says what is wrong with it.
+    return general(action)
+  end
+end
+
+local function numeric(space)
+  local dtype, size, shape = space.element, space.size, space.shape
+  local sizes = json.write(kinds.list({ platform.unpack(shape) }))
+  local signature = padded(('{"dict":[["action",{"nd":["%s",%s]}]]}'):format(dtype.wire, sizes))
+  local padding = ("\0"):rep(-(size * dtype.bytes) % 8)
+  local write = elements.write
+
+  return function(action)
+    if type(action) == "table" and #action == size and type(action[1]) ~= "table" then
+      local own = action.dtype
+      if own == nil or own == space.dtype and arrays.count(action.shape) == size
+        and #action.shape == #shape then
+        local leaves = refusal.attempt(write, dtype, action, size)
+        if leaves then
+          return nil, signature, leaves .. padding
+        end
+      end
+    end
+    return general(action)
+  end
+end
+
+--- Give the function that writes actions of a space.
+-- @tparam Space space
+-- @treturn function of an action, which gives plain JSON, or nil, a signature and leaves
+function actions.writer(space)
+  if space.type == "Discrete" then
+    return discrete(space)
+  elseif space.type == "Box" then
+    return numeric(space)
+  elseif space.type == "MultiDiscrete" or space.type == "MultiBinary" then
+    local write = numeric(space)
+    return function(action)
+      if type(action) == "table" and not getmetatable(action) and not space:contains(action) then
+        return general(action)
+      end
+      return write(action)
+    end
+  end
+  return general
+end
+
+return actions

@@ -1,0 +1,84 @@
+--- Addresses of servers, and the token that they want.
+-- @module gym_http_client.address
+local address = {}
+
+local PORTS = { http = 80, https = 443 }
+local LOOKS = "the address of a server looks like http://127.0.0.1:5000"
+
+local function unquoted(text)
+  return (text:gsub("%%(%x%x)", function(digits)
+    return string.char(tonumber(digits, 16))
+  end))
+end
+
+--- Quote a text as one segment of a path, or a part of a query.
+function address.quoted(text)
+  return (text:gsub("[^%w%-._~]", function(byte)
+    return ("%%%02X"):format(byte:byte())
+  end))
+end
+
+local function checked_token(token)
+  if token == nil or token == "" then
+    return nil
+  elseif token:find("[%c\127-\255]") then
+    error("a token has no line breaks and no characters beyond ASCII in it", 0)
+  end
+  return token
+end
+
+local function host_and_port(place)
+  local host, port = place:match("^(%[[%x:.]+%]):?(%d*)$")
+  if not host then
+    host, port = place:match("^([%w%-._]+):?(%d*)$")
+  end
+  if not host or (port ~= "" and tonumber(port) > 65535) then
+    return nil
+  end
+  return host, tonumber(port)
+end
+
+--- Take an address apart.
+-- @tparam string url as `http://127.0.0.1:5000`; it may hold a token, as
+-- `http://:TOKEN@host:5000`, and a path
+-- @tparam[opt] string token else the one in the address, else the one in `GHS_TOKEN`;
+-- an empty one means none
+-- @treturn table `url` (without the token), `scheme`, `host`, `port`, `prefix`,
+-- `host_header` and `token`
+function address.parse(url, token)
+  local scheme, rest = tostring(url):match("^(%a+)://(.*)$")
+  scheme = scheme and scheme:lower()
+  if not PORTS[scheme] then
+    -- The address is not shown: there may be a token in what cannot be read.
+    error(LOOKS, 0)
+  end
+  local authority, path = rest:match("^([^/?#]*)([^?#]*)$")
+  if not authority or path:find("[%c ]") then
+    error(LOOKS, 0)
+  end
+  local user, place = authority:match("^(.*)@(.-)$")
+  local host, port = host_and_port(place or authority)
+  if not host then
+    error(LOOKS, 0)
+  end
+  if token == nil then
+    token = user and user:match(":(.+)$")
+    token = token and unquoted(token) or os.getenv("GHS_TOKEN")
+  end
+  local shown = host
+  if port and port ~= PORTS[scheme] then
+    shown = host .. ":" .. port
+  end
+  local prefix = path:gsub("/+$", "")
+  return {
+    url = scheme .. "://" .. shown .. prefix,
+    scheme = scheme,
+    host = (host:gsub("[%[%]]", "")),
+    port = port or PORTS[scheme],
+    prefix = prefix,
+    host_header = shown,
+    token = checked_token(token),
+  }
+end
+
+return address

@@ -1,0 +1,122 @@
+--- Arrays: flat tables in C order, from 1, with `shape` and `dtype`.
+-- @module gym_http_client.arrays
+local dtypes = require("gym_http_client.dtypes")
+local elements = require("gym_http_client.elements")
+local kinds = require("gym_http_client.kinds")
+local platform = require("gym_http_client.platform")
+local refusal = require("gym_http_client.refusal")
+
+local arrays = {}
+
+local ffi = platform.ffi
+local Array = kinds.Array
+
+-- So that `array[i]` of a nested array shows, and nothing else does.
+function Array:__tostring()
+  local sizes = {}
+  for index, size in ipairs(self.shape) do
+    sizes[index] = tostring(size)
+  end
+  return ("array of %s, shape {%s}"):format(self.dtype, table.concat(sizes, ", "))
+end
+
+--- Count the elements of a shape.
+function arrays.count(shape)
+  local count = 1
+  for _, size in ipairs(shape) do
+    count = count * size
+  end
+  return count
+end
+
+local function flatten(value, depth, shape, flat)
+  local size = #value
+  if shape[depth] == nil then
+    shape[depth] = size
+  elseif shape[depth] ~= size then
+    error("gym.array: rows of different sizes", 0)
+  end
+  for index = 1, size do
+    local item = value[index]
+    if type(item) == "table" and getmetatable(item) == nil then
+      flatten(item, depth + 1, shape, flat)
+    else
+      flat[#flat + 1] = item
+    end
+  end
+end
+
+--- Make an array of a table of numbers, flat or nested.
+-- @tparam string dtype NumPy's name, as `"float32"`
+-- @tparam table items
+-- @tparam[opt] table shape if it is not that of the table
+function arrays.new(dtype, items, shape)
+  local found = dtypes.find(dtype)
+  if not found then
+    error("gym.array: no dtype: " .. tostring(dtype), 2)
+  end
+  local sizes, flat = {}, {}
+  flatten(items, 1, sizes, flat)
+  flat.shape, flat.dtype = shape or sizes, found.name
+  if arrays.count(flat.shape) ~= #flat and #sizes > 0 then
+    error(("gym.array: %d elements for a shape of %d"):format(#flat, arrays.count(flat.shape)), 2)
+  end
+  return setmetatable(flat, Array)
+end
+
+--- Make an array of bytes.
+-- @tparam table dtype as `dtypes.read` gives it
+-- @tparam table shape
+-- @tparam number count elements
+-- @tparam string data
+-- @tparam number at where they begin
+-- @tparam boolean raw a string of the bytes, or an FFI array under LuaJIT
+function arrays.read(dtype, shape, count, data, at, raw)
+  if raw then
+    local place = ffi and elements.c_array(dtype, data, at, count)
+    return place or data:sub(at, at + count * dtype.bytes - 1)
+  end
+  local items = elements.read(dtype, data, at, count)
+  if not items then
+    -- Lua has no such numbers: what there is are the bytes.
+    items = { data = data:sub(at, at + count * dtype.bytes - 1) }
+  end
+  items.shape, items.dtype = shape, dtype.name
+  return setmetatable(items, Array)
+end
+
+--- Give the bytes of an array, and its dtype.
+function arrays.bytes(array)
+  local dtype = dtypes.find(array.dtype)
+  if not dtype then
+    refusal.refuse("is of a dtype that is none: %s", refusal.elided(array.dtype))
+  end
+  local count = dtypes.count(kinds.list({ platform.unpack(array.shape) }), dtype.bytes)
+  local data = array.data
+  if type(data) ~= "string" then
+    data = elements.write(dtype, array, count)
+  end
+  if #data ~= count * dtype.bytes then
+    refusal.refuse("is an array of %d bytes, and its shape needs %d", #data, count * dtype.bytes)
+  end
+  return data, dtype
+end
+
+--- List the rows of an array along its first axis, each an array again.
+function arrays.rows(array)
+  local shape, rows = {}, {}
+  for index = 2, #array.shape do
+    shape[index - 1] = array.shape[index]
+  end
+  local size = arrays.count(shape)
+  for row = 1, array.shape[1] do
+    local items = { shape = shape, dtype = array.dtype }
+    for index = 1, size do
+      items[index] = array[(row - 1) * size + index]
+    end
+    rows[row] = setmetatable(items, Array)
+  end
+  return rows
+end
+
+return arrays

@@ -1,0 +1,83 @@
+--- Asking: requests by REST whose answers are values.
+-- @module gym_http_client.asking
+local binary = require("gym_http_client.binary")
+local errors = require("gym_http_client.errors")
+local json = require("gym_http_client.json")
+local kinds = require("gym_http_client.kinds")
+local media = require("gym_http_client.media")
+local plain = require("gym_http_client.plain")
+local refusal = require("gym_http_client.refusal")
+
+local asking = {}
+
+local function media_of(reply)
+  return (reply.fields["content-type"] or ""):match("^[^;%s]*")
+end
+
+-- Read an answer, or tell what is wrong with it.
+local function read(reply, url, decode, wanted, ...)
+  if reply.status == 204 then
+    return true
+  elseif reply.status ~= 200 or media_of(reply) ~= wanted then
+    return nil, errors.of_reply(reply, url)
+  end
+  local value, why = refusal.attempt(decode, reply.body, ...)
+  if why then
+    return nil, errors.protocol("the answer is malformed, a value " .. why, url, reply.status)
+  end
+  return value
+end
+
+--- Send a request, and read plain JSON out of the answer.
+-- @tparam Link link
+-- @tparam string method
+-- @tparam string path
+-- @tparam[opt] table body a value, for plain JSON
+-- @treturn[1] table the answer; `true` where it has nothing to say
+-- @treturn[2] nil
+-- @treturn[2] Error
+function asking.plain(link, method, path, body)
+  local reply, failed = link:request(method, path, {
+    body = body ~= nil and plain.encode(body) or nil,
+    accept = media.PLAIN,
+  })
+  if not reply then
+    return nil, failed
+  end
+  return read(reply, link:url(path), json.read, media.PLAIN)
+end
+
+--- Send a request, and read a value out of the answer, without loss.
+-- @tparam Link link
+-- @tparam string method
+-- @tparam string path
+-- @param[opt] body a value; it is sent without loss, too
+-- @tparam[opt] boolean raw give arrays as their bytes
+-- @treturn[1] table the answer; `true` where it has nothing to say
+-- @treturn[2] nil
+-- @treturn[2] Error
+function asking.exact(link, method, path, body, raw)
+  local reply, failed = link:request(method, path, {
+    body = body ~= nil and binary.encode(body) or nil,
+    content_type = body ~= nil and media.BINARY or nil,
+    accept = media.BINARY,
+  })
+  if not reply then
+    return nil, failed
+  end
+  return read(reply, link:url(path), binary.decode, media.BINARY, raw)
+end
+
+--- Take a member of an answer that has to be there.
+-- @return the member, or nil
+-- @treturn ?Error
+function asking.member(link, path, answer, name, kind)
+  local value = type(answer) == "table" and kinds.of(answer) == "dict" and answer[name]
+  if value == nil or value == false and kind ~= "boolean" or (kind and type(value) ~= kind) then
+    local words = ("the answer has no %s: is it a gym_http_server?"):format(name)
+    return nil, errors.protocol(words, link:url(path))
+  end
+  return value
+end
+
+return asking

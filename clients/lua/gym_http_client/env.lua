@@ -1,0 +1,305 @@
+--- Environments: instances on a server, to be reset and stepped.
+--
+-- A call gives its results, or nil and an `Error`; what is used wrongly raises one.
+-- @classmod Env
+local actions = require("gym_http_client.actions")
+local address = require("gym_http_client.address")
+local asking = require("gym_http_client.asking")
+local errors = require("gym_http_client.errors")
+local kinds = require("gym_http_client.kinds")
+local plain = require("gym_http_client.plain")
+local refusal = require("gym_http_client.refusal")
+local sessions = require("gym_http_client.session")
+local spaces = require("gym_http_client.spaces")
+
+local Env = {}
+Env.__index = Env
+
+function Env:__tostring()
+  return ("<%s %s at %s>"):format(self.env_id, self.instance_id, self.url)
+end
+
+-- So that `local env <close> = …` closes it, in Lua 5.4.
+function Env:__close()
+  self:close()
+end
+
+local function space_in(self, description, name)
+  local told = description[name]
+  local space = type(told) == "table" and told.space ~= nil and told.space or told
+  local found, why = refusal.attempt(spaces.read, space)
+  if not found then
+    return nil, errors.protocol(("the %s %s"):format(name, why), self.url)
+  end
+  self[name] = found
+  return found
+end
+
+local SPACES = { "action_space", "observation_space" }
+local SINGLE = { "single_action_space", "single_observation_space" }
+
+-- Learn what an instance is.
+local function describe(self)
+  local description, failed = self:describe()
+  if not description then
+    return nil, failed
+  end
+  self.env_id = description.env_id
+  self.metadata, self.spec = description.metadata, description.spec
+  self.render_mode = description.render_mode ~= kinds.null and description.render_mode or nil
+  for _, name in ipairs(SPACES) do
+    local space
+    space, failed = space_in(self, description, name)
+    if not space then
+      return nil, failed
+    end
+  end
+  if type(description.num_envs) == "number" then
+    self.num_envs = description.num_envs
+    for _, name in ipairs(SINGLE) do
+      space_in(self, description, name)
+    end
+  end
+  self.write_action = actions.writer(self.action_space)
+  return self
+end
+
+-- Fields, beside those in the documentation: link, session, path.
+
+--- An environment's fields.
+-- @tfield string instance_id the instance's name on the server
+-- @tfield string env_id Gymnasium's name of the environment
+-- @tfield Space action_space what actions may be
+-- @tfield Space observation_space what observations may be
+-- @tfield ?number num_envs of a vector: how many environments step as one
+-- @tfield ?Space single_action_space of a vector: that of one of its environments
+-- @tfield ?Space single_observation_space likewise
+-- @tfield ?string render_mode what was given when it was made
+-- @tfield table metadata of the environment
+-- @tfield table spec of the environment
+-- @table fields
+
+--- Get hold of an instance that is there.
+-- @local
+function Env.attach(link, instance_id, options)
+  local self = setmetatable({
+    link = link,
+    instance_id = instance_id,
+    env_id = "environment",
+    path = "/v1/envs/" .. address.quoted(instance_id) .. "/",
+    session = sessions.new(link, address.quoted(instance_id), options),
+    raw = options.raw,
+  }, Env)
+  self.url = link:url(self.path)
+  return describe(self)
+end
+
+local function check_open(self)
+  if self.closed then
+    error("the environment is closed: " .. self.instance_id, 3)
+  end
+end
+
+local function malformed(self, name)
+  local words = ("the answer to %s is not one: is it a gym_http_server?"):format(name)
+  return nil, errors.protocol(words, self.url)
+end
+
+--- Begin an episode.
+-- @tparam[opt] table arguments `seed` and `options`, both optional
+-- @return the observation
+-- @treturn table info
+function Env:reset(arguments)
+  check_open(self)
+  local answer, failed = self.session:ask("reset", plain.encode(arguments or {}))
+  if not answer then
+    return nil, failed
+  elseif answer == true or answer.observation == nil then
+    return malformed(self, "reset")
+  end
+  return answer.observation, answer.info
+end
+
+--- Take a step.
+-- @param action one of the action space; a Discrete one counts from the space's `start`,
+-- which is 0 unless told otherwise
+-- @return the observation
+-- @treturn number reward; of a vector an array, as are the next two
+-- @treturn boolean terminated
+-- @treturn boolean truncated
+-- @treturn table info
+function Env:step(action)
+  check_open(self)
+  local answer, failed = self.session:ask("step", self.write_action(action))
+  if not answer then
+    return nil, failed
+  elseif answer == true or answer.observation == nil then
+    return malformed(self, "step")
+  end
+  return answer.observation, answer.reward, answer.terminated, answer.truncated, answer.info
+end
+
+-- What says why something stopped is nil where it did not.
+local function columns(answer)
+  if answer.stopped == kinds.null then
+    answer.stopped = nil
+  end
+  return answer
+end
+
+--- Take one step after the other in one request, up to the end of the episode.
+-- @tparam table list actions
+-- @treturn table `observations`, `rewards`, `terminated`, `truncated` and `infos`, each
+-- with one for each step, `steps` and, if they are fewer than the actions, `stopped`
+function Env:step_many(list)
+  check_open(self)
+  local answer, failed = self.session:ask("step", plain.encode({ actions = kinds.list(list) }))
+  if not answer then
+    return nil, failed
+  elseif answer == true or answer.steps == nil then
+    return malformed(self, "step_many")
+  end
+  return columns(answer)
+end
+
+--- Play whole episodes on the server.
+-- @tparam[opt] table arguments `episodes`, `actions`, `policy`, `seed`, `options`,
+-- `max_steps`
+-- @treturn table `episodes`, a list of tables, `steps` and maybe `stopped`
+function Env:rollout(arguments)
+  check_open(self)
+  local answer, failed = self.session:ask("rollout", plain.encode(arguments or {}))
+  if not answer then
+    return nil, failed
+  elseif answer == true or answer.episodes == nil then
+    return malformed(self, "rollout")
+  end
+  return columns(answer)
+end
+
+--- Draw the present frame; the environment needs a `render_mode` for that.
+-- @return an array of pixels for `rgb_array`, a string for `ansi`
+function Env:render()
+  check_open(self)
+  local answer, failed = self.session:ask("render", "{}")
+  if not answer then
+    return nil, failed
+  elseif answer == true or answer.rendered == nil then
+    return malformed(self, "render")
+  end
+  return answer.rendered
+end
+
+--- Draw the present frame as a PNG file.
+-- @treturn string the bytes of the file
+function Env:png()
+  check_open(self)
+  local path = self.path .. "render/"
+  local reply, failed = self.link:request("POST", path, { accept = "image/png" })
+  if not reply then
+    return nil, failed
+  elseif reply.status ~= 200 or reply.fields["content-type"] ~= "image/png" then
+    return nil, errors.of_reply(reply, self.link:url(path))
+  end
+  return reply.body
+end
+
+--- Describe the instance.
+-- @treturn table what `GET /v1/envs/ID/` answers
+function Env:describe()
+  check_open(self)
+  local description, failed = asking.plain(self.link, "GET", self.path)
+  if not description then
+    return nil, failed
+  end
+  local env_id, missing = asking.member(self.link, self.path, description, "env_id", "string")
+  return env_id and description, missing
+end
+
+local function ask_member(self, path, body, name)
+  check_open(self)
+  local answer, failed = asking.exact(self.link, body and "POST" or "GET", self.path .. path,
+    body, self.raw)
+  if not answer then
+    return nil, failed
+  end
+  return asking.member(self.link, self.path .. path, answer, name)
+end
+
+--- Have the server draw an action.
+-- @tparam[opt] table arguments `seed` and `mask`
+function Env:sample_action(arguments)
+  return ask_member(self, "action_space/sample", arguments or {}, "action")
+end
+
+--- Have the server draw an observation.
+-- @tparam[opt] table arguments `seed` and `mask`
+function Env:sample_observation(arguments)
+  return ask_member(self, "observation_space/sample", arguments or {}, "observation")
+end
+
+--- Get an attribute of the environment.
+-- @tparam string name
+function Env:get(name)
+  return ask_member(self, "attributes/" .. address.quoted(name) .. "/", nil, "value")
+end
+
+--- Set an attribute of the environment.
+-- @tparam string name
+-- @param value
+-- @treturn boolean true
+function Env:set(name, value)
+  return ask_member(self, "attributes/" .. address.quoted(name) .. "/", { value = value }, "set")
+end
+
+--- Call a method of the environment.
+-- @tparam string name
+-- @param ... its arguments
+function Env:call(name, ...)
+  local path = "attributes/" .. address.quoted(name) .. "/call/"
+  return ask_member(self, path, { args = kinds.list({ ... }) }, "value")
+end
+
+--- Give the state of the environment's random generator, for `set_generator`.
+function Env:generator()
+  check_open(self)
+  return asking.exact(self.link, "GET", self.path .. "generator/")
+end
+
+--- Set the state of the environment's random generator.
+function Env:set_generator(state)
+  check_open(self)
+  local answer, failed = asking.exact(self.link, "POST", self.path .. "generator/", state)
+  return answer and true, failed
+end
+
+--- Tell what steps go over: `"stream"` or `"rest"`.
+function Env:transport()
+  return self.session:transport()
+end
+
+--- End the instance. Closing what is closed does nothing.
+-- @treturn boolean true
+function Env:close()
+  if self.closed then
+    return true
+  end
+  self.closed = true
+  self.session:close()
+  local done, failed = asking.plain(self.link, "DELETE", self.path)
+  if self.owns_link then
+    self.link:close()
+  end
+  return done and true, failed
+end
+
+--- Let go of the instance, which lives on for others.
+function Env:detach()
+  self.closed = true
+  self.session:close()
+  if self.owns_link then
+    self.link:close()
+  end
+end
+
+return Env

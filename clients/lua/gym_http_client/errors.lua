@@ -1,0 +1,102 @@
+--- Errors: what a call gives behind nil when it has no result.
+-- @module gym_http_client.errors
+local json = require("gym_http_client.json")
+local kinds = require("gym_http_client.kinds")
+local refusal = require("gym_http_client.refusal")
+
+local errors = {}
+
+local Error = { __kind = "error" }
+Error.__index = Error
+
+--- An error.
+-- @table Error
+-- @tfield string kind `"transport"`: there was no answer; `"api"`: the server said no;
+-- `"protocol"`: what came is not what the protocol says
+-- @tfield string message in words
+-- @tfield ?number status of HTTP, if there was an answer
+-- @tfield ?string code the server's name of the problem, as `"unknown-instance"`
+-- @tfield string url where the request went
+-- @tfield ?table problem all that the server said
+
+function Error:__tostring()
+  local about = {}
+  if self.status then
+    about[1] = "status " .. self.status
+  end
+  if self.code then
+    about[#about + 1] = self.code
+  end
+  about[#about + 1] = self.url
+  return ("%s (%s)"):format(self.message, table.concat(about, ", "))
+end
+
+local function new(kind, message, url, status, code, problem)
+  local fields = {
+    kind = kind, message = message, url = url, status = status, code = code,
+    problem = problem,
+  }
+  return setmetatable(fields, Error)
+end
+
+--- There was no answer.
+function errors.transport(message, url)
+  return new("transport", message, url)
+end
+
+--- What came is not what the protocol says.
+function errors.protocol(message, url, status)
+  return new("protocol", message, url, status)
+end
+
+--- Tell an error of this client from other values.
+function errors.is(value)
+  return getmetatable(value) == Error
+end
+
+--- Make the error of the problem that a server told.
+-- @tparam table problem with `message`, and maybe `code` and others
+function errors.api(problem, url, status)
+  local code = problem.code
+  return new("api", problem.message, url, status, type(code) == "string" and code or nil,
+    problem)
+end
+
+local function problem_in(body)
+  local told = refusal.attempt(json.read, body)
+  if type(told) == "table" and kinds.of(told) == "dict" and type(told.message) == "string" then
+    return told
+  end
+  return nil
+end
+
+--- Make the error of an answer of HTTP that does not give what was asked for.
+-- @tparam table reply `status` and `body`
+-- @tparam string url where the request went
+function errors.of_reply(reply, url)
+  local problem = problem_in(reply.body)
+  if problem and reply.status >= 400 then
+    return errors.api(problem, url, reply.status)
+  end
+  local message = ("the server answered with status %d and no word of why; "
+    .. "is it a gym_http_server?"):format(reply.status)
+  return errors.protocol(message, url, reply.status)
+end
+
+--- Make the error of a stream's answer that is not 200.
+function errors.of_problem(body, status, url)
+  local problem = problem_in(body)
+  if not problem then
+    return errors.protocol("what came is neither a value nor a problem", url, status)
+  end
+  if type(problem.extras) == "table" and kinds.of(problem.extras) == "dict" then
+    for key, value in pairs(problem.extras) do
+      if problem[key] == nil then
+        problem[key] = value
+      end
+    end
+  end
+  return errors.api(problem, url, status)
+end
+
+return errors

@@ -1,0 +1,66 @@
+--- Frames: the messages of a stream.
+-- @module gym_http_client.frames
+local platform = require("gym_http_client.platform")
+local words = require("gym_http_client.words")
+
+local frames = {}
+
+local pack, unpack = platform.string_pack, platform.string_unpack
+local FORMAT = "<I4I4I2BBI4"
+local MAX_HEAD = 65536
+
+--- Forms of a body.
+frames.NONE, frames.PLAIN, frames.TYPED, frames.BINARY = 0, 1, 2, 3
+
+--- Numbers of the operations.
+frames.OPERATIONS = {
+  reset = 1, step = 2, render = 3, describe = 4, action_space = 5, observation_space = 6,
+  action_sample = 7, observation_sample = 8, action_contains = 9,
+  observation_contains = 10, monitor_start = 11, monitor_close = 12, generator = 13,
+  set_generator = 14, attribute = 15, set_attribute = 16, call_attribute = 17,
+  rollout = 18,
+}
+
+--- Write a frame.
+-- @tparam number operation 0 in an answer
+-- @tparam number number of the request
+-- @tparam number status of an answer; in a request 1 if all earlier answers have come
+-- @tparam number forms of the body, and 16 times that of the answer
+-- @tparam string body
+-- @tparam[opt] string head JSON
+function frames.encode(operation, number, status, forms, body, head)
+  head = head or ""
+  head = head .. (" "):rep(-#head % 8)
+  if pack then
+    return pack(FORMAT, #body, #head, status, operation, forms, number) .. head .. body
+  end
+  return words.write_u32(#body) .. words.write_u32(#head) .. words.write_u16(status)
+    .. string.char(operation, forms) .. words.write_u32(number) .. head .. body
+end
+
+--- Read a frame.
+-- @tparam string message a whole one
+-- @treturn ?table `status`, `operation`, `forms`, `number`, and where the `head` and the
+-- `body` begin and end in the message; nil where it is none
+-- @treturn ?string why not
+function frames.decode(message)
+  if #message < 16 then
+    return nil, ("a message has %d bytes; a frame has 16 at least"):format(#message)
+  end
+  local frame, body, head = {}, nil, nil
+  if unpack then
+    body, head, frame.status, frame.operation, frame.forms, frame.number =
+      unpack(FORMAT, message)
+  else
+    body, head = words.u32(message, 1), words.u32(message, 5)
+    frame.status, frame.number = words.u16(message, 9), words.u32(message, 13)
+    frame.operation, frame.forms = message:byte(11, 12)
+  end
+  if head > MAX_HEAD or 16 + head + body ~= #message then
+    return nil, ("a message of %d bytes announces others"):format(#message)
+  end
+  frame.head_at, frame.body_at = 17, 17 + head
+  return frame
+end
+
+return frames

@@ -1,0 +1,63 @@
+--- Handshakes: how the connection of a stream begins.
+-- @module gym_http_client.handshake
+local base64 = require("gym_http_client.base64")
+local entropy = require("gym_http_client.entropy")
+local http1 = require("gym_http_client.http1")
+local line = require("gym_http_client.line")
+local websocket = require("gym_http_client.websocket")
+
+local PROTOCOL = "gym-http.v1"
+
+local function refused(connection, head, link, deadline)
+  local body, rest = http1.read_body(connection, head, link.options.max_body, deadline)
+  if not body then
+    return nil, rest
+  end
+  return nil, nil, { status = head.status, fields = head.fields, body = body }
+end
+
+local function upgraded(connection, link, path, deadline)
+  local key = base64.encode(entropy.bytes(16))
+  local sent, failed = connection:send(link:head("GET", path, {
+    { "Accept", "application/problem+json" },
+    { "Connection", "Upgrade" },
+    { "Upgrade", "websocket" },
+    { "Sec-WebSocket-Version", "13" },
+    { "Sec-WebSocket-Protocol", PROTOCOL },
+    { "Sec-WebSocket-Key", key },
+  }), deadline)
+  if not sent then
+    return nil, failed
+  end
+  local head
+  head, failed = http1.read_head(connection, deadline)
+  if not head then
+    return nil, failed
+  elseif head.status ~= 101 then
+    return refused(connection, head, link, deadline)
+  elseif head.fields["sec-websocket-accept"] ~= websocket.accept_of(key)
+    or head.fields["sec-websocket-protocol"] ~= PROTOCOL then
+    return nil, line.failure("malformed", "the handshake's answer is not to our handshake")
+  end
+  return true
+end
+
+--- Open a connection, and make it a stream.
+-- @tparam Link link to the server
+-- @tparam string path of the stream
+-- @tparam number deadline
+-- @treturn ?Line
+-- @treturn ?table failure
+-- @treturn ?table reply, where there is a server, but no stream
+return function(link, path, deadline)
+  local connection, failed = line.open(link.address, deadline, link.options.tls)
+  if not connection then
+    return nil, failed
+  end
+  local ok, lost, reply = upgraded(connection, link, path, deadline)
+  if not ok then
+    connection:close()
+    return nil, lost, reply
+  end
+  return connection
+end

@@ -1,0 +1,190 @@
+--- Kinds of values: what Lua's own types do not tell apart.
+--
+-- A table without a metatable is a list if it has an item 1, else a dict. Everything
+-- else has one of the metatables of this module, with the kind in `__kind`.
+-- @module gym_http_client.kinds
+local integers = require("gym_http_client.integers")
+local platform = require("gym_http_client.platform")
+
+local kinds = {}
+
+local math_type = platform.math_type
+
+local function named(kind)
+  return { __kind = kind }
+end
+
+--- Stands for Python's None and JSON's null; equals itself alone.
+kinds.null = setmetatable({}, { __kind = "null", __tostring = function() return "null" end })
+
+kinds.List = named("list")
+kinds.Tuple = named("tuple")
+kinds.Graph = named("graph")
+kinds.Array = named("array")
+kinds.Objects = named("objects")
+
+local Float = named("float")
+function Float:__tostring()
+  return self.bits and ("nan:" .. self.bits) or tostring(self.number)
+end
+
+local Scalar = named("scalar")
+function Scalar:__tostring()
+  return tostring(self.value)
+end
+
+local Bytes = named("bytes")
+function Bytes:__tostring()
+  return self.data
+end
+
+local Autoreset = named("autoreset")
+function Autoreset:__tostring()
+  return self.mode
+end
+
+local Mapping = named("mapping")
+local mapping_methods = {}
+
+-- Also by the key itself, as of any table, where that cannot be a method's name.
+function Mapping:__index(key)
+  local method = mapping_methods[key]
+  if method ~= nil or key == "entries" then
+    return method
+  end
+  return mapping_methods.get(self, key)
+end
+
+function mapping_methods:get(key)
+  for _, entry in ipairs(rawget(self, "entries")) do
+    if entry[1] == key then
+      return entry[2]
+    end
+  end
+  return nil
+end
+
+--- Tell the kind of a table: `"list"`, `"dict"`, `"array"` and so on.
+function kinds.of(value)
+  local meta = getmetatable(value)
+  local kind = meta and meta.__kind
+  if kind then
+    return kind
+  elseif value.dtype ~= nil and value.shape ~= nil then
+    return "array"
+  end
+  return value[1] ~= nil and "list" or "dict"
+end
+
+--- A list, also of a table that is empty.
+function kinds.list(items)
+  return setmetatable(items, kinds.List)
+end
+
+--- A tuple.
+function kinds.tuple(items)
+  return setmetatable(items, kinds.Tuple)
+end
+
+--- A float, also of a number such as 1 that this interpreter takes for an integer.
+-- A string of 16 hex digits, the most significant first, are the bits of one.
+function kinds.float(number)
+  if type(number) == "string" then
+    assert(#number == 16 and number:match("^%x+$"), "a float's bits are 16 hex digits")
+    return setmetatable({ bits = number:lower() }, Float)
+  elseif math_type then
+    return number + 0.0
+  end
+  return setmetatable({ number = number }, Float)
+end
+
+--- An integer, of a number or of decimal digits.
+function kinds.integer(value)
+  local digits = value
+  if type(value) == "number" then
+    if value % 1 ~= 0 then
+      error("gym.integer: not an integer: " .. tostring(value), 2)
+    end
+    digits = ("%.0f"):format(value)
+    if math_type and math_type(value) == "integer" then
+      return value
+    end
+  end
+  local integer = integers.is_large(value) and value or integers.parse(tostring(digits))
+  return integer or error("gym.integer: not an integer: " .. tostring(value), 2)
+end
+
+--- Bytes, where a plain string would be sent as text.
+function kinds.bytes(data)
+  return setmetatable({ data = data }, Bytes)
+end
+
+--- A NumPy scalar of a dtype, as `gym.scalar("float32", 1.5)`.
+function kinds.scalar(dtype, value)
+  return setmetatable({ dtype = dtype, value = value }, Scalar)
+end
+
+--- One of Gymnasium's modes of autoreset, by its name.
+function kinds.autoreset(mode)
+  return setmetatable({ mode = mode }, Autoreset)
+end
+
+--- The element of a Graph space.
+function kinds.graph(nodes, edges, edge_links)
+  local parts = { nodes = nodes, edges = edges, edge_links = edge_links }
+  return setmetatable(parts, kinds.Graph)
+end
+
+--- A metatable for dicts whose keys, all of them strings, have this order.
+function kinds.ordered(keys)
+  return { __kind = "dict", order = keys }
+end
+
+--- A dict of pairs `{key, value}`, in their order.
+-- With strings for keys it is a plain table, else one with `entries` and `get(key)`.
+function kinds.dict(pairs_of_it)
+  local keys, members, seen = {}, {}, {}
+  for index, pair in ipairs(pairs_of_it) do
+    local key = pair[1]
+    if type(key) ~= "string" then
+      return setmetatable({ entries = pairs_of_it }, Mapping)
+    elseif seen[key] then
+      error("gym.dict: the key " .. key .. " is there twice", 2)
+    end
+    seen[key], keys[index], members[key] = true, key, pair[2]
+  end
+  return setmetatable(members, kinds.ordered(keys))
+end
+
+local function by_name(a, b)
+  return a < b
+end
+
+--- List the keys of a dict in its order; those that came later are sorted at its end.
+function kinds.keys(dict)
+  local meta = getmetatable(dict)
+  local order = meta and meta.order or {}
+  local known, keys, more = {}, {}, {}
+  for _, key in ipairs(order) do
+    known[key] = true
+    if dict[key] ~= nil then
+      keys[#keys + 1] = key
+    end
+  end
+  for key in pairs(dict) do
+    if not known[key] then
+      if type(key) ~= "string" then
+        error("a table with a key that is no string is sent by gym.dict: "
+          .. tostring(key), 0)
+      end
+      more[#more + 1] = key
+    end
+  end
+  table.sort(more, by_name)
+  for _, key in ipairs(more) do
+    keys[#keys + 1] = key
+  end
+  return keys
+end
+
+return kinds

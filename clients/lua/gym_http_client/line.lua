@@ -1,0 +1,165 @@
+--- Lines: one connection to a server, each of whose waits has an end.
+-- @module gym_http_client.line
+local socket = require("socket")
+
+local certificates = require("gym_http_client.certificates")
+
+local line = {}
+
+-- Words of luasocket and LuaSec for a wait that was too long.
+local TIMEOUTS = { timeout = true, wantread = true, wantwrite = true }
+local AT_ONCE = 8192
+local SEND_AT_ONCE = 65536
+
+local Line = {}
+Line.__index = Line
+
+--- A failure: why there is no answer, before it is an error of a call.
+-- @tparam string kind `"absent"`, `"lost"`, `"timeout"`, `"untrusted"` or `"malformed"`
+function line.failure(kind, words)
+  return { kind = kind, words = words }
+end
+
+local failure = line.failure
+
+local function left(deadline)
+  return deadline - socket.gettime()
+end
+
+local function failed(reason)
+  if TIMEOUTS[reason] then
+    return failure("timeout", "nothing within the time limit")
+  end
+  return failure("lost", "the connection was " .. (reason == "closed" and "closed" or
+    "lost: " .. tostring(reason)))
+end
+
+local function absent(reason)
+  if TIMEOUTS[reason] then
+    return failed(reason)
+  end
+  local nobody = reason == "connection refused" or tostring(reason):find("host", 1, true)
+    or tostring(reason):find("resolution", 1, true) or tostring(reason):find("service", 1, true)
+  return failure(nobody and "absent" or "lost", "no connection: " .. tostring(reason))
+end
+
+--- Open a line.
+-- @tparam table address as `address.parse` gives it
+-- @tparam number deadline as `socket.gettime` tells time
+-- @tparam table tls what LuaSec is told beside the rest; see `gym.new`
+-- @treturn ?Line
+-- @treturn ?table failure
+function line.open(address, deadline, tls)
+  local raw = socket.tcp()
+  raw:settimeout(math.max(0.001, left(deadline)), "t")
+  local ok, reason = raw:connect(address.host, address.port)
+  if not ok then
+    raw:close()
+    return nil, absent(reason)
+  end
+  raw:setoption("tcp-nodelay", true)
+  if address.scheme == "https" then
+    local secured, refused = certificates.secure(raw, address.host, tls, left(deadline))
+    if not secured then
+      return nil, failure("untrusted", refused)
+    end
+    raw = secured
+  end
+  return setmetatable({ raw = raw, early = "" }, Line)
+end
+
+local function allow(self, deadline)
+  local rest = left(deadline)
+  if rest <= 0 then
+    return false
+  end
+  self.raw:settimeout(rest, "t")
+  return true
+end
+
+--- Send bytes.
+-- @treturn ?boolean true
+-- @treturn ?table failure
+function Line:send(data, deadline)
+  local at = 1
+  repeat
+    if not allow(self, deadline) then
+      return nil, failed("timeout")
+    end
+    local stop = math.min(#data, at + SEND_AT_ONCE - 1)
+    local last, reason = self.raw:send(data, at, stop)
+    if not last then
+      return nil, failed(reason)
+    end
+    at = last + 1
+  until at > #data
+  return true
+end
+
+--- Receive exactly so many bytes.
+-- @treturn ?string
+-- @treturn ?table failure
+function Line:exactly(count, deadline)
+  local early = self.early
+  if #early >= count then
+    self.early = early:sub(count + 1)
+    return early:sub(1, count)
+  elseif not allow(self, deadline) then
+    return nil, failed("timeout")
+  end
+  local data, reason = self.raw:receive(count - #early)
+  if not data then
+    return nil, failed(reason)
+  end
+  if early ~= "" then
+    self.early = ""
+    data = early .. data
+  end
+  return data
+end
+
+--- Receive what there is, one byte at least.
+-- @treturn ?string an empty one at the end of the connection
+-- @treturn ?table failure
+function Line:some(deadline)
+  if self.early ~= "" then
+    local early = self.early
+    self.early = ""
+    return early
+  elseif not allow(self, deadline) then
+    return nil, failed("timeout")
+  end
+  -- With its first byte all that has come is in luasocket's own buffer.
+  local first, reason = self.raw:receive(1)
+  if not first then
+    if reason == "closed" then
+      return ""
+    end
+    return nil, failed(reason)
+  end
+  self.raw:settimeout(0, "t")
+  local more, _, partial = self.raw:receive(AT_ONCE)
+  return first .. (more or partial or "")
+end
+
+--- Put bytes back that were received, to be received again.
+function Line:put_back(data)
+  self.early = data .. self.early
+end
+
+--- Whether an idle line has ended, or has something on it that nobody asked for.
+function Line:is_stale()
+  if self.early ~= "" then
+    return true
+  end
+  self.raw:settimeout(0, "t")
+  local _, reason, partial = self.raw:receive(1)
+  return not TIMEOUTS[reason] or (partial or "") ~= ""
+end
+
+--- Close the line.
+function Line:close()
+  self.raw:close()
+end
+
+return line

@@ -1,0 +1,161 @@
+--- Links: requests to one server that are sent until there is an answer.
+--
+-- A request that is sent again bears the same key and the same bytes, so that a server
+-- which has executed it already gives the answer that was lost.
+-- @module gym_http_client.link
+local socket = require("socket")
+
+local entropy = require("gym_http_client.entropy")
+local errors = require("gym_http_client.errors")
+local http1 = require("gym_http_client.http1")
+local line = require("gym_http_client.line")
+local tries = require("gym_http_client.tries")
+
+local link = {}
+
+local Link = {}
+Link.__index = Link
+
+--- Make a link.
+-- @tparam table address as `address.parse` gives it
+-- @tparam table options `time_limit`, `answer_limit`, `max_body`, `tls`
+function link.new(address, options)
+  return setmetatable({ address = address, options = options, met = false }, Link)
+end
+
+--- Tell when a call that begins now has to be over.
+function Link:deadline()
+  return socket.gettime() + self.options.time_limit
+end
+
+--- Give the head of a request.
+-- @tparam string method
+-- @tparam string path below the server's address
+-- @tparam table fields pairs of names and values
+function Link:head(method, path, fields)
+  local address = self.address
+  local lines = {
+    ("%s %s%s HTTP/1.1"):format(method, address.prefix, path),
+    "Host: " .. address.host_header,
+    "User-Agent: gym_http_client-lua",
+  }
+  if address.token then
+    lines[#lines + 1] = "Authorization: Bearer " .. address.token
+  end
+  for _, field in ipairs(fields) do
+    lines[#lines + 1] = field[1] .. ": " .. field[2]
+  end
+  return table.concat(lines, "\r\n") .. "\r\n\r\n"
+end
+
+local function kept_line(self)
+  local kept = self.line
+  if kept and kept:is_stale() then
+    kept:close()
+    self.line, kept = nil, nil
+  end
+  return kept
+end
+
+-- One try; gives the reply, or nil and the failure.
+local function exchange(self, message, deadline)
+  local connection, failed = kept_line(self)
+  if not connection then
+    connection, failed = line.open(self.address, deadline, self.options.tls)
+    if not connection then
+      return nil, failed
+    end
+  end
+  -- Whatever happens from here on, the line is only good again behind the answer.
+  self.line = nil
+  local sent, body, rest
+  sent, failed = connection:send(message, deadline)
+  local head = nil
+  if sent then
+    head, failed = http1.read_head(connection, deadline)
+  end
+  if head and head.status == 101 then
+    head, failed = nil, line.failure("malformed", "it turns to a protocol nobody asked for")
+  end
+  if head then
+    body, rest = http1.read_body(connection, head, self.options.max_body, deadline)
+    failed = not body and rest
+  end
+  if not body then
+    connection:close()
+    return nil, failed
+  end
+  if rest then
+    self.line = connection
+  else
+    connection:close()
+  end
+  return { status = head.status, fields = head.fields, body = body }
+end
+
+local function error_of(failed, url)
+  if failed.kind == "malformed" then
+    local words = "the answer is malformed, %s: is it a gym_http_server?"
+    return errors.protocol(words:format(failed.words), url)
+  end
+  return errors.transport("there is no answer: " .. failed.words, url)
+end
+
+--- Make the error of a call of which the last try failed.
+function link.error_of(failed, url)
+  return error_of(failed, url)
+end
+
+--- Give the address of a path, without the token.
+function Link:url(path)
+  return self.address.url .. path
+end
+
+--- Send a request until there is an answer.
+-- @tparam string method GET, POST or DELETE
+-- @tparam string path below the server's address
+-- @tparam[opt] table request `body`, `content_type`, `accept`, `key`, `deadline`
+-- @treturn ?table `status`, `fields` and `body`
+-- @treturn ?Error
+function Link:request(method, path, request)
+  request = request or {}
+  local body = request.body or ""
+  local fields = {}
+  local key = request.key or (method ~= "GET" and entropy.name()) or nil
+  if key then
+    fields[1] = { "Idempotency-Key", key }
+  end
+  if request.accept then
+    fields[#fields + 1] = { "Accept", request.accept }
+  end
+  if method ~= "GET" then
+    fields[#fields + 1] = { "Content-Type", request.content_type or "application/json" }
+    fields[#fields + 1] = { "Content-Length", #body }
+  end
+  local message = self:head(method, path, fields) .. body
+  local deadline = request.deadline or self:deadline()
+  local trying = tries.new(deadline, self.met)
+  while true do
+    local limit = math.min(deadline, socket.gettime() + self.options.answer_limit)
+    local reply, failed = exchange(self, message, limit)
+    self.met = self.met or reply ~= nil or failed.kind ~= "absent"
+    if reply and not tries.REPEATED[reply.status] then
+      return reply
+    elseif not trying:again(reply, failed) then
+      if reply then
+        return reply
+      end
+      return nil, error_of(failed, self:url(path))
+    end
+  end
+end
+
+--- Close the connection; a later request opens it again.
+function Link:close()
+  if self.line then
+    self.line:close()
+    self.line = nil
+  end
+end
+
+return link

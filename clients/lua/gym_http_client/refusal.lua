@@ -1,0 +1,52 @@
+--- Refusals: what came from elsewhere is not what it must be.
+--
+-- Readers raise them, since they are deep in something when they find out; the modules
+-- that call readers turn them into `nil, words` with `attempt`.
+-- @module gym_http_client.refusal
+local refusal = {}
+
+local Refusal = {}
+Refusal.__index = Refusal
+
+function Refusal:__tostring()
+  return self.words
+end
+
+--- Refuse what is being read, in words that continue "a value …".
+function refusal.refuse(words, ...)
+  if select("#", ...) > 0 then
+    words = words:format(...)
+  end
+  error(setmetatable({ words = words }, Refusal), 0)
+end
+
+local function outcome(ok, first, ...)
+  if ok then
+    return first, ...
+  end
+  if getmetatable(first) == Refusal then
+    return nil, first.words
+  end
+  error(first, 0)
+end
+
+--- Call a function; what it refuses becomes `nil, words`.
+function refusal.attempt(call, ...)
+  return outcome(pcall(call, ...))
+end
+
+local MAX_SHOWN = 60
+
+--- Show the beginning of what came in a message, printable whatever it is.
+function refusal.elided(value)
+  local meta = type(value) == "table" and getmetatable(value)
+  local text = type(value) == "table" and not (meta and meta.__tostring) and "a table"
+    or tostring(value)
+  text = text:gsub("[%c\127-\255]", "?")
+  if #text > MAX_SHOWN then
+    text = text:sub(1, MAX_SHOWN - 3) .. "..."
+  end
+  return text
+end
+
+return refusal

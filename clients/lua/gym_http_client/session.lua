@@ -1,0 +1,215 @@
+--- Sessions: numbered requests to one instance, over a stream while there is one.
+--
+-- Request n of session S has the key `S-n` wherever it goes. So one whose answer was
+-- lost goes again over another stream, or by REST, and is not executed twice.
+-- @module gym_http_client.session
+local socket = require("socket")
+
+local binary = require("gym_http_client.binary")
+local entropy = require("gym_http_client.entropy")
+local errors = require("gym_http_client.errors")
+local frames = require("gym_http_client.frames")
+local json = require("gym_http_client.json")
+local line = require("gym_http_client.line")
+local links = require("gym_http_client.link")
+local media = require("gym_http_client.media")
+local open = require("gym_http_client.handshake")
+local refusal = require("gym_http_client.refusal")
+local streams = require("gym_http_client.stream")
+local tries = require("gym_http_client.tries")
+local words = require("gym_http_client.words")
+
+local session = {}
+
+local Session = {}
+Session.__index = Session
+
+local HANDSHAKE_SECONDS = 10
+-- Handshakes that may fail one after the other, until streams are given up.
+local FAILED_HANDSHAKES = 3
+local MAX_NUMBER = 4294967295
+-- These say that there are no streams here; other problems concern the instance.
+local NO_STREAMS = {
+  ["malformed-request"] = true, ["method-not-allowed"] = true, ["not-found"] = true,
+  ["upgrade-required"] = true,
+}
+
+--- Begin a session.
+-- @tparam Link link to the server
+-- @tparam string instance_id
+-- @tparam table options `streams` and `raw`
+function session.new(link, instance_id, options)
+  return setmetatable({
+    link = link,
+    path = "/v1/envs/" .. instance_id .. "/",
+    name = entropy.name(),
+    number = 0,
+    streams = options.streams,
+    failed_handshakes = 0,
+    raw = options.raw,
+  }, Session)
+end
+
+local function lose(self)
+  if self.stream then
+    self.stream:close()
+    self.stream = nil
+  end
+end
+
+local function told_code(reply)
+  local told = refusal.attempt(json.read, reply.body)
+  return type(told) == "table" and type(told.message) == "string" and told.code or nil
+end
+
+-- Have the present request go by REST; a later one tries a stream again.
+local function do_without(self)
+  self.failed_handshakes = self.failed_handshakes + 1
+  self.streams = self.failed_handshakes < FAILED_HANDSHAKES
+end
+
+-- Open a stream if that works; gives an error where the instance is the reason.
+local function reopen(self, deadline)
+  local path = self.path .. "stream?session=" .. self.name
+  local now = socket.gettime()
+  if self.lost_at then
+    -- If the instance ended meanwhile, it did so in the call that waits.
+    path = path .. ("&lost=%.3f"):format(math.max(0, now - self.lost_at)):gsub(",", ".")
+  end
+  local limit = math.min(deadline, now + HANDSHAKE_SECONDS, now + self.link.options.answer_limit)
+  local connection, failed, reply = open(self.link, path, limit)
+  if connection then
+    self.failed_handshakes, self.lost_at = 0, nil
+    self.stream = streams.new(connection, self.link.options.max_body + 65552, self.raw)
+  elseif failed or tries.REPEATED[reply.status] then
+    do_without(self)
+  else
+    local code = told_code(reply)
+    if code and not NO_STREAMS[code] then
+      return errors.of_reply(reply, self.link:url(self.path .. "stream"))
+    end
+    self.streams = false
+  end
+  return nil
+end
+
+-- What an answer brought: a value, or nil and an error; or nil, nil and a failure.
+local function outcome_of(self, frame, asked)
+  if frame.number ~= asked.number then
+    local why = ("answer %d came where %d was due"):format(frame.number, asked.number)
+    return nil, nil, line.failure("malformed", why)
+  elseif frame.status == 204 then
+    return true
+  elseif frame.status ~= 200 then
+    local body = frame.message:sub(frame.body_at)
+    return nil, errors.of_problem(body, frame.status, self.link:url(self.path .. asked.name .. "/"))
+  elseif frame.forms % 16 ~= frames.BINARY then
+    return nil, nil, line.failure("malformed", "a value is not in the form asked for")
+  end
+  local value, failed = self.stream:value(frame)
+  return value, nil, failed
+end
+
+local function by_stream(self, asked, deadline)
+  local limit = math.min(deadline, socket.gettime() + self.link.options.answer_limit)
+  local sent, failed = self.stream:send(asked, limit)
+  local frame
+  if sent then
+    frame, failed = self.stream:receive(limit)
+  end
+  if not frame then
+    return nil, nil, failed
+  end
+  return outcome_of(self, frame, asked)
+end
+
+local function by_rest(self, asked, deadline)
+  local body = asked.plain or ""
+  if asked.signature then
+    body = words.write_u32(#asked.signature) .. "\0\0\0\0" .. asked.signature .. asked.leaves
+  end
+  local path = self.path .. asked.name .. "/"
+  local reply, failed = self.link:request("POST", path, {
+    body = body,
+    content_type = asked.signature and media.BINARY or media.PLAIN,
+    accept = media.BINARY,
+    key = self.name .. "-" .. asked.number,
+    deadline = deadline,
+  })
+  if not reply then
+    return nil, failed
+  elseif reply.status == 204 then
+    return true
+  elseif reply.status ~= 200 or reply.fields["content-type"] ~= media.BINARY then
+    return nil, errors.of_reply(reply, self.link:url(path))
+  end
+  local value, why = refusal.attempt(binary.decode, reply.body, self.raw)
+  if why then
+    return nil, errors.protocol("a value " .. why, self.link:url(path), reply.status)
+  end
+  return value
+end
+
+local function settled(self, asked, deadline)
+  local trying
+  while self.streams do
+    if not self.stream then
+      local failed = reopen(self, deadline)
+      if failed then
+        return nil, failed
+      elseif not self.stream then
+        break
+      end
+    end
+    local value, problem, failure = by_stream(self, asked, deadline)
+    if not failure then
+      return value, problem
+    end
+    lose(self)
+    self.lost_at = socket.gettime()
+    trying = trying or tries.new(deadline, true)
+    if not trying:again(nil, failure) then
+      return nil, links.error_of(failure, self.link:url(self.path .. asked.name .. "/"))
+    end
+  end
+  return by_rest(self, asked, deadline)
+end
+
+--- Ask, and wait for the answer.
+-- @tparam string name of the operation, as `"step"`
+-- @tparam[opt] string plain JSON of the body
+-- @tparam[opt] string signature of the body, where it is no JSON
+-- @tparam[opt] string leaves
+-- @return the value of the answer, or nil
+-- @treturn ?Error
+function Session:ask(name, plain, signature, leaves)
+  if self.number == MAX_NUMBER then
+    lose(self)
+    self.name, self.number = entropy.name(), 0
+  end
+  self.number = self.number + 1
+  local asked = {
+    name = name, operation = frames.OPERATIONS[name], number = self.number,
+    plain = plain, signature = signature, leaves = leaves,
+  }
+  local value, failed = settled(self, asked, self.link:deadline())
+  if value == nil and failed.kind ~= "api" then
+    -- The answer, should it still come, would be taken for another's.
+    lose(self)
+  else
+    self.lost_at = nil
+  end
+  return value, failed
+end
+
+--- Tell what requests go over: `"stream"` or `"rest"`.
+function Session:transport()
+  return self.stream and "stream" or "rest"
+end
+
+--- Close the stream; a later request opens another.
+function Session:close()
+  lose(self)
+end
+
+return session

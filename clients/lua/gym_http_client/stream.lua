@@ -1,0 +1,117 @@
+--- A stream: one WebSocket to one instance, until it is lost.
+-- @module gym_http_client.stream
+local announced = require("gym_http_client.announced")
+local entropy = require("gym_http_client.entropy")
+local frames = require("gym_http_client.frames")
+local line = require("gym_http_client.line")
+local refusal = require("gym_http_client.refusal")
+local websocket = require("gym_http_client.websocket")
+local words = require("gym_http_client.words")
+
+local stream = {}
+
+local Stream = {}
+Stream.__index = Stream
+
+local BINARY = websocket.BINARY
+local MAX_NUMBERS, MAX_NUMBERED_BYTES = 255, 16384
+
+--- Make a stream of a connection whose handshake is done.
+-- @tparam Line connection
+-- @tparam number max_message bytes that a message may have
+-- @tparam[opt] boolean raw give arrays as their bytes
+function stream.new(connection, max_message, raw)
+  return setmetatable({
+    connection = connection,
+    reader = websocket.reader(connection, max_message),
+    announced = announced.new(raw),
+    numbers = {},
+    count = 0,
+  }, Stream)
+end
+
+-- What goes before the leaves of a value: its signature the first time, then its number.
+local function header_of(self, signature)
+  local number = self.numbers[signature]
+  if number then
+    return "\0\0\0\0" .. words.write_u32(number)
+  elseif self.count == MAX_NUMBERS or #signature > MAX_NUMBERED_BYTES then
+    return words.write_u32(#signature) .. "\0\0\0\0" .. signature
+  end
+  self.count = self.count + 1
+  self.numbers[signature] = self.count
+  return words.write_u32(#signature) .. words.write_u32(self.count) .. signature
+end
+
+--- Send a request.
+-- @tparam table asked `operation`, `number`, and `plain` JSON, or a `signature` and
+-- `leaves`, or neither
+-- @treturn ?boolean true
+-- @treturn ?table failure
+function Stream:send(asked, deadline)
+  local form, body = frames.NONE, ""
+  if asked.plain then
+    form, body = frames.PLAIN, asked.plain
+  elseif asked.signature then
+    form, body = frames.BINARY, header_of(self, asked.signature) .. asked.leaves
+  end
+  local message = frames.encode(asked.operation, asked.number, 1, form + 16 * frames.BINARY,
+    body)
+  return self.connection:send(websocket.frame(BINARY, message, entropy.bytes(4)), deadline)
+end
+
+-- Read the next message, and answer pings on the way.
+local function next_message(self, deadline)
+  while true do
+    local opcode, payload = self.reader:next(deadline)
+    if opcode == BINARY or not opcode then
+      return opcode and payload, payload
+    elseif opcode == websocket.TEXT then
+      return nil, line.failure("malformed", "a text came on a binary stream")
+    elseif opcode == websocket.CLOSE then
+      local reason = refusal.elided(payload:sub(3))
+      return nil, line.failure("lost", "the stream was closed: " .. reason)
+    elseif opcode == websocket.PING then
+      local pong = websocket.frame(websocket.PONG, payload, entropy.bytes(4))
+      local sent, failed = self.connection:send(pong, deadline)
+      if not sent then
+        return nil, failed
+      end
+    end
+  end
+end
+
+--- Wait for the next answer.
+-- @treturn ?table a frame, with its whole `message`
+-- @treturn ?table failure
+function Stream:receive(deadline)
+  local message, failed = next_message(self, deadline)
+  if not message then
+    return nil, failed
+  end
+  local frame, why = frames.decode(message)
+  if not frame then
+    return nil, line.failure("malformed", why)
+  end
+  frame.message = message
+  return frame
+end
+
+--- Read the value of an answer in the binary form.
+-- @return the value, or nil
+-- @treturn ?table failure
+function Stream:value(frame)
+  local value, why = refusal.attempt(self.announced.read, self.announced, frame.message,
+    frame.body_at)
+  if why then
+    return nil, line.failure("malformed", "a value " .. why)
+  end
+  return value
+end
+
+--- Close the connection without a word.
+function Stream:close()
+  self.connection:close()
+end
+
+return stream

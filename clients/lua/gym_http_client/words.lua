@@ -1,0 +1,122 @@
+--- Single numbers as bytes, little-endian, and back: by what the interpreter has.
+-- @module gym_http_client.words
+local floats = require("gym_http_client.floats")
+local integers = require("gym_http_client.integers")
+local platform = require("gym_http_client.platform")
+
+local words = {}
+
+local pack, unpack_bytes = platform.string_pack, platform.string_unpack
+local unpack = platform.unpack
+local ffi = platform.ffi
+local byte, char = string.byte, string.char
+local QUIET_NAN = char(0, 0, 0, 0, 0, 0, 248, 127)
+
+-- Give an integer of 64 bits that is in bytes, the least significant first.
+local function from_bytes(bytes)
+  local high = bytes[8] * 256 + bytes[7]
+  if high >= 32768 then
+    high = high - 65536
+  end
+  if high >= -32 and high < 32 then
+    local low = 0
+    for index = 6, 1, -1 do
+      low = low * 256 + bytes[index]
+    end
+    return high * 281474976710656 + low
+  end
+  return integers.from_bytes(bytes, true)
+end
+
+local function bytes_of(value)
+  if type(value) == "number" then
+    local bytes = {}
+    for index = 1, 8 do
+      bytes[index] = value % 256
+      value = (value - bytes[index]) / 256
+    end
+    return bytes
+  end
+  return integers.to_bytes(value, 8, true)
+end
+
+if pack then
+  -- An unsigned number of 32 bits at a position, counted from 1.
+  function words.u32(data, at) return (unpack_bytes("<I4", data, at)) end
+  function words.u16(data, at) return (unpack_bytes("<I2", data, at)) end
+  function words.i64(data, at) return (unpack_bytes("<i8", data, at)) end
+  function words.f64(data, at) return (unpack_bytes("<d", data, at)) end
+  function words.write_u32(value) return pack("<I4", value) end
+  function words.write_u16(value) return pack("<I2", value) end
+
+  function words.write_i64(value)
+    if type(value) == "number" then
+      return pack("<i8", value)
+    end
+    return char(unpack(integers.to_bytes(value, 8, true)))
+  end
+
+  function words.write_f64(value)
+    return value == value and pack("<d", value) or QUIET_NAN
+  end
+  return words
+end
+
+function words.u16(data, at)
+  local a, b = byte(data, at, at + 1)
+  return b * 256 + a
+end
+
+function words.u32(data, at)
+  local a, b, c, d = byte(data, at, at + 3)
+  return ((d * 256 + c) * 256 + b) * 256 + a
+end
+
+function words.write_u16(value)
+  local a = value % 256
+  return char(a, (value - a) / 256)
+end
+
+function words.write_u32(value)
+  local a = value % 65536
+  return words.write_u16(a) .. words.write_u16((value - a) / 65536)
+end
+
+function words.write_i64(value)
+  return char(unpack(bytes_of(value)))
+end
+
+function words.i64(data, at)
+  return from_bytes({ byte(data, at, at + 7) })
+end
+
+if ffi then
+  local place = ffi.new("double[1]")
+  local source = ffi.cast("const uint8_t *", place)
+
+  function words.f64(data, at)
+    ffi.copy(place, ffi.cast("const char *", data) + (at - 1), 8)
+    local value = place[0]
+    -- The bits of some NaNs are those by which LuaJIT tells its types.
+    return value == value and value or 0 / 0
+  end
+
+  function words.write_f64(value)
+    if value ~= value then
+      return QUIET_NAN
+    end
+    place[0] = value
+    return ffi.string(source, 8)
+  end
+  return words
+end
+
+function words.f64(data, at)
+  return floats.number({ byte(data, at, at + 7) }, 8)
+end
+
+function words.write_f64(value)
+  return value == value and char(unpack(floats.bytes(value, 8))) or QUIET_NAN
+end
+
+return words
