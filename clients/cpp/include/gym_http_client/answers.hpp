@@ -1,0 +1,65 @@
+/// @file
+/// Answers of the server that are errors.
+#ifndef GYM_HTTP_CLIENT_ANSWERS_HPP
+#define GYM_HTTP_CLIENT_ANSWERS_HPP
+
+#include "gym_http_client/json.hpp"
+
+namespace gym_http::detail {
+
+constexpr const char* binary_type = "application/vnd.gym-http.binary";
+
+/// What came back for a request.
+struct Reply {
+    int status = 0;
+    std::string content_type{};
+    std::string location{};
+    std::string retry_after{};
+    std::shared_ptr<Bytes> body = std::make_shared<Bytes>();
+
+    std::string_view text() const {
+        return {reinterpret_cast<const char*>(body->data()), body->size()};
+    }
+    /// Whether the body is of a type, whatever its parameters are.
+    bool is(std::string_view type) const {
+        return std::string_view(content_type).substr(0, content_type.find(';')) == type;
+    }
+};
+
+/// Whether a status says that nothing was done, and may be done later.
+inline bool is_repeated(int status) { return status == 408 || status == 429 || status == 503; }
+
+/// Throws the error that a problem tells of, if it is one.
+inline void throw_problem(const Value& problem, int status, const std::string& url) {
+    if (problem.kind() != Kind::dict) return;
+    const Value* message = problem.find("message");
+    if (message == nullptr || message->kind() != Kind::text) return;
+    const Value* code = problem.find("code");
+    const bool coded = code != nullptr && code->kind() == Kind::text;
+    throw ApiError(message->text(), Place{url, status, coded ? code->text() : ""},
+                   to_json(problem));
+}
+
+/// Throws what an answer that is not the expected one means.
+/// @throws ApiError The server told of a problem.
+/// @throws ProtocolError It is no answer of such a server.
+[[noreturn]] inline void throw_refusal(const Reply& reply, const std::string& url) {
+    std::string why = "has no message";
+    if (reply.status >= 400) {
+        try {
+            throw_problem(read_json(reply.text()), reply.status, url);
+        } catch (const ProtocolError&) {
+            why = "is no JSON";
+        }
+    } else if (reply.status >= 300) {
+        why = "leads to " + (reply.location.empty() ? "nowhere" : reply.location);
+    } else {
+        why = "is of the type \"" + reply.content_type + "\", which was not asked for";
+    }
+    throw ProtocolError("the answer " + why + ": is this a gym_http_server of API v1?",
+                        Place{url, reply.status, ""});
+}
+
+}  // namespace gym_http::detail
+
+#endif

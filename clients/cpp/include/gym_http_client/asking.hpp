@@ -1,0 +1,204 @@
+/// @file
+/// Operations on an instance, and the way over HTTP that all of them can go.
+#ifndef GYM_HTTP_CLIENT_ASKING_HPP
+#define GYM_HTTP_CLIENT_ASKING_HPP
+
+#include <unordered_map>
+
+#include "gym_http_client/binary.hpp"
+#include "gym_http_client/http.hpp"
+
+namespace gym_http::detail {
+
+/// What can be asked of an instance, by the numbers of streams.
+enum class Operation : std::uint8_t {
+    reset = 1,
+    step = 2,
+    render = 3,
+    action_sample = 7,
+    observation_sample = 8,
+    action_contains = 9,
+    observation_contains = 10,
+    generator = 13,
+    set_generator = 14,
+    attribute = 15,
+    set_attribute = 16,
+    call_attribute = 17,
+    rollout = 18
+};
+
+/// A request to an instance.
+struct Ask {
+    Operation operation{};
+    std::string name{};       ///< Of an attribute.
+    bool exact = false;       ///< Whether it is in the binary form, else plain JSON.
+    std::string signature{};  ///< Of the binary form.
+    std::string body{};       ///< JSON, or the leaves.
+};
+
+/// A name as part of a path.
+inline std::string quoted(const std::string& name) {
+    static constexpr char hex[] = "0123456789ABCDEF";
+    std::string path;
+    for (const char each : name) {
+        const auto byte = static_cast<unsigned char>(each);
+        if (std::isalnum(byte) != 0 || each == '_' || each == '-' || each == '.') {
+            path += each;
+        } else {
+            path += '%';
+            path += hex[byte >> 4U];
+            path += hex[byte & 15U];
+        }
+    }
+    return path;
+}
+
+inline std::string path_of(const Ask& ask) {
+    switch (ask.operation) {
+        case Operation::reset: return "reset/";
+        case Operation::step: return "step/";
+        case Operation::render: return "render/";
+        case Operation::action_sample: return "action_space/sample";
+        case Operation::observation_sample: return "observation_space/sample";
+        case Operation::action_contains: return "action_space/contains";
+        case Operation::observation_contains: return "observation_space/contains";
+        case Operation::generator:
+        case Operation::set_generator: return "generator/";
+        case Operation::attribute:
+        case Operation::set_attribute: return "attributes/" + quoted(ask.name) + "/";
+        case Operation::call_attribute: return "attributes/" + quoted(ask.name) + "/call/";
+        case Operation::rollout: return "rollout/";
+    }
+    return "";
+}
+
+inline bool is_get(Operation operation) {
+    return operation == Operation::generator || operation == Operation::attribute;
+}
+
+/// An `Ask` with plain JSON.
+inline Ask plain_ask(Operation operation, const Json& body, std::string name = "") {
+    Ask ask;
+    ask.operation = operation;
+    ask.name = std::move(name);
+    write_json(body, ask.body);
+    return ask;
+}
+
+/// An `Ask` with an exact value.
+inline Ask exact_ask(Operation operation, const Value& body, std::string name = "") {
+    Ask ask;
+    ask.operation = operation;
+    ask.name = std::move(name);
+    ask.exact = true;
+    Parts parts = take_apart(body);
+    ask.signature = std::move(parts.signature);
+    ask.body = std::move(parts.leaves);
+    return ask;
+}
+
+/// Signatures that have come, compiled.
+class SignatureCache {
+public:
+    std::shared_ptr<const Signature> get(std::string_view text) {
+        const std::string key(text);
+        const auto found = known_.find(key);
+        if (found != known_.end()) return found->second;
+        auto compiled = compile(text);
+        if (text.size() > 4096) return compiled;
+        if (known_.size() >= 64) known_.clear();
+        known_.emplace(key, compiled);
+        return compiled;
+    }
+
+private:
+    std::unordered_map<std::string, std::shared_ptr<const Signature>> known_{};
+};
+
+/// Requests to one instance over HTTP.
+class Rest {
+public:
+    Rest(Http& http, const std::string& instance_id)
+        : http_(http), path_("/v1/envs/" + instance_id + "/") {}
+
+    const std::string& path() const { return path_; }
+    Http& http() { return http_; }
+
+    /// Asks, under a key. @throws Error There is no value for an answer.
+    Value ask(const Ask& ask, const std::string& key, const Deadline& deadline) {
+        Request request;
+        request.method = is_get(ask.operation) ? "GET" : "POST";
+        request.path = path_ + path_of(ask);
+        request.key = key;
+        if (ask.exact) {
+            request.content_type = binary_type;
+            append_u32(request.body, static_cast<std::uint32_t>(ask.signature.size()));
+            append_u32(request.body, 0);
+            request.body += ask.signature;
+        }
+        request.body += ask.body;
+        const Reply reply = http_.send(request, deadline);
+        if (reply.status == 204) return Value();
+        const std::string url = http_.url(request.path);
+        if (reply.status != 200 || !reply.is(binary_type)) throw_refusal(reply, url);
+        try {
+            return read(reply);
+        } catch (const ProtocolError& error) {
+            throw error.at(Place{url, reply.status, ""});
+        }
+    }
+
+private:
+    Value read(const Reply& reply) {
+        const span<const unsigned char> message(reply.body->data(), reply.body->size());
+        const ValueHeader header = ValueHeader::read(message, 0);
+        if (header.number != 0)
+            throw ProtocolError("a value has bytes 4 to 8 that are not zero");
+        const auto signature = signatures_.get(text_at(message, 8, header.size));
+        return LeafReader(message, 8 + header.size, reply.body).whole(*signature);
+    }
+
+    Http& http_;
+    std::string path_;
+    SignatureCache signatures_{};
+};
+
+/// How an instance is asked.
+class Transport {
+public:
+    Transport() = default;
+    Transport(const Transport&) = delete;
+    Transport& operator=(const Transport&) = delete;
+    virtual ~Transport() = default;
+
+    /// Asks, and waits for the answer. @throws Error There is no value for an answer.
+    virtual Value ask(const Ask& ask) = 0;
+};
+
+/// Asks over HTTP.
+class RestTransport : public Transport {
+public:
+    RestTransport(Http& http, const std::string& instance_id) : rest_(http, instance_id) {}
+
+    Value ask(const Ask& ask) override {
+        ++number_;
+        return rest_.ask(ask, session_ + "-" + std::to_string(number_),
+                         Deadline(rest_.http().server().timeout_s));
+    }
+
+private:
+    Rest rest_;
+    std::string session_ = random_name();
+    std::uint64_t number_ = 0;
+};
+
+/// Makes what asks an instance.
+using TransportMaker = std::unique_ptr<Transport> (*)(Http&, const std::string&);
+
+inline std::unique_ptr<Transport> over_rest(Http& http, const std::string& instance_id) {
+    return std::make_unique<RestTransport>(http, instance_id);
+}
+
+}  // namespace gym_http::detail
+
+#endif

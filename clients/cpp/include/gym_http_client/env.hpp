@@ -1,0 +1,168 @@
+/// @file
+/// An environment on a server.
+#ifndef GYM_HTTP_CLIENT_ENV_HPP
+#define GYM_HTTP_CLIENT_ENV_HPP
+
+#include "gym_http_client/instance.hpp"
+
+namespace gym_http {
+
+/// How an environment is made. What is not set is left to the server.
+struct EnvOptions {
+    Json kwargs = Json::object();                 ///< The environment's own arguments.
+    std::optional<std::uint64_t> seed{};          ///< Of a first reset that brings none.
+    std::optional<std::string> render_mode{};     ///< As `rgb_array`; rendering needs one.
+    std::optional<std::int64_t> max_episode_steps{};  ///< -1 for no limit.
+    std::optional<bool> disable_env_checker{};    ///< As for `gymnasium.make`.
+    Json wrappers = Json();                       ///< A list of names, or of objects.
+};
+
+/// What a reset gives.
+struct Reset {
+    Value observation{};  ///< Keeps alive the buffer in which it came.
+    Value info{};         ///< A dict.
+};
+
+/// What a step gives.
+struct Step {
+    Value observation{};      ///< Keeps alive the buffer in which it came.
+    double reward = 0;        ///< Of this step.
+    bool terminated = false;  ///< Whether the episode came to its end.
+    bool truncated = false;   ///< Whether it was cut off.
+    Value info{};             ///< A dict.
+
+    /// Whether the episode is over.
+    bool done() const { return terminated || truncated; }
+};
+
+/// What several steps give, in columns: an array where all are of one kind, else a list.
+struct Steps {
+    Value observations{};   ///< One for each step.
+    Value rewards{};        ///< One for each step.
+    Value terminated{};     ///< One for each step.
+    Value truncated{};      ///< One for each step.
+    Value infos{};          ///< One for each step.
+    std::size_t count = 0;  ///< Steps that were taken.
+    std::string stopped{};  ///< Why no more: `episode`, `time`… Empty if all were.
+};
+
+namespace detail {
+
+inline Json request_of(const std::string& env_id, const EnvOptions& options) {
+    Json request{{"env_id", env_id}, {"kwargs", options.kwargs}};
+    if (options.seed) request["seed"] = *options.seed;
+    if (options.render_mode) request["render_mode"] = *options.render_mode;
+    if (options.max_episode_steps)
+        request["max_episode_steps"] = *options.max_episode_steps;
+    if (options.disable_env_checker)
+        request["disable_env_checker"] = *options.disable_env_checker;
+    request["wrappers"] = options.wrappers;
+    return request;
+}
+
+}  // namespace detail
+
+/// One environment. Made by its constructor, ended by its destructor.
+class Env : public Instance {
+public:
+    /// Makes an environment.
+    /// @param server Its address, or a `Server`.
+    /// @param env_id Gymnasium's name of it, as `CartPole-v1`.
+    /// @param options How it is made.
+    /// @throws TransportError There is no answer.
+    /// @throws ApiError The server refuses: there is no such environment…
+    /// @throws ProtocolError This is no such server.
+    Env(Server server, const std::string& env_id, const EnvOptions& options = {})
+        : Env(std::move(server), env_id, options, detail::over_rest) {}
+
+    /// Begins an episode.
+    /// @param seed For the environment's generator; without one it goes on.
+    /// @param options What the environment takes.
+    Reset reset(std::optional<std::uint64_t> seed = {}, const Json& options = Json()) {
+        Json body = seeded(seed);
+        if (!options.is_null()) body["options"] = options;
+        const Value answer = ask(detail::plain_ask(detail::Operation::reset, body));
+        return {member(answer, "observation"), member(answer, "info")};
+    }
+
+    /// Takes an action.
+    /// @param action A number, a `std::vector` or anything else that JSON can say, which
+    ///     the server casts to the action space; or a `Value`, which reaches the
+    ///     environment as it is.
+    template <class Action>
+    Step step(const Action& action) {
+        if constexpr (std::is_same_v<Action, Value>) {
+            return stepped(ask(detail::exact_ask(detail::Operation::step,
+                                                 Value::dict({{"action", action}}))));
+        } else if constexpr (std::is_integral_v<Action> && !std::is_same_v<Action, bool>) {
+            detail::Ask asked;
+            asked.operation = detail::Operation::step;
+            asked.body = "{\"action\":" + std::to_string(action) + "}";
+            return stepped(ask(asked));
+        } else {
+            return step_json(Json(action));
+        }
+    }
+
+    /// Takes an action that is written in braces.
+    Step step(const Json& action) { return step_json(action); }
+
+    /// Takes one action after the other; stops when the episode ends.
+    /// @param actions A list of JSON or of values, or an array with one in each row.
+    template <class Actions>
+    Steps steps(const Actions& actions) {
+        if constexpr (std::is_same_v<Actions, Value>) {
+            return many(ask(detail::exact_ask(detail::Operation::step,
+                                              Value::dict({{"actions", actions}}))));
+        } else {
+            return many(ask(detail::plain_ask(detail::Operation::step,
+                                              Json{{"actions", Json(actions)}})));
+        }
+    }
+
+    /// Plays whole episodes on the server.
+    /// @param request `episodes`, `policy` or `actions`, `seed`, `options`, `max_steps`.
+    /// @returns A dict of `episodes`, `steps` and `stopped`.
+    Value rollout(const Json& request = Json::object()) {
+        return ask(detail::plain_ask(detail::Operation::rollout, request));
+    }
+
+protected:
+    /// @cond
+    Env(Server server, const std::string& env_id, const EnvOptions& options,
+        detail::TransportMaker maker)
+        : Instance(std::move(server), detail::request_of(env_id, options), maker) {}
+    /// @endcond
+
+private:
+    Step step_json(const Json& action) {
+        return stepped(
+            ask(detail::plain_ask(detail::Operation::step, Json{{"action", action}})));
+    }
+
+    Step stepped(const Value& answer) const {
+        try {
+            return {member(answer, "observation"), member(answer, "reward").to<double>(),
+                    member(answer, "terminated").to<bool>(),
+                    member(answer, "truncated").to<bool>(), member(answer, "info")};
+        } catch (const UsageError& error) {
+            throw ProtocolError("the answer is none to a step: " + error.message(),
+                                Place{url("step/"), 200, ""});
+        }
+    }
+
+    Steps many(const Value& answer) const {
+        const Value stopped = member(answer, "stopped");
+        return {member(answer, "observations"),
+                member(answer, "rewards"),
+                member(answer, "terminated"),
+                member(answer, "truncated"),
+                member(answer, "infos"),
+                member(answer, "steps").to<std::size_t>(),
+                stopped.is_none() ? "" : stopped.to<std::string>()};
+    }
+};
+
+}  // namespace gym_http
+
+#endif

@@ -1,0 +1,272 @@
+/// @file
+/// Requests over a kept connection, sent again where that is right.
+#ifndef GYM_HTTP_CLIENT_HTTP_HPP
+#define GYM_HTTP_CLIENT_HTTP_HPP
+
+#include <curl/curl.h>
+
+#include <thread>
+
+#include "gym_http_client/answers.hpp"
+#include "gym_http_client/server.hpp"
+
+namespace gym_http::detail {
+
+/// What is sent.
+struct Request {
+    std::string method{};
+    std::string path{};  ///< From the server's address on.
+    std::string body{};
+    std::string content_type = "application/json";
+    std::string accept = binary_type;
+    std::string key{};  ///< Idempotency-Key; none if empty.
+};
+
+/// Pauses between tries: the bound of each is twice that of the last.
+class Pauses {
+public:
+    /// Seconds to wait before the next try.
+    double next(double asked) {
+        const double bound = std::min(0.05 * static_cast<double>(1ULL << std::min(count_, 30U)), 5.0);
+        ++count_;
+        // Not the program's own generator: that must not depend on the network.
+        return asked + bound * (static_cast<double>(std::random_device()()) / 4294967296.0);
+    }
+
+private:
+    unsigned count_ = 0;
+};
+
+/// The seconds that a server asks to wait; dates count as none.
+inline double seconds_of(const std::string& retry_after) {
+    const bool digits = !retry_after.empty() && retry_after.size() < 9 &&
+                        retry_after.find_first_not_of("0123456789") == std::string::npos;
+    return digits ? std::stod(retry_after) : 0;
+}
+
+inline void pause(double seconds) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
+struct FreeList {
+    void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+};
+using HeaderList = std::unique_ptr<curl_slist, FreeList>;
+
+inline void add_header(HeaderList& list, const std::string& line) {
+    curl_slist* longer = curl_slist_append(list.get(), line.c_str());
+    if (longer == nullptr) throw std::bad_alloc();
+    static_cast<void>(list.release());
+    list.reset(longer);
+}
+
+struct FreeEasy {
+    void operator()(CURL* easy) const { curl_easy_cleanup(easy); }
+};
+using Easy = std::unique_ptr<CURL, FreeEasy>;
+
+/// A handle of libcurl's, which is set up once for all threads.
+inline Easy new_easy() {
+    static const CURLcode begun = curl_global_init(CURL_GLOBAL_DEFAULT);
+    Easy easy(begun == CURLE_OK ? curl_easy_init() : nullptr);
+    if (!easy) throw TransportError("libcurl cannot be set up", "");
+    // Signals would be another thread's.
+    curl_easy_setopt(easy.get(), CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(easy.get(), CURLOPT_TCP_NODELAY, 1L);
+#if LIBCURL_VERSION_NUM >= 0x075500
+    curl_easy_setopt(easy.get(), CURLOPT_PROTOCOLS_STR, "http,https");
+#else
+    curl_easy_setopt(easy.get(), CURLOPT_PROTOCOLS, CURLPROTO_HTTP | CURLPROTO_HTTPS);
+#endif
+    return easy;
+}
+
+/// One answer on its way.
+struct Receiving {
+    Reply reply{};
+    std::size_t head = 0;
+    std::size_t max_body = 0;
+    bool too_large = false;
+    bool failed = false;
+
+    static std::size_t take_head(char* data, std::size_t, std::size_t size, void* self) noexcept {
+        return static_cast<Receiving*>(self)->head_line({data, size});
+    }
+    static std::size_t take_body(char* data, std::size_t, std::size_t size, void* self) noexcept {
+        return static_cast<Receiving*>(self)->piece(data, size);
+    }
+
+private:
+    static constexpr std::size_t max_head = std::size_t(64) << 10U;
+
+    std::size_t head_line(std::string_view line) noexcept {
+        head += line.size();
+        too_large = head > max_head;
+        if (too_large) return 0;
+        try {
+            field(line);
+        } catch (...) {
+            return 0;
+        }
+        return line.size();
+    }
+
+    void field(std::string_view line) {
+        // An answer may follow one like "100 Continue".
+        if (line.substr(0, 5) == "HTTP/") reply = Reply();
+        const auto colon = line.find(':');
+        if (colon == std::string_view::npos) return;
+        std::string name(line.substr(0, colon));
+        std::transform(name.begin(), name.end(), name.begin(), [](unsigned char each) {
+            return static_cast<char>(std::tolower(each));
+        });
+        const auto first = line.find_first_not_of(" \t", colon + 1);
+        const auto last = line.find_last_not_of(" \t\r\n");
+        const std::string value(
+            first == line.npos || last < first ? "" : line.substr(first, last + 1 - first));
+        if (name == "content-type") reply.content_type = value;
+        if (name == "location") reply.location = value;
+        if (name == "retry-after") reply.retry_after = value;
+        if (name == "content-length") expect(value);
+    }
+
+    void expect(const std::string& digits) {
+        const auto size = std::strtoull(digits.c_str(), nullptr, 10);
+        too_large = size > max_body;
+        if (too_large) throw std::length_error("too large");
+        // Not more than comes: the number may be a lie.
+        reply.body->reserve(std::min<std::size_t>(size, std::size_t(1) << 20U));
+    }
+
+    std::size_t piece(const char* data, std::size_t size) noexcept {
+        too_large = size > max_body - reply.body->size();
+        if (too_large) return 0;
+        try {
+            reply.body->insert(reply.body->end(), data, data + size);
+        } catch (...) {
+            failed = true;
+            return 0;
+        }
+        return size;
+    }
+};
+
+/// A connection to a server, which is kept open. For one thread at a time.
+class Http {
+public:
+    explicit Http(Server server) : server_(std::move(server)), easy_(new_easy()) {
+        curl_easy_setopt(easy_.get(), CURLOPT_HEADERFUNCTION, &Receiving::take_head);
+        curl_easy_setopt(easy_.get(), CURLOPT_WRITEFUNCTION, &Receiving::take_body);
+        curl_easy_setopt(easy_.get(), CURLOPT_ERRORBUFFER, words_->data());
+        curl_easy_setopt(easy_.get(), CURLOPT_USERAGENT, "gym_http_client_cpp");
+    }
+
+    const Server& server() const { return server_; }
+    std::string url(const std::string& path) const { return server_.url + path; }
+
+    /// Sends a request until there is an answer that stands.
+    /// @throws TransportError There is none in time.
+    /// @throws ProtocolError It is too large.
+    Reply send(const Request& request, const Deadline& deadline) {
+        const HeaderList headers = headers_of(request);
+        Pauses pauses;
+        const Deadline first_contact(server_.first_contact_s);
+        while (true) {
+            Reply reply;
+            const CURLcode code = attempt(request, headers.get(), deadline, reply);
+            met_ = met_ || !is_absent(code);
+            if (code == CURLE_OK && !is_repeated(reply.status)) return reply;
+            const double pause_s = pauses.next(seconds_of(reply.retry_after));
+            double left = deadline.left();
+            if (!met_) left = std::min(left, first_contact.left());
+            if (!is_repeated(code) || pause_s >= left) {
+                if (code == CURLE_OK) return reply;
+                throw TransportError(told(code), url(request.path));
+            }
+            pause(pause_s);
+        }
+    }
+
+private:
+    static bool is_absent(CURLcode code) {
+        return code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_HOST ||
+               code == CURLE_COULDNT_RESOLVE_PROXY;
+    }
+
+    /// Whether what happened on the way may go better the next time.
+    static bool is_repeated(CURLcode code) {
+        return is_absent(code) || code == CURLE_OK || code == CURLE_GOT_NOTHING ||
+               code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR ||
+               code == CURLE_PARTIAL_FILE || code == CURLE_OPERATION_TIMEDOUT;
+    }
+    static bool is_repeated(int status) { return detail::is_repeated(status); }
+
+    HeaderList headers_of(const Request& request) const {
+        HeaderList list;
+        add_header(list, "Accept: " + request.accept);
+        // libcurl would ask first before it sends a larger body.
+        add_header(list, "Expect:");
+        if (request.method == "POST")
+            add_header(list, "Content-Type: " + request.content_type);
+        if (!request.key.empty()) add_header(list, "Idempotency-Key: " + request.key);
+        if (!server_.token.empty()) add_header(list, "Authorization: Bearer " + server_.token);
+        return list;
+    }
+
+    CURLcode attempt(const Request& request, curl_slist* headers, const Deadline& deadline,
+                     Reply& reply) {
+        CURL* easy = easy_.get();
+        Receiving receiving;
+        receiving.max_body = server_.max_body;
+        const double limit = std::min(deadline.left(), server_.try_timeout_s);
+        if (limit <= 0) return CURLE_OPERATION_TIMEDOUT;
+        curl_easy_setopt(easy, CURLOPT_URL, url(request.path).c_str());
+        curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
+        curl_easy_setopt(easy, CURLOPT_HEADERDATA, &receiving);
+        curl_easy_setopt(easy, CURLOPT_WRITEDATA, &receiving);
+        curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, std::max(1L, static_cast<long>(limit * 1e3)));
+        if (request.method == "POST") {
+            curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, nullptr);
+            curl_easy_setopt(easy, CURLOPT_POST, 1L);
+            curl_easy_setopt(easy, CURLOPT_POSTFIELDS, request.body.data());
+            curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE,
+                             static_cast<curl_off_t>(request.body.size()));
+        } else {
+            curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
+            curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST,
+                             request.method == "GET" ? nullptr : request.method.c_str());
+        }
+        (*words_)[0] = '\0';
+        const CURLcode code = curl_easy_perform(easy);
+        long status = 0;
+        curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+        reply = std::move(receiving.reply);
+        reply.status = static_cast<int>(status);
+        if (receiving.failed) throw std::bad_alloc();
+        if (receiving.too_large) {
+            const std::string limit_told = std::to_string(server_.max_body);
+            throw ProtocolError("the answer has a body of more than " + limit_told +
+                                    " bytes, or a head of more than 65536",
+                                Place{url(request.path), reply.status, ""});
+        }
+        // It lasts no longer than what it points to.
+        curl_easy_setopt(easy, CURLOPT_HTTPHEADER, nullptr);
+        return code;
+    }
+
+    std::string told(CURLcode code) const {
+        std::string words = (*words_)[0] != '\0' ? words_->data() : curl_easy_strerror(code);
+        return "no answer: " + words;
+    }
+
+    Server server_;
+    // Where libcurl writes stays where it is when this moves.
+    std::unique_ptr<std::array<char, CURL_ERROR_SIZE>> words_ =
+        std::make_unique<std::array<char, CURL_ERROR_SIZE>>();
+    Easy easy_;
+    bool met_ = false;
+};
+
+}  // namespace gym_http::detail
+
+#endif

@@ -1,0 +1,258 @@
+/// @file
+/// An instance on a server: made, asked, closed.
+#ifndef GYM_HTTP_CLIENT_INSTANCE_HPP
+#define GYM_HTTP_CLIENT_INSTANCE_HPP
+
+#include "gym_http_client/asking.hpp"
+#include "gym_http_client/elements.hpp"
+
+namespace gym_http {
+
+/// What stands for a picture.
+struct Png {
+    Bytes content{};  ///< A whole PNG file.
+};
+
+/// What environments and vectors of them have in common. Move-only; the instance is
+/// closed with it. It serves one thread at a time; several may be used at once.
+class Instance {
+public:
+    Instance(Instance&&) noexcept = default;  ///< Leaves nothing in the other one.
+    /// Closes the instance that was here.
+    Instance& operator=(Instance&& other) noexcept {
+        if (this != &other) {
+            abandon();
+            state_ = std::move(other.state_);
+        }
+        return *this;
+    }
+    Instance(const Instance&) = delete;
+    Instance& operator=(const Instance&) = delete;
+    ~Instance() { abandon(); }  ///< Closes the instance; errors in that are lost.
+
+    /// Ends the instance. Once it has ended, this does nothing.
+    /// @throws TransportError There is no answer.
+    /// @throws ApiError The server refuses.
+    void close() {
+        if (!state_) return;
+        const auto state = std::move(state_);
+        end(*state, state->http.server().timeout_s);
+    }
+
+    /// Its ID, as it is part of the server's addresses.
+    const std::string& instance_id() const { return state().id; }
+    /// Whether it was closed, or moved from.
+    bool closed() const noexcept { return !state_; }
+
+    /// The space of actions; asked for once.
+    /// @throws Error There is no such answer.
+    const Space& action_space() { return space("action_space/", state().action_space); }
+    /// The space of observations; asked for once.
+    /// @throws Error There is no such answer.
+    const Space& observation_space() {
+        return space("observation_space/", state().observation_space);
+    }
+
+    /// What the server tells of the instance.
+    Json describe() { return get(""); }
+
+    /// The present frame as the environment gave it: an array, text, or a list.
+    Value render() {
+        return member(ask(detail::plain_ask(detail::Operation::render, Json::object())),
+                      "rendered");
+    }
+
+    /// The present frame as a PNG file.
+    Png render_png() {
+        detail::Request request;
+        request.method = "POST";
+        request.path = path("render/");
+        request.accept = "image/png";
+        request.key = detail::random_name();
+        const detail::Reply reply = state().http.send(request, deadline());
+        if (reply.status != 200 || !reply.is("image/png"))
+            detail::throw_refusal(reply, state().http.url(request.path));
+        return Png{std::move(*reply.body)};
+    }
+
+    /// An action that the server draws; `seed` seeds the space first.
+    Value sample_action(std::optional<std::uint64_t> seed = {}) {
+        return member(ask(detail::plain_ask(detail::Operation::action_sample, seeded(seed))),
+                      "action");
+    }
+
+    /// An attribute of the environment, or of one of its wrappers; None of a method.
+    Value attribute(const std::string& name) {
+        detail::Ask asked;
+        asked.operation = detail::Operation::attribute;
+        asked.name = name;
+        const Value answer = ask(asked);
+        const Value* value = answer.kind() == Kind::dict ? answer.find("value") : nullptr;
+        return value == nullptr ? Value() : *value;
+    }
+
+    /// Sets an attribute; with `force` false, only one that is there.
+    /// @returns Whether it was set.
+    bool set_attribute(const std::string& name, const Value& value, bool force = true) {
+        return member(ask(detail::exact_ask(detail::Operation::set_attribute,
+                                            Value::dict({{"value", value}, {"force", force}}),
+                                            name)),
+                      "set")
+            .to<bool>();
+    }
+
+    /// Calls a method of the environment.
+    Value call(const std::string& name, Value::Items args = {}, Value::Members kwargs = {}) {
+        return member(ask(detail::exact_ask(detail::Operation::call_attribute,
+                                            Value::dict({{"args", Value::list(std::move(args))},
+                                                         {"kwargs", Value::dict(std::move(kwargs))}}),
+                                            name)),
+                      "value");
+    }
+
+protected:
+    /// @cond
+    Instance(Server server, const Json& request, detail::TransportMaker maker)
+        : state_(std::make_unique<State>(std::move(server))) {
+        Json told = request;
+        for (auto member = told.begin(); member != told.end();)
+            member = member->is_null() ? told.erase(member) : std::next(member);
+        try {
+            state_->id = created(told);
+        } catch (...) {
+            // There is nothing to close.
+            state_.reset();
+            throw;
+        }
+        state_->transport = maker(state_->http, state_->id);
+    }
+
+    Value ask(const detail::Ask& asked) { return state().transport->ask(asked); }
+
+    std::string url(const char* rest) const { return state().http.url(path(rest)); }
+
+    /// A member of an answer, which has to be there.
+    Value member(const Value& answer, const char* name) const {
+        const Value* found = answer.kind() == Kind::dict ? answer.find(name) : nullptr;
+        if (found == nullptr)
+            throw ProtocolError(std::string("the answer has no \"") + name + "\"",
+                                Place{url(""), 200, ""});
+        return *found;
+    }
+
+    static Json seeded(std::optional<std::uint64_t> seed) {
+        Json body = Json::object();
+        if (seed) body["seed"] = *seed;
+        return body;
+    }
+    /// @endcond
+
+private:
+    struct State {
+        explicit State(Server server) : http(std::move(server)) {}
+
+        detail::Http http;
+        std::string id{};
+        std::unique_ptr<detail::Transport> transport{};
+        std::optional<Space> action_space{};
+        std::optional<Space> observation_space{};
+    };
+
+    State& state() const {
+        if (!state_) throw UsageError("the environment is closed, or was moved from");
+        return *state_;
+    }
+
+    detail::Deadline deadline() const {
+        return detail::Deadline(state().http.server().timeout_s);
+    }
+
+    std::string path(const char* rest) const { return "/v1/envs/" + state().id + "/" + rest; }
+
+    std::string created(const Json& body) {
+        detail::Request request;
+        request.method = "POST";
+        request.path = "/v1/envs/";
+        request.accept = "application/json";
+        request.key = detail::random_name();
+        request.body = write_json(body);
+        const Json answer = json_of(request);
+        const auto id = answer.find("instance_id");
+        const std::string text =
+            id != answer.end() && id->is_string() ? id->get<std::string>() : "";
+        if (text.empty() || text.size() > 64 || detail::quoted(text) != text)
+            throw ProtocolError("the answer has no \"instance_id\"",
+                                Place{state().http.url(request.path), 200, ""});
+        return text;
+    }
+
+    Json json_of(const detail::Request& request) {
+        const detail::Reply reply = state().http.send(request, deadline());
+        const std::string where = state().http.url(request.path);
+        if (reply.status != 200 || !reply.is("application/json"))
+            detail::throw_refusal(reply, where);
+        const Place place{where, reply.status, ""};
+        try {
+            Json json = to_json(read_json(reply.text()));
+            if (!json.is_object()) throw ProtocolError("the answer is no object");
+            return json;
+        } catch (const ProtocolError& error) {
+            throw error.at(place);
+        }
+    }
+
+    Json get(const char* rest) {
+        detail::Request request;
+        request.method = "GET";
+        request.path = path(rest);
+        request.accept = "application/json";
+        return json_of(request);
+    }
+
+    const Space& space(const char* rest, std::optional<Space>& known) {
+        if (!known) {
+            const Json answer = get(rest);
+            try {
+                if (!answer.contains("space"))
+                    throw ProtocolError("the answer has no \"space\"");
+                known = read_space(answer["space"]);
+            } catch (const ProtocolError& error) {
+                throw error.at(Place{url(rest), 200, ""});
+            }
+        }
+        return *known;
+    }
+
+    static void end(State& state, double seconds) {
+        state.transport.reset();
+        detail::Request request;
+        request.method = "DELETE";
+        request.path = "/v1/envs/" + state.id + "/";
+        request.accept = "application/json";
+        request.key = detail::random_name();
+        const detail::Reply reply = state.http.send(request, detail::Deadline(seconds));
+        if (reply.status == 204) return;
+        try {
+            detail::throw_refusal(reply, state.http.url(request.path));
+        } catch (const ApiError& error) {
+            // That it is not there any more is what was wanted.
+            if (error.code() != "unknown-instance" && error.code() != "instance-ended") throw;
+        }
+    }
+
+    void abandon() noexcept {
+        if (!state_) return;
+        const auto state = std::move(state_);
+        try {
+            end(*state, std::min(state->http.server().timeout_s, 5.0));
+        } catch (...) {
+            // The server ends what nobody uses.
+        }
+    }
+
+    std::unique_ptr<State> state_;
+};
+
+}  // namespace gym_http
+
+#endif

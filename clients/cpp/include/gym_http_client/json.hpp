@@ -1,0 +1,327 @@
+/// @file
+/// JSON text, to values and from them, without rounding.
+#ifndef GYM_HTTP_CLIENT_JSON_HPP
+#define GYM_HTTP_CLIENT_JSON_HPP
+
+#include <unordered_set>
+
+#include "gym_http_client/text.hpp"
+
+namespace gym_http {
+
+namespace detail {
+
+/// How deep a signature or typed JSON is nested at most: a dict takes three levels.
+constexpr std::size_t max_tree_depth = 200;
+
+/// Makes values of what a parser finds.
+class JsonHandler {
+public:
+    explicit JsonHandler(std::size_t max_depth) : max_depth_(max_depth) {}
+
+    Value take() { return std::move(result_); }
+
+    bool null() { return add(Value()); }
+    bool boolean(bool flag) { return add(Value(flag)); }
+    bool number_integer(std::int64_t integer) { return add(Value(integer)); }
+    bool number_unsigned(std::uint64_t integer) { return add(Value(integer)); }
+    bool number_float(double real, const std::string& digits) {
+        // The parser takes integers beyond 64 bits for floats.
+        if (digits.find_first_of(".eE") == std::string::npos)
+            return add(Value::integer(digits));
+        return add(Value(real));
+    }
+    bool string(std::string& text) { return add(Value(std::move(text))); }
+    bool binary(nlohmann::json::binary_t& /*content*/) { return false; }
+    bool key(std::string& name) {
+        Level& level = levels_.back();
+        if (level.members.size() > few) {
+            if (level.names.empty()) {
+                for (const auto& member : level.members)
+                    level.names.insert(member.first.text());
+            }
+            if (!level.names.insert(name).second) refuse_twice(name);
+        } else {
+            for (const auto& member : level.members) {
+                if (member.first.text() == name) refuse_twice(name);
+            }
+        }
+        level.members.emplace_back(Value(std::move(name)), Value());
+        return true;
+    }
+    bool start_object(std::size_t /*size*/) { return enter(true); }
+    bool start_array(std::size_t /*size*/) { return enter(false); }
+    bool end_object() { return leave(); }
+    bool end_array() { return leave(); }
+    template <class Exception>
+    bool parse_error(std::size_t at, const std::string& /*token*/, const Exception& error) {
+        const std::string_view words = error.what();
+        const auto colon = words.rfind("; ");
+        throw ProtocolError("this is not JSON, at byte " + std::to_string(at) + ": " +
+                            std::string(words.substr(colon == words.npos ? 0 : colon + 2)));
+    }
+
+private:
+    static constexpr std::size_t few = 16;
+
+    struct Level {
+        bool object = false;
+        Value::Items items{};
+        Value::Members members{};
+        std::unordered_set<std::string> names{};
+    };
+
+    [[noreturn]] static void refuse_twice(const std::string& name) {
+        throw ProtocolError("this is not JSON of ours: the key \"" + name.substr(0, 60) +
+                            "\" is there twice");
+    }
+
+    bool add(Value value) {
+        if (levels_.empty()) {
+            result_ = std::move(value);
+        } else if (levels_.back().object) {
+            levels_.back().members.back().second = std::move(value);
+        } else {
+            levels_.back().items.push_back(std::move(value));
+        }
+        return true;
+    }
+
+    bool enter(bool object) {
+        if (levels_.size() >= max_depth_)
+            throw ProtocolError("this is nested deeper than " + std::to_string(max_depth_) +
+                                " levels");
+        levels_.emplace_back();
+        levels_.back().object = object;
+        return true;
+    }
+
+    bool leave() {
+        Level level = std::move(levels_.back());
+        levels_.pop_back();
+        return add(level.object ? Value::dict(std::move(level.members))
+                                : Value::list(std::move(level.items)));
+    }
+
+    std::size_t max_depth_;
+    std::vector<Level> levels_{};
+    Value result_{};
+};
+
+}  // namespace detail
+
+/// Reads JSON: null, bools, ints of any size, floats, strings, lists and dicts.
+/// @throws ProtocolError It is none, has a key twice, or is nested too deep.
+inline Value read_json(std::string_view text, std::size_t max_depth = 128) {
+    detail::JsonHandler handler(max_depth);
+    nlohmann::json::sax_parse(text.begin(), text.end(), &handler);
+    return handler.take();
+}
+
+namespace detail {
+
+inline void write_text(std::string_view text, std::string& out) {
+    static constexpr char hex[] = "0123456789abcdef";
+    out += '"';
+    for (const char each : text) {
+        switch (each) {
+            case '"': out += "\\\""; break;
+            case '\\': out += "\\\\"; break;
+            case '\b': out += "\\b"; break;
+            case '\f': out += "\\f"; break;
+            case '\n': out += "\\n"; break;
+            case '\r': out += "\\r"; break;
+            case '\t': out += "\\t"; break;
+            default:
+                if (static_cast<unsigned char>(each) < 0x20) {
+                    out += "\\u00";
+                    out += hex[each >> 4];
+                    out += hex[each & 15];
+                } else {
+                    out += each;
+                }
+        }
+    }
+    out += '"';
+}
+
+inline void write_proper_text(std::string_view text, std::string& out) {
+    if (utf8_of(text) != Utf8::proper)
+        throw UsageError("a string is not proper UTF-8, so JSON cannot say it");
+    write_text(text, out);
+}
+
+inline void write_finite(double number, std::string& out) {
+    if (!std::isfinite(number))
+        throw UsageError(std::string("JSON has no ") + (std::isnan(number) ? "NaN" : "infinity") +
+                         ": give a gym_http::Value, which is sent without loss");
+    out += write_real(number);
+}
+
+template <class Items, class Write>
+void write_list(const Items& items, std::string& out, Write write) {
+    out += '[';
+    bool first = true;
+    for (const auto& item : items) {
+        if (!first) out += ',';
+        first = false;
+        write(item);
+    }
+    out += ']';
+}
+
+}  // namespace detail
+
+/// Writes JSON, compact; floats by their shortest decimals, always with a point or an
+/// exponent.
+/// @throws UsageError There is a NaN or an infinity in it, or a string not in UTF-8.
+inline void write_json(const Json& json, std::string& out) {
+    if (json.is_object()) {
+        out += '{';
+        bool first = true;
+        for (const auto& [key, value] : json.items()) {
+            if (!first) out += ',';
+            first = false;
+            detail::write_proper_text(key, out);
+            out += ':';
+            write_json(value, out);
+        }
+        out += '}';
+    } else if (json.is_array()) {
+        detail::write_list(json, out, [&](const Json& item) { write_json(item, out); });
+    } else if (json.is_string()) {
+        detail::write_proper_text(json.get_ref<const std::string&>(), out);
+    } else if (json.is_number_float()) {
+        detail::write_finite(json.get<double>(), out);
+    } else if (json.is_binary() || json.is_discarded()) {
+        throw UsageError("JSON has no bytes: give a gym_http::Value");
+    } else {
+        out += json.dump();
+    }
+}
+
+/// Writes JSON, compact.
+inline std::string write_json(const Json& json) {
+    std::string text;
+    write_json(json, text);
+    return text;
+}
+
+namespace detail {
+
+inline std::string write_element(const Dtype& dtype, const unsigned char* at) {
+    const Number number = load(dtype, at);
+    if (dtype.kind == 'b') return number.magnitude != 0 ? "true" : "false";
+    if (number.is_real) {
+        std::string text;
+        write_finite(shortest(dtype, number.real), text);
+        return text;
+    }
+    return (number.negative ? "-" : "") + std::to_string(number.magnitude);
+}
+
+inline void write_nested(const Value& array, std::size_t axis, std::size_t& element,
+                         std::string& out) {
+    const Shape& shape = array.shape();
+    const Dtype& dtype = array.dtype();
+    if (axis == shape.size()) {
+        out += write_element(dtype, array.raw().data() + element * dtype.item_size);
+        ++element;
+        return;
+    }
+    out += '[';
+    for (std::size_t index = 0; index < shape[axis]; ++index) {
+        if (index != 0) out += ',';
+        write_nested(array, axis + 1, element, out);
+    }
+    out += ']';
+}
+
+inline void write_plain_key(const Value& key, std::string& out) {
+    if (key.kind() == Kind::integer)
+        return write_text(std::to_string(key.to<std::int64_t>()), out);
+    if (key.kind() != Kind::text)
+        throw UsageError(std::string("plain JSON has no keys of the kind ") +
+                         name_of(key.kind()));
+    write_proper_text(key.text(), out);
+}
+
+}  // namespace detail
+
+/// Writes a value as plain JSON: arrays as nested lists, tuples as lists.
+/// @throws UsageError Plain JSON cannot say it: NaN, bytes, a space.
+inline void write_plain(const Value& value, std::string& out) {
+    const auto write = [&](const Value& item) { write_plain(item, out); };
+    std::size_t element = 0;
+    switch (value.kind()) {
+        case Kind::none: out += "null"; break;
+        case Kind::boolean: out += value.to<bool>() ? "true" : "false"; break;
+        case Kind::integer: out += std::to_string(value.to<std::int64_t>()); break;
+        case Kind::big_integer: out += value.text(); break;
+        case Kind::real: detail::write_finite(value.to<double>(), out); break;
+        case Kind::text: detail::write_proper_text(value.text(), out); break;
+        case Kind::list:
+        case Kind::tuple: detail::write_list(value.items(), out, write); break;
+        case Kind::dict: {
+            out += '{';
+            const char* comma = "";
+            for (const auto& [key, item] : value.members()) {
+                out += comma;
+                comma = ",";
+                detail::write_plain_key(key, out);
+                out += ':';
+                write_plain(item, out);
+            }
+            out += '}';
+            break;
+        }
+        case Kind::array:
+        case Kind::scalar:
+            if (!is_number(value.dtype()))
+                throw UsageError("plain JSON has no dtype " + value.dtype().name);
+            detail::write_nested(value, 0, element, out);
+            break;
+        case Kind::graph: {
+            static constexpr const char* names[] = {"{\"nodes\":", ",\"edges\":",
+                                                    ",\"edge_links\":"};
+            for (std::size_t part = 0; part < 3; ++part) {
+                out += names[part];
+                write_plain(value[part], out);
+            }
+            out += '}';
+            break;
+        }
+        default:
+            throw UsageError(std::string("plain JSON cannot say a value of the kind ") +
+                             name_of(value.kind()));
+    }
+}
+
+/// Makes JSON of what `read_json` read; integers beyond 64 bits become strings.
+inline Json to_json(const Value& value) {
+    switch (value.kind()) {
+        case Kind::boolean: return value.to<bool>();
+        case Kind::integer: return value.to<std::int64_t>();
+        case Kind::real: return value.to<double>();
+        case Kind::text:
+        case Kind::big_integer: return value.text();
+        case Kind::list: {
+            Json list = Json::array();
+            for (const Value& item : value.items()) list.push_back(to_json(item));
+            return list;
+        }
+        case Kind::dict: {
+            Json object = Json::object();
+            // Not one by one through operator[], which looks for each key.
+            auto& members = object.get_ref<Json::object_t&>();
+            for (const auto& [key, item] : value.members())
+                members.emplace_back(key.text(), to_json(item));
+            return object;
+        }
+        default: return nullptr;
+    }
+}
+
+}  // namespace gym_http
+
+#endif

@@ -1,0 +1,91 @@
+/// @file
+/// The server: where it is, and how long to wait for it.
+#ifndef GYM_HTTP_CLIENT_SERVER_HPP
+#define GYM_HTTP_CLIENT_SERVER_HPP
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <string_view>
+
+#include "gym_http_client/error.hpp"
+
+namespace gym_http {
+
+/// Where a server is, and how it is spoken to. An address alone becomes one.
+struct Server {
+    std::string url;    ///< As `http://127.0.0.1:5000`.
+    std::string token;  ///< Shown to the server; from `GHS_TOKEN` unless set; may be empty.
+    double timeout_s = 60;          ///< For each call as a whole, all of its tries.
+    double try_timeout_s = 20;      ///< For each try; then it is sent again.
+    double first_contact_s = 5;     ///< While nobody has ever been at the address.
+    std::size_t max_body = std::size_t(256) << 20U;  ///< Bytes of an answer.
+
+    /// A server at an address.
+    /// @throws UsageError It is no address of HTTP.
+    Server(const char* address) : Server(std::string(address)) {}
+    /// A server at an address, with a token.
+    /// @throws UsageError It is no address of HTTP.
+    Server(std::string address, std::string token_shown = token_of_environment())
+        : url(std::move(address)), token(std::move(token_shown)) {
+        const auto scheme = url.find("://");
+        if (url.rfind("http://", 0) != 0 && url.rfind("https://", 0) != 0)
+            throw UsageError("\"" + url + "\" is no address of a server: http://… would be");
+        while (url.back() == '/') url.pop_back();
+        // A token in the address would be told with each error.
+        const auto host = scheme + 3;
+        const auto path = std::min(url.find('/', host), url.size());
+        const auto at = url.rfind('@', path);
+        if (at != std::string::npos && at >= host) {
+            const auto colon = url.find(':', host);
+            if (colon < at) token = url.substr(colon + 1, at - colon - 1);
+            url.erase(host, at + 1 - host);
+        }
+    }
+
+private:
+    static std::string token_of_environment() {
+        const char* given = std::getenv("GHS_TOKEN");
+        return given == nullptr ? "" : given;
+    }
+};
+
+namespace detail {
+
+using Clock = std::chrono::steady_clock;
+
+/// When a call has to be over.
+class Deadline {
+public:
+    explicit Deadline(double seconds)
+        : end_(Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                  std::chrono::duration<double>(std::min(seconds, 1e8)))) {}
+
+    /// Seconds that are left; 0 or less when none are.
+    double left() const {
+        return std::chrono::duration<double>(end_ - Clock::now()).count();
+    }
+
+private:
+    Clock::time_point end_;
+};
+
+/// Draws from what the system has for that, so that nobody else draws the same.
+inline std::string random_name() {
+    static constexpr char hex[] = "0123456789abcdef";
+    std::random_device device;
+    std::string name;
+    for (int word = 0; word < 4; ++word) {
+        const std::uint32_t drawn = device();
+        for (unsigned shift = 0; shift < 32; shift += 4) name += hex[drawn >> shift & 15U];
+    }
+    return name;
+}
+
+}  // namespace detail
+
+}  // namespace gym_http
+
+#endif

@@ -1,0 +1,262 @@
+/// @file
+/// Signatures: what a value consists of, and how its leaves are read.
+#ifndef GYM_HTTP_CLIENT_SIGNATURE_HPP
+#define GYM_HTTP_CLIENT_SIGNATURE_HPP
+
+#include "gym_http_client/typed_json.hpp"
+
+namespace gym_http::detail {
+
+/// How deep lists, tuples, dicts and the like may be nested.
+constexpr int max_depth = 64;
+constexpr std::size_t max_signature_bytes = std::size_t(1) << 20U;
+
+/// Counts leaves up to a multiple of 8 bytes.
+inline std::size_t padding_of(std::size_t size) { return (8 - size % 8) % 8; }
+
+/// A signature, compiled: read once, used for each value that has it.
+struct Signature {
+    Kind kind = Kind::none;
+    std::vector<Signature> parts{};           ///< Of what is made of others.
+    std::vector<Value> keys{};                ///< Of a dict.
+    std::shared_ptr<const ArrayType> type{};  ///< Of an array or scalar.
+    Shape shape{};                            ///< Of an array of objects.
+    Value constant{};                         ///< What has no leaf.
+};
+
+class SignatureReader {
+public:
+    Signature read(const Value& tree, int depth) {
+        if (depth > max_depth + 1)
+            throw ProtocolError("a value is nested deeper than 64 levels");
+        if (tree.kind() == Kind::text) return leaf(tree.text());
+        if (tree.kind() != Kind::dict || tree.size() != 1) refuse();
+        const auto& [tag, content] = tree.members().front();
+        const std::string& name = tag.text();
+        if (name == "nd" || name == "ns") return array(name == "nd", content);
+        if (name == "list") return made_of(Kind::list, list_of(content), depth);
+        if (name == "tuple") return made_of(Kind::tuple, list_of(content), depth);
+        if (name == "dict") return dict(content, depth);
+        if (name == "oa") return objects(list_of(content, 2), depth);
+        if (name == "graph") return made_of(Kind::graph, list_of(content, 3), depth);
+        if (name == "space" || name == "autoreset") return constant(name, content);
+        refuse();
+    }
+
+private:
+    [[noreturn]] static void refuse() {
+        throw ProtocolError("a value has a signature that is none of ours");
+    }
+
+    static Signature leaf(const std::string& name) {
+        static constexpr std::pair<const char*, Kind> leaves[] = {
+            {"none", Kind::none},   {"bool", Kind::boolean},
+            {"int", Kind::integer}, {"float", Kind::real},
+            {"str", Kind::text},    {"bigint", Kind::big_integer},
+            {"bytes", Kind::bytes}};
+        Signature signature;
+        for (const auto& [known, kind] : leaves) {
+            if (name == known) {
+                signature.kind = kind;
+                return signature;
+            }
+        }
+        refuse();
+    }
+
+    static const Value::Items& list_of(const Value& tree, std::size_t size = 0) {
+        if (tree.kind() != Kind::list || (size != 0 && tree.size() != size)) refuse();
+        return tree.items();
+    }
+
+    static Signature array(bool is_array, const Value& content) {
+        Signature signature;
+        signature.kind = is_array ? Kind::array : Kind::scalar;
+        if (is_array) {
+            const auto& pair = list_of(content, 2);
+            signature.type = read_array_type(pair[0], pair[1]);
+        } else {
+            signature.type = read_array_type(content, Value::list({}), true);
+        }
+        return signature;
+    }
+
+    Signature made_of(Kind kind, const Value::Items& trees, int depth) {
+        check_depth(depth);
+        Signature signature;
+        signature.kind = kind;
+        signature.parts.reserve(trees.size());
+        for (const Value& tree : trees) signature.parts.push_back(read(tree, depth + 1));
+        return signature;
+    }
+
+    Signature dict(const Value& content, int depth) {
+        check_depth(depth);
+        Signature signature;
+        signature.kind = Kind::dict;
+        for (const Value& pair : list_of(content)) {
+            const auto& two = list_of(pair, 2);
+            signature.keys.push_back(TypedReader().key(two[0], depth + 1));
+            signature.parts.push_back(read(two[1], depth + 1));
+        }
+        check_keys(signature.keys);
+        return signature;
+    }
+
+    Signature objects(const Value::Items& pair, int depth) {
+        Signature signature = made_of(Kind::objects, list_of(pair[1]), depth);
+        signature.shape = read_shape(pair[0], 8);
+        if (count_of(signature.shape, signature.parts.size() + 1) != signature.parts.size())
+            throw ProtocolError("an array of objects has another number of items than its shape");
+        return signature;
+    }
+
+    static Signature constant(const std::string& name, const Value& content) {
+        Signature signature;
+        signature.kind = name == "space" ? Kind::space : Kind::autoreset;
+        signature.constant = name == "space" ? read_space_value(content)
+                                             : read_autoreset(content);
+        return signature;
+    }
+
+    static void check_depth(int depth) {
+        if (depth > max_depth)
+            throw ProtocolError("a value is nested deeper than 64 levels");
+    }
+};
+
+/// Compiles a signature. @throws ProtocolError It is none.
+inline std::shared_ptr<const Signature> compile(std::string_view text) {
+    if (text.size() > max_signature_bytes)
+        throw ProtocolError("a signature has more than 2**20 bytes");
+    return std::make_shared<const Signature>(
+        SignatureReader().read(read_json(text, max_tree_depth), 1));
+}
+
+/// Reads the leaves of a message from a position on.
+class LeafReader {
+public:
+    LeafReader(span<const unsigned char> message, std::size_t start,
+               std::shared_ptr<const void> owner)
+        : message_(message), at_(start), owner_(std::move(owner)) {}
+
+    /// Reads a whole value, whose leaves are all that is left.
+    Value whole(const Signature& signature) {
+        Value value = read(signature);
+        if (at_ != message_.size())
+            throw ProtocolError("a value ends at byte " + std::to_string(at_) + ", but " +
+                                std::to_string(message_.size()) + " bytes came");
+        return value;
+    }
+
+private:
+    Value read(const Signature& signature) {
+        switch (signature.kind) {
+            case Kind::none: return Value();
+            case Kind::boolean: return boolean();
+            case Kind::integer: return Value(word<std::int64_t>());
+            case Kind::real: return Value(word<double>());
+            case Kind::big_integer: return decimal();
+            case Kind::text: return text();
+            case Kind::bytes: {
+                const auto content = varying();
+                return Value::bytes(content.to_vector());
+            }
+            case Kind::list: return Value::list(items(signature));
+            case Kind::tuple: return Value::tuple(items(signature));
+            case Kind::objects: return Value::objects(signature.shape, items(signature));
+            case Kind::graph: {
+                auto parts = items(signature);
+                return Value::graph(std::move(parts[0]), std::move(parts[1]),
+                                    std::move(parts[2]));
+            }
+            case Kind::dict: {
+                Value::Members members;
+                members.reserve(signature.parts.size());
+                for (std::size_t each = 0; each < signature.parts.size(); ++each)
+                    members.emplace_back(signature.keys[each], read(signature.parts[each]));
+                return Value::dict(std::move(members));
+            }
+            case Kind::array:
+            case Kind::scalar: return array(signature);
+            default: return signature.constant;
+        }
+    }
+
+    Value::Items items(const Signature& signature) {
+        Value::Items items;
+        items.reserve(signature.parts.size());
+        for (const Signature& part : signature.parts) items.push_back(read(part));
+        return items;
+    }
+
+    Value boolean() {
+        const auto flag = word<std::uint64_t>();
+        if (flag > 1) throw ProtocolError("a bool is neither true (1) nor false (0)");
+        return Value(flag == 1);
+    }
+
+    Value decimal() {
+        const auto content = varying();
+        const std::string digits(content.begin(), content.end());
+        return read_decimal(digits);
+    }
+
+    Value text() {
+        const auto content = varying();
+        std::string text(content.begin(), content.end());
+        if (utf8_of(text) == Utf8::none) throw ProtocolError("a str is not in UTF-8");
+        return Value(std::move(text));
+    }
+
+    Value array(const Signature& signature) {
+        const ArrayType& type = *signature.type;
+        const auto content = leaf(type.count * type.dtype.item_size);
+        check_elements(type.dtype, content);
+        return Value::view(signature.type, content.data(), owner_,
+                           signature.kind == Kind::scalar);
+    }
+
+    template <class T>
+    T word() {
+        if (message_.size() - at_ < 8) refuse_end(8);
+        T value;
+        std::memcpy(&value, message_.data() + at_, 8);
+        at_ += 8;
+        return value;
+    }
+
+    span<const unsigned char> varying() {
+        const auto size = word<std::uint64_t>();
+        if (size > message_.size()) refuse_end(size);
+        return leaf(static_cast<std::size_t>(size));
+    }
+
+    span<const unsigned char> leaf(std::size_t size) {
+        const std::size_t left = message_.size() - at_;
+        const std::size_t padding = padding_of(size);
+        if (size > left || padding > left - size) refuse_end(size);
+        const span<const unsigned char> content(message_.data() + at_, size);
+        at_ += size;
+        for (const std::size_t end = at_ + padding; at_ < end; ++at_) {
+            if (message_[at_] != 0)
+                throw ProtocolError("a value has padding at byte " + std::to_string(at_) +
+                                    " that is not zero");
+        }
+        return content;
+    }
+
+    [[noreturn]] void refuse_end(std::uint64_t size) const {
+        throw ProtocolError("a value needs " + std::to_string(size) + " bytes at byte " +
+                            std::to_string(at_) + ", but only " +
+                            std::to_string(message_.size()) + " came");
+    }
+
+    span<const unsigned char> message_;
+    std::size_t at_;
+    std::shared_ptr<const void> owner_;
+};
+
+}  // namespace gym_http::detail
+
+#endif
