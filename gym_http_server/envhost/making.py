@@ -11,6 +11,7 @@ import gymnasium
 from gymnasium.envs import registration
 
 from gym_http_server.envhost.create_request import CreateRequest
+from gym_http_server.envhost.newest import newest
 from gym_http_server.envhost.vector import make_vector
 from gym_http_server.errors import UnknownEnv
 from gym_http_wire.blame import env_error
@@ -78,7 +79,7 @@ def _make(request: CreateRequest, options: dict[str, Any]) -> Any:
     ]
     if request.vector is not None:
         return make_vector(env_id, request.vector, wraps, options)
-    env = gymnasium.make(env_id, **options)
+    env = gymnasium.make(newest(env_id), **options)
     for wrap in wraps:
         env = wrap(env)
     return env

@@ -11,7 +11,6 @@ import os
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 os.environ["OMP_NUM_THREADS"] = "1"
 
-import gc
 import logging
 import signal
 import socket
@@ -20,9 +19,11 @@ import sys
 import msgspec
 
 from gym_http_server import prctl
+from gym_http_server.envhost import newest
 from gym_http_server.errors import StartError
 from gym_http_server.rundir import RunDir
 from gym_http_server.settings import Settings
+from gym_http_server.supervisor import heap
 from gym_http_server.supervisor.modules import Modules
 from gym_http_server.supervisor.supervisor import Supervisor
 
@@ -72,9 +73,10 @@ def main(argument: str) -> int:
         signals=signals,
         launcher=start.launcher,
     )
-    gc.collect()
-    gc.freeze()
-    _report(start.report, {"envs": _count(modules)})
+    envs = _count(modules)
+    newest.look_through()
+    heap.settle()
+    _report(start.report, {"envs": envs})
     supervisor.run()
     return 0
 

@@ -20,6 +20,7 @@ from gym_http_server.supervisor.instance import (
     Tombstones,
     read_log_tail,
 )
+from gym_http_server.supervisor.journal import NAME, note
 from gym_http_server.supervisor.modules import Modules
 from gym_http_server.supervisor.starts import start_host
 from gym_http_wire.frames import Frame, FrameError
@@ -30,7 +31,7 @@ MEMORY_TICKS = 2
 CLOSE_SECONDS = 2.0
 TERM_SECONDS = 0.5
 
-log = logging.getLogger("gym_http_server.supervisor")
+log = logging.getLogger(NAME)
 
 
 class Hosts:
@@ -158,9 +159,7 @@ class Hosts:
         # Whoever waits for it comes before the log.
         self._on_made(instance, frame)
         if instance.live:
-            log.info(
-                "%s made, an instance of %s", instance.instance_id, instance.env_id
-            )
+            note(f"{instance.instance_id} made, an instance of {instance.env_id}")
 
     def close(self, instance: Instance, reason: str) -> None:
         """Ask a host to close its environment and end; insist later."""
@@ -260,7 +259,7 @@ class Hosts:
         )
         if instance.live:
             self.tombstones.add(instance_id, ended)
-            log.info("%s ended: %s", instance_id, ended.summary)
+            note(f"{instance_id} ended: {ended.summary}")
         self._on_end(instance, ended)
         instance.release()
         remove(self._run.instance(instance_id))

@@ -7,10 +7,8 @@ one instance go past it.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
-import selectors
 import signal
 import socket
 import time
@@ -28,8 +26,10 @@ from gym_http_server.supervisor.connections import Connection
 from gym_http_server.supervisor.creations import Creations
 from gym_http_server.supervisor.hosts import Hosts
 from gym_http_server.supervisor.instance import Ended, Instance
+from gym_http_server.supervisor.journal import NAME
 from gym_http_server.supervisor.modules import Modules
 from gym_http_server.supervisor.survey import start_survey
+from gym_http_server.supervisor.watches import READ, WRITE, Watches
 from gym_http_wire.frames import Frame, FrameError
 from gym_http_wire.messages import Op, answer, problem_answer, request_head
 from gym_http_wire.problems import Problem
@@ -39,7 +39,7 @@ __all__ = ["Supervisor"]
 TICK_SECONDS = 0.2
 MAX_REQUEST_BYTES = 1024 * 1024
 
-log = logging.getLogger("gym_http_server.supervisor")
+log = logging.getLogger(NAME)
 
 
 class Supervisor:
@@ -80,7 +80,7 @@ class Supervisor:
         self._survey: bytes | None = None
         self._survey_waiters: list[Connection] = []
         self._stopping = False
-        self._selector = selectors.DefaultSelector()
+        self._watches = Watches()
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(run.supervisor_socket)
         self._listener.listen(512)
@@ -94,31 +94,20 @@ class Supervisor:
             Op.STATUS: self._status,
             Op.SHUTDOWN: self._shutdown,
         }
-        self._watch(self._listener, self._accept)
-        self._watch(signals, self._on_signal)
-        self._watch(launcher, self._on_launcher_end)
+        self._watches.add(self._listener, self._accept)
+        self._watches.add(signals, self._on_signal)
+        self._watches.add(launcher, self._on_launcher_end)
 
     def run(self) -> None:
         """Work until told to stop and no host is left."""
         next_tick = time.monotonic() + TICK_SECONDS
         while not self._stopping or len(self._hosts):
             wait = max(0.0, next_tick - time.monotonic())
-            for key, events in self._selector.select(wait):
-                # One event's handler may have ended what the next one is about.
-                now = self._selector.get_map().get(key.fd)
-                if now is not None and now.data is key.data:
-                    key.data(events)
+            self._watches.serve(wait)
             if time.monotonic() >= next_tick:
                 self._hosts.tick()
                 next_tick = time.monotonic() + TICK_SECONDS
         processes.kill_strays({})
-
-    def _watch(self, source: Any, handler: Callable[[int], None]) -> None:
-        self._selector.register(source, selectors.EVENT_READ, handler)
-
-    def _unwatch(self, source: Any) -> None:
-        with contextlib.suppress(KeyError, ValueError):
-            self._selector.unregister(source)
 
     def _accept(self, events: int) -> None:
         try:
@@ -126,13 +115,13 @@ class Supervisor:
         except OSError:
             return
         connection = Connection(sock, MAX_REQUEST_BYTES)
-        self._watch(sock, lambda events: self._serve(connection, events))
+        self._watches.add(sock, lambda events: self._serve(connection, events))
 
     def _serve(self, connection: Connection, events: int) -> None:
-        if events & selectors.EVENT_WRITE:
+        if events & WRITE:
             connection.flush()
         try:
-            frames = connection.receive() if events & selectors.EVENT_READ else []
+            frames = connection.receive() if events & READ else []
         except FrameError as error:
             log.warning("a request to the supervisor is none: %s", error)
             frames = None
@@ -156,12 +145,8 @@ class Supervisor:
     def _listen_to(self, connection: Connection) -> None:
         if connection.closed:
             return
-        wanted = selectors.EVENT_READ
-        if connection.unsent:
-            wanted |= selectors.EVENT_WRITE
-        key = self._selector.get_key(connection.socket)
-        if key.events != wanted:
-            self._selector.modify(connection.socket, wanted, key.data)
+        wanted = READ | WRITE if connection.unsent else READ
+        self._watches.want(connection.socket, wanted)
 
     def _reply(self, connection: Connection, value: Any) -> None:
         body = value if isinstance(value, bytes) else msgspec.json.encode(value)
@@ -169,7 +154,7 @@ class Supervisor:
         self._listen_to(connection)
 
     def _hang_up(self, connection: Connection) -> None:
-        self._unwatch(connection.socket)
+        self._watches.remove(connection.socket)
         connection.close()
         instance = connection.instance
         if instance is not None and not instance.live and not instance.create_key:
@@ -187,7 +172,7 @@ class Supervisor:
             self._creations.begin(key, frame, instance)
         instance.creators.append(connection)
         connection.instance = instance
-        self._watch(instance.channel, lambda events: self._hear(instance))
+        self._watches.add(instance.channel, lambda events: self._hear(instance))
 
     def _list(self, connection: Connection, frame: Frame) -> None:
         envs = {each.instance_id: each.env_id for each in self._hosts.serving()}
@@ -228,14 +213,14 @@ class Supervisor:
             parts: list[bytes] = []
             pid, reader = start_survey(self._modules.apart)
             self._hosts.spared.add(pid)
-            self._watch(reader, lambda events: self._read_survey(reader, parts))
+            self._watches.add(reader, lambda events: self._read_survey(reader, parts))
 
     def _read_survey(self, reader: int, parts: list[bytes]) -> None:
         data = os.read(reader, 1 << 20)
         parts.append(data)
         if data:
             return
-        self._unwatch(reader)
+        self._watches.remove(reader)
         os.close(reader)
         self._survey = b"".join(parts) or None
         waiters, self._survey_waiters = self._survey_waiters, []
@@ -266,7 +251,7 @@ class Supervisor:
     def _hear(self, instance: Instance) -> None:
         if not self._hosts.hear(instance):
             # It is ending; how, the wait status will say.
-            self._unwatch(instance.channel)
+            self._watches.remove(instance.channel)
 
     def _on_made(self, instance: Instance, frame: Frame) -> None:
         self._creations.over(instance, frame)
@@ -280,7 +265,7 @@ class Supervisor:
             self._listen_to(creator)
 
     def _on_end(self, instance: Instance, ended: Ended) -> None:
-        self._unwatch(instance.channel)
+        self._watches.remove(instance.channel)
         for connection in instance.waiters:
             self._reply(connection, {"replayed": False})
         if not instance.live:
