@@ -26,6 +26,7 @@ _BINARY = "application/vnd.gym-http.binary"
 _UPGRADE = re.compile(rb"(?i)\r\nupgrade:[ \t]*websocket")
 _PATHS = {1: "reset", 2: "step", 3: "render"}
 _MESSAGE = 2
+_BINARY_FORM = 3
 _HEADER = struct.Struct("<IIHBBI")
 
 
@@ -96,7 +97,7 @@ class Net:
         message = websocket.masked(frame[start:], frame[start - 4 : start])
         _, head, status, op, form, number = _HEADER.unpack_from(message)
         body = message[_HEADER.size + head :]
-        if body:
+        if form & 15 == _BINARY_FORM:
             size, named = struct.unpack_from("<II", body)
             signature = body[8 : 8 + size] or self._signatures[named]
             if named:
@@ -256,14 +257,15 @@ async def _by_stream(server: Line, origin: Origin, caught: list[Caught]) -> None
 
 
 async def _by_rest(server: Line, origin: Origin, caught: list[Caught]) -> None:
-    for number, op, _, _, body in caught:
+    for number, op, _, form, body in caught:
         key = ""
+        kind = _BINARY if form & 15 == _BINARY_FORM else "application/json"
         if origin.session:
             key = f"Idempotency-Key: {origin.session}-{number}\r\n"
         head = (
             f"POST {origin.path}{_PATHS[op]}/ HTTP/1.1\r\n"
             f"Host: 127.0.0.1:{origin.port}\r\n{key}"
-            f"Content-Type: {_BINARY}\r\nAccept: {_BINARY}\r\n"
+            f"Content-Type: {kind}\r\nAccept: {_BINARY}\r\n"
             f"Content-Length: {len(body)}\r\n\r\n"
         )
         await server.send(head.encode() + body)

@@ -9,7 +9,7 @@ export class Deadline {
   #caller;
   #controller;
   #onAbort;
-  #fail;
+  #waiting = new Set();
 
   /**
    * @param {number} limit Milliseconds; Infinity for none.
@@ -48,11 +48,21 @@ export class Deadline {
   race(promise, abandon = () => {}) {
     if (this.reason !== undefined) return this.#given(abandon);
     return new Promise((resolve, reject) => {
-      this.#fail = (reason) => {
+      const fail = (reason) => {
         abandon(reason);
         reject(reason);
       };
-      promise.then(resolve, reject).finally(() => (this.#fail = undefined));
+      this.#waiting.add(fail);
+      promise.then(
+        (value) => {
+          this.#waiting.delete(fail);
+          resolve(value);
+        },
+        (error) => {
+          this.#waiting.delete(fail);
+          reject(error);
+        },
+      );
     });
   }
 
@@ -78,7 +88,7 @@ export class Deadline {
     if (this.reason !== undefined) return;
     this.reason = reason;
     this.#controller?.abort(reason);
-    this.#fail?.(reason);
+    for (const fail of this.#waiting) fail(reason);
   }
 }
 
