@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import gym_http_server
-from gym_http_server.envhost.bodies import path_value, read
+from gym_http_server.envhost.bodies import lossless, path_value, read
 from gym_http_server.envhost.create_request import read_seed
 from gym_http_wire import legacy
 from gym_http_wire.exact import Exact
@@ -95,6 +95,8 @@ class Inspection:
                 if "value" not in given:
                     return {"member": self._has_info(which, given)}
                 given = given["value"]
+            if lossless(frame):
+                return {"member": self._operations.has(which, given)}
         return {"member": self._operations.contains(which, given)}
 
     def _has_info(self, which: str, given: dict[str, Any]) -> bool:

@@ -273,3 +273,12 @@ class Operations(Attributes):
 
     def _action_reader(self) -> Callable[[object], Any]:
         return elements.reader(self.env.action_space)
+    def has(self, which: str, value: object) -> bool:
+        """Whether a value, as it is, is an element of a space."""
+        space = self.space(which)
+        try:
+            return bool(space.contains(value))
+        except Exception:
+            # What a space cannot even look at is none of its elements.
+            return False
+
