@@ -1,4 +1,4 @@
-"""The command line: ``gym-http-server serve``, ``settings`` and ``bench``."""
+"""The command line: ``gym-http-server serve``, ``bench``, ``validate`` and more."""
 
 from __future__ import annotations
 
@@ -147,3 +147,67 @@ def bench(arguments: tuple[str, ...]) -> None:
         )
         sys.exit(1)
     os.execv(sys.executable, [sys.executable, "-P", "-m", BENCH, *arguments])
+
+
+@main.command()
+@click.argument("url")
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="NAME",
+    help="Check this group alone, or the checks of these IDs, as 'errors.*'; "
+    "may be repeated.",
+)
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print the report as JSON, and how it goes on stderr.",
+)
+@click.option(
+    "--token",
+    default="",
+    metavar="TEXT",
+    help="The server's token; others on this machine may see it here. [GHS_TOKEN]",
+)
+@click.option(
+    "--token-file",
+    default="",
+    metavar="TEXT",
+    help="File whose first line is the token. [GHS_TOKEN_FILE]",
+)
+@click.option(
+    "--timeout",
+    default=60.0,
+    type=click.FloatRange(0.1, 3600),
+    metavar="SECONDS",
+    help="For each request; 60 unless told.",
+)
+def validate(
+    url: str,
+    only: tuple[str, ...],
+    as_json: bool,
+    token: str,
+    token_file: str,
+    timeout: float,
+) -> None:
+    """Check a server that claims this API, at URL, against what the API promises.
+
+    Whatever it makes there is closed again. The exit status is 0 if all is right, 1 if
+    something is wrong, 2 if nothing could be checked. What a server does not have, and
+    does not claim to have, is absent and not wrong.
+    """
+    # Only here, since no server needs it.
+    from gym_http_server.validation import run
+    from gym_http_server.validation.calls import Address
+
+    try:
+        shown = tokens.to_show(token, token_file, os.environ)
+        address = Address.parse(url, shown)
+        status = run.validate(address, only=only, as_json=as_json, timeout_s=timeout)
+    except StartError as error:
+        click.echo(f"gym-http-server: {error}", err=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    sys.exit(status)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import re
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 
 from gym_http_server.errors import SettingError
 from gym_http_server.settings import Settings
 
-__all__ = ["AUTO", "settle"]
+__all__ = ["AUTO", "settle", "to_show"]
 
 AUTO = "auto"
 SHORTEST = 16
@@ -60,11 +61,34 @@ def _given(settings: Settings) -> str:
         return settings.token
     if settings.token:
         raise SettingError("a token and a token file were given: choose one")
+    return _read(settings.token_file)
+
+
+def to_show(token: str, token_file: str, environ: Mapping[str, str]) -> str:
+    """Give the token that a caller shows to a server; "" if it has none.
+
+    Args:
+        token: What the command line says.
+        token_file: The file that it names instead.
+        environ: Where GHS_TOKEN and GHS_TOKEN_FILE are looked for, if it says neither.
+
+    Raises:
+        SettingError: Both were given, or the file has no token.
+    """
+    if not token and not token_file:
+        token = environ.get("GHS_TOKEN", "")
+        token_file = environ.get("GHS_TOKEN_FILE", "")
+    if token and token_file:
+        raise SettingError("a token and a token file were given: choose one")
+    return _read(token_file) if token_file else token
+
+
+def _read(path: str) -> str:
     try:
-        lines = Path(settings.token_file).read_text(encoding="utf-8").splitlines()
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise SettingError(f"cannot read the token file: {error}") from None
     token = lines[0].strip() if lines else ""
     if not token:
-        raise SettingError(f"the token file {settings.token_file} has no first line")
+        raise SettingError(f"the token file {path} has no first line")
     return token

@@ -1,0 +1,216 @@
+"""Each error that a client can bring about without harm, and its form."""
+
+from __future__ import annotations
+
+import functools
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from gym_http_server.validation.calls import Answer
+from gym_http_server.validation.checks import Absent, Check, Checks, Group, equal, that
+from gym_http_server.validation.forms import BINARY, TYPED
+from gym_http_server.validation.served import Served, code_of
+
+__all__ = ["GROUP", "problem"]
+
+PROBLEM = "application/problem+json"
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A request that is answered with an error.
+
+    Attributes:
+        status: The status that it shall have.
+        method: Its method.
+        path: Its path; ``ID`` stands for an instance that was not reset.
+        value: Its body as JSON, or ``None``.
+        body: Its body as bytes, or ``None``.
+        headers: Its headers.
+        capability: What the server has to have for it.
+        demanded: Headers that the answer has to have.
+    """
+
+    status: int
+    method: str = "GET"
+    path: str = "/v1/envs/"
+    value: Any = None
+    body: bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    capability: str = ""
+    demanded: tuple[str, ...] = ()
+
+
+_CAUSES = {
+    "bad-json": Cause(400, "POST", body=b"{"),
+    "missing-parameter": Cause(400, "POST", value={}),
+    "bad-parameter": Cause(
+        400, "POST", value={"env_id": "CartPole-v1", "seed": "many"}
+    ),
+    "unknown-env": Cause(400, "POST", value={"env_id": "validate/None-v0"}),
+    "unknown-instance": Cause(400, "POST", "/v1/envs/ffffffff/reset/", {}),
+    "not-found": Cause(404, path="/v1/validate-nothing/"),
+    "no-attribute": Cause(
+        404, path="ID/attributes/validate_none/", capability="attributes"
+    ),
+    "method-not-allowed": Cause(405, "PATCH", demanded=("allow",)),
+    "not-acceptable": Cause(
+        406,
+        "POST",
+        "/v1/batch/step/",
+        {"steps": [{"instance_id": "ffffffff", "action": 0}]},
+        headers={"Accept": BINARY},
+        capability="batches",
+    ),
+    "reset-needed": Cause(409, "POST", "ID/step/", {"action": 0}),
+    "no-render-mode": Cause(
+        409,
+        path="ID/render/",
+        headers={"Accept": "image/png"},
+        capability="render",
+    ),
+    "upload-gone": Cause(
+        410, "POST", "/v1/upload/", {"training_dir": "a", "api_key": "b"}
+    ),
+    "body-too-large": Cause(413, "POST", body=b'{"env_id": "' + b"x" * 300_000 + b'"}'),
+    "uri-too-long": Cause(414, path="/v1/" + "x" * 20_000),
+    "content-encoding": Cause(
+        415, "POST", "ID/reset/", body=b"x", headers={"Content-Encoding": "gzip"}
+    ),
+    "upgrade-required": Cause(
+        426, path="ID/stream", capability="streams", demanded=("upgrade",)
+    ),
+    "headers-too-large": Cause(431, headers={"X-Large": "x" * 100_000}),
+    "unsupported-value": Cause(
+        501,
+        path="ID/attributes/unwrapped/",
+        headers={"Accept": TYPED},
+        capability="attributes",
+    ),
+    "env-error": Cause(
+        502,
+        "POST",
+        "ID/attributes/close/call/",
+        {"kwargs": {"validate": 1}},
+        capability="attributes",
+    ),
+}
+
+
+# Nobody has read so far what these accept.
+_UNREAD = {"uri-too-long", "headers-too-large"}
+
+
+def _checks() -> Iterator[Check]:
+    for code, cause in _CAUSES.items():
+        yield Check(code, partial(_caused, code, cause))
+    yield from checks
+
+
+checks = Checks()
+GROUP = Group("errors", _checks)
+
+
+def _caused(code: str, cause: Cause, served: Served) -> None:
+    if cause.capability:
+        served.needs(cause.capability)
+    ask = functools.partial(_ask, served, cause)
+    if cause.path.startswith("ID/"):
+        with served.made() as instance:
+            path = instance.path(cause.path.removeprefix("ID/"))
+            answers = ask(path), ask(path, Accept=PROBLEM)
+    else:
+        answers = ask(cause.path), ask(cause.path, Accept=PROBLEM)
+    problem(answers[0], code, cause.status)
+    for name in cause.demanded:
+        that(name in answers[0].headers, f"a header {name}", answers[0].headers)
+    if "Accept" in cause.headers or code in _UNREAD:
+        return
+    if code == "unknown-instance":
+        # Who knows of problem details is told so as HTTP would.
+        equal(answers[1].status, 404, f"status for {PROBLEM}")
+    equal(answers[1].media, PROBLEM, "Content-Type for who accepts that")
+    equal(code_of(answers[1]), code, "code")
+
+
+def _ask(served: Served, cause: Cause, path: str, **more: str) -> Answer:
+    headers = {**more, **cause.headers}
+    if cause.value is None:
+        return served.call(cause.method, path, body=cause.body, headers=headers)
+    return served.call(cause.method, path, cause.value, headers=headers)
+
+
+def problem(answer: Answer, code: str, status: int) -> dict[str, Any]:
+    """Demand that an answer is an error of a kind, in its form.
+
+    Raises:
+        Mismatch: It is not.
+    """
+    equal(answer.status, status, f"status of {code}")
+    equal(answer.media, "application/json", "Content-Type")
+    told: dict[str, Any] = answer.json()
+    equal(told.get("code"), code, "code")
+    message = told.get("message")
+    that(isinstance(message, str) and message.strip(), "a message", told)
+    equal(told.get("detail"), message, "detail, as message")
+    equal(told.get("status"), status, "status in the body")
+    equal(told.get("type"), f"urn:gym-http:{code}", "type")
+    for name in ("title", "request_id"):
+        that(isinstance(told.get(name), str) and told[name], f"a {name}", told)
+    return told
+
+
+@checks("invalid-action")
+def _invalid_action(served: Served) -> None:
+    with served.made() as instance:
+        instance.post("reset/", {})
+        wrong: tuple[Any, ...] = ("left", 2, -1, 0.5, [0, 1], {})
+        for action in wrong:
+            answer = instance.post("step/", {"action": action})
+            problem(answer, "invalid-action", 400)
+        steps = instance.get().json()["steps"]
+        equal(steps, 0, "steps that the environment has taken")
+
+
+@checks("instance-gone")
+def _gone(served: Served) -> None:
+    instance = served.create()
+    instance.close()
+    answer = instance.post("step/", {"action": 0})
+    that(answer.status in (400, 410), "status 400 or 410", answer.status)
+    known = {"unknown-instance", "instance-ended"}
+    that(code_of(answer) in known, " or ".join(known), code_of(answer))
+
+
+@checks("request-id")
+def _request_id(served: Served) -> None:
+    given = secrets.token_hex(4)
+    answer = served.get("/v1/validate-nothing/", headers={"X-Request-Id": given})
+    equal(answer.json().get("request_id"), given, "request_id")
+
+
+@checks("origin-refused")
+def _origin(served: Served) -> None:
+    headers = {"Origin": "https://validate.invalid"}
+    problem(served.get("/v1/envs/", headers=headers), "origin-refused", 403)
+
+
+@checks("host-refused")
+def _host(served: Served) -> None:
+    if served.address.token:
+        raise Absent("a server with a token goes by any name")
+    headers = {"Host": "validate.invalid"}
+    problem(served.get("/v1/envs/", headers=headers), "host-refused", 403)
+
+
+@checks("dependency-missing")
+def _dependency(served: Served) -> None:
+    served.needs("registry")
+    envs = served.get("/v1/registry/?available=false").json()["envs"]
+    if not envs:
+        raise Absent("everything that is registered can be made here")
+    answer = served.post("/v1/envs/", {"env_id": envs[0]["env_id"]})
+    problem(answer, "dependency-missing", 501)

@@ -1,0 +1,333 @@
+"""Streams: handshakes, numbers, signatures, and what breaks the protocol."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import struct
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from gym_http_server.validation.checks import (
+    Check,
+    Checks,
+    Group,
+    Mismatch,
+    equal,
+    that,
+)
+from gym_http_server.validation.forms import BINARY as BINARY_MEDIA
+from gym_http_server.validation.forms import body_with, from_binary, nested
+from gym_http_server.validation.groups.keys import steps_of
+from gym_http_server.validation.groups.values import needs_attributes, same
+from gym_http_server.validation.served import Instance, Served, code_of
+from gym_http_server.validation.sockets import (
+    BINARY,
+    BINARY_DIALECT,
+    CLOSE,
+    PING,
+    PONG,
+    TEXT,
+    TEXT_DIALECT,
+    Closed,
+    Stream,
+    frame,
+)
+from gym_http_server.validation.vectors import cases
+
+__all__ = ["GROUPS"]
+
+_NAME = "validate_echo"
+_STEP = b'{"op": "step", "action": 1}'
+_ACTION = b"\x20\0\0\0\0\0\0\0" + b'{"dict":[["action","int"]]}'.ljust(32)
+_PUSH = _ACTION + struct.pack("<q", 1)
+
+#: Bytes that a body with a numbered signature and few leaves may have.
+_LARGEST = 16 * 1024 + 16
+
+checks = Checks()
+
+
+def _needs(served: Served) -> None:
+    served.needs("streams", served.shared().get("stream"))
+
+
+def _frames() -> Iterator[Check]:
+    for case in cases("frames"):
+        if case.get("refused"):
+            yield Check(case["id"], partial(_malformed, case))
+
+
+def _signatures() -> Iterator[Check]:
+    for case in cases("signatures"):
+        bodies = [bytes.fromhex(each["body"]) for each in case["messages"]]
+        if any(
+            len(body) <= _LARGEST < len(body_with("value", body)) for body in bodies
+        ):
+            # As a member it would be too large to have a number.
+            continue
+        yield Check(case["id"], partial(_numbered, case))
+
+
+def _handshakes() -> Iterator[Check]:
+    for case in cases("websocket"):
+        if "accept" in case:
+            yield Check(f"accept-{case['id']}", partial(_accept, case))
+    yield from checks
+    for name, (data, code) in _BROKEN.items():
+        yield Check(f"closes-{name}", partial(_broken, data, code))
+
+
+def _needs_echo(served: Served) -> None:
+    _needs(served)
+    needs_attributes(served)
+
+
+GROUPS = (
+    Group("streams", _handshakes, _needs),
+    Group("frames", _frames, _needs),
+    Group("signatures", _signatures, _needs_echo),
+)
+
+
+def _accept(case: dict[str, Any], served: Served) -> None:
+    with Stream(served.shared(), key=case["key"]) as stream:
+        equal(stream.answer.status, 101, "status")
+        accept = stream.answer.headers.get("sec-websocket-accept")
+        equal(accept, case["accept"], "Sec-WebSocket-Accept")
+
+
+@checks("dialects")
+def _dialects(served: Served) -> None:
+    for asked, chosen in (
+        (TEXT_DIALECT, TEXT_DIALECT),
+        (BINARY_DIALECT, BINARY_DIALECT),
+        (f"chat, {BINARY_DIALECT}, {TEXT_DIALECT}", BINARY_DIALECT),
+        ("", None),
+    ):
+        with Stream.opened(served.shared(), asked) as stream:
+            told = stream.answer.headers.get("sec-websocket-protocol")
+            equal(told, chosen, f"the dialect for {asked!r}")
+            told = stream.answer.headers.get("sec-websocket-extensions")
+            equal(told, None, "Sec-WebSocket-Extensions")
+
+
+@checks("unknown-dialect")
+def _unknown_dialect(served: Served) -> None:
+    with Stream(served.shared(), "chat") as stream:
+        told = stream.answer.status, code_of(stream.answer)
+        equal(told, (400, "bad-parameter"), "status and code")
+
+
+@checks("session")
+def _session(served: Served) -> None:
+    session = f"validate-{secrets.token_hex(4)}"
+    with Stream.opened(
+        served.shared(), TEXT_DIALECT, query=f"session={session}"
+    ) as stream:
+        equal(stream.answer.headers.get("gym-session"), session, "Gym-Session")
+    with Stream.opened(served.shared(), TEXT_DIALECT) as stream:
+        that(stream.answer.headers.get("gym-session"), "a session of its own", "none")
+    with Stream(served.shared(), query="session=a/b") as stream:
+        equal(stream.answer.status, 400, "status for a session a/b")
+
+
+@checks("unknown-instance")
+def _unknown(served: Served) -> None:
+    with Stream(Instance(served, "ffffffff")) as stream:
+        told = stream.answer.status, code_of(stream.answer)
+        equal(told, (400, "unknown-instance"), "status and code")
+
+
+@checks("origin-refused")
+def _origin(served: Served) -> None:
+    headers = {"Origin": "https://validate.invalid"}
+    with Stream(served.shared(), headers=headers) as stream:
+        told = stream.answer.status, code_of(stream.answer)
+        equal(told, (403, "origin-refused"), "status and code")
+
+
+@checks("numbers")
+def _numbers(served: Served) -> None:
+    with (
+        served.made() as instance,
+        Stream.opened(instance, TEXT_DIALECT) as stream,
+    ):
+        equal(stream.ask("reset", seed=1)["number"], 1, "number of the first answer")
+        equal(stream.ask("step", action=1)["number"], 2, "number of the second")
+        stream.send(frame(TEXT, _STEP) + frame(TEXT, _STEP))
+        told = [stream.answered()["number"] for _ in range(2)]
+        equal(told, [3, 4], "numbers of two that were on their way")
+        equal(stream.ask("step", action=0, number=9)["number"], 9, "a number")
+        equal(stream.ask("step", action=0)["number"], 10, "the number after it")
+
+
+@checks("replays")
+def _replays(served: Served) -> None:
+    session = secrets.token_hex(8)
+    with served.made() as instance:
+        query = f"session={session}"
+        with Stream.opened(instance, TEXT_DIALECT, query=query) as stream:
+            stream.ask("reset", seed=1)
+            first = stream.ask("step", action=1)
+            equal(stream.ask("step", action=1, number=2), first, "the answer again")
+        with Stream.opened(instance, TEXT_DIALECT, query=query) as stream:
+            again = stream.ask("step", action=1, number=2)
+            equal(again, first, "the answer over another stream")
+            reused = stream.ask("step", action=0, number=2)
+            told = reused["status"], reused["body"].get("code")
+            equal(told, (422, "key-reused"), "status and code of another request")
+        equal(steps_of(instance), 1, "steps")
+
+
+@checks("keys-are-numbers")
+def _keys(served: Served) -> None:
+    session = secrets.token_hex(8)
+    with (
+        served.made() as instance,
+        Stream.opened(instance, BINARY_DIALECT, query=f"session={session}") as stream,
+    ):
+        stream.ask_binary("reset", 1)
+        said = stream.ask_binary("step", 2, _PUSH)
+        equal(said.status, 200, "status of a step")
+        headers = {"Idempotency-Key": f"{session}-2"}
+        headers |= {"Content-Type": BINARY_MEDIA, "Accept": BINARY_MEDIA}
+        answer = instance.post("step/", body=_PUSH, headers=headers)
+        equal(answer.headers.get("idempotent-replayed"), "true", "replayed over HTTP")
+        if from_binary(answer.body) != from_binary(said.body):
+            raise Mismatch("the same value over HTTP", answer.body.hex())
+        equal(steps_of(instance), 1, "steps")
+
+
+@checks("problems-are-answers")
+def _problems(served: Served) -> None:
+    with served.made() as instance, Stream.opened(instance, TEXT_DIALECT) as stream:
+        early = stream.ask("step", action=1)
+        told = early["status"], early["body"].get("code")
+        equal(told, (409, "reset-needed"), "status and code")
+        stream.ask("reset", seed=1)
+        for request, code in (
+            ({"op": "step", "action": "left"}, "invalid-action"),
+            ({"op": "dance"}, "bad-parameter"),
+            ({"op": "step", "number": -1}, "bad-parameter"),
+        ):
+            stream.send(frame(TEXT, json.dumps(request).encode()))
+            answer = stream.answered()
+            told = answer["status"], answer["body"].get("code")
+            equal(told, (400, code), f"status and code of {json.dumps(request)}")
+            that(answer["body"].get("message"), "a message", answer["body"])
+        equal(stream.ask("step", action=1)["status"], 200, "status of the next")
+
+
+@checks("problems-in-binary")
+def _problems_in_binary(served: Served) -> None:
+    with served.made() as instance, Stream.opened(instance, BINARY_DIALECT) as stream:
+        said = stream.ask_binary("step", 1, _PUSH)
+        equal((said.number, said.status, said.form), (1, 409, 1), "its head")
+        equal(json.loads(said.body).get("code"), "reset-needed", "code")
+
+
+@checks("typed-in-text")
+def _typed(served: Served) -> None:
+    with served.made() as instance, Stream.opened(instance, TEXT_DIALECT) as stream:
+        body = stream.ask("reset", seed=1, form="typed")["body"]
+        equal(body["observation"].get("$t"), "nd", "the kind of the observation")
+
+
+@checks("pings")
+def _pings(served: Served) -> None:
+    with Stream.opened(served.shared(), TEXT_DIALECT) as stream:
+        for payload in (b"", b"x" * 125):
+            stream.send(frame(PING, payload))
+            equal(stream.hear(PONG), payload, "the pong")
+        stream.send(frame(PONG, b"nobody asked"))
+        equal(stream.ask("reset")["status"], 200, "status after a pong")
+
+
+@checks("fragments")
+def _fragments(served: Served) -> None:
+    with Stream.opened(served.shared(), TEXT_DIALECT) as stream:
+        stream.ask("reset")
+        first, ping = bytearray(frame(TEXT, _STEP[:9])), frame(PING, b"?")
+        first[0] &= 0x7F
+        stream.send(bytes(first) + ping + frame(0, _STEP[9:]))
+        equal(stream.hear(PONG), b"?", "the pong between fragments")
+        equal(stream.answered()["status"], 200, "status of a step in fragments")
+
+
+@checks("close-is-answered")
+def _close(served: Served) -> None:
+    for payload in (b"", b"\x03\xe8", b"\x0f\xa0mine"):
+        with Stream.opened(served.shared(), TEXT_DIALECT) as stream:
+            stream.send(frame(CLOSE, payload))
+            code = int.from_bytes(payload[:2], "big")
+            _closes(stream, code)
+
+
+@checks("says-goodbye")
+def _goodbye(served: Served) -> None:
+    with served.made() as instance, Stream.opened(instance, TEXT_DIALECT) as stream:
+        instance.close()
+        _closes(stream, 1001)
+
+
+_UNMASKED = bytes((0x81, len(_STEP))) + _STEP
+_BROKEN = {
+    "unmasked": (_UNMASKED, 1002),
+    "unknown-opcode": (frame(5, b"x"), 1002),
+    "reserved-bit": (b"\xc1\x80mask", 1002),
+    "endless": (b"\x81\xff" + b"\xff" * 8 + b"mask", 1009),
+    "no-utf-8": (frame(TEXT, b'{"op": "\xff"}'), 1007),
+    "fragment-of-nothing": (frame(0, b"x"), 1002),
+    "long-ping": (frame(PING, bytes(126)), 1002),
+    "half-a-status": (frame(CLOSE, b"\x03"), 1002),
+    "other-dialect": (frame(BINARY, bytes(16)), 1003),
+}
+
+
+def _broken(data: bytes, code: int, served: Served) -> None:
+    instance = served.shared()
+    with Stream.opened(instance, TEXT_DIALECT) as stream:
+        stream.send(data)
+        _closes(stream, code)
+    equal(instance.post("reset/", {}).status, 200, "status of the next request")
+
+
+def _closes(stream: Stream, code: int) -> None:
+    """Demand that the stream is closed with a status; 0 is a close without one."""
+    try:
+        message = stream.read()
+    except Closed as closed:
+        equal(closed.code, code, "the status of the close")
+        return
+    raise Mismatch(f"a close with {code}", f"a message of opcode {message.opcode}")
+
+
+def _malformed(case: dict[str, Any], served: Served) -> None:
+    instance = served.shared()
+    with Stream.opened(instance, BINARY_DIALECT) as stream:
+        stream.send(frame(BINARY, bytes.fromhex(case["hex"])))
+        try:
+            said = stream.answered_binary()
+            equal(said.status, 400, "status, or a close with 1002")
+        except Closed as closed:
+            equal(closed.code, 1002, "the status of the close, or an answer 400")
+    equal(instance.post("reset/", {}).status, 200, "status of the next request")
+
+
+def _numbered(case: dict[str, Any], served: Served) -> None:
+    """Send bodies with numbered signatures, each a value that is to be kept."""
+    head = {"value": _NAME}
+    with Stream.opened(served.shared(), BINARY_DIALECT) as stream:
+        numbers = iter(range(1, 1_000_000))
+        for message in case["messages"]:
+            body = body_with("value", bytes.fromhex(message["body"]))
+            said = stream.ask_binary("set_attribute", next(numbers), body, head=head)
+            if message.get("refused"):
+                told = said.status, json.loads(said.body).get("code")
+                equal(told, (400, "bad-json"), "status and code")
+                return
+            equal(said.status, 200, "status")
+            said = stream.ask_binary("attribute", next(numbers), head=head)
+            same(nested(from_binary(said.body), "value"), message["value"])

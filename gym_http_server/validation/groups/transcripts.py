@@ -1,0 +1,173 @@
+"""Whole episodes, as Gymnasium itself plays them, by every way and in every form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from gym_http_server.validation.calls import Answer
+from gym_http_server.validation.checks import Check, Group, Mismatch, equal, shown
+from gym_http_server.validation.forms import (
+    BINARY,
+    TYPED,
+    Form,
+    from_binary,
+    from_model,
+    from_typed,
+    named,
+)
+from gym_http_server.validation.plain import plain_of
+from gym_http_server.validation.served import Instance, Served
+from gym_http_server.validation.sockets import BINARY_DIALECT, TEXT_DIALECT, Stream
+from gym_http_server.validation.vectors import cases
+
+__all__ = ["GROUPS"]
+
+Json = dict[str, Any]
+#: Sends the body of an operation and gives the answer's members, in any form.
+Way = Callable[[str, Json], Any]
+_PLAIN = "application/json"
+
+
+def _episodes(served: Served, case: Json) -> Instance:
+    """Make the instance that a transcript is of."""
+    return served.create_from(case["create"])
+
+
+def _play(case: Json, ask: Way, demand: Callable[[Any, Json, str], None]) -> None:
+    """Play an episode, and hold each answer against what Gymnasium gave."""
+    demand(ask("reset", {"seed": case["seed"]}), case["reset"], "the reset")
+    pairs = zip(case["actions"], case["steps"], strict=False)
+    for number, (action, expected) in enumerate(pairs, 1):
+        demand(ask("step", {"action": action}), expected, f"step {number}")
+
+
+def _demand_plain(actual: Any, expected: Json, when: str) -> None:
+    """Hold plain JSON against models."""
+    wanted = {name: _plain(value) for name, value in expected.items()}
+    if "reward" in wanted and not isinstance(wanted["reward"], list):
+        # Old clients want a float, and the flags as they know them.
+        wanted["reward"] = float(wanted["reward"])
+        wanted["done"] = wanted["terminated"] or wanted["truncated"]
+    if not isinstance(actual, dict):
+        raise Mismatch(f"an object as {when}", shown(actual))
+    for name, value in wanted.items():
+        equal(actual.get(name), value, f"{name} of {when}")
+
+
+def _demand_exact(actual: Any, expected: Json, when: str) -> None:
+    """Hold a value in a lossless form against models."""
+    members = named(actual)
+    for name, value in expected.items():
+        wanted = _form(value)
+        if members.get(name) != wanted:
+            raise Mismatch(
+                f"{name} of {when}: {shown(repr(wanted))}",
+                shown(repr(members.get(name))),
+            )
+    equal(sorted(members), sorted(expected), f"the members of {when}")
+
+
+def _form(value: Any) -> Form:
+    return ("bool", value) if isinstance(value, bool) else from_model(value)
+
+
+def _plain(value: Any) -> Any:
+    return plain_of(_form(value))
+
+
+def _good(answer: Answer, media: str) -> Answer:
+    equal(answer.status, 200, "status")
+    equal(answer.media, media, "Content-Type")
+    return answer
+
+
+def _over_plain(served: Served, case: Json) -> None:
+    instance = _episodes(served, case)
+
+    def ask(op: str, body: Json) -> Any:
+        return _good(instance.post(f"{op}/", body), _PLAIN).json()
+
+    try:
+        _play(case, ask, _demand_plain)
+    finally:
+        instance.close()
+
+
+def _over_lossless(media: str, served: Served, case: Json) -> None:
+    served.needs("lossless")
+    instance = _episodes(served, case)
+
+    def ask(op: str, body: Json) -> Form:
+        # The action in plain JSON, so that it is cast to the action space.
+        answer = instance.post(f"{op}/", body, headers={"Accept": media})
+        _good(answer, media)
+        binary = media == BINARY
+        return from_binary(answer.body) if binary else from_typed(answer.json())
+
+    try:
+        _play(case, ask, _demand_exact)
+    finally:
+        instance.close()
+
+
+def _over_text(served: Served, case: Json) -> None:
+    instance = _episodes(served, case)
+    try:
+        with Stream.opened(instance, TEXT_DIALECT) as stream:
+
+            def ask(op: str, body: Json) -> Any:
+                told = stream.ask(op, **body)
+                equal(told["status"], 200, "status")
+                return told["body"]
+
+            _play(case, ask, _demand_plain)
+    finally:
+        instance.close()
+
+
+def _over_binary(served: Served, case: Json) -> None:
+    instance = _episodes(served, case)
+    try:
+        with Stream.opened(instance, BINARY_DIALECT) as stream:
+            numbers = iter(range(1, 1_000_000))
+
+            def ask(op: str, body: Json) -> Form:
+                asked, number = json.dumps(body).encode(), next(numbers)
+                said = stream.ask_binary(op, number, asked, form=1)
+                equal((said.number, said.status), (number, 200), "number and status")
+                return from_binary(said.body)
+
+            _play(case, ask, _demand_exact)
+    finally:
+        instance.close()
+
+
+_WAYS: dict[str, Callable[[Served, Json], None]] = {
+    "rest-plain": _over_plain,
+    "rest-typed": partial(_over_lossless, TYPED),
+    "rest-binary": partial(_over_lossless, BINARY),
+    "stream-text": _over_text,
+    "stream-binary": _over_binary,
+}
+
+
+def _run(way: str, case: Json, served: Served) -> None:
+    _WAYS[way](served, case)
+
+
+def _checks(way: str) -> Iterator[Check]:
+    for case in cases("transcripts"):
+        yield Check(case["id"], partial(_run, way, case))
+
+
+def _needs(way: str, served: Served) -> None:
+    if way.startswith("stream"):
+        served.needs("streams", served.shared().get("stream"))
+    elif way != "rest-plain":
+        served.needs("lossless")
+
+
+GROUPS = tuple(Group(way, partial(_checks, way), partial(_needs, way)) for way in _WAYS)

@@ -1,0 +1,183 @@
+"""Runs the checks, and sees to it that nothing of them stays on the server."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Callable, Iterable
+from fnmatch import fnmatchcase
+
+from gym_http_server.errors import StartError
+from gym_http_server.validation.calls import Address, CallFailed
+from gym_http_server.validation.checks import Absent, Check, Group, Mismatch
+from gym_http_server.validation.document import Document
+from gym_http_server.validation.groups import GROUPS
+from gym_http_server.validation.report import (
+    ABSENT,
+    FAILED,
+    PASSED,
+    Outcome,
+    Report,
+)
+from gym_http_server.validation.served import Served
+from gym_http_server.validation.sockets import Closed
+
+__all__ = ["RIGHT", "WRONG", "validate"]
+
+RIGHT, WRONG = 0, 1
+#: Answers are held against the document all the time, and told of in the end.
+ANSWERS = "answers"
+
+
+def validate(
+    address: Address, *, only: Iterable[str], as_json: bool, timeout_s: float
+) -> int:
+    """Check a server and print what comes of it.
+
+    Args:
+        address: The server.
+        only: Names of groups, or patterns of the IDs of checks; all, if none.
+        as_json: Print the report as JSON, and how it goes on stderr.
+        timeout_s: For each call.
+
+    Returns:
+        The exit status: `RIGHT`, or `WRONG` if something is.
+
+    Raises:
+        StartError: Nobody is there, or `only` names nothing.
+    """
+    say = _sayer(as_json)
+    served = Served(address, timeout_s)
+    chosen = _chosen(list(only))
+    _greet(served)
+    report = Report(say)
+    say(f"Checking {address.url}\n")
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        for group, checks in chosen:
+            if checks:
+                report.group(group.name, _run(served, group, checks))
+        if not only or ANSWERS in only:
+            report.group(ANSWERS, _answers(served))
+    finally:
+        # Whoever is in a hurry twice need not wait.
+        for words in served.close_all():
+            say(f"could not close {words}")
+        signal.signal(signal.SIGTERM, before)
+    say(f"\n{report.summary}")
+    if as_json:
+        print(json.dumps(report.to_json(address.url), indent=2))
+    return WRONG if report.counts[FAILED] else RIGHT
+
+
+def _sayer(as_json: bool) -> Callable[[str], None]:
+    def say(line: str) -> None:
+        print(line, file=sys.stderr if as_json else sys.stdout, flush=True)
+
+    return say
+
+
+def _chosen(only: list[str]) -> list[tuple[Group, list[Check]]]:
+    chosen = []
+    for group in GROUPS:
+        checks = list(group.made())
+        if only and group.name not in only:
+            checks = [
+                check
+                for check in checks
+                if any(fnmatchcase(check.id, pattern) for pattern in only)
+            ]
+        chosen.append((group, checks))
+    if not any(checks for _, checks in chosen) and ANSWERS not in only:
+        known = ", ".join([*(group.name for group in GROUPS), ANSWERS])
+        raise StartError(
+            f"--only names no check: expected a group ({known}) or the ID of a check, "
+            "in which * may stand for anything"
+        )
+    return chosen
+
+
+def _greet(served: Served) -> None:
+    """Learn what the server says of itself.
+
+    Raises:
+        StartError: Nobody is there.
+    """
+    try:
+        about = served.get("/v1/")
+        document = served.get("/openapi.json")
+    except CallFailed as error:
+        raise StartError(str(error)) from None
+    if about.status == 401:
+        raise StartError(
+            f"{served.address.url} asks for a token: give it with --token-file, "
+            "GHS_TOKEN or --token"
+        )
+    try:
+        told = about.json() if about.status == 200 else None
+        served.about = told if isinstance(told, dict) else None
+        if document.status == 200:
+            served.document = Document(document.json())
+    except Mismatch:
+        # The checks will say so.
+        return
+
+
+def _run(served: Served, group: Group, checks: list[Check]) -> list[Outcome]:
+    try:
+        group.needs(served)
+    except Absent as absent:
+        return [Outcome(group.name, ABSENT, actual=str(absent))]
+    except (Mismatch, CallFailed, Closed) as error:
+        return [_failed(group.name, error)]
+    outcomes = []
+    for check in checks:
+        outcome = _outcome(served, check)
+        outcomes.append(outcome)
+        if outcome.result == FAILED and not _is_there(served):
+            words = f"no answer any more, after {check.id}"
+            outcomes.append(
+                Outcome(f"{group.name}.alive", FAILED, "a server that goes on", words)
+            )
+            break
+    return outcomes
+
+
+def _outcome(served: Served, check: Check) -> Outcome:
+    try:
+        check.run(served)
+    except Absent as absent:
+        return Outcome(check.id, ABSENT, actual=str(absent))
+    except (Mismatch, CallFailed, Closed) as error:
+        return _failed(check.id, error)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        # What came was of another build than the check could know.
+        words = f"{type(error).__name__}: {error}"
+        return Outcome(check.id, FAILED, "an answer of the documented build", words)
+    return Outcome(check.id, PASSED)
+
+
+def _failed(id: str, error: Exception) -> Outcome:
+    if isinstance(error, Mismatch):
+        return Outcome(id, FAILED, error.expected, error.actual)
+    return Outcome(id, FAILED, "an answer", str(error))
+
+
+def _is_there(served: Served) -> bool:
+    try:
+        served.get("/v1/envs/")
+    except CallFailed:
+        return False
+    return True
+
+
+def _answers(served: Served) -> list[Outcome]:
+    if served.document is None:
+        return [Outcome(ANSWERS, ABSENT, actual="there is no OpenAPI document")]
+    return [
+        _failed(f"{ANSWERS}.{key}", mismatch)
+        if mismatch
+        else Outcome(f"{ANSWERS}.{key}", PASSED)
+        for key, mismatch in sorted(served.against_document.items())
+    ]

@@ -1,0 +1,243 @@
+"""The server that is checked: its calls, its instances, what it claims to have."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gym_http_server.validation.calls import Address, Answer, CallFailed, call
+from gym_http_server.validation.checks import Absent, Mismatch
+from gym_http_server.validation.document import Document
+from gym_http_server.validation.forms import BINARY, TYPED
+
+__all__ = ["CART_POLE", "Instance", "Served"]
+
+CART_POLE = "CartPole-v1"
+CLOSING_S = 10.0
+_NO_JSON: Any = object()
+# What a server says of an environment that it does not have.
+_NOT_HERE = {"unknown-env", "dependency-missing", "env-refused"}
+
+
+class Served:
+    """A server.
+
+    Args:
+        address: Where it is.
+        timeout_s: For each call.
+
+    Attributes:
+        about: What it says of itself; ``None`` if it says nothing.
+        document: Its OpenAPI document; ``None`` if there is none, or none that is.
+        against_document: By operation and status, what was wrong with an answer; ""
+            if nothing.
+    """
+
+    def __init__(self, address: Address, timeout_s: float) -> None:
+        self.address = address
+        self.timeout_s = timeout_s
+        self.about: dict[str, Any] | None = None
+        self.document: Document | None = None
+        self.against_document: dict[str, Mismatch | None] = {}
+        self._open: dict[str, None] = {}
+        # Creates whose answer has not come: their instances may be there all the same.
+        self._making: dict[str, bytes] = {}
+        self._shared: dict[str, Instance] = {}
+
+    def get(self, path: str, **more: Any) -> Answer:
+        """Send a GET; see `call`."""
+        return self.call("GET", path, **more)
+
+    def post(self, path: str, value: Any = _NO_JSON, **more: Any) -> Answer:
+        """Send a POST; see `call`."""
+        return self.call("POST", path, value, **more)
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        value: Any = _NO_JSON,
+        *,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        token: bool = True,
+    ) -> Answer:
+        """Send a request, and hold its answer against the document.
+
+        Args:
+            method: The method.
+            path: The path, with the query.
+            value: What to send as JSON.
+            body: What to send instead.
+            headers: Beside those that are usual.
+            token: Whether to show the token.
+
+        Raises:
+            CallFailed: There is no answer.
+        """
+        fields = dict(self.address.authorization) if token else {}
+        if value is not _NO_JSON:
+            body = json.dumps(value).encode()
+            fields["Content-Type"] = "application/json"
+        fields |= headers or {}
+        answer = call(self.address, method, path, body, fields, self.timeout_s)
+        self._hold(method, path, answer)
+        return answer
+
+    def _hold(self, method: str, path: str, answer: Answer) -> None:
+        if self.document is None:
+            return
+        name = self.document.name_of(method, path)
+        if not name:
+            return
+        key = f"{name}-{answer.status}"
+        if self.against_document.get(key) is None:
+            try:
+                self.document.check(method, path, answer)
+                self.against_document[key] = None
+            except Mismatch as mismatch:
+                self.against_document[key] = mismatch
+
+    def claims(self, capability: str) -> bool:
+        """Whether the server says that it has something."""
+        told = (self.about or {}).get("capabilities")
+        return isinstance(told, list) and capability in told
+
+    def needs(self, capability: str, probe: Answer | None = None) -> None:
+        """Leave a check out if the server has no such thing and claims none.
+
+        Args:
+            capability: The name, as in ``GET /v1/``.
+            probe: The answer of a route that belongs to it.
+
+        Raises:
+            Absent: There is none.
+        """
+        if self.claims(capability):
+            return
+        if probe is None:
+            raise Absent(f"it does not claim to have {capability!r}")
+        if probe.status in (404, 405, 501):
+            told = f"it answers {probe.status} and does not claim {capability!r}"
+            raise Absent(told)
+
+    def create(self, env_id: str = CART_POLE, **options: Any) -> Instance:
+        """Make an instance, which the caller closes.
+
+        Raises:
+            Absent: There is no such environment here.
+            Mismatch: It cannot be made.
+        """
+        return self.create_from({"env_id": env_id, **options})
+
+    def create_from(self, request: dict[str, Any]) -> Instance:
+        """Make an instance of what a request asks for; see `create`."""
+        key, body = secrets.token_hex(12), json.dumps(request).encode()
+        self._making[key] = body
+        answer = self._create(key, body)
+        told = answer.json() if answer.status == 200 else {}
+        instance_id = told.get("instance_id") if isinstance(told, dict) else None
+        if isinstance(instance_id, str) and instance_id:
+            self._open[instance_id] = None
+            del self._making[key]
+            return Instance(self, instance_id)
+        if answer.status < 500 or answer.status == 501:
+            del self._making[key]
+        if code_of(answer) in _NOT_HERE:
+            raise Absent(f"there is no {request['env_id']} here: {code_of(answer)}")
+        raise Mismatch(f"an instance of {request['env_id']}", str(answer))
+
+    def _create(self, key: str, body: bytes) -> Answer:
+        headers = {"Idempotency-Key": key, "Content-Type": "application/json"}
+        return self.call("POST", "/v1/envs/", body=body, headers=headers)
+
+    @contextlib.contextmanager
+    def made(self, env_id: str = CART_POLE, **options: Any) -> Iterator[Instance]:
+        """Make an instance, and close it in the end; see `create`."""
+        instance = self.create(env_id, **options)
+        try:
+            yield instance
+        finally:
+            instance.close()
+
+    def shared(self, env_id: str = CART_POLE) -> Instance:
+        """Give an instance that several checks use, one after the other."""
+        known = self._shared.get(env_id)
+        if known is None or known.id not in self._open:
+            known = self._shared[env_id] = self.create(env_id)
+        return known
+
+    def adopt(self, instance_id: str) -> Instance:
+        """Take care of an instance that was made in another way."""
+        self._open[instance_id] = None
+        return Instance(self, instance_id)
+
+    def forget(self, instance_id: str) -> None:
+        """Note that an instance is gone."""
+        self._open.pop(instance_id, None)
+
+    def close_all(self) -> list[str]:
+        """Close every instance that was made; give what could not be closed."""
+        self.timeout_s = min(self.timeout_s, CLOSING_S)
+        left = []
+        for key, body in list(self._making.items()):
+            with contextlib.suppress(CallFailed, Mismatch):
+                # Under its key, a create says again what it has made.
+                told = self._create(key, body).json()
+                if isinstance(told, dict) and "instance_id" in told:
+                    self._open[told["instance_id"]] = None
+        for instance_id in list(self._open):
+            try:
+                Instance(self, instance_id).close()
+            except CallFailed as error:
+                left.append(f"{instance_id}: {error}")
+        return left
+
+
+class Instance:
+    """An instance on the server."""
+
+    def __init__(self, served: Served, instance_id: str) -> None:
+        self.served = served
+        self.id = instance_id
+
+    def path(self, rest: str = "") -> str:
+        """Give the path of one of its routes."""
+        return f"/v1/envs/{self.id}/{rest}"
+
+    def get(self, rest: str = "", **more: Any) -> Answer:
+        """Send a GET to one of its routes."""
+        return self.served.get(self.path(rest), **more)
+
+    def post(self, rest: str, value: Any = _NO_JSON, **more: Any) -> Answer:
+        """Send a POST to one of its routes."""
+        return self.served.post(self.path(rest), value, **more)
+
+    def typed(self, rest: str, value: Any) -> Answer:
+        """Send a POST in typed JSON, and have the answer so."""
+        headers = {"Content-Type": TYPED, "Accept": TYPED}
+        return self.post(rest, body=json.dumps(value).encode(), headers=headers)
+
+    def binary(self, rest: str, body: bytes) -> Answer:
+        """Send a POST in the binary form, and have the answer so."""
+        return self.post(
+            rest, body=body, headers={"Content-Type": BINARY, "Accept": BINARY}
+        )
+
+    def close(self) -> Answer:
+        """Close it."""
+        answer = self.post("close/")
+        self.served.forget(self.id)
+        return answer
+
+
+def code_of(answer: Answer) -> str:
+    """Give the code of an error; "" if it has none."""
+    try:
+        told = answer.json()
+    except Mismatch:
+        return ""
+    return str(told.get("code", "")) if isinstance(told, dict) else ""

@@ -1,0 +1,314 @@
+"""One WebSocket to an instance, frame by frame, and what is said over it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import struct
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
+
+from gym_http_server.validation.calls import Answer, CallFailed
+from gym_http_server.validation.checks import Mismatch
+from gym_http_server.validation.served import Instance
+from gym_http_wire.websocket import (
+    Message,
+    MessageReader,
+    WebSocketError,
+    accept_of,
+    encode,
+)
+
+__all__ = [
+    "BINARY",
+    "BINARY_DIALECT",
+    "CLOSE",
+    "OPERATIONS",
+    "PING",
+    "PONG",
+    "TEXT",
+    "TEXT_DIALECT",
+    "Closed",
+    "Said",
+    "Stream",
+    "frame",
+]
+
+BINARY_DIALECT, TEXT_DIALECT = "gym-http.v1", "gym-http.v1.json"
+OPERATIONS = {
+    "reset": 1,
+    "step": 2,
+    "describe": 4,
+    "observation_contains": 10,
+    "attribute": 15,
+    "set_attribute": 16,
+}
+TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
+MAX_MESSAGE = 64 * 1024 * 1024
+_HEADER = struct.Struct("<IIHBBI")
+
+
+class Closed(Exception):
+    """The stream ended.
+
+    Attributes:
+        code: Status of the close frame; 0 if there was none.
+    """
+
+    def __init__(self, code: int, why: str) -> None:
+        super().__init__(f"closed with {code or 'no status'} {why}".strip())
+        self.code = code
+
+
+class Said(NamedTuple):
+    """An answer of the binary dialect; its body is as it is over HTTP.
+
+    Attributes:
+        number: Of the request.
+        status: As of HTTP.
+        form: 1 is plain JSON, 2 typed, 3 binary.
+        body: With the signature in it, where it is binary.
+    """
+
+    number: int
+    status: int
+    form: int
+    body: bytes
+
+
+class Stream:
+    """A WebSocket, or what became of the wish for one.
+
+    Args:
+        instance: Of which instance.
+        dialect: The subprotocol; "" names none.
+        query: The query of the address.
+        headers: Beside those of a handshake.
+        token: Whether to show the token.
+
+    Attributes:
+        answer: To the handshake.
+        key: The handshake's key.
+    """
+
+    def __init__(
+        self,
+        instance: Instance,
+        dialect: str = TEXT_DIALECT,
+        query: str = "",
+        headers: Mapping[str, str] | None = None,
+        *,
+        token: bool = True,
+        key: str = "",
+    ) -> None:
+        served = instance.served
+        self._timeout_s = served.timeout_s
+        self.key = key or base64.b64encode(os.urandom(16)).decode()
+        fields = {
+            "Host": served.address.authority,
+            "Connection": "Upgrade",
+            "Upgrade": "websocket",
+            "Sec-WebSocket-Version": "13",
+            "Sec-WebSocket-Key": self.key,
+        }
+        if dialect:
+            fields["Sec-WebSocket-Protocol"] = dialect
+        fields |= (served.address.authorization if token else {}) | dict(headers or {})
+        path = served.address.base + instance.path("stream")
+        target = f"{path}?{query}" if query else path
+        lines = [f"{name}: {value}" for name, value in fields.items()]
+        request = "\r\n".join([f"GET {target} HTTP/1.1", *lines, "", ""])
+        self._socket = served.address.connect(self._timeout_s)
+        self._reader = MessageReader(masked=False, max_message=MAX_MESSAGE)
+        self._messages: list[Message] = []
+        self._signatures: dict[int, bytes] = {}
+        try:
+            self._socket.sendall(request.encode("latin-1"))
+            self.answer = self._handshake()
+        except BaseException:
+            self._socket.close()
+            raise
+
+    @classmethod
+    def opened(cls, instance: Instance, dialect: str, **more: Any) -> Self:
+        """Open a stream, and demand that there is one.
+
+        Raises:
+            Absent: The server has none, and claims none.
+            Mismatch: It is refused.
+        """
+        stream = cls(instance, dialect, **more)
+        if stream.answer.status != 101:
+            stream.end()
+            instance.served.needs("streams", stream.answer)
+            raise Mismatch("101 to the handshake of a stream", str(stream.answer))
+        accept = stream.answer.headers.get("sec-websocket-accept")
+        if accept != accept_of(stream.key):
+            stream.end()
+            wanted = accept_of(stream.key)
+            raise Mismatch(f"Sec-WebSocket-Accept: {wanted}", str(accept))
+        return stream
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Close the connection, without a word."""
+        self._socket.close()
+
+    def _handshake(self) -> Answer:
+        data = b""
+        while b"\r\n\r\n" not in data:
+            data += self._receive()
+        head, _, rest = data.partition(b"\r\n\r\n")
+        first, *lines = head.decode("latin-1").split("\r\n")
+        try:
+            status = int(first.split(" ")[1])
+        except (IndexError, ValueError):
+            raise CallFailed(f"no HTTP in the answer: {first[:80]!r}") from None
+        pairs = (line.partition(":") for line in lines)
+        headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
+        if status == 101:
+            self._feed(rest)
+            return Answer(status, headers, b"")
+        while len(rest) < int(headers.get("content-length", 0)):
+            rest += self._receive()
+        return Answer(status, headers, rest)
+
+    def _receive(self) -> bytes:
+        try:
+            data = self._socket.recv(65536)
+        except ConnectionResetError:
+            data = b""
+        except TimeoutError:
+            words = f"nothing came over the stream for {self._timeout_s:g} s"
+            raise CallFailed(words) from None
+        if not data:
+            raise Closed(0, "")
+        return data
+
+    def _feed(self, data: bytes) -> None:
+        if not data:
+            return
+        try:
+            self._messages += self._reader.feed(data)
+        except WebSocketError as error:
+            raise Mismatch("frames of a WebSocket", str(error)) from None
+
+    def send(self, data: bytes) -> None:
+        """Send bytes as they are.
+
+        Raises:
+            Closed: There is nobody to take them.
+        """
+        try:
+            self._socket.sendall(data)
+        except (BrokenPipeError, ConnectionResetError):
+            # What it said before it closed is of interest.
+            return
+
+    def read(self) -> Message:
+        """Read the next message, or a control frame.
+
+        Raises:
+            Closed: The stream has ended.
+            CallFailed: Nothing comes.
+        """
+        deadline = time.monotonic() + self._timeout_s
+        while not self._messages:
+            self._socket.settimeout(max(0.001, deadline - time.monotonic()))
+            self._feed(self._receive())
+        message = self._messages.pop(0)
+        if message.opcode == CLOSE:
+            payload = bytes(message.payload)
+            code = int.from_bytes(payload[:2], "big")
+            raise Closed(code, payload[2:].decode("utf-8", "replace"))
+        return message
+
+    def hear(self, opcode: int) -> bytes:
+        """Read the next message, which has to be of a kind.
+
+        Raises:
+            Mismatch: It is of another.
+        """
+        message = self.read()
+        if message.opcode != opcode:
+            raise Mismatch(f"a message of opcode {opcode}", str(message.opcode))
+        return bytes(message.payload)
+
+    def ask(self, op: str, **members: Any) -> dict[str, Any]:
+        """Ask something in the text dialect."""
+        self.send(frame(TEXT, json.dumps({"op": op, **members}).encode()))
+        return self.answered()
+
+    def answered(self) -> dict[str, Any]:
+        """Read an answer of the text dialect."""
+        try:
+            told = json.loads(self.hear(TEXT))
+        except ValueError as error:
+            raise Mismatch("an answer in JSON", str(error)) from None
+        members = {"number", "status", "body"}
+        if not isinstance(told, dict) or not members <= told.keys():
+            raise Mismatch("an object with number, status and body", str(told)[:200])
+        return told
+
+    def ask_binary(self, op: str, number: int, body: bytes = b"", **more: Any) -> Said:
+        """Ask something in the binary dialect."""
+        self.send(frame(BINARY, _request(OPERATIONS[op], number, body, **more)))
+        return self.answered_binary()
+
+    def answered_binary(self) -> Said:
+        """Read an answer of the binary dialect."""
+        message = self.hear(BINARY)
+        if len(message) < _HEADER.size:
+            raise Mismatch("a header of 16 bytes", message.hex())
+        size, head, status, op, form, number = _HEADER.unpack_from(message)
+        if len(message) != 16 + head + size or head % 8 or op:
+            raise Mismatch("an answer's header", message[:16].hex())
+        body = message[16 + head :]
+        if form == 3 and body:
+            body = self._named(body)
+        return Said(number, status, form, body)
+
+    def _named(self, body: bytes) -> bytes:
+        size, name = struct.unpack_from("<II", body)
+        signature, rest = body[8 : 8 + size], body[8 + size :]
+        if not size:
+            if name not in self._signatures:
+                raise Mismatch("a signature that was announced", f"number {name}")
+            signature = self._signatures[name]
+        elif name:
+            if name > 255:
+                raise Mismatch("numbers of signatures up to 255", str(name))
+            self._signatures[name] = signature
+        return struct.pack("<II", len(signature), 0) + signature + rest
+
+
+def _request(
+    op: int,
+    number: int,
+    body: bytes = b"",
+    *,
+    form: int = 3,
+    wanted: int = 3,
+    head: Any = None,
+) -> bytes:
+    """Write a request in the binary dialect."""
+    told = b"" if head is None else json.dumps(head).encode()
+    told += b" " * (-len(told) % 8)
+    form = form if body else 0
+    return (
+        _HEADER.pack(len(body), len(told), 0, op, form | wanted << 4, number)
+        + told
+        + body
+    )
+
+
+def frame(opcode: int, payload: bytes = b"") -> bytes:
+    """Write a client's frame, masked."""
+    return encode(opcode, payload, os.urandom(4))
