@@ -46,14 +46,24 @@ local function flatten(value, depth, shape, flat)
   end
 end
 
---- Make an array of a table of numbers, flat or nested.
+local function of_bytes(dtype, data, shape)
+  shape = shape or { #data / dtype.bytes }
+  if arrays.count(shape) * dtype.bytes ~= #data then
+    error(("gym.array: %d bytes are not of this shape"):format(#data), 3)
+  end
+  return setmetatable({ data = data, shape = shape, dtype = dtype.name }, Array)
+end
+
+--- Make an array of a table of numbers, flat or nested, or of a string of its bytes.
 -- @tparam string dtype NumPy's name, as `"float32"`
--- @tparam table items
+-- @tparam table|string items
 -- @tparam[opt] table shape if it is not that of the table
 function arrays.new(dtype, items, shape)
   local found = dtypes.find(dtype)
   if not found then
     error("gym.array: no dtype: " .. tostring(dtype), 2)
+  elseif type(items) == "string" then
+    return of_bytes(found, items, shape)
   end
   local sizes, flat = {}, {}
   flatten(items, 1, sizes, flat)

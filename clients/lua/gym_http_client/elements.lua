@@ -118,7 +118,8 @@ local function read_octets(_, data, at, count)
   end
   local items = {}
   for first = 1, count, AT_ONCE do
-    local values = { byte(data, at + first - 1, at + math.min(first + AT_ONCE - 2, count - 1)) }
+    local last = math.min(first + AT_ONCE - 1, count)
+    local values = { byte(data, at + first - 1, at + last - 1) }
     for index = 1, #values do
       items[first + index - 1] = values[index]
     end
@@ -165,7 +166,8 @@ local function reader_of(dtype)
     return read_bools
   elseif kind == "u" and bytes == 1 then
     return read_octets
-  elseif (kind == "i" or kind == "u") and bytes < 8 or kind == "f" and (bytes == 4 or bytes == 8) then
+  elseif (kind == "i" or kind == "u") and bytes < 8
+    or kind == "f" and (bytes == 4 or bytes == 8) then
     if ffi and not dtype.big_endian then
       return read_in_place
     end

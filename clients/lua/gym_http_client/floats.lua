@@ -13,14 +13,12 @@ floats.LARGEST = {
   [8] = (2 - 2 ^ -52) * 2 ^ 1023,
 }
 
--- 2^52 twice, and away again: rounds to the nearest integer, halves to the even one.
-local HALVES = 6755399441055744
+-- From here on numbers have no fractions. Added and taken away again, it rounds smaller
+-- ones to the nearest integer, halves to the even one.
+local WHOLE = 4503599627370496
 
 local function rounded(value)
-  if value >= 4503599627370496 then
-    return value
-  end
-  return (value + HALVES) - HALVES
+  return value >= WHOLE and value or (value + WHOLE) - WHOLE
 end
 
 -- Exponent e and mantissa m of a positive number, which is m * 2^e with 1 <= m < 2.

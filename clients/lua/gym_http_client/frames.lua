@@ -1,6 +1,9 @@
 --- Frames: the messages of a stream.
 -- @module gym_http_client.frames
+local json = require("gym_http_client.json")
+local kinds = require("gym_http_client.kinds")
 local platform = require("gym_http_client.platform")
+local refusal = require("gym_http_client.refusal")
 local words = require("gym_http_client.words")
 
 local frames = {}
@@ -38,28 +41,43 @@ function frames.encode(operation, number, status, forms, body, head)
     .. string.char(operation, forms) .. words.write_u32(number) .. head .. body
 end
 
+local function header_of(message)
+  if unpack then
+    return unpack(FORMAT, message)
+  end
+  local operation, forms = message:byte(11, 12)
+  return words.u32(message, 1), words.u32(message, 5), words.u16(message, 9), operation,
+    forms, words.u32(message, 13)
+end
+
+local function read_head(text)
+  local head = refusal.attempt(json.read, text)
+  return type(head) == "table" and kinds.of(head) == "dict" and head or nil
+end
+
 --- Read a frame.
 -- @tparam string message a whole one
--- @treturn ?table `status`, `operation`, `forms`, `number`, and where the `head` and the
--- `body` begin and end in the message; nil where it is none
+-- @treturn ?table `status`, `operation`, `forms`, `number`, `head` (a table, if there is
+-- one) and `body_at`, where the body begins in the message; nil where it is none
 -- @treturn ?string why not
 function frames.decode(message)
   if #message < 16 then
     return nil, ("a message has %d bytes; a frame has 16 at least"):format(#message)
   end
-  local frame, body, head = {}, nil, nil
-  if unpack then
-    body, head, frame.status, frame.operation, frame.forms, frame.number =
-      unpack(FORMAT, message)
-  else
-    body, head = words.u32(message, 1), words.u32(message, 5)
-    frame.status, frame.number = words.u16(message, 9), words.u32(message, 13)
-    frame.operation, frame.forms = message:byte(11, 12)
-  end
+  local body, head, status, operation, forms, number = header_of(message)
   if head > MAX_HEAD or 16 + head + body ~= #message then
     return nil, ("a message of %d bytes announces others"):format(#message)
   end
-  frame.head_at, frame.body_at = 17, 17 + head
+  local frame = {
+    status = status, operation = operation, forms = forms, number = number,
+    body_at = 17 + head,
+  }
+  if head > 0 then
+    frame.head = read_head(message:sub(17, 16 + head))
+    if not frame.head then
+      return nil, "the head of a message is no JSON object"
+    end
+  end
   return frame
 end
 

@@ -93,7 +93,7 @@ function kinds.float(number)
     assert(#number == 16 and number:match("^%x+$"), "a float's bits are 16 hex digits")
     return setmetatable({ bits = number:lower() }, Float)
   elseif math_type then
-    return number + 0.0
+    return number * 1.0
   end
   return setmetatable({ number = number }, Float)
 end

@@ -48,49 +48,50 @@ function Link:head(method, path, fields)
   return table.concat(lines, "\r\n") .. "\r\n\r\n"
 end
 
-local function kept_line(self)
+-- Whatever happens to a line, it is only good again behind the answer.
+local function take_line(self, deadline)
   local kept = self.line
-  if kept and kept:is_stale() then
+  self.line = nil
+  if kept and not kept:is_stale() then
+    return kept
+  elseif kept then
     kept:close()
-    self.line, kept = nil, nil
   end
-  return kept
+  return line.open(self.address, deadline, self.options.tls)
+end
+
+local function converse(self, connection, message, deadline)
+  local sent, lost = connection:send(message, deadline)
+  if not sent then
+    return nil, lost
+  end
+  local head, failed = http1.read_head(connection, deadline)
+  if not head then
+    return nil, failed
+  elseif head.status == 101 then
+    return nil, line.failure("malformed", "it turns to a protocol nobody asked for")
+  end
+  local body, rest = http1.read_body(connection, head, self.options.max_body, deadline)
+  if not body then
+    return nil, rest
+  end
+  return { status = head.status, fields = head.fields, body = body, keeps_alive = rest }
 end
 
 -- One try; gives the reply, or nil and the failure.
 local function exchange(self, message, deadline)
-  local connection, failed = kept_line(self)
+  local connection, failed = take_line(self, deadline)
   if not connection then
-    connection, failed = line.open(self.address, deadline, self.options.tls)
-    if not connection then
-      return nil, failed
-    end
-  end
-  -- Whatever happens from here on, the line is only good again behind the answer.
-  self.line = nil
-  local sent, body, rest
-  sent, failed = connection:send(message, deadline)
-  local head = nil
-  if sent then
-    head, failed = http1.read_head(connection, deadline)
-  end
-  if head and head.status == 101 then
-    head, failed = nil, line.failure("malformed", "it turns to a protocol nobody asked for")
-  end
-  if head then
-    body, rest = http1.read_body(connection, head, self.options.max_body, deadline)
-    failed = not body and rest
-  end
-  if not body then
-    connection:close()
     return nil, failed
   end
-  if rest then
+  local reply
+  reply, failed = converse(self, connection, message, deadline)
+  if reply and reply.keeps_alive then
     self.line = connection
   else
     connection:close()
   end
-  return { status = head.status, fields = head.fields, body = body }
+  return reply, failed
 end
 
 local function error_of(failed, url)

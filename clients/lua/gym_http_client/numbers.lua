@@ -48,7 +48,7 @@ function numbers.read(text)
   if not number or not numbers.is_finite(number) then
     return nil
   end
-  return math_type and number + 0.0 or number
+  return math_type and number * 1.0 or number
 end
 
 --- Give an integer as a plain number where that is exact, else as it is.

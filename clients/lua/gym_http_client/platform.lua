@@ -3,7 +3,7 @@
 local platform = {}
 
 --- `table.unpack`, by its name of the day.
-platform.unpack = table.unpack or unpack -- luacheck: ignore 143
+platform.unpack = table.unpack or unpack -- luacheck: ignore 113 143
 
 --- `math.type`, where integers are a type of their own (Lua 5.3 on).
 platform.math_type = math.type -- luacheck: ignore 143

@@ -102,7 +102,7 @@ function members.read_plain(tree, shape, dtype)
       if type(value) ~= "number" then
         return nil
       end
-      value = fields.rounded(dtype, value + 0.0)
+      value = fields.rounded(dtype, value * 1.0)
     elseif dtype.kind ~= "b" and not integers.is_integer(value) then
       return nil
     end
