@@ -82,6 +82,18 @@ def _of_boxes() -> Iterator[tuple[str, Any, Any, Any]]:
         yield f"box-{name}", space, np.array([0, 100], name), [0, 100]
     flags = spaces.Box(0, 1, (2,), "bool")
     yield "box-bool", flags, np.array([True, False]), [True, False]
+    # Bounds are written by their shortest decimal, and are what that is in float32.
+    low, high = np.float32(-4.8), np.float32(3.4028235e38)
+    shortest = spaces.Box(low, high, (2,))
+    yield "box-at-bounds-f4", shortest, np.array([low, high]), [-4.8, 3.4028235e38]
+    low, high = np.float16(-0.1), np.float16(0.1)
+    half = spaces.Box(low, high, (2,), "f2")
+    yield "box-at-bounds-f2", half, np.array([low, high]), [-0.1, 0.1]
+    full = spaces.Box(0, 2**64 - 1, (1,), "u8")
+    yield "box-u8-largest", full, np.array([2**64 - 1], "u8"), [2**64 - 1]
+    full = spaces.Box(-(2**63), 2**63 - 1, (2,), "i8")
+    ends = [-(2**63), 2**63 - 1]
+    yield "box-i8-ends", full, np.array(ends), ends
     yield "box-no-axes", spaces.Box(-1, 1, ()), np.array(0.5, "f4"), 0.5
     yield "box-1", spaces.Box(-2, 2, (1,)), _f4(1.5), [1.5]
     empty = np.zeros((0, 2), "f4")
@@ -95,6 +107,7 @@ def _of_boxes() -> Iterator[tuple[str, Any, Any, Any]]:
 def _of_discretes() -> Iterator[tuple[str, Any, Any, Any]]:
     yield "discrete-0", _DISCRETE, 0, 0
     yield "discrete-last", _DISCRETE, 2, 2
+    yield "discrete-scalar-i1", _DISCRETE, np.int8(2), 2
     yield "discrete-scalar", _DISCRETE, np.int64(1), 1
     yield "discrete-start-first", _START, -1, -1
     yield "discrete-start-last", _START, 1, 1
@@ -130,6 +143,7 @@ def _of_others() -> Iterator[tuple[str, Any, Any, Any]]:
     yield "sequence", _SEQUENCE, (0, 2, 1), [0, 2, 1]
     yield "sequence-empty", _SEQUENCE, (), []
     rows = np.array([[0, 0.5], [1, -1], [0.25, 0]], "f4")
+    yield "sequence-stacked-empty", _STACKED, np.zeros((0, 2), "f4"), []
     yield "sequence-stacked", _STACKED, rows, rows.tolist()
     links = np.array([[0, 1], [1, 0]], "i4")
     graph = GraphInstance(rows[:2], np.array([2, 0]), links)
@@ -142,6 +156,9 @@ def _of_others() -> Iterator[tuple[str, Any, Any, Any]]:
 
 def _others() -> Iterator[tuple[str, Any, Any]]:
     yield "box-above", _BOX, _f4(0, 1.5)
+    low, high = np.float32(-4.8), np.float32(4.8)
+    above = np.nextafter(high, np.float32(5))
+    yield "box-just-above-f4", spaces.Box(low, high, (1,)), np.array([above])
     yield "box-below", _BOX, _f4(-1.0000001, 0)
     yield "box-nan", _BOX, _f4(0, np.nan)
     yield "box-nan-unbounded", _WIDE, _f4(0, 0, np.nan, 0)
@@ -174,6 +191,7 @@ def _others() -> Iterator[tuple[str, Any, Any]]:
     yield "multi-discrete-shape", _MANY, np.array([0, 0, 0])
     yield "text-charset", _TEXT, "abc"
     yield "text-long", _TEXT, "abab"
+    yield "text-lone-surrogate", _TEXT, "\ud83d"
     yield "text-beyond-bmp-long", _TEXT, "\U0001f600" * 4
     yield "text-short", spaces.Text(4, min_length=2, charset="ab"), "a"
     yield "text-number", _TEXT, 1
@@ -187,6 +205,7 @@ def _others() -> Iterator[tuple[str, Any, Any]]:
     yield "tuple-long", _TUPLE, (1, _ONES, "a", 0)
     yield "tuple-wrong-inside", _TUPLE, (1, _ONES, "c")
     yield "tuple-none-inside", _TUPLE, (1, _ONES, None)
+    yield "one-of-index-negative", _ONE_OF, (-1, _ONES)
     yield "one-of-index", _ONE_OF, (2, 0)
     yield "one-of-wrong-inside", _ONE_OF, (0, 3)
     yield "one-of-other", _ONE_OF, (0, _ONES)

@@ -39,6 +39,10 @@ def cases() -> Iterator[Case]:
     yield _problem("message-empty", 500, "internal", "")
     yield _problem("code-unknown", 400, "not-yet-thought-of", "a newer server's")
     yield _problem("status-unknown", 499, "odd", "an odd status")
+    body = compact({"message": "m", "code": "internal", "status": 200})
+    yield _case("status-in-body-differs", 500, _JSON, body, "internal", "m")
+    long = "0123456789" * 200
+    yield _problem("message-long", 400, "bad-parameter", long)
     yield from _by_headers()
     yield from _no_codes()
     yield from _no_problems()

@@ -20,7 +20,9 @@ def cases() -> Iterator[Case]:
     """Give all cases."""
     groups = (_boxes(), _discretes(), _texts(), _made_of_others())
     for name, space in (item for group in groups for item in group.items()):
-        yield {"id": name, "space": described(space)}
+        # Of all 64-bit integers Gymnasium cannot sample: high + 1 is none of them.
+        samples = {"samples": 0} if name.endswith("-full") else {}
+        yield {"id": name, "space": described(space), **samples}
     for name, data in _refused().items():
         yield {"id": f"refused-{name}", "space": data, "refused": True}
 
@@ -39,6 +41,8 @@ def _boxes() -> dict[str, Any]:
         "box-int64": spaces.Box(-5, 5, (2,), "i8"),
         "box-int64-beyond-2-53": spaces.Box(-(2**62), 2**62, (2,), "i8"),
         "box-uint64": spaces.Box(0, 9, (2,), "u8"),
+        "box-int64-full": spaces.Box(-(2**63), 2**63 - 1, (2,), "i8"),
+        "box-uint64-full": spaces.Box(0, 2**64 - 1, (2,), "u8"),
         "box-bool": spaces.Box(0, 1, (2,), "bool"),
         "box-picture": spaces.Box(0, 255, (4, 6, 3), "u1"),
         "box-unbounded": spaces.Box(-_INF, _INF, (3,)),
@@ -68,6 +72,7 @@ def _discretes() -> dict[str, Any]:
         "discrete-start": spaces.Discrete(3, start=-1),
         "discrete-start-large": spaces.Discrete(2, start=2**53 + 1),
         "discrete-large": spaces.Discrete(2**62),
+        "discrete-largest": spaces.Discrete(2**63 - 1),
         "discrete-int32": spaces.Discrete(5, dtype=np.int32),
         "discrete-uint8": spaces.Discrete(200, start=50, dtype=np.uint8),
         "multi-binary": spaces.MultiBinary(4),

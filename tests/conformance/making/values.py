@@ -105,6 +105,7 @@ def _simple() -> dict[str, Any]:
         "int-2-64-minus-1": 2**64 - 1,
         "int-10-30": 10**30,
         "int-minus-10-100": -(10**100),
+        "int-10-400": 10**400,
         "str-empty": "",
         "str-ascii": "FrozenLake",
         "str-8-bytes": "12345678",
@@ -113,6 +114,8 @@ def _simple() -> dict[str, Any]:
         "str-three-bytes": "\u73af\u5883\ufeff\ufffd",
         "str-beyond-bmp": "\U0001f600\U0010ffff",
         "str-nul-inside": "a\x00b",
+        "str-byte-order-mark": "\ufeffa",
+        "str-long": "0123456789" * 300,
         "str-looks-like-number": "1",
         "str-lone-high-surrogate": "\ud800",
         "str-lone-low-surrogate": "a\udfffz",
@@ -129,8 +132,12 @@ def _simple() -> dict[str, Any]:
 
 def _nested() -> dict[str, Any]:
     deep: Any = 1
+    deep_tuple: Any = 1
+    deep_dict: Any = 1
     for _ in range(40):
-        deep = [deep]
+        deep, deep_dict = [deep], {1: deep_dict}
+    for _ in range(60):
+        deep_tuple = (deep_tuple,)
     nodes, edges = np.zeros((2, 3), "f4"), np.ones((1, 2), "f4")
     links = np.array([[0, 1]], "i4")
     objects = np.empty(3, object)
@@ -147,6 +154,8 @@ def _nested() -> dict[str, Any]:
         "list-null-last": [1, None, None],
         "list-mixed": [1, 1.0, True, "1", None],
         "list-deep-40": deep,
+        "tuple-deep-60": deep_tuple,
+        "dict-deep-40": deep_dict,
         "tuple-one": (1,),
         "tuple-nested": ((1, 2), [3, (4,)], ()),
         "tuple-nulls": (None, None),
@@ -154,6 +163,7 @@ def _nested() -> dict[str, Any]:
         "dict-null": {"a": None, "b": [None]},
         "dict-keys-odd": {"": 1, " ": 2, "\u73af": 3, 'a"b': 4, "__proto__": 5},
         "dict-keys-like-numbers": {"10": "a", "9": "b", "-1": "c", "1.5": "d"},
+        "dict-key-byte-order-mark": {"\ufeff": 1, "\ufeffa": 2},
         "dict-key-tag": {"$t": "int", "v": "1"},
         "dict-key-tag-among-others": {"a": 1, "$t": 2},
         "dict-key-tag-inside": {"a": {"$t": "nd"}},
@@ -218,6 +228,8 @@ def _arrays() -> dict[str, Any]:
         "nd-i8-size-0-inside": np.zeros((3, 0, 2), "i8"),
         "nd-b1-size-0": np.zeros((0, 4), "b1"),
         "nd-f4-1x1": np.zeros((1, 1), "f4"),
+        "nd-f4-16-axes": np.zeros((1,) * 16, "f4"),
+        "nd-str-big-endian": np.array(["a\u73af"], ">U2"),
         "nd-str": np.array(["go", "left", ""]),
         "nd-str-beyond-bmp": np.array(["\U0001f600"]),
         "nd-bytes": np.array([b"ab", b"c"]),
@@ -243,6 +255,7 @@ def _scalars() -> dict[str, Any]:
         "ns-str": np.str_("left"),
         "ns-bytes": np.bytes_(b"ab\x00"),
         "ns-c16": np.complex128(1 - 2j),
+        "ns-timedelta": np.timedelta64(-3, "us"),
         "ns-datetime": np.datetime64("2024-02-29", "D"),
     }
 
