@@ -5,6 +5,7 @@
     RUN/                     0700
      ├─ lock                 locked while the launcher lives
      ├─ supervisor.sock      requests to the supervisor
+     ├─ lobby.sock           requests to the lobby, once there is one
      ├─ draining             exists once the server is about to stop
      ├─ tickets/             tickets that nobody has used yet
      └─ 3c657dbc/            an instance
@@ -60,6 +61,11 @@ class RunDir:
     def supervisor_socket(self) -> str:
         """Socket of the supervisor."""
         return f"{self.path}/supervisor.sock"
+
+    @property
+    def lobby_socket(self) -> str:
+        """Socket of the lobby."""
+        return f"{self.path}/lobby.sock"
 
     @property
     def draining(self) -> str:

@@ -131,6 +131,29 @@ class Settings:
         "Let web workers pass on what streams carry, where sockets cannot be handed "
         "to hosts.",
     )
+    max_external: int = _setting(
+        256,
+        "Connections of external environments at a time.",
+        least=1,
+        most=100_000,
+    )
+    external_deadline: float = _setting(
+        30.0,
+        "Seconds in which an external environment has to answer; cut to four fifths "
+        "of --step-deadline.",
+        least=0.05,
+    )
+    external_grace: float = _setting(
+        30.0,
+        "Seconds in which an external environment that was lost may come back.",
+        least=0,
+    )
+    external_heartbeat: float = _setting(
+        10.0,
+        "Seconds of silence after which an external environment is pinged; after "
+        "twice as many it is gone.",
+        least=0.1,
+    )
     data_dir: str = _setting(
         "", "Directory below which monitors write; the user's data directory if unset."
     )

@@ -32,7 +32,7 @@ __all__ = ["Guard"]
 OPEN_PATHS = frozenset({"/healthz", "/healthz/", "/readyz", "/readyz/"})
 MAX_KNOWN_HOSTS = 64
 _CHALLENGE = 'Bearer realm="gym_http_server", Basic realm="gym_http_server"'
-_STREAM = re.compile(r"/v1/envs/[^/]+/stream/?").fullmatch
+_STREAM = re.compile(r"/v1/(envs/[^/]+/stream|external)/?").fullmatch
 MAX_QUERY = 1024
 _METHODS = "GET, HEAD, POST, DELETE, OPTIONS"
 _HEADERS = "Accept, Authorization, Content-Type, Idempotency-Key, X-Request-Id"

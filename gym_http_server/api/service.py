@@ -6,6 +6,8 @@ import functools
 import importlib.metadata
 import importlib.resources
 import urllib.parse
+from collections.abc import Iterator
+from typing import Any
 
 import flask
 import msgspec
@@ -24,6 +26,7 @@ __all__ = ["add_routes"]
 CAPABILITIES = (
     "attributes",
     "batches",
+    "external",
     "generator",
     "idempotency",
     "kwargs",
@@ -92,11 +95,25 @@ def _registry(web: Web, environ: Environ) -> Answer:
         raise BadParameter(f"available is {available!r:.40}: expected true or false")
     envs = [
         env
-        for env in web.supervision.ask(Op.REGISTRY)
+        for env in (*web.supervision.ask(Op.REGISTRY), *_external(web))
         if search in env["env_id"].lower()
         and (available is None or env["available"] == (available == "true"))
     ]
     return _json({"count": len(envs), "envs": envs})
+
+
+def _external(web: Web) -> Iterator[dict[str, Any]]:
+    """Give the environments that live elsewhere as the registry has others."""
+    for told in web.lobby.listed():
+        env_id, free = told.pop("env_id"), told["free"]
+        yield {
+            "available": free > 0,
+            "entry_point": None,
+            "env_id": env_id,
+            "external": told,
+            "max_episode_steps": None,
+            "reason": None if free else f"all {told['taken']} are taken",
+        }
 
 
 def _ticket(web: Web, environ: Environ) -> Answer:

@@ -16,7 +16,7 @@ from gym_http_server.instances.handover import hand_over, relay
 from gym_http_wire.handshakes import UpgradeRequired, hello_of
 from gym_http_wire.problems import BadParameter
 
-__all__ = ["add_routes"]
+__all__ = ["add_routes", "check_framing"]
 
 _SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?").fullmatch
 
@@ -29,7 +29,7 @@ def add_routes(app: flask.Flask, web: Web) -> None:
 
 
 def _stream(web: Web, environ: Environ, instance_id: str) -> Answer:
-    _check_framing(environ)
+    check_framing(environ)
     query = parse_qs(environ.get("QUERY_STRING", "")[:MAX_QUERY])
     hello = hello_of(
         environ.get("HTTP_UPGRADE", ""),
@@ -54,7 +54,7 @@ def _seconds(lost: str) -> float | None:
     return float(lost)
 
 
-def _check_framing(environ: Environ) -> None:
+def check_framing(environ: Environ) -> None:
     """Refuse what is no handshake whatever its headers say.
 
     Raises:

@@ -14,6 +14,7 @@ from gym_http_server.api.guard import Guard
 from gym_http_server.api.problems import problem_answer
 from gym_http_server.api.tickets import Tickets
 from gym_http_server.instances.hosts import Hosts
+from gym_http_server.instances.lobby import Lobby
 from gym_http_server.instances.supervision import Supervision
 from gym_http_server.rundir import RunDir
 from gym_http_server.settings import Settings
@@ -35,6 +36,7 @@ class Web:
         guard: Who may ask.
         hosts: The hosts of instances.
         supervision: The supervisor.
+        lobby: Where environments that live elsewhere come in.
         views: The views by the endpoint of their route.
     """
 
@@ -45,6 +47,7 @@ class Web:
         self.guard = Guard(settings, self.tickets)
         self.hosts = Hosts(run, settings.max_answer)
         self.supervision = Supervision(run)
+        self.lobby = Lobby(run, self.supervision)
         self.views: dict[str, View] = {}
 
     @property

@@ -21,6 +21,7 @@ from gym_http_server.envhost.bodies import (
     value_frame,
     wants_lossless,
 )
+from gym_http_server.envhost.external.outside import Outside
 from gym_http_server.envhost.failures import note, problem_frame, unforeseen
 from gym_http_server.envhost.inspection import Inspection
 from gym_http_server.envhost.monitor import Monitor
@@ -37,6 +38,7 @@ from gym_http_wire.operations import Operations
 from gym_http_wire.problems import (
     AnswerTooLarge,
     BadParameter,
+    ExternalAway,
     MonitorActive,
     NotAcceptable,
     Problem,
@@ -60,9 +62,12 @@ class Answers:
         inspection: Answers what is asked about it.
         data_dir: Directory below which monitors write.
         max_answer: Bytes that an answer's body may have.
+        outside: Where the environment is, if it lives elsewhere.
 
     Attributes:
         operations: The environment.
+        outside: Where the environment is, if it lives elsewhere.
+        held: Whether the last call was answered with 503, and may come again.
         monitor: Records episodes, if it was asked to.
         progress: Called whenever a call of the environment begins within a request.
     """
@@ -75,8 +80,11 @@ class Answers:
         *,
         data_dir: str,
         max_answer: int,
+        outside: Outside | None = None,
     ) -> None:
         self.operations = operations
+        self.outside = outside
+        self.held = False
         self.progress: Callable[[], None] = lambda: None
         self._exact = exact
         self._inspection = inspection
@@ -132,8 +140,11 @@ class Answers:
         try:
             reply = self.sessions.earlier(session, number, frame)
             if reply is None:
-                reply = self._perform(frame, streamed)
-                self.sessions.keep(session, number, frame, reply)
+                reply = self._perform_for(f"{session}-{number}", frame, streamed)
+                if self.held:
+                    self.sessions.retract(session, number)
+                else:
+                    self.sessions.keep(session, number, frame, reply)
             else:
                 reply = as_replay(reply)
         except Problem as problem:
@@ -146,10 +157,11 @@ class Answers:
             if key in self._replays:
                 reply = as_replay(self._replays.recall(key, print_))
             else:
-                reply = self._perform(frame, False)
+                reply = self._perform_for(key, frame, False)
                 # What is refused, the environment has not seen; but a conflict with
                 # its state must not turn into a step when it comes again later.
-                if not 400 <= reply.status < 500 or reply.status == 409:
+                final = not 400 <= reply.status < 500 or reply.status == 409
+                if final and not self.held:
                     self._replays.keep(key, print_, reply)
         except Problem as problem:
             reply = problem_frame(problem)
@@ -179,6 +191,17 @@ class Answers:
         except Exception as error:
             reply = _refusal(error)
         return _numbered(reply, frame.number)
+
+    def _perform_for(self, key: str, frame: Frame, streamed: bool) -> Frame:
+        """Carry out a request that has a key; `held` says whether it never began."""
+        outside = self.outside
+        if outside is None:
+            return self._perform(frame, streamed)
+        outside.key = key
+        reply = self._perform(frame, streamed)
+        outside.key = ""
+        self.held = reply.status == ExternalAway.default_status
+        return reply
 
     def _perform(self, frame: Frame, streamed: bool) -> Frame:
         try:

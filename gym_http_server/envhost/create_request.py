@@ -11,6 +11,7 @@ from gym_http_server.envhost import plain
 from gym_http_server.envhost.vector_request import VectorRequest, read_vector
 from gym_http_server.errors import EnvRefused, UnknownEnv
 from gym_http_server.settings import Settings
+from gym_http_wire.external.greetings import is_name
 from gym_http_wire.problems import BadJSON, BadParameter, MissingParameter
 
 __all__ = ["CreateRequest", "WrapperRequest", "read_request", "read_seed"]
@@ -19,6 +20,7 @@ MAX_ENV_ID_CHARS = 200
 MAX_KWARGS_BYTES = 16 * 1024
 MAX_KWARGS_DEPTH = 8
 MAX_WRAPPERS = 16
+EXTERNAL = "external/"
 # These write files where their arguments say, or open windows.
 _REFUSED_WRAPPERS = {"RecordVideo", "HumanRendering"}
 
@@ -31,7 +33,11 @@ class WrapperRequest(msgspec.Struct, frozen=True):
 
 
 class CreateRequest(msgspec.Struct, frozen=True):
-    """What to make."""
+    """What to make.
+
+    Attributes:
+        wait_s: Seconds to wait for environments that live elsewhere to connect.
+    """
 
     env_id: str
     kwargs: dict[str, Any] = {}
@@ -41,6 +47,12 @@ class CreateRequest(msgspec.Struct, frozen=True):
     disable_env_checker: bool | None = None
     wrappers: tuple[WrapperRequest, ...] = ()
     vector: VectorRequest | None = None
+    wait_s: float = 0.0
+
+    @property
+    def external(self) -> bool:
+        """Whether the environment lives elsewhere."""
+        return self.env_id.startswith(EXTERNAL)
 
 
 def read_request(body: bytes, settings: Settings) -> CreateRequest:
@@ -76,6 +88,7 @@ def read_request(body: bytes, settings: Settings) -> CreateRequest:
         disable_env_checker=_read_flag(given.get("disable_env_checker")),
         wrappers=_read_wrappers(given.get("wrappers")),
         vector=read_vector(given, settings),
+        wait_s=_read_wait(given.get("wait_s"), env_id, settings),
     )
 
 
@@ -155,6 +168,29 @@ def _read_steps(given: object) -> int | None:
     if given == 0:
         raise BadParameter("max_episode_steps is 0: expected a positive integer")
     return given
+
+
+def _read_wait(given: object, env_id: str, settings: Settings) -> float:
+    if env_id.startswith(EXTERNAL) and not is_name(env_id.removeprefix(EXTERNAL)):
+        raise UnknownEnv(
+            env_id,
+            "expected external/ and a letter or digit, then up to 63 of "
+            "A-Z, a-z, 0-9, _, . and -",
+        )
+    if given is None:
+        return 0.0
+    if not env_id.startswith(EXTERNAL):
+        raise BadParameter(
+            f"wait_s is {given!r:.80}: expected with an env ID that begins with "
+            f"{EXTERNAL}, or null"
+        )
+    most = settings.create_deadline
+    if not isinstance(given, int | float) or not 0 <= given < most:
+        raise BadParameter(
+            f"wait_s is {given!r:.80}: expected seconds from 0 to less than {most:g} "
+            "(--create-deadline)"
+        )
+    return float(given)
 
 
 def _read_flag(given: object) -> bool | None:

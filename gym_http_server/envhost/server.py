@@ -20,6 +20,8 @@ import msgspec
 from gym_http_server.envhost.answers import Answers
 from gym_http_server.envhost.connections import Connection
 from gym_http_server.envhost.create_request import CreateRequest
+from gym_http_server.envhost.external.making import make_external
+from gym_http_server.envhost.external.outside import LONGEST_TICK, Outside, Terms
 from gym_http_server.envhost.failures import note, problem_frame, unforeseen
 from gym_http_server.envhost.inspection import Inspection
 from gym_http_server.envhost.isolation import isolate
@@ -50,12 +52,14 @@ class HostStart(msgspec.Struct, frozen=True):
         modules: Modules to import before the environment is made.
         importable: Directories to look for modules in.
         spin_us: Microseconds to look for a stream's next request before sleeping.
+        terms: What environments that live elsewhere are held to.
     """
 
     instance_id: str
     run_path: str
     parent_pid: int
     request: CreateRequest
+    terms: Terms
     data_dir: str
     max_body: int
     max_answer: int
@@ -95,7 +99,12 @@ def _make(start: HostStart) -> Answers:
     sys.path += [each for each in start.importable if each not in sys.path]
     for module in start.modules:
         __import__(module)
-    env = make(start.request)
+    outside: Outside | None = None
+    if start.request.external:
+        outside = Outside(RunDir(start.run_path), start.terms)
+        env = make_external(start.request, outside)
+    else:
+        env = make(start.request)
     operations = operations_of(
         env, first_seed=start.request.seed, strict_actions=start.strict_actions
     )
@@ -106,6 +115,7 @@ def _make(start: HostStart) -> Answers:
         Inspection(operations, exact, start.instance_id, start.request.env_id),
         data_dir=start.data_dir,
         max_answer=start.max_answer,
+        outside=outside,
     )
 
 
@@ -136,11 +146,18 @@ class _Host:
         self._queued: dict[int, Stream] = {}
         self._writing: dict[int, Stream] = {}
         self._open = True
+        # Of an environment that lives elsewhere: what else there is to look at, and
+        # the milliseconds between two looks.
+        self._outside = answers.outside
+        self._rest_ms: float | None = None
 
     def serve(self) -> None:
         self._poll.register(self._channel, select.POLLIN)
         self._poll.register(self._listener, select.POLLIN)
         channel, listener = self._channel.fileno(), self._listener.fileno()
+        if self._outside is not None:
+            self._poll.register(self._outside, select.POLLIN)
+            self._rest_ms = LONGEST_TICK * 1000
         streams, connections = self._streams, self._connections
         while self._open:
             for descriptor, event in self._wait():
@@ -152,11 +169,25 @@ class _Host:
                     self._accept()
                 elif descriptor == channel:
                     self._hear_supervisor()
+            if self._outside is not None:
+                self._attend(self._outside)
+
+    def _attend(self, outside: Outside) -> None:
+        """Look at an environment that lives elsewhere, between calls."""
+        if not self._open:
+            return
+        outside.attend()
+        lost = outside.overdue
+        if lost is not None:
+            print(f"{lost.name} has not come back in time", flush=True)
+            self._channel.sendall(encode(answer(410)))
+            self._open = False
+            outside.give_back()
 
     def _wait(self) -> list[tuple[int, int]]:
         """Wait until something happens, or for the next turns of what has."""
         if not self._streams:
-            return self._poll.poll()
+            return self._poll.poll(self._rest_ms)
         if self._writing:
             self._drop_stuck()
         if self._queued:
@@ -165,7 +196,7 @@ class _Host:
         spinning = self._spinning
         if spinning.rest and not self._writing:
             spinning.rest -= 1
-            return self._poll.poll()
+            return self._poll.poll(self._rest_ms)
         until = spinning.until(time.monotonic_ns())
         while time.monotonic_ns() < until:
             if events := self._poll.poll(0):
@@ -173,7 +204,7 @@ class _Host:
                 return events
         if until:
             spinning.missed()
-        return self._poll.poll(self._patience() if self._writing else None)
+        return self._poll.poll(self._patience() if self._writing else self._rest_ms)
 
     def _may_spin(self) -> bool:
         return may_spin(stream.line for stream in self._streams.values())
@@ -206,6 +237,8 @@ class _Host:
             self._answers.close()
         except Problem as problem:
             note(problem)
+        if self._outside is not None:
+            self._outside.give_back()
 
     def _receive(self, descriptor: int) -> None:
         connection = self._connections[descriptor]

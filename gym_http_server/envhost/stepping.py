@@ -50,7 +50,11 @@ class Stepping:
             Whether it was; if not, nothing has happened.
         """
         kind, number, _, given, signature, leaves = asked
-        if kind != _STEP or len(given) != 1 or self._answers.monitor is not None:
+        answers = self._answers
+        if kind != _STEP or len(given) != 1 or answers.monitor is not None:
+            return False
+        if answers.outside is not None:
+            # What is lost on the way is told apart by its key, which is known there.
             return False
         action = given.get("action", _ABSENT)
         if action is _ABSENT or not self._operations.takes(action):

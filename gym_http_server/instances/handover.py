@@ -13,12 +13,13 @@ import threading
 
 import msgspec
 
+from gym_http_server.instances.connections import Connection
 from gym_http_server.instances.hosts import Hosts
 from gym_http_wire.frames import Frame
 from gym_http_wire.handshakes import Hello
 from gym_http_wire.messages import Op, RequestHead, request
 
-__all__ = ["hand_over", "relay"]
+__all__ = ["give_away", "hand_over", "pass_both_ways", "relay"]
 
 RECEIVE_BYTES = 256 * 1024
 
@@ -45,11 +46,7 @@ def hand_over(
         Problem: The host does not take it; the client can be answered.
     """
     hosts.open_stream(instance_id, _asked(hello, early), client, lost_s).close()
-    # Whoever closes this descriptor shuts the connection down for everybody, so let
-    # it hit another one.
-    dead, other = socket.socketpair()
-    with dead, other:
-        os.dup2(dead.fileno(), client.fileno())
+    give_away(client)
 
 
 def relay(
@@ -74,6 +71,22 @@ def relay(
         Problem: The host does not take it; the client can be answered.
     """
     connection = hosts.open_stream(instance_id, _asked(hello, early), None, lost_s)
+    pass_both_ways(client, connection)
+
+
+def give_away(client: socket.socket) -> None:
+    """Forget a client's socket, which another process has now.
+
+    Whoever closes this descriptor shuts the connection down for everybody, so let it
+    hit another one.
+    """
+    dead, other = socket.socketpair()
+    with dead, other:
+        os.dup2(dead.fileno(), client.fileno())
+
+
+def pass_both_ways(client: socket.socket, connection: Connection) -> None:
+    """Pass on what a client and another process send, until one of them closes."""
     far = connection.socket
     # The client's own has an end to each wait, and a stream has none.
     near = socket.socket(fileno=os.dup(client.fileno()))

@@ -43,6 +43,7 @@ _REASONS = {
     "step-deadline": "a call took longer than the server allows",
     "idle": "nobody used it for longer than the server allows",
     "memory": "it used more memory than the server allows",
+    "external-gone": "its environment, which lives elsewhere, has not come back",
     "shutdown": "the server is stopping",
     "closed": "it was closed",
 }

@@ -6,6 +6,7 @@ from gym_http_server.supervisor.connections import Connection
 from gym_http_server.supervisor.instance import Instance
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op, RequestHead
+from gym_http_wire.problems import ExternalAway
 from gym_http_wire.replays import Replays, as_replay, fingerprint
 
 __all__ = ["Creations"]
@@ -47,13 +48,16 @@ class Creations:
         """Note what came of it: what its host said, or how that ended without a word.
 
         That is final, since the client takes it as such: a duplicate that comes late
-        must not make an instance that nobody waits for. What found no room, and may
-        find some when its client asks again under the same key, never began.
+        must not make an instance that nobody waits for. What found no room, or no
+        environment that is connected, and may find some when its client asks again
+        under the same key, never began.
         """
         print_, making = self._making.get(instance.create_key, (b"", None))
         if making is not instance:
             return
         del self._making[instance.create_key]
+        if frame.status == ExternalAway.default_status:
+            return
         self._done.keep(instance.create_key, print_, frame)
 
 

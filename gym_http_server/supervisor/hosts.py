@@ -30,6 +30,8 @@ __all__ = ["Hosts"]
 MEMORY_TICKS = 2
 CLOSE_SECONDS = 2.0
 TERM_SECONDS = 0.5
+#: Status by which a host says that its environment has left.
+GONE = 410
 
 log = logging.getLogger(NAME)
 
@@ -48,6 +50,7 @@ class Hosts:
     Attributes:
         tombstones: The instances that have ended.
         spared: Child processes that no host started, and that no end of a host ends.
+        on_spared: Called with the process ID of such a one that has ended.
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class Hosts:
         self.tombstones = Tombstones()
         # What modules have started when they were imported.
         self.spared = set(processes.children(os.getpid()))
+        self.on_spared: Callable[[int], None] = lambda pid: None
         self._run = run
         self._settings = settings
         self._modules = modules
@@ -144,8 +148,13 @@ class Hosts:
             log.warning("the host of %s sent nonsense: %s", instance.instance_id, error)
             self.kill(instance, "crashed")
             return False
-        if frames and not instance.told:
-            self._told(instance, frames[0])
+        for frame in frames:
+            if not instance.told:
+                self._told(instance, frame)
+            elif frame.status == GONE and not instance.reason:
+                # It ends by itself: its environment, which lives elsewhere, is gone.
+                instance.reason = "external-gone"
+                instance.kill_at = time.monotonic() + CLOSE_SECONDS
         return bool(data)
 
     def _told(self, instance: Instance, frame: Frame) -> None:
@@ -231,7 +240,9 @@ class Hosts:
                 break
             if pid == 0:
                 break
-            self.spared.discard(pid)
+            if pid in self.spared:
+                self.spared.discard(pid)
+                self.on_spared(pid)
             instance = self._by_pid.pop(pid, None)
             if instance is not None:
                 self._bury(instance, status)

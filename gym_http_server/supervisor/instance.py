@@ -70,7 +70,7 @@ class Ended:
 
     Attributes:
         reason: ``closed``, ``crashed``, ``step-deadline``, ``create-deadline``,
-            ``idle``, ``memory``, ``abandoned`` or ``shutdown``.
+            ``idle``, ``memory``, ``external-gone``, ``abandoned`` or ``shutdown``.
         wait_status: As ``os.waitpid`` gave it.
         log_tail: The last that the environment printed.
         at: Monotonic seconds.

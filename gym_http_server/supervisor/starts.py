@@ -12,6 +12,7 @@ import msgspec
 
 from gym_http_server.envhost import server
 from gym_http_server.envhost.create_request import CreateRequest
+from gym_http_server.envhost.external.outside import Terms
 from gym_http_server.rundir import RunDir, StatusReader
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor.instance import Instance
@@ -53,6 +54,13 @@ def start_host(
         run_path=run.path,
         parent_pid=os.getpid(),
         request=request,
+        terms=Terms(
+            # A call that takes longer would cost the host its life.
+            min(settings.external_deadline, 0.8 * settings.step_deadline),
+            settings.external_grace,
+            settings.external_heartbeat,
+            settings.max_answer,
+        ),
         data_dir=settings.data_dir,
         max_body=settings.max_body,
         max_answer=settings.max_answer,

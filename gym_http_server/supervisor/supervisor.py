@@ -27,6 +27,7 @@ from gym_http_server.supervisor.creations import Creations
 from gym_http_server.supervisor.hosts import Hosts
 from gym_http_server.supervisor.instance import Ended, Instance
 from gym_http_server.supervisor.journal import NAME
+from gym_http_server.supervisor.lobby import LobbyProcess
 from gym_http_server.supervisor.modules import Modules
 from gym_http_server.supervisor.survey import start_survey
 from gym_http_server.supervisor.watches import READ, WRITE, Watches
@@ -77,6 +78,8 @@ class Supervisor:
             on_end=self._on_end,
         )
         self._creations = Creations()
+        self._lobby = LobbyProcess(run, settings)
+        self._hosts.on_spared = self._on_spared
         self._survey: bytes | None = None
         self._survey_waiters: list[Connection] = []
         self._stopping = False
@@ -93,6 +96,7 @@ class Supervisor:
             Op.REGISTRY: self._registry,
             Op.STATUS: self._status,
             Op.SHUTDOWN: self._shutdown,
+            Op.LOBBY: self._open_lobby,
         }
         self._watches.add(self._listener, self._accept)
         self._watches.add(signals, self._on_signal)
@@ -167,7 +171,10 @@ class Supervisor:
         key = request_head(frame).key
         if key and self._creations.joined(key, frame, connection):
             return
-        instance = self._hosts.start(read_request(frame.body, self._settings))
+        asked = read_request(frame.body, self._settings)
+        if asked.external:
+            self._start_lobby()
+        instance = self._hosts.start(asked)
         if key:
             self._creations.begin(key, frame, instance)
         instance.creators.append(connection)
@@ -242,6 +249,23 @@ class Supervisor:
         }
         self._reply(connection, status)
 
+    def _open_lobby(self, connection: Connection, frame: Frame) -> None:
+        self._start_lobby()
+        self._reply(connection, {})
+
+    def _start_lobby(self) -> None:
+        if self._stopping:
+            raise Draining("the server is stopping and lets no environment in")
+        self._lobby.start()
+        self._hosts.spared.add(self._lobby.pid)
+
+    def _on_spared(self, pid: int) -> None:
+        if pid == self._lobby.pid:
+            self._lobby.pid = 0
+            if not self._stopping:
+                log.warning("the lobby ended; starting another one")
+                self._start_lobby()
+
     def _shutdown(self, connection: Connection, frame: Frame) -> None:
         if not self._settings.enable_shutdown:
             raise ShutdownDisabled("this server is not shut down by requests")
@@ -282,6 +306,7 @@ class Supervisor:
 
     def _stop(self) -> None:
         self._stopping = True
+        self._lobby.stop()
         for instance in self._hosts:
             if instance.live:
                 self._hosts.close(instance, "shutdown")

@@ -13,6 +13,7 @@ from gym_http_client.registration import register
 from gym_http_client.remote_env import RemoteEnv
 from gym_http_client.remote_vector_env import RemoteVectorEnv
 from gym_http_client.retries import Retries
+from gym_http_client.serving import serve_env
 
 __all__ = [
     "Client",
@@ -25,6 +26,7 @@ __all__ = [
     "ServerUnreachable",
     "UnexpectedAnswer",
     "check_wire",
+    "serve_env",
     "through_wire",
 ]
 

@@ -15,7 +15,7 @@ from gym_http_client.http1 import BadAnswer, Reply, ReplyReader
 from gym_http_wire.handshakes import BINARY_PROTOCOL
 from gym_http_wire.websocket import WebSocketError, accept_of
 
-__all__ = ["LONGEST_WAIT", "NoStream", "failure_of", "shake_hands"]
+__all__ = ["LONGEST_WAIT", "NoStream", "failure_of", "shake_hands", "upgraded"]
 
 #: Seconds; a socket takes no more.
 LONGEST_WAIT = 1e6
@@ -62,7 +62,8 @@ def shake_hands(
             kind = FailureKind.TIMEOUT
         raise Failure(kind, error) from error
     try:
-        return line, _upgraded(line, head, end)
+        key = base64.b64encode(os.urandom(16)).decode()
+        return line, upgraded(line, head, end, key, BINARY_PROTOCOL)
     except (OSError, BadAnswer) as error:
         line.close()
         raise failure_of(error) from error
@@ -81,15 +82,33 @@ def failure_of(error: Exception) -> Failure:
     return Failure(FailureKind.LOST, error)
 
 
-def _upgraded(line: socket.socket, head: bytes, end: float) -> bytes:
-    key = base64.b64encode(os.urandom(16)).decode()
+def upgraded(
+    line: socket.socket, head: bytes, end: float, key: str, protocol: str
+) -> bytes:
+    """Shake hands over a connection.
+
+    Args:
+        line: The connection.
+        head: The request, as for `shake_hands`.
+        end: Monotonic seconds.
+        key: The handshake's key.
+        protocol: The subprotocol to insist on; "" asks for none.
+
+    Returns:
+        What has come behind the answer.
+
+    Raises:
+        NoStream: It was answered otherwise.
+        OSError: The connection is lost.
+        BadAnswer: What came is no answer to this.
+    """
+    chosen = f"Sec-WebSocket-Protocol: {protocol}\r\n" if protocol else ""
     line.settimeout(_left(end))
     line.sendall(
         head
         + b"Connection: Upgrade\r\nUpgrade: websocket\r\n"
         + b"Sec-WebSocket-Version: 13\r\n"
-        + f"Sec-WebSocket-Protocol: {BINARY_PROTOCOL}\r\n".encode()
-        + f"Sec-WebSocket-Key: {key}\r\n\r\n".encode()
+        + f"{chosen}Sec-WebSocket-Key: {key}\r\n\r\n".encode()
     )
     data = _read_head(line, end)
     if not data.startswith((b"HTTP/1.1 101", b"HTTP/1.0 101")):
@@ -97,7 +116,7 @@ def _upgraded(line: socket.socket, head: bytes, end: float) -> bytes:
     head_bytes, _, rest = data.partition(b"\r\n\r\n")
     headers = read_head(head_bytes).headers
     accepted = headers.get("sec-websocket-accept") == accept_of(key)
-    if not accepted or headers.get("sec-websocket-protocol") != BINARY_PROTOCOL:
+    if not accepted or headers.get("sec-websocket-protocol", "") != protocol:
         raise BadAnswer("the handshake's answer is not to our handshake")
     return rest
 

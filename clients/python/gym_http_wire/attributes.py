@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gym_http_wire.blame import env_error, said
-from gym_http_wire.problems import BadParameter, NoAttribute
+from gym_http_wire.problems import BadParameter, NoAttribute, Problem
 
 __all__ = ["Attributes"]
 
@@ -32,6 +32,8 @@ class Attributes:
                 "seed": self.env.np_random_seed,
                 "state": generator.bit_generator.state,
             }
+        except Problem:
+            raise
         except (Exception, SystemExit) as error:
             raise env_error("np_random", error) from error
 
@@ -43,6 +45,8 @@ class Attributes:
         """
         try:
             self.env.np_random.bit_generator.state = state
+        except Problem:
+            raise
         except (Exception, SystemExit) as error:
             raise BadParameter(
                 f"the generator refuses this state: {said(error)}"
@@ -60,6 +64,8 @@ class Attributes:
             return self.env.get_wrapper_attr(name)
         except AttributeError as error:
             raise NoAttribute(said(error) or f"there is no {name}") from None
+        except Problem:
+            raise
         except (Exception, SystemExit) as error:
             raise env_error(f"the attribute {name}", error) from error
 
@@ -73,6 +79,8 @@ class Attributes:
         self._check_name(name)
         try:
             return bool(self.env.set_wrapper_attr(name, value, force=force))
+        except Problem:
+            raise
         except (Exception, SystemExit) as error:
             raise env_error(f"setting the attribute {name}", error) from error
 
@@ -86,6 +94,8 @@ class Attributes:
         method = self.attribute(name)
         try:
             return method(*args, **kwargs)
+        except Problem:
+            raise
         except (Exception, SystemExit) as error:
             raise env_error(name, error) from error
 

@@ -18,6 +18,7 @@ __all__ = [
     "TEXT_PROTOCOL",
     "Hello",
     "UpgradeRequired",
+    "accept_for",
     "hello_of",
     "new_session",
 ]
@@ -73,13 +74,37 @@ def hello_of(
         UpgradeRequired: This begins no WebSocket that the server speaks.
         BadParameter: The session is none, or no dialect is known.
     """
+    words = (
+        "this is a stream: open it as a WebSocket, with the subprotocol "
+        f"{BINARY_PROTOCOL} or {TEXT_PROTOCOL}"
+    )
+    accept = accept_for(upgrade, connection, version, key, words)
+    if session and not SESSION(session):
+        raise BadParameter(
+            f"session is {session!r:.80}: expected 1 to 64 of A-Z, a-z, 0-9, _ and -"
+        )
+    return Hello(accept, _protocol(protocols), session or new_session())
+
+
+def accept_for(
+    upgrade: str, connection: str, version: str, key: str, words: str
+) -> str:
+    """Read a client's handshake; give the Sec-WebSocket-Accept of its answer.
+
+    Args:
+        upgrade: The header Upgrade, or "".
+        connection: The header Connection, or "".
+        version: The header Sec-WebSocket-Version, or "".
+        key: The header Sec-WebSocket-Key, or "".
+        words: What to tell whoever did not ask for a WebSocket.
+
+    Raises:
+        UpgradeRequired: This begins no WebSocket that the server speaks.
+        BadParameter: The key is none.
+    """
     tokens = {token.strip().lower() for token in connection.split(",")}
     if upgrade.lower() != "websocket" or "upgrade" not in tokens:
-        raise UpgradeRequired(
-            "this is a stream: open it as a WebSocket, with the subprotocol "
-            f"{BINARY_PROTOCOL} or {TEXT_PROTOCOL}",
-            headers={"Upgrade": "websocket"},
-        )
+        raise UpgradeRequired(words, headers={"Upgrade": "websocket"})
     if version != _VERSION:
         raise UpgradeRequired(
             f"Sec-WebSocket-Version is {version!r:.40}: expected {_VERSION}",
@@ -89,11 +114,7 @@ def hello_of(
         raise BadParameter(
             f"Sec-WebSocket-Key is {key!r:.40}: expected 16 random bytes"
         )
-    if session and not SESSION(session):
-        raise BadParameter(
-            f"session is {session!r:.80}: expected 1 to 64 of A-Z, a-z, 0-9, _ and -"
-        )
-    return Hello(accept_of(key), _protocol(protocols), session or new_session())
+    return accept_of(key)
 
 
 def _is_key(key: str) -> bool:

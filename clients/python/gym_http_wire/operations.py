@@ -20,6 +20,7 @@ from gym_http_wire.problems import (
     BadParameter,
     InvalidAction,
     NoRenderMode,
+    Problem,
     ResetNeeded,
     UnsupportedSpace,
 )
@@ -82,6 +83,8 @@ class Operations(Attributes):
         self._failed = True
         try:
             observation, info = self.env.reset(seed=seed, options=options)
+        except Problem:
+            raise
         except (Exception, SystemExit) as error:
             raise env_error("reset", error) from error
         self._failed = self._ended = False
@@ -150,6 +153,9 @@ class Operations(Attributes):
             observation, reward, terminated, truncated, info = result
         except GymnasiumResetNeeded as error:
             raise ResetNeeded(str(error)) from None
+        except Problem:
+            # It lives elsewhere, and knows itself whether it needs a reset.
+            raise
         except (Exception, SystemExit) as error:
             self._failed = True
             raise env_error("step", error) from error
@@ -170,6 +176,8 @@ class Operations(Attributes):
             return self.env.render()
         except GymnasiumResetNeeded as error:
             raise ResetNeeded(str(error)) from None
+        except Problem:
+            raise
         except (Exception, SystemExit) as error:
             raise env_error("render", error) from error
 
@@ -201,6 +209,8 @@ class Operations(Attributes):
         """
         try:
             self.env.close()
+        except Problem:
+            raise
         except (Exception, SystemExit) as error:
             raise env_error("close", error) from error
 
@@ -267,12 +277,6 @@ class Operations(Attributes):
             raise UnsupportedSpace(str(error)) from None
         return bool(space.contains(element))
 
-    def about(self) -> dict[str, Any]:
-        """Tell what a description says of this kind beside what it says of all."""
-        return {}
-
-    def _action_reader(self) -> Callable[[object], Any]:
-        return elements.reader(self.env.action_space)
     def has(self, which: str, value: object) -> bool:
         """Whether a value, as it is, is an element of a space."""
         space = self.space(which)
@@ -282,3 +286,9 @@ class Operations(Attributes):
             # What a space cannot even look at is none of its elements.
             return False
 
+    def about(self) -> dict[str, Any]:
+        """Tell what a description says of this kind beside what it says of all."""
+        return {}
+
+    def _action_reader(self) -> Callable[[object], Any]:
+        return elements.reader(self.env.action_space)

@@ -48,6 +48,7 @@ class Sessions:
         self._last: OrderedDict[str, int] = OrderedDict()
         self._done: deque[_Done | _Quick] = deque()
         self._bytes = 0
+        self._retracted: set[tuple[str, int]] = set()
         # Whether the arrays of the last answer are still the environment's.
         self._unsettled = False
 
@@ -65,6 +66,12 @@ class Sessions:
             return False
         self._last[session] = number
         return True
+
+    def retract(self, session: str, number: int) -> None:
+        """Take note that a request was not executed after all, and may come again."""
+        self._retracted.add((session, number))
+        if len(self._retracted) > MAX_ANSWERS:
+            self._retracted.pop()
 
     def keep_step(self, step: _Quick) -> None:
         """Remember a step of the quick lane."""
@@ -104,6 +111,9 @@ class Sessions:
         last = self._last.get(session)
         if last is not None and number > last:
             self._last[session] = number
+            return None
+        if (session, number) in self._retracted:
+            self._retracted.discard((session, number))
             return None
         for each in self._done:
             if each[:2] == (session, number):

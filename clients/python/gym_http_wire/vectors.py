@@ -20,6 +20,7 @@ from gym_http_wire.blame import env_error, said
 from gym_http_wire.operations import Operations
 from gym_http_wire.problems import (
     BadParameter,
+    ExternalAway,
     NoAttribute,
     Problem,
     ResetNeeded,
@@ -134,7 +135,7 @@ class VectorOperations(Operations):
         """
         try:
             result = asked("step", self.env.step, action)
-        except ResetNeeded:
+        except (ResetNeeded, ExternalAway):
             raise
         except Problem:
             self._failed = True
@@ -186,6 +187,8 @@ class VectorOperations(Operations):
         """
         try:
             self._set_generator(state)
+        except Problem:
+            raise
         except (Exception, SystemExit) as error:
             raise BadParameter(
                 f"the generators refuse these states: {said(error)}"

@@ -1,0 +1,175 @@
+"""A lender: keeps one environment connected, and answers for it."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections.abc import Callable
+
+import msgspec
+
+from gym_http_client.serving.lent import LentEnv
+from gym_http_client.serving.lines import Line, LineLost
+from gym_http_wire.external.asks import (
+    Answer,
+    Ask,
+    BadMessage,
+    Control,
+    Dialect,
+    Fault,
+    Request,
+)
+from gym_http_wire.external.binaries import BinaryDialect
+from gym_http_wire.external.greetings import BadHello, Refused, Welcome, reply_of
+from gym_http_wire.external.texts import TextDialect
+from gym_http_wire.values import UnsupportedValue, typed
+
+__all__ = ["Lender"]
+
+WELCOME_SECONDS = 10.0
+LOOK_SECONDS = 0.25
+FIRST_PAUSE = 0.05
+LONGEST_PAUSE = 5.0
+#: Which refusals may end by themselves.
+_PASSING = {"too-many-external"}
+
+log = logging.getLogger("gym_http_client.serving")
+
+
+class Lender:
+    """One environment's connection, opened again as often as it is lost.
+
+    Args:
+        lent: The environment.
+        open_line: Opens a connection; raises `LineLost`.
+        name: What the environment is called.
+        dialect: ``"binary"`` or ``"typed"``.
+        stopped: Set when this is to end.
+        on_taken: Called when an agent comes.
+        on_free: Called when it goes.
+    """
+
+    def __init__(
+        self,
+        lent: LentEnv,
+        open_line: Callable[[], Line],
+        *,
+        name: str,
+        dialect: str,
+        stopped: threading.Event,
+        on_taken: Callable[[], None],
+        on_free: Callable[[], None],
+    ) -> None:
+        self._lent = lent
+        self._open_line = open_line
+        self._name = name
+        self._hello = lent.hello(name, dialect)
+        self._stopped = stopped
+        self._on_taken = on_taken
+        self._on_free = on_free
+        self._resume = ""
+        # The last answer, in case the server did not get it.
+        self._last = Answer(0, None)
+
+    def run(self) -> None:
+        """Serve until it is stopped.
+
+        Raises:
+            ConnectionRefusedError: The server does not take this environment.
+        """
+        pause = FIRST_PAUSE
+        while not self._stopped.is_set():
+            try:
+                line = self._open_line()
+            except LineLost as error:
+                log.warning("external/%s: %s; trying again", self._name, error)
+            else:
+                try:
+                    self._serve(line)
+                    pause = FIRST_PAUSE
+                except LineLost as error:
+                    log.warning("external/%s: %s; connecting anew", self._name, error)
+                    if self._resume:
+                        pause = FIRST_PAUSE
+                finally:
+                    line.close()
+            # Not all at the same moment, where many lost the same server.
+            self._stopped.wait(pause * (0.5 + random.random() / 2))
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _serve(self, line: Line) -> None:
+        welcome = self._greet(line)
+        if not welcome.resumed:
+            self._last = Answer(0, None)
+            self._set_free()
+        self._resume = welcome.resume
+        how = "goes on" if welcome.resumed else "is there"
+        log.info("external/%s %s, connection %s", self._name, how, welcome.connection)
+        dialect = _dialect_of(self._hello.dialect)
+        while not self._stopped.is_set():
+            heard = line.receive(LOOK_SECONDS)
+            if heard is None:
+                continue
+            try:
+                said = dialect.hear_request(heard.payload)
+            except BadMessage as error:
+                raise LineLost(f"the server sent what is no request: {error}") from None
+            if isinstance(said, Request):
+                line.send(self._answered(dialect, said), text=dialect.text)
+            elif isinstance(said, Fault):
+                where = f" in {said.field}" if said.field else ""
+                log.error(
+                    "external/%s: fault%s: %s", self._name, where, said.message
+                )
+            elif said == Control(Ask.PING):
+                line.send(dialect.control(Ask.PONG), text=dialect.text)
+
+    def _greet(self, line: Line) -> Welcome:
+        hello = msgspec.structs.replace(self._hello, resume=self._resume)
+        line.send(msgspec.json.encode(hello), text=True)
+        heard = line.receive(WELCOME_SECONDS)
+        if heard is None:
+            raise LineLost("the server does not answer to hello")
+        try:
+            reply = reply_of(heard.payload)
+        except BadHello as error:
+            raise LineLost(str(error)) from None
+        if isinstance(reply, Refused):
+            if reply.code in _PASSING:
+                raise LineLost(f"the server refuses: {reply.message}")
+            raise ConnectionRefusedError(f"{reply.code}: {reply.message}")
+        return reply
+
+    def _answered(self, dialect: Dialect, request: Request) -> bytes:
+        """Give the answer to a request; what comes again is not done again."""
+        last = self._last
+        if request.number != last.number:
+            taken = self._lent.taken
+            last = self._last = self._lent.answer(request)
+            if self._lent.taken and not taken:
+                log.info("external/%s: an agent came", self._name)
+                self._on_taken()
+            elif taken and not self._lent.taken:
+                self._tell_free()
+        try:
+            return dialect.answered(last)
+        except UnsupportedValue as error:
+            words = f"what the environment gave cannot be said: {error}"
+            told = {"code": "env-error", "message": words}
+            return dialect.answered(Answer(request.number, None, told))
+
+    def _set_free(self) -> None:
+        if self._lent.taken:
+            self._lent.taken = False
+            self._tell_free()
+
+    def _tell_free(self) -> None:
+        log.info("external/%s: the agent went", self._name)
+        self._on_free()
+
+
+def _dialect_of(name: str) -> Dialect:
+    if name == "binary":
+        return BinaryDialect()
+    return TextDialect(typed.encode, typed.decode)

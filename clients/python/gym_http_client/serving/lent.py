@@ -1,0 +1,145 @@
+"""A lent environment: what the server asks of it, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+
+from gym_http_wire import spaces
+from gym_http_wire.exact import Exact
+from gym_http_wire.external.asks import Answer, Ask, Request
+from gym_http_wire.external.greetings import PROTOCOL, Hello
+from gym_http_wire.operations import Operations
+from gym_http_wire.problems import Problem
+
+__all__ = ["LentEnv"]
+
+Env = gymnasium.Env[Any, Any]
+Values = dict[str, Any]
+
+
+class LentEnv:
+    """One environment, or whatever a factory makes anew for each agent.
+
+    Args:
+        env: The environment; it stays open, and takes no arguments. ``None``: the
+            factory makes one for each agent, and it is closed when that goes.
+        factory: Makes an environment; called with ``render_mode``, if there is one,
+            and with the arguments that the agent gives.
+
+    Attributes:
+        env: The present one.
+        taken: Whether an agent has it.
+    """
+
+    def __init__(self, env: Env | None, factory: Callable[..., Env] | None) -> None:
+        self._factory = factory
+        self.env: Env = factory() if env is None and factory is not None else env  # type: ignore[assignment]
+        self.taken = False
+        self._fresh = True
+        self._exact = Exact(Operations(self.env))
+        self._calls: dict[Ask, Callable[[Values], Values]] = {
+            Ask.INIT: self._init,
+            Ask.CLOSE: self._close,
+            Ask.RESET: lambda given: self._exact.reset(given),
+            Ask.STEP: lambda given: self._exact.step(given),
+            Ask.RENDER: lambda given: self._exact.render(),
+            Ask.DESCRIBE: lambda given: self._exact.describe(),
+            Ask.GENERATOR: lambda given: self._exact.generator(),
+            Ask.SET_GENERATOR: lambda given: self._exact.set_generator(given),
+            Ask.ATTRIBUTE: lambda given: self._exact.attribute(given["name"]),
+            Ask.SET_ATTRIBUTE: lambda given: self._exact.set_attribute(
+                given["name"], given
+            ),
+            Ask.CALL_ATTRIBUTE: lambda given: self._exact.call_attribute(
+                given["name"], given
+            ),
+        }
+
+    def hello(self, name: str, dialect: str) -> Hello:
+        """Say what it is.
+
+        Raises:
+            UnsupportedSpace: A space is of a class that cannot be described.
+        """
+        env = self.env
+        modes = [mode for mode in env.metadata.get("render_modes", []) if mode]
+        if self._factory is None:
+            modes = [env.render_mode] if env.render_mode else []
+        return Hello(
+            PROTOCOL,
+            name,
+            spaces.describe(env.observation_space),
+            spaces.describe(env.action_space),
+            render_modes=[mode for mode in modes if mode != "human"],
+            capabilities=[
+                "attributes",
+                "options",
+                "pause",
+                "render",
+                "replay",
+                "reset",
+                "seed",
+            ],
+            dialect=dialect,
+        )
+
+    def answer(self, request: Request) -> Answer:
+        """Do what is asked."""
+        ask, number, given = request
+        try:
+            call = self._calls.get(ask)
+            if call is None:
+                words = f"there is no {ask.name.lower()} here"
+                raise Problem(words, status=501, code="unsupported")
+            return Answer(number, call(given))
+        except Problem as problem:
+            return Answer(number, None, told_of(problem))
+        except Exception as error:
+            words = f"{ask.name.lower()} failed: {type(error).__name__}: {error}"
+            return Answer(number, None, {"code": "env-error", "message": words})
+
+    def close(self) -> None:
+        """Close what the factory made."""
+        if self._factory is not None:
+            self.env.close()
+
+    def _init(self, given: Values) -> Values:
+        kwargs = dict(given.get("kwargs") or {})
+        render_mode = given.get("render_mode")
+        if self._factory is None:
+            if kwargs:
+                raise Problem(
+                    f"kwargs is {kwargs!r:.80}: expected none, since this environment "
+                    "is made already",
+                    status=400,
+                    code="bad-parameter",
+                )
+        elif kwargs or render_mode is not None or not self._fresh:
+            if render_mode is not None:
+                kwargs["render_mode"] = render_mode
+            self.env.close()
+            self.env = self._factory(**kwargs)
+        self._fresh = False
+        self.taken = True
+        self._exact = Exact(Operations(self.env))
+        return {
+            "action_space": spaces.describe(self.env.action_space),
+            "observation_space": spaces.describe(self.env.observation_space),
+        }
+
+    def _close(self, given: Values) -> Values:
+        self.taken = False
+        return {}
+
+
+def told_of(problem: Problem) -> dict[str, Any]:
+    """Give a problem as the server is told of it."""
+    return {
+        "code": problem.code,
+        "extras": problem.extras,
+        "message": problem.message,
+        "status": problem.status,
+    }

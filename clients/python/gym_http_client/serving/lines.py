@@ -1,0 +1,148 @@
+"""Lines: connections of an environment to a server, as messages."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import select
+import socket
+import ssl
+import time
+from collections import deque
+
+from gym_http_client.addresses import Address
+from gym_http_client.dialing import Dialer
+from gym_http_client.failures import Failure
+from gym_http_client.handshakes import NoStream, upgraded
+from gym_http_client.heads import Request, RequestHeads
+from gym_http_client.http1 import BadAnswer
+from gym_http_client.raising import told_by
+from gym_http_wire.external.carriers import Carrier, CarrierError, Heard
+from gym_http_wire.external.carriers import WebSocketCarrier as WebSocket
+
+__all__ = ["Line", "LineLost", "open_websocket"]
+
+RECEIVE_BYTES = 256 * 1024
+HANDSHAKE_SECONDS = 10.0
+MAX_MESSAGE = 64 * 1024 * 1024
+
+
+class LineLost(Exception):
+    """The connection has ended, or could not be opened."""
+
+
+class Line:
+    """One connection.
+
+    Args:
+        end: Its socket.
+        carrier: What cuts messages out of its bytes.
+        early: What has come already.
+    """
+
+    def __init__(
+        self, end: socket.socket, carrier: Carrier, early: bytes = b""
+    ) -> None:
+        end.settimeout(None)
+        self._end = end
+        self._carrier = carrier
+        self._arrived: deque[Heard] = deque()
+        self._early = early
+
+    def send(self, payload: bytes, *, text: bool) -> None:
+        """Send a message.
+
+        Raises:
+            LineLost: The connection has ended.
+        """
+        try:
+            self._end.sendall(self._carrier.message(payload, text=text))
+        except OSError as error:
+            raise LineLost(str(error)) from error
+
+    def receive(self, seconds: float | None) -> Heard | None:
+        """Wait for a message.
+
+        Args:
+            seconds: How long to wait; ``None``: until there is one.
+
+        Returns:
+            The message; ``None`` if there is none yet.
+
+        Raises:
+            LineLost: The connection has ended.
+        """
+        until = None if seconds is None else time.monotonic() + seconds
+        while not self._arrived:
+            if self._early:
+                data, self._early = self._early, b""
+            else:
+                left = None if until is None else until - time.monotonic()
+                if left is not None and (left < 0 or not self._readable(left)):
+                    return None
+                data = self._read()
+            self._feed(data)
+        return self._arrived.popleft()
+
+    def _readable(self, seconds: float) -> bool:
+        if isinstance(self._end, ssl.SSLSocket) and self._end.pending():
+            return True
+        poll = select.poll()
+        poll.register(self._end, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
+
+    def _read(self) -> bytes:
+        try:
+            data = self._end.recv(RECEIVE_BYTES)
+        except OSError as error:
+            raise LineLost(str(error)) from error
+        if not data:
+            raise LineLost("the server ended the connection")
+        return data
+
+    def _feed(self, data: bytes) -> None:
+        carrier = self._carrier
+        try:
+            self._arrived.extend(carrier.feed(data))
+        except CarrierError as error:
+            raise LineLost(str(error)) from error
+        if carrier.replies:
+            replies, carrier.replies = carrier.replies, b""
+            try:
+                self._end.sendall(replies)
+            except OSError as error:
+                raise LineLost(str(error)) from error
+        if carrier.over and not self._arrived:
+            raise LineLost("the server ended the connection")
+
+    def close(self) -> None:
+        """End the connection."""
+        with contextlib.suppress(OSError):
+            self._end.sendall(self._carrier.farewell("the environment leaves"))
+        self._end.close()
+
+
+def open_websocket(address: Address) -> Line:
+    """Open a WebSocket to a server.
+
+    Raises:
+        LineLost: There is no server, or it refuses.
+    """
+    head = RequestHeads(address).head(Request("GET", "/v1/external/"))
+    end = time.monotonic() + HANDSHAKE_SECONDS
+    key = base64.b64encode(os.urandom(16)).decode()
+    try:
+        line = Dialer(address).dial(lambda: max(0.001, end - time.monotonic()))
+    except (OSError, Failure) as error:
+        raise LineLost(f"there is no server at {address.url}: {error}") from error
+    try:
+        early = upgraded(line, head.removesuffix(b"\r\n"), end, key, "")
+    except NoStream as none:
+        line.close()
+        told = told_by(none.reply).get("message", f"status {none.reply.status}")
+        raise LineLost(f"the server refuses: {told}") from none
+    except (OSError, BadAnswer) as error:
+        line.close()
+        raise LineLost(f"the handshake failed: {error}") from error
+    return Line(line, WebSocket(MAX_MESSAGE, client=True), early)

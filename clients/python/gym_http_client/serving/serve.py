@@ -1,0 +1,112 @@
+"""`serve_env`: environments of this process, lent to a server."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+
+from gym_http_client.addresses import Address
+from gym_http_client.serving.lender import Lender
+from gym_http_client.serving.lent import LentEnv
+from gym_http_client.serving.lines import open_websocket
+
+__all__ = ["serve_env"]
+
+Env = gymnasium.Env[Any, Any]
+
+
+def serve_env(
+    env_or_factory: Env | Callable[..., Env],
+    url: str,
+    *,
+    name: str,
+    n: int = 1,
+    token: str | None = None,
+    dialect: str = "binary",
+    stop: threading.Event | None = None,
+    on_taken: Callable[[], None] | None = None,
+    on_free: Callable[[], None] | None = None,
+) -> None:
+    """Lend an environment, or several, to a server; it does not return by itself.
+
+    Agents find it there as ``external/NAME``. Connections that are lost are opened
+    again, and go on where they stopped.
+
+    Args:
+        env_or_factory: An environment, which is then this function's alone; or a
+            function that makes one, with the arguments that an agent gives.
+        url: The server's address, as `Server` takes it.
+        name: A letter or digit, then up to 63 of ``A-Za-z0-9_.-``.
+        n: How many to lend; more than one needs a factory. Each is served by a thread
+            of its own.
+        token: The server's token; else the one in the address, else the one in the
+            environment variable ``GHS_TOKEN``.
+        dialect: ``"binary"``, or ``"typed"`` for JSON, which a person can read.
+        stop: Set by whoever wants this to return.
+        on_taken: Called when an agent comes.
+        on_free: Called when it goes.
+
+    Raises:
+        ConnectionRefusedError: The server does not take this environment, and says
+            why.
+        ValueError: An argument cannot be.
+    """
+    if dialect not in ("binary", "typed"):
+        raise ValueError(f"dialect is {dialect!r}: expected 'binary' or 'typed'")
+    own = isinstance(env_or_factory, gymnasium.Env)
+    if n < 1 or (n > 1 and own):
+        raise ValueError(f"n is {n}: expected 1, or more with a factory")
+    address = Address.parse(url, token)
+    stopped = stop or threading.Event()
+
+    def lend() -> None:
+        if isinstance(env_or_factory, gymnasium.Env):
+            lent = LentEnv(env_or_factory, None)
+        else:
+            lent = LentEnv(None, env_or_factory)
+        lender = Lender(
+            lent,
+            functools.partial(open_websocket, address),
+            name=name,
+            dialect=dialect,
+            stopped=stopped,
+            on_taken=on_taken or _nothing,
+            on_free=on_free or _nothing,
+        )
+        try:
+            lender.run()
+        finally:
+            lent.close()
+
+    if n == 1:
+        lend()
+        return
+    errors: list[Exception] = []
+
+    def lend_in_thread() -> None:
+        try:
+            lend()
+        except Exception as error:
+            errors.append(error)
+            stopped.set()
+
+    threads = [threading.Thread(target=lend_in_thread, daemon=True) for _ in range(n)]
+    for thread in threads:
+        thread.start()
+    try:
+        while any(thread.is_alive() for thread in threads):
+            threads[0].join(0.2)
+            for thread in threads[1:]:
+                thread.join(0.001)
+    finally:
+        stopped.set()
+    if errors:
+        raise errors[0]
+
+
+def _nothing() -> None:
+    pass

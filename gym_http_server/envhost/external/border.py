@@ -1,0 +1,142 @@
+"""The border: what comes from an environment elsewhere is checked before it is used."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from gymnasium import Space
+
+from gym_http_wire import elements, rebuilding
+from gym_http_wire.external.asks import BadMessage
+from gym_http_wire.external.greetings import Hello
+from gym_http_wire.spaces import UnsupportedSpace, elided
+
+__all__ = ["Border"]
+
+Values = dict[str, Any]
+_FLAGS = (bool, np.bool_)
+
+
+class Border:
+    """Reads results of one environment.
+
+    Args:
+        hello: What it said of itself.
+        observation_space: Its description; ``None`` is the hello's.
+        action_space: Its description; ``None`` is the hello's.
+
+    Raises:
+        BadMessage: A description is none.
+
+    Attributes:
+        observation_space: The space.
+        action_space: The space.
+    """
+
+    def __init__(
+        self,
+        hello: Hello,
+        observation_space: object = None,
+        action_space: object = None,
+    ) -> None:
+        self.observation_space = _rebuilt(
+            "observation_space", observation_space or hello.observation_space
+        )
+        self.action_space = _rebuilt("action_space", action_space or hello.action_space)
+        self._channels = hello.reward_channels
+        self._plain = hello.dialect == "json"
+        self._is_element = elements.membership(self.observation_space)
+        self._read: Callable[[object], Any] | None = None
+        if self._plain:
+            self._read = elements.reader(self.observation_space)
+
+    def reset(self, result: Values) -> tuple[Any, dict[str, Any]]:
+        """Read what came of a reset: observation and info.
+
+        Raises:
+            BadMessage: It is none.
+        """
+        return self._observation(result), _info(result)
+
+    def step(self, result: Values) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Read what came of a step.
+
+        Raises:
+            BadMessage: It is none.
+        """
+        info = _info(result)
+        observation = self._observation(result)
+        reward = result.get("reward")
+        if self._channels is None:
+            self._check_number(reward, "reward")
+        else:
+            info = {**info, "reward_channels": self._by_channel(reward)}
+            reward = math.fsum(info["reward_channels"].values())
+        if self._plain and type(reward) is int:
+            reward = float(reward)
+        flags = []
+        for name in ("terminated", "truncated"):
+            flag = result.get(name)
+            if not isinstance(flag, _FLAGS):
+                raise _bad(name, flag, "true or false")
+            flags.append(flag)
+        return observation, reward, flags[0], flags[1], info
+
+    def _observation(self, result: Values) -> Any:
+        if "observation" not in result:
+            raise BadMessage("there is no observation", field="observation")
+        value = result["observation"]
+        if self._read is not None:
+            try:
+                value = self._read(value)
+            except elements.NotAnElement as error:
+                error.root = "observation"
+                raise BadMessage(str(error), field="observation") from None
+        try:
+            inside = self._is_element(value)
+        except Exception:
+            inside = False
+        if not inside:
+            space = f"an element of {self.observation_space!s:.300}"
+            raise _bad("observation", value, space)
+        return value
+
+    def _by_channel(self, reward: object) -> dict[str, float]:
+        channels = self._channels or []
+        if isinstance(reward, np.ndarray):
+            reward = reward.tolist()
+        if not isinstance(reward, list | tuple) or len(reward) != len(channels):
+            raise _bad("reward", reward, f"a list of {len(channels)} numbers")
+        for index, each in enumerate(reward):
+            self._check_number(each, f"reward[{index}]")
+        return dict(zip(channels, map(float, reward), strict=True))
+
+    @staticmethod
+    def _check_number(value: Any, field: str) -> None:
+        good = isinstance(value, int | float | np.integer | np.floating)
+        if not good or isinstance(value, bool) or not math.isfinite(value):
+            raise _bad(field, value, "a finite number")
+
+
+def _info(result: Values) -> dict[str, Any]:
+    info = result.get("info")
+    if info is None:
+        return {}
+    if not isinstance(info, dict):
+        raise _bad("info", info, "an object")
+    return info
+
+
+def _bad(field: str, value: object, expected: str) -> BadMessage:
+    words = f"{field} is {elided(value)}, but must be {expected}"
+    return BadMessage(words, field=field)
+
+
+def _rebuilt(field: str, description: object) -> Space[Any]:
+    try:
+        return rebuilding.rebuild(description)
+    except (rebuilding.BadDescription, UnsupportedSpace) as error:
+        raise BadMessage(f"{field}: {error}", field=field) from None

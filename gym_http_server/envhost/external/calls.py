@@ -1,0 +1,51 @@
+"""A call: something that was asked of an environment elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from gym_http_wire.external.asks import Answer, Ask
+from gym_http_wire.problems import Problem
+from gym_http_wire.values import binary
+
+__all__ = ["Call"]
+
+
+@dataclass(eq=False)
+class Call:
+    """One of them, until it is answered.
+
+    Attributes:
+        given: By name, what it is asked with.
+        number: Its ID.
+        deadline: Monotonic seconds.
+        key: Of the agent's request that it belongs to, or "".
+        answer: What came back.
+        problem: What went wrong instead, as the agent is told.
+        lost: Whether the connection was lost since it was sent.
+    """
+
+    ask: Ask
+    given: dict[str, Any]
+    number: int
+    deadline: float
+    key: str = ""
+    answer: Answer | None = None
+    problem: Problem | None = None
+    lost: bool = False
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more is waited for."""
+        return self.answer is not None or self.problem is not None or self.lost
+
+    def is_again(self, ask: Ask, given: dict[str, Any], key: str) -> bool:
+        """Whether the agent asks the same again.
+
+        Two requests with keys are the same by these; an agent that sends none says
+        the same words.
+        """
+        if ask != self.ask or (key and self.key and key != self.key):
+            return False
+        return binary.encode(given) == binary.encode(self.given)

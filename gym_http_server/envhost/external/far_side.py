@@ -1,0 +1,285 @@
+"""A far side: the connection with one environment elsewhere, as a host has it."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from gym_http_server.envhost import plain
+from gym_http_server.envhost.external.calls import Call
+from gym_http_wire.external.asks import (
+    MAX_NUMBER,
+    Ask,
+    BadMessage,
+    Control,
+    Dialect,
+    Fault,
+    Request,
+)
+from gym_http_wire.external.binaries import BinaryDialect
+from gym_http_wire.external.carriers import CarrierError, Heard, carrier_of
+from gym_http_wire.external.greetings import Hello
+from gym_http_wire.external.texts import TextDialect
+from gym_http_wire.problems import BadAnswer, ExternalAway
+from gym_http_wire.values import typed
+from gym_http_wire.websocket import Close
+
+__all__ = ["FarSide", "State"]
+
+RECEIVE_BYTES = 256 * 1024
+
+
+class State(msgspec.Struct):
+    """How to go on with a connection that another process had.
+
+    Attributes:
+        carrier: Name of its carrier.
+        connection: Its ID.
+        hello: What the environment said of itself.
+        next_number: The least ID that a request may have.
+        resume: The token by which it is gone on with.
+    """
+
+    carrier: str
+    connection: str
+    hello: Hello
+    next_number: int
+    resume: str
+
+
+class FarSide:
+    """One connection, which may be lost and come back.
+
+    Args:
+        state: How to go on.
+        line: The socket.
+        max_message: Bytes that a message may have.
+        watch: Called with the socket when there is another one.
+
+    Attributes:
+        call: What is asked at the moment.
+        away_since: Monotonic seconds; ``None`` while it is there.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        line: socket.socket,
+        max_message: int,
+        watch: Callable[[FarSide], None],
+    ) -> None:
+        self.state = state
+        self.call: Call | None = None
+        self.away_since: float | None = None
+        self._max_message = max_message
+        self._watch = watch
+        self._connect(line)
+
+    @property
+    def hello(self) -> Hello:
+        """What the environment said of itself."""
+        return self.state.hello
+
+    def fileno(self) -> int:
+        """Give the descriptor; -1 while the connection is lost."""
+        return self._line.fileno()
+
+    def come_back(self, state: State, line: socket.socket) -> None:
+        """Go on over another connection; what was asked over the last one is lost."""
+        self.lose("a newer connection took its place")
+        self.state.carrier = state.carrier
+        self._connect(line)
+        self.away_since = None
+
+    def _connect(self, line: socket.socket) -> None:
+        line.setblocking(False)
+        self._line = line
+        self._carrier = carrier_of(self.state.carrier, self._max_message)
+        self._dialect = _dialect_of(self.state.hello)
+        self._heard_at = self._owed_until = time.monotonic()
+        self._pinged = False
+        self._watch(self)
+
+    def number(self) -> int:
+        """Give the ID of the next request."""
+        number = self.state.next_number
+        if number > MAX_NUMBER:
+            self.lose("all IDs of requests are used up")
+            raise ExternalAway(f"{self.name} has to connect anew")
+        self.state.next_number += 1
+        return number
+
+    @property
+    def name(self) -> str:
+        """The env ID."""
+        return f"external/{self.hello.name}"
+
+    def send(self, call: Call) -> None:
+        """Ask something; what comes back goes into the call.
+
+        Raises:
+            UnsupportedValue: This cannot be said.
+        """
+        left = max(0.0, call.deadline - time.monotonic())
+        payload = self._dialect.asked(Request(call.ask, call.number, call.given), left)
+        call.lost = False
+        self.call = call
+        self._owed_until = call.deadline
+        self._say(payload, call.deadline)
+
+    def receive(self) -> None:
+        """Read what has come, and take it."""
+        try:
+            data = self._line.recv(RECEIVE_BYTES)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self.lose(str(error))
+            return
+        if not data:
+            self.lose("it ended the connection")
+            return
+        self._heard_at = time.monotonic()
+        self._pinged = False
+        carrier = self._carrier
+        try:
+            heard = carrier.feed(data)
+        except CarrierError as error:
+            self._send(error.farewell)
+            self._fail(BadMessage(str(error), field="message", fatal=True))
+            return
+        if carrier.replies:
+            replies, carrier.replies = carrier.replies, b""
+            self._send(replies)
+        for message in heard:
+            self._take(message)
+        if carrier.over:
+            self.lose("it ended the connection")
+
+    def _take(self, heard: Heard) -> None:
+        dialect = self._dialect
+        try:
+            if heard.text is not None and heard.text != dialect.text:
+                words = "a message is of the other dialect"
+                raise BadMessage(words, field="message", fatal=True)
+            said = dialect.hear_answer(heard.payload)
+        except BadMessage as error:
+            self._fail(error)
+            return
+        if isinstance(said, Control):
+            if said.ask == Ask.PING:
+                self._say(dialect.control(Ask.PONG))
+        elif self.call is not None and said.number == self.call.number:
+            self.call.answer = said
+            self.call = None
+            self._owed_until = self._heard_at
+        elif said.number >= self.state.next_number:
+            words = f"an answer to {said.number} came, which was not asked"
+            self._fail(BadMessage(words, number=said.number, field="id"))
+        # Else it is an answer that came too late; nobody waits for it any more.
+
+    def _fail(self, error: BadMessage) -> None:
+        """Tell both sides what was wrong with a message."""
+        late = error.number and (self.call is None or error.number != self.call.number)
+        if not (late and error.number < self.state.next_number):
+            self.blame(error)
+            if self.call is not None:
+                words = f"{self.name} sent what is no answer: {error}"
+                self.call.problem = BadAnswer(words, extras={"field": error.field})
+                self.call = None
+        if error.fatal:
+            self._send(self._carrier.farewell(str(error), Close.UNSUPPORTED))
+            self.lose(str(error))
+
+    def blame(self, error: BadMessage) -> None:
+        """Tell the environment what was wrong with a message of its own."""
+        fault = Fault(str(error), error.number, error.field)
+        self._say(self._dialect.fault(fault))
+
+    def give_up(self, call: Call) -> None:
+        """Wait no longer for the answer to a call; it may still come."""
+        if self.call is call:
+            self.call = None
+
+    def tick(self, now: float, heartbeat_s: float) -> None:
+        """Look whether it is still there: it is pinged when it is silent.
+
+        While it owes an answer it may be silent: an environment that computes in its
+        only thread cannot say that it lives.
+        """
+        if self.away_since is not None:
+            return
+        silent = now - max(self._heard_at, self._owed_until)
+        if silent > 2 * heartbeat_s:
+            self._send(self._carrier.farewell("no answer to a ping"))
+            self.lose("no answer to a ping")
+        elif silent > heartbeat_s and not self._pinged:
+            self._pinged = True
+            ping = self._carrier.ping()
+            if ping is None:
+                self._say(self._dialect.control(Ask.PING))
+            else:
+                self._send(ping)
+
+    def lose(self, why: str) -> None:
+        """Take note that the connection has ended, and end it."""
+        if self.away_since is not None:
+            return
+        print(f"{self.name}, connection {self.state.connection}: {why}", flush=True)
+        self.away_since = time.monotonic()
+        self._line.close()
+        if self.call is not None:
+            self.call.lost = True
+            self.call = None
+
+    def surrender(self) -> socket.socket | None:
+        """Give the socket for another process to go on; ``None`` if none could."""
+        if self.away_since is not None or not self._carrier.between:
+            return None
+        return self._line
+
+    def close(self, words: str = "") -> None:
+        """End the connection, or let go of the one that another process has."""
+        if words and self.away_since is None:
+            self._send(self._carrier.farewell(words, Close.GOING_AWAY))
+        self._line.close()
+
+    def _say(self, payload: bytes, until: float | None = None) -> None:
+        self._send(self._carrier.message(payload, text=self._dialect.text), until)
+
+    def _send(self, data: bytes, until: float | None = None) -> None:
+        """Send bytes; who does not take them in time is gone.
+
+        Args:
+            data: The bytes.
+            until: Monotonic seconds; ``None``: it has to take them at once.
+        """
+        rest = memoryview(data)
+        while rest and self.away_since is None:
+            try:
+                rest = rest[self._line.send(rest) :]
+            except BlockingIOError:
+                left = 0.0 if until is None else until - time.monotonic()
+                if left <= 0 or not self._writable(left):
+                    self.lose("it takes nothing")
+            except OSError as error:
+                self.lose(str(error))
+
+    def _writable(self, seconds: float) -> bool:
+        poll = select.poll()
+        with contextlib.suppress(ValueError):
+            poll.register(self._line, select.POLLOUT)
+        return bool(poll.poll(seconds * 1000))
+
+
+def _dialect_of(hello: Hello) -> Dialect:
+    if hello.dialect == "binary":
+        return BinaryDialect()
+    if hello.dialect == "typed":
+        return TextDialect(typed.encode, typed.decode)
+    return TextDialect(plain.dumps, plain.loads)

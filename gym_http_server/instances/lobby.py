@@ -1,0 +1,115 @@
+"""Reaching the lobby, where environments that live elsewhere come in."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from gym_http_server.errors import SupervisorUnavailable
+from gym_http_server.instances.connections import Connection, ConnectionLost
+from gym_http_server.instances.handover import give_away, pass_both_ways
+from gym_http_server.instances.supervision import Supervision
+from gym_http_server.rundir import RunDir
+from gym_http_wire.frames import Frame
+from gym_http_wire.messages import Op, RequestHead, problem_of, request
+
+__all__ = ["Lobby"]
+
+MAX_ANSWER = 64 * 1024 * 1024
+
+
+class Lobby:
+    """The lobby, as a web worker reaches it.
+
+    Args:
+        run: The run directory.
+        supervision: Starts the lobby, if there is none yet.
+    """
+
+    def __init__(self, run: RunDir, supervision: Supervision) -> None:
+        self._path = run.lobby_socket
+        self._supervision = supervision
+
+    def hand_over(self, greeting: str, client: socket.socket, early: bytes) -> None:
+        """Hand the connection of an environment over; then it is the lobby's.
+
+        Args:
+            greeting: What the lobby sends before all else.
+            client: The environment's socket.
+            early: What it sent behind its handshake, and has been read.
+
+        Raises:
+            Problem: The lobby does not take it; the client can be answered.
+        """
+        self._come(greeting, early, client).close()
+        give_away(client)
+
+    def relay(self, greeting: str, client: socket.socket, early: bytes) -> None:
+        """Pass on what lobby and environment send, until one of them closes.
+
+        Args:
+            greeting: What the lobby sends before all else.
+            client: The environment's socket.
+            early: What it sent behind its handshake, and has been read.
+
+        Raises:
+            Problem: The lobby does not take it; the client can be answered.
+        """
+        pass_both_ways(client, self._come(greeting, early, None))
+
+    def listed(self) -> list[dict[str, Any]]:
+        """List the environments that are connected, and how many are free.
+
+        There being no lobby, there are none.
+        """
+        try:
+            connection = Connection(self._path, MAX_ANSWER)
+        except OSError:
+            return []
+        with contextlib.closing(connection):
+            try:
+                answer = connection.call(request(Op.FAR_LIST))
+            except ConnectionLost:
+                return []
+            return list(msgspec.json.decode(answer.body))
+
+    def _come(
+        self, greeting: str, early: bytes, client: socket.socket | None
+    ) -> Connection:
+        value = msgspec.json.encode({"greeting": greeting}).decode()
+        frame = request(Op.FAR_COME, early, RequestHead(value=value))
+        self._supervision.ask(Op.LOBBY)
+        try:
+            connection = Connection(self._path, MAX_ANSWER)
+        except OSError:
+            raise _unavailable() from None
+        try:
+            answer = self._asked(connection, frame, client)
+        except BaseException:
+            connection.close()
+            raise
+        if answer.status != HTTPStatus.NO_CONTENT:
+            connection.close()
+            raise problem_of(answer)
+        return connection
+
+    @staticmethod
+    def _asked(
+        connection: Connection, frame: Frame, client: socket.socket | None
+    ) -> Frame:
+        try:
+            connection.send(frame, client)
+            return connection.receive_first()
+        except ConnectionLost:
+            raise _unavailable() from None
+
+
+def _unavailable() -> SupervisorUnavailable:
+    return SupervisorUnavailable(
+        "the lobby does not answer; the server is starting, stopping or broken",
+        headers={"Retry-After": "1"},
+    )

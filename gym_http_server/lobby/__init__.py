@@ -1,0 +1,1 @@
+"""The lobby: the process where environments that live elsewhere wait to be taken."""

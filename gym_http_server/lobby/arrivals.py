@@ -1,0 +1,202 @@
+"""An arrival: the connection of an environment that lives elsewhere, while it is free.
+
+Nothing here waits. The little that is said to an arrival fits into any socket, so one
+that does not take it is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from typing import Any
+
+import msgspec
+
+from gym_http_wire.external.asks import Ask, BadMessage, Control, Dialect, Fault
+from gym_http_wire.external.binaries import BinaryDialect
+from gym_http_wire.external.carriers import Carrier, CarrierError, Heard, carrier_of
+from gym_http_wire.external.greetings import MAX_HELLO_BYTES, Hello, Refused
+from gym_http_wire.external.texts import TextDialect
+from gym_http_wire.websocket import Close
+
+__all__ = ["Arrival", "Gone"]
+
+RECEIVE_BYTES = 64 * 1024
+_loads: Any = msgspec.json.Decoder().decode
+
+
+class Gone(Exception):
+    """The connection has ended, or has to."""
+
+
+class Arrival:
+    """One of them.
+
+    Args:
+        line: Its socket.
+        carrier: Name of its carrier.
+        trusted: Whether it has shown the token already, or need not.
+        now: Monotonic seconds.
+
+    Attributes:
+        hello: What it said of itself; ``None`` before.
+        connection: The connection's ID.
+        resume: The token by which it is gone on with.
+        next_number: The least ID that a request may have.
+        heard_at: When it last said something.
+        pinged: Whether it was pinged since.
+    """
+
+    def __init__(
+        self, line: socket.socket, carrier: str, *, trusted: bool, now: float
+    ) -> None:
+        line.setblocking(False)
+        self.line = line
+        self.carrier: Carrier = carrier_of(carrier, MAX_HELLO_BYTES)
+        self.trusted = trusted
+        self.hello: Hello | None = None
+        self.connection = ""
+        self.resume = ""
+        self.next_number = 1
+        self.heard_at = now
+        self.pinged = False
+        self._dialect: Dialect = TextDialect(msgspec.json.encode, _loads)
+
+    def fileno(self) -> int:
+        """Give the descriptor."""
+        return self.line.fileno()
+
+    @property
+    def takeable(self) -> bool:
+        """Whether another process can go on reading here."""
+        return self.carrier.between and not self.carrier.over
+
+    def adopt(self, hello: Hello) -> None:
+        """Take what it said of itself as understood."""
+        self.hello = hello
+        if hello.dialect == "binary":
+            self._dialect = BinaryDialect()
+
+    def receive(self, now: float) -> list[Heard]:
+        """Read what has come.
+
+        Raises:
+            Gone: The connection has ended, or has to.
+        """
+        try:
+            data = self.line.recv(RECEIVE_BYTES)
+        except BlockingIOError:
+            return []
+        except OSError as error:
+            raise Gone(str(error)) from None
+        if not data:
+            raise Gone("it ended the connection")
+        return self.feed(data, now)
+
+    def feed(self, data: bytes, now: float) -> list[Heard]:
+        """Take bytes that have been read already.
+
+        Raises:
+            Gone: The connection has to end.
+        """
+        self.heard_at = now
+        self.pinged = False
+        carrier = self.carrier
+        try:
+            heard = carrier.feed(data)
+        except CarrierError as error:
+            self.say(error.farewell)
+            raise Gone(str(error)) from None
+        if carrier.replies:
+            replies, carrier.replies = carrier.replies, b""
+            self.say(replies)
+        if carrier.over:
+            raise Gone("it ended the connection")
+        return heard
+
+    def idle(self, heard: Heard) -> None:
+        """Take a message while nothing is asked of it.
+
+        Raises:
+            Gone: The connection has to end.
+        """
+        dialect = self._dialect
+        try:
+            if heard.text is not None and heard.text != dialect.text:
+                raise BadMessage("a message is of the other dialect", fatal=True)
+            said = dialect.glance(heard.payload)
+        except BadMessage as error:
+            self._blame(error)
+            return
+        if said == Control(Ask.PING):
+            self._send(dialect.control(Ask.PONG))
+        elif isinstance(said, int) and said >= self.next_number:
+            words = f"an answer to {said} came, and nothing was asked"
+            self._send(dialect.fault(Fault(words, said)))
+
+    def _blame(self, error: BadMessage) -> None:
+        self._send(self._dialect.fault(Fault(str(error), error.number, error.field)))
+        if error.fatal:
+            self.farewell(str(error), Close.UNSUPPORTED)
+            raise Gone(str(error))
+
+    def ping(self) -> None:
+        """Have it say something."""
+        self.pinged = True
+        ping = self.carrier.ping()
+        if ping is None:
+            self._send(self._dialect.control(Ask.PING))
+        else:
+            self.say(ping)
+
+    def greet(self, welcome: msgspec.Struct) -> None:
+        """Answer its hello, in JSON whatever follows."""
+        self.say(self.carrier.message(msgspec.json.encode(welcome), text=True))
+
+    def refuse(self, code: str, words: str) -> None:
+        """Say why it is not welcome.
+
+        Raises:
+            Gone: The connection has to end.
+        """
+        with contextlib.suppress(Gone):
+            self.greet(Refused(code, words))
+            self.farewell(words, Close.POLICY)
+        raise Gone(words)
+
+    def farewell(self, words: str, code: int = Close.GOING_AWAY) -> None:
+        """Say why the connection ends, if it listens."""
+        with contextlib.suppress(Gone):
+            self.say(self.carrier.farewell(words, code))
+
+    def say(self, data: bytes) -> None:
+        """Send bytes.
+
+        Raises:
+            Gone: It does not take them.
+        """
+        try:
+            sent = self.line.send(data) if data else 0
+        except OSError as error:
+            raise Gone(str(error)) from None
+        if sent < len(data):
+            raise Gone("it takes nothing")
+
+    def _send(self, payload: bytes) -> None:
+        self.say(self.carrier.message(payload, text=self._dialect.text))
+
+    def state(self) -> bytes:
+        """Tell another process how to go on."""
+        return msgspec.json.encode(
+            {
+                "carrier": self.carrier.name,
+                "connection": self.connection,
+                "hello": self.hello,
+                "next_number": self.next_number,
+                "resume": self.resume,
+            }
+        )
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.line.close()

@@ -1,0 +1,92 @@
+"""Passing: frames between processes of the server, with descriptors along.
+
+A descriptor comes with the first byte of its frame, so it is there when the frame is
+whole.
+"""
+
+from __future__ import annotations
+
+import array
+import socket
+import struct
+from collections import deque
+
+from gym_http_wire.frames import Frame, FrameError, FrameReader, encode
+
+__all__ = ["PassingLine"]
+
+MAX_BODY = 16 * 1024 * 1024
+SEND_SECONDS = 5
+RECEIVE_BYTES = 256 * 1024
+_DESCRIPTORS = 16
+_SPACE = socket.CMSG_LEN(_DESCRIPTORS * array.array("i").itemsize)
+
+
+class PassingLine:
+    """One end of a Unix socket.
+
+    Args:
+        end: The socket; it blocks while sending, for 5 seconds at most.
+    """
+
+    def __init__(self, end: socket.socket) -> None:
+        limit = struct.pack("ll", SEND_SECONDS, 0)
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        self.end = end
+        self._reader = FrameReader(MAX_BODY)
+        self._brought: deque[int] = deque()
+
+    def fileno(self) -> int:
+        """Give the descriptor."""
+        return self.end.fileno()
+
+    def send(self, frame: Frame, passed: socket.socket | None = None) -> None:
+        """Send a frame, and a socket along with it.
+
+        Raises:
+            OSError: The other end is gone, or takes nothing.
+        """
+        data = encode(frame)
+        if passed is not None:
+            sent = socket.send_fds(self.end, [data], [passed.fileno()])
+            data = data[sent:]
+        if data:
+            self.end.sendall(data)
+
+    def receive(self) -> list[Frame] | None:
+        """Read once; give the frames that are now whole, and ``None`` at the end."""
+        try:
+            data, ancillary, _, _ = self.end.recvmsg(
+                RECEIVE_BYTES, _SPACE, socket.MSG_CMSG_CLOEXEC
+            )
+        except BlockingIOError:
+            return []
+        except OSError:
+            return None
+        for level, kind, content in ancillary:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                numbers = array.array("i")
+                numbers.frombytes(content[: len(content) - len(content) % 4])
+                self._brought += numbers
+        if not data:
+            return None
+        try:
+            return self._reader.feed(data)
+        except FrameError:
+            return None
+
+    def taken(self) -> socket.socket | None:
+        """Give the next socket that came along; ``None`` if there is none."""
+        if not self._brought:
+            return None
+        return socket.socket(fileno=self._brought.popleft())
+
+    def surrender(self) -> socket.socket:
+        """Give the socket itself, for something else than frames."""
+        return self.end
+
+    def close(self) -> None:
+        """Close it, and what came along and was not taken."""
+        while self._brought:
+            socket.close(self._brought.popleft())
+        self.end.close()
