@@ -1,0 +1,487 @@
+/**
+ * Gymnasium environments on a gym_http_server, from browsers and Node.
+ *
+ * {@link make} makes an environment, and {@link makeVec} many that step as one.
+ *
+ * @packageDocumentation
+ */
+
+/** Whatever a value may be that a server gives or takes. */
+export type Value =
+  | null
+  | boolean
+  | number
+  | bigint
+  | string
+  | Uint8Array
+  | ArrayBufferView
+  | Float
+  | Scalar
+  | NdArray
+  | GraphInstance
+  | Space
+  | AutoresetMode
+  | Value[]
+  | Map<any, any>
+  | { [key: string]: any };
+
+/** A generator of random numbers from 0 to 1, without 1, as `Math.random` is. */
+export type Random = () => number;
+
+/** What each call takes besides. */
+export interface CallOptions {
+  /** Milliseconds that the call may take as a whole; those of the client unless told. */
+  timeout?: number;
+  /** Ends the call when it is aborted; what was asked may be done all the same. */
+  signal?: AbortSignal;
+}
+
+/** Where a server is and how it is spoken to. */
+export interface ServerOptions {
+  /** Its address, `http://127.0.0.1:5000` unless told. */
+  url?: string;
+  /** Its token; else the one in the address, else the environment's `GHS_TOKEN`. */
+  token?: string;
+  /** Milliseconds that each call may take as a whole, 60,000 unless told. */
+  timeout?: number;
+  /** Bytes that an answer may have, 256 MiB unless told. */
+  maxBody?: number;
+  /** Whether to step over a stream, which is faster; so it is unless told. */
+  stream?: boolean;
+}
+
+/** How an environment is made. */
+export interface MakeOptions {
+  /** The environment's own arguments. */
+  kwargs?: Record<string, unknown>;
+  /** Seed of the first reset, if that brings none itself. */
+  seed?: number | bigint;
+  /** As for `gymnasium.make`, but not "human". */
+  renderMode?: string;
+  /** Steps after which an episode is truncated; -1 for no limit. */
+  maxEpisodeSteps?: number;
+  /** As for `gymnasium.make`. */
+  disableEnvChecker?: boolean;
+  /** Gymnasium's wrappers, the innermost first. */
+  wrappers?: (string | { name: string; kwargs?: Record<string, unknown> })[];
+}
+
+/** How a vector of environments is made. */
+export interface MakeVecOptions extends MakeOptions {
+  /** How many environments; one unless told. */
+  numEnvs?: number;
+  /** "sync", "async" or "vector_entry_point". */
+  vectorizationMode?: string;
+  /** Further arguments of Gymnasium's vector. */
+  vectorKwargs?: Record<string, unknown>;
+  /** What happens when an episode ends. */
+  autoresetMode?: AutoresetMode | "next_step" | "same_step" | "disabled";
+  /** Number of processes over which a "sync" vector is spread. */
+  hosts?: number;
+}
+
+/** How an episode begins. */
+export interface ResetOptions<Seed = number | bigint> extends CallOptions {
+  /** Seed of the environment's random generator; without one, that goes on. */
+  seed?: Seed;
+  /** What the environment takes. */
+  options?: Record<string, unknown>;
+}
+
+/** The beginning of an episode. */
+export interface ResetResult<Observation = any> {
+  observation: Observation;
+  info: any;
+}
+
+/** A step. */
+export interface StepResult<Observation = any, Reward = number, Flag = boolean> {
+  observation: Observation;
+  reward: Reward;
+  terminated: Flag;
+  truncated: Flag;
+  info: any;
+}
+
+/** Several steps, in columns with an item for each step. */
+export interface StepsResult {
+  /** An array with one axis more in front, or an Array. */
+  observations: any;
+  rewards: any;
+  terminated: any;
+  truncated: any;
+  infos: any;
+  /** How many steps were taken. */
+  steps: number;
+  /** Why no more were: null if all were, "episode", "time" or "answer-size". */
+  stopped: string | null;
+  /** The columns in which an array stands for scalars of NumPy's. */
+  scalars: string[];
+}
+
+/** What a rollout plays. */
+export interface RolloutOptions extends CallOptions {
+  /** How many episodes; one unless told. */
+  episodes?: number;
+  /** "random", which is done without `actions`. */
+  policy?: string;
+  /** The actions of each episode. */
+  actions?: Value[][];
+  /** Seed of the first reset, and of the action space if it is drawn from. */
+  seed?: number | bigint;
+  /** Options of each reset. */
+  options?: Record<string, unknown>;
+  /** Steps after which an episode is over. */
+  maxSteps?: number;
+}
+
+/** The episodes of a rollout. */
+export interface RolloutResult {
+  /** Columns as of {@link StepsResult}, with `actions`, `return` and `length`. */
+  episodes: any;
+  /** The number of all steps. */
+  steps: number;
+  stopped: string | null;
+}
+
+/** How an environment is closed. */
+export interface CloseOptions extends CallOptions {
+  /** Have the browser send it even if the page is left. */
+  keepalive?: boolean;
+}
+
+/** What {@link Env} and {@link VectorEnv} have in common. */
+declare class Remote {
+  protected constructor();
+  /** The server's address, without a token. */
+  readonly url: string;
+  /** Its name on the server, by which {@link attach} finds it. */
+  readonly instanceId: string;
+  readonly envId: string;
+  /** What actions there are; null if it cannot be told. */
+  readonly actionSpace: any;
+  /** What observations there are; null if it cannot be told. */
+  readonly observationSpace: any;
+  readonly renderMode: string | null;
+  /** Gymnasium's specification, as an object. */
+  readonly spec: any;
+  readonly metadata: any;
+  /** What calls go over at present. */
+  readonly transport: "stream" | "rest";
+  /** Play whole episodes on the server. */
+  rollout(options?: RolloutOptions): Promise<RolloutResult>;
+  /** Draw the present frame: an array, text, or whatever the render mode gives. */
+  render(options?: CallOptions): Promise<any>;
+  /** Describe the instance as it is now. */
+  describe(options?: CallOptions): Promise<any>;
+  /** End the instance. Closing again does nothing. */
+  close(options?: CloseOptions): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/** An environment on a server; {@link make} makes one. */
+export class Env<Observation = any> extends Remote {
+  /** Begin an episode. */
+  reset(options?: ResetOptions): Promise<ResetResult<Observation>>;
+  /**
+   * Take a step.
+   *
+   * Plain numbers and lists are cast to the action space by the server. Arrays of
+   * {@link array} and all else that is exact reach the environment as they are.
+   */
+  step(action: Value, options?: CallOptions): Promise<StepResult<Observation>>;
+  /** Take one step after the other, until the episode ends. */
+  stepMany(actions: Value[] | NdArray, options?: CallOptions): Promise<StepsResult>;
+}
+
+/** Many environments on a server that step as one; {@link makeVec} makes one. */
+export class VectorEnv extends Remote {
+  readonly numEnvs: number;
+  readonly singleActionSpace: any;
+  readonly singleObservationSpace: any;
+  /** Begin an episode in each environment; a seed for each, or one to count on from. */
+  reset(options?: ResetOptions<number | bigint | (number | bigint | null)[]>): Promise<ResetResult>;
+  /** Take a step in each environment, with an action for each. */
+  step(actions: Value, options?: CallOptions): Promise<StepResult<any, NdArray, NdArray>>;
+  /** Take one step after the other in each environment. */
+  stepMany(actions: Value[] | NdArray, options?: CallOptions): Promise<StepsResult>;
+}
+
+/** A server, and what can be made there. */
+export class Client {
+  /** @throws TypeError The address or the token can be none. */
+  constructor(options?: ServerOptions);
+  /** The server's address, without a token. */
+  readonly url: string;
+  /** Make an environment. */
+  make<Observation = any>(envId: string, options?: MakeOptions & CallOptions): Promise<Env<Observation>>;
+  /** Make many environments that step as one. */
+  makeVec(envId: string, options?: MakeVecOptions & CallOptions): Promise<VectorEnv>;
+  /** Go on with an instance that is there. */
+  attach(instanceId: string, options?: CallOptions): Promise<Env | VectorEnv>;
+  /** Tell the name of each instance's environment, by its ID. */
+  list(options?: CallOptions): Promise<Record<string, string>>;
+  /** List the environments that can be made. */
+  registry(options?: RegistryOptions & CallOptions): Promise<RegistryEntry[]>;
+  /** Tell what the server is, can do and allows. */
+  info(options?: CallOptions): Promise<any>;
+}
+
+/** Which environments of a server to list. */
+export interface RegistryOptions {
+  /** Only those with this text in their name. */
+  search?: string;
+  /** Only those that can, or cannot, be made there. */
+  available?: boolean;
+}
+
+/** An environment that a server knows. */
+export interface RegistryEntry {
+  env_id: string;
+  available: boolean;
+  reason: string | null;
+  entry_point: string | null;
+  max_episode_steps: number | null;
+}
+
+/** Make an environment on a server. */
+export function make<Observation = any>(
+  envId: string,
+  options?: ServerOptions & MakeOptions & CallOptions,
+): Promise<Env<Observation>>;
+
+/** Make many environments on a server that step as one. */
+export function makeVec(envId: string, options?: ServerOptions & MakeVecOptions & CallOptions): Promise<VectorEnv>;
+
+/** Go on with an instance that is there. */
+export function attach(instanceId: string, options?: ServerOptions & CallOptions): Promise<Env | VectorEnv>;
+
+/** Tell the name of each instance's environment, by its ID. */
+export function list(options?: ServerOptions & CallOptions): Promise<Record<string, string>>;
+
+/** List the environments that can be made. */
+export function registry(options?: ServerOptions & RegistryOptions & CallOptions): Promise<RegistryEntry[]>;
+
+/** Whatever went wrong between this client and a server. */
+export class GymHttpError extends Error {
+  /** "transport", "api" or "protocol". */
+  readonly kind: "transport" | "api" | "protocol";
+  /** HTTP status of the answer, if there was one. */
+  readonly status: number | null;
+  /** The server's short name of the problem, such as "unknown-env". */
+  readonly code: string | null;
+  /** Where the request went. */
+  readonly url: string | null;
+  /** All that the server told of the problem. */
+  readonly body: any;
+}
+
+/** There was no answer, so it is unknown whether the server did its work. */
+export class TransportError extends GymHttpError {}
+
+/** The server answered that it will not, or could not. */
+export class ApiError extends GymHttpError {}
+
+/** Something answered, but not as a server of this protocol does. */
+export class ProtocolError extends GymHttpError {}
+
+/** An array of any number of axes, flat in C order. */
+export class NdArray<Data extends ArrayLike<unknown> = any> {
+  constructor(data: Data, shape: number[], dtype: string);
+  /**
+   * The elements: a typed array of the dtype, over the memory that was received; for
+   * bool a Uint8Array of 0 and 1, for float16 a Float32Array, for "object" an Array, and
+   * for dtypes that JavaScript has no array of a Uint8Array of their bytes.
+   */
+  readonly data: Data;
+  readonly shape: number[];
+  /** As "float32"; as NumPy's `dtype.str` where that has no such name. */
+  readonly dtype: string;
+  /** How many elements there are. */
+  readonly size: number;
+  /** How many rows the first axis has. */
+  readonly length: number;
+  /** The element at these indices, one for each axis. */
+  get(...indices: number[]): any;
+  /** A row of the first axis, over the same memory; an element, if there is one axis. */
+  row(index: number): any;
+  /** The element at a position in C order. */
+  element(at: number): any;
+  /** Nested arrays of the elements. */
+  toArray(): any;
+  [Symbol.iterator](): IterableIterator<any>;
+}
+
+/** Make an array of nested or flat elements, to be sent as exactly that. */
+export function array(
+  elements: ArrayLike<any> | number | bigint | boolean,
+  options?: { shape?: number[]; dtype?: string },
+): NdArray;
+
+/** A float, where a bare number could be taken for an integer, or has bits to keep. */
+export class Float {
+  constructor(value: number, bits?: bigint);
+  readonly value: number;
+  readonly bits: bigint;
+  valueOf(): number;
+}
+
+/** Make a float of a number, or, given a BigInt, of its 64 bits. */
+export function float(value: number | bigint): Float;
+
+/** Make an integer of any size. */
+export function int(value: number | bigint | string): bigint;
+
+/** An array that goes as Python's tuple. */
+export class Tuple<Item = any> extends Array<Item> {}
+
+/** Make a tuple of items. */
+export function tuple<Item = any>(items?: Iterable<Item>): Tuple<Item>;
+
+/** Make a dict with keys of any kind, in this order. */
+export function dict<Key = any, Item = any>(pairs?: Iterable<readonly [Key, Item]>): Map<Key, Item>;
+
+/** A NumPy scalar of a dtype that JavaScript has no word for, or to be sent as such. */
+export class Scalar {
+  constructor(dtype: string, bytes: Uint8Array);
+  readonly dtype: string;
+  /** As they are on the wire. */
+  readonly bytes: Uint8Array;
+}
+
+/** Make a NumPy scalar to be sent as exactly that. */
+export function scalar(value: number | bigint | boolean | string | Uint8Array, dtype: string): Scalar;
+
+/** An element of a Graph space. */
+export class GraphInstance {
+  constructor(nodes: Value, edges?: Value, edgeLinks?: Value);
+  nodes: any;
+  edges: any;
+  edgeLinks: any;
+}
+
+/** What a vector does when an episode ends. */
+export class AutoresetMode {
+  private constructor();
+  static readonly NEXT_STEP: AutoresetMode;
+  static readonly SAME_STEP: AutoresetMode;
+  static readonly DISABLED: AutoresetMode;
+  /** As Gymnasium's, such as "NextStep". */
+  readonly value: string;
+  /** As {@link MakeVecOptions} takes it, such as "next_step". */
+  readonly option: string;
+}
+
+/** A set of values, such as the actions that an environment takes. */
+export abstract class Space<Element = any> {
+  /** Whether a value is in the space. */
+  contains(value: unknown): boolean;
+  /** Draw an element, as Gymnasium distributes them. */
+  sample(random?: Random): Element;
+  /** The description of which {@link spaceOf} makes an equal space. */
+  toJSON(): any;
+  /** Make an element of what plain JSON says of it. */
+  fromPlain(plain: any): Element;
+}
+
+/** Arrays of a shape and dtype, each element between a low and a high bound. */
+export class Box extends Space<NdArray> {
+  /** @param description As `{low: -1, high: 1, shape: [2]}`. */
+  constructor(description: object);
+  readonly dtype: string;
+  readonly shape: number[];
+  readonly low: any;
+  readonly high: any;
+  readonly boundedBelow: Uint8Array;
+  readonly boundedAbove: Uint8Array;
+}
+
+/** The integers from `start` on, of which there are `n`. */
+export class Discrete extends Space<number | bigint> {
+  /** @param description As `{n: 3, start: 0}`. */
+  constructor(description: object);
+  readonly n: number | bigint;
+  readonly start: number | bigint;
+  readonly dtype: string;
+}
+
+/** Arrays of integers, each one of as many as its count. */
+export class MultiDiscrete extends Space<NdArray> {
+  /** @param description As `{nvec: [5, 2]}`. */
+  constructor(description: object);
+  readonly dtype: string;
+  readonly shape: number[];
+  readonly nvec: any;
+  readonly start: any;
+}
+
+/** Arrays of zeros and ones. */
+export class MultiBinary extends Space<NdArray> {
+  /** @param description As `{n: 4}` or `{n: [2, 3]}`. */
+  constructor(description: object);
+  readonly n: number | number[];
+  readonly shape: number[];
+  readonly dtype: string;
+}
+
+/** Strings of a length between two, of characters (code points) of a set. */
+export class Text extends Space<string> {
+  /** @param description As `{max_length: 8, charset: "ab"}`. */
+  constructor(description: object);
+  readonly minLength: number;
+  readonly maxLength: number;
+  readonly charset: string;
+}
+
+/** Objects with a value of a space of its own under each key. */
+export class DictSpace extends Space<any> {
+  /** @param description As `{spaces: [["go", {type: "Discrete", n: 2}]]}`. */
+  constructor(description: object);
+  readonly spaces: Map<string | number, Space>;
+  readonly sortKeys: boolean;
+}
+
+/** Tuples with an item of a space of its own in each place. */
+export class TupleSpace extends Space<Tuple> {
+  /** @param description As `{spaces: [{type: "Discrete", n: 2}]}`. */
+  constructor(description: object);
+  readonly spaces: Space[];
+}
+
+/** Pairs of the number of one of several spaces, and an element of that. */
+export class OneOf extends Space<Tuple> {
+  /** @param description As `{spaces: [{type: "Discrete", n: 2}]}`. */
+  constructor(description: object);
+  readonly spaces: Space[];
+}
+
+/** Tuples of any length of elements of one space; or one batch of them, if stacked. */
+export class Sequence extends Space<any> {
+  /** @param description As `{space: {type: "Discrete", n: 2}, stack: false}`. */
+  constructor(description: object);
+  readonly space: Space;
+  readonly stacked: boolean;
+}
+
+/** Graphs whose nodes, and edges if they have any, are elements of a space each. */
+export class Graph extends Space<GraphInstance> {
+  /** @param description As `{node_space: {type: "Discrete", n: 2}, edge_space: null}`. */
+  constructor(description: object);
+  readonly nodeSpace: Space;
+  readonly edgeSpace: Space | null;
+}
+
+/** Make the space that a description tells of, as a server gives it. */
+export function spaceOf(description: object): Space;
+
+/** Read a value in the binary form; its arrays stay in this memory. */
+export function decodeBinary(bytes: Uint8Array): any;
+
+/** Write a value in the binary form. */
+export function encodeBinary(value: Value): Uint8Array;
+
+/** Read a value in typed JSON. */
+export function decodeTyped(text: string): any;
+
+/** Write a value in typed JSON. */
+export function encodeTyped(value: Value): string;

@@ -1,0 +1,149 @@
+/** Uses every export as its declaration says; `tsc --strict` reads it, nothing runs it. */
+
+import {
+  ApiError,
+  AutoresetMode,
+  Box,
+  Client,
+  DictSpace,
+  Discrete,
+  Env,
+  Float,
+  Graph,
+  GraphInstance,
+  GymHttpError,
+  MultiBinary,
+  MultiDiscrete,
+  NdArray,
+  OneOf,
+  ProtocolError,
+  Scalar,
+  Sequence,
+  Space,
+  Text,
+  TransportError,
+  Tuple,
+  TupleSpace,
+  VectorEnv,
+  array,
+  attach,
+  decodeBinary,
+  decodeTyped,
+  dict,
+  encodeBinary,
+  encodeTyped,
+  float,
+  int,
+  list,
+  make,
+  makeVec,
+  registry,
+  scalar,
+  spaceOf,
+  tuple,
+} from "gym-http-client";
+import type {
+  CallOptions,
+  CloseOptions,
+  MakeOptions,
+  MakeVecOptions,
+  Random,
+  RegistryEntry,
+  RegistryOptions,
+  ResetOptions,
+  ResetResult,
+  RolloutOptions,
+  RolloutResult,
+  ServerOptions,
+  StepResult,
+  StepsResult,
+  Value,
+} from "gym-http-client";
+
+const server: ServerOptions = { url: "http://127.0.0.1:5000", token: "t", timeout: 1000, maxBody: 1, stream: false };
+const call: CallOptions = { timeout: 1000, signal: new AbortController().signal };
+const half: Random = () => 0.5;
+
+async function environments(): Promise<number> {
+  const options: MakeOptions = { kwargs: { a: 1 }, seed: 1n, renderMode: "ansi", wrappers: ["ClipReward"] };
+  const env: Env<NdArray<Float32Array>> = await make("CartPole-v1", { ...server, ...options, ...call });
+  const begin: ResetOptions = { seed: 42, options: { low: -0.1 } };
+  const first: ResetResult<NdArray<Float32Array>> = await env.reset(begin);
+  const step: StepResult<NdArray<Float32Array>> = await env.step(env.actionSpace.sample(half), call);
+  const many: StepsResult = await env.stepMany([0, 1]);
+  const play: RolloutOptions = { episodes: 2, policy: "random", maxSteps: 5 };
+  const played: RolloutResult = await env.rollout(play);
+  const frame: unknown = await env.render();
+  const transport: "stream" | "rest" = env.transport;
+  const closing: CloseOptions = { keepalive: true };
+  await env.close(closing);
+  console.log(first.info, many.stopped, frame, transport, await env.describe(), env.instanceId, env.spec);
+  return step.observation.data[0]! + step.reward + played.steps;
+}
+
+async function vectors(): Promise<boolean> {
+  const options: MakeVecOptions = { numEnvs: 3, autoresetMode: AutoresetMode.SAME_STEP, hosts: 2 };
+  const vector: VectorEnv = await makeVec("CartPole-v1", { ...server, ...options });
+  await vector.reset({ seed: [1, null, 3n] });
+  const { terminated } = await vector.step([0, 1, 0]);
+  const again: Env | VectorEnv = await attach(vector.instanceId, server);
+  await again[Symbol.asyncDispose]();
+  return terminated.get(0) && vector.numEnvs === 3 && vector.singleActionSpace.contains(1);
+}
+
+async function servers(): Promise<string> {
+  const client = new Client(server);
+  const asked: RegistryOptions = { search: "taxi", available: true };
+  const entries: RegistryEntry[] = await client.registry({ ...asked, ...call });
+  const instances: Record<string, string> = await list(server);
+  await registry(server);
+  await (await client.make<NdArray>("CartPole-v1")).close();
+  await (await client.makeVec("CartPole-v1", { numEnvs: 2 })).close();
+  await client.attach("c0ffee00");
+  console.log(await client.list(), await client.info(), entries, instances);
+  return client.url;
+}
+
+function errors(error: unknown): string {
+  if (error instanceof TransportError || error instanceof ProtocolError) return error.kind;
+  if (error instanceof ApiError) return `${error.status} ${error.code} ${error.body}`;
+  return error instanceof GymHttpError ? `${error.url}: ${error.message}` : "";
+}
+
+function values(): Value[] {
+  const exact: Float = float(1);
+  const whole: bigint = int("9007199254740993");
+  const pair: Tuple<number> = tuple([1, 2]);
+  const keyed: Map<number, string> = dict([[1, "one"] as const]);
+  const one: Scalar = scalar(1, "int64");
+  const grid: NdArray = array([[1, 2]], { dtype: "float32" });
+  const graph = new GraphInstance(grid, null, null);
+  const bytes: Uint8Array = encodeBinary([exact, whole, pair, keyed, one, grid, graph]);
+  const text: string = encodeTyped(null);
+  return [decodeBinary(bytes), decodeTyped(text), exact.value, one.dtype, grid.row(0), AutoresetMode.DISABLED];
+}
+
+function spaces(): boolean[] {
+  const go: Space = spaceOf({ type: "Discrete", n: 2 });
+  const all: Space[] = [
+    new Box({ low: -1, high: 1, shape: [2] }),
+    new Discrete({ n: 2 }),
+    new MultiBinary({ n: 2 }),
+    new MultiDiscrete({ nvec: [2, 3] }),
+    new Text({ max_length: 3 }),
+    new DictSpace({ spaces: [["go", go.toJSON()]] }),
+    new TupleSpace({ spaces: [] }),
+    new OneOf({ spaces: [go.toJSON()] }),
+    new Sequence({ space: go.toJSON() }),
+    new Graph({ node_space: go.toJSON(), edge_space: null }),
+  ];
+  const drawn: number | bigint = new Discrete({ n: 2 }).sample(half);
+  return [go.contains(drawn), ...all.map((space) => space.contains(space.sample()))];
+}
+
+// @ts-expect-error an environment is made by `make`
+new Env();
+// @ts-expect-error a seed is a number
+void make("CartPole-v1", { seed: "42" });
+
+void [environments, vectors, servers, errors, values, spaces];
