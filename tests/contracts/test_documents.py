@@ -57,6 +57,7 @@ NAMES = [
     "docs/clients/curl.md",
     "docs/clients/write-your-own.md",
     "docs/deployment.md",
+    "docs/external.md",
     "docs/migration.md",
     "docs/python.md",
     "docs/settings.md",

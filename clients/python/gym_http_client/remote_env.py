@@ -28,6 +28,8 @@ class RemoteEnv(Remote, gymnasium.Env[Any, Any]):
         disable_env_checker: As in ``gymnasium.make``.
         wrappers: Names of Gymnasium's wrappers to put on in the server, or
             ``{"name": …, "kwargs": {…}}``.
+        wait_s: Seconds to wait for an external environment to connect, before the
+            server is asked again.
         **kwargs: Arguments of the environment; what JSON can say.
 
     Raises:
@@ -61,14 +63,17 @@ class RemoteEnv(Remote, gymnasium.Env[Any, Any]):
         max_episode_steps: int | None = None,
         disable_env_checker: bool | None = None,
         wrappers: list[Any] | None = None,
+        wait_s: float | None = None,
         **kwargs: Any,
     ) -> None:
-        options = {
+        options: dict[str, Any] = {
             "render_mode": render_mode,
             "max_episode_steps": max_episode_steps,
             "disable_env_checker": disable_env_checker,
             "wrappers": wrappers,
         }
+        if wait_s is not None:
+            options["wait_s"] = wait_s
         self._made_by = (server, env_id)
         self._made_with = {**options, **kwargs}
         request = {"env_id": env_id, **options, "kwargs": kwargs}

@@ -38,6 +38,8 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         disable_env_checker: As in ``gymnasium.make``.
         wrappers: Names of Gymnasium's wrappers to put around each environment, or
             ``{"name": …, "kwargs": {…}}``.
+        wait_s: Seconds to wait for external environments to connect, before the
+            server is asked again.
         **kwargs: Arguments of the environments; what JSON can say.
 
     Raises:
@@ -72,6 +74,7 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         max_episode_steps: int | None = None,
         disable_env_checker: bool | None = None,
         wrappers: list[Any] | None = None,
+        wait_s: float | None = None,
         **kwargs: Any,
     ) -> None:
         options = {
@@ -86,6 +89,8 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
             "disable_env_checker": disable_env_checker,
             "wrappers": wrappers,
         }
+        if wait_s is not None:
+            options["wait_s"] = wait_s
         self._made_by = (server, env_id)
         self._made_with = {**options, **kwargs}
         request = {"env_id": env_id, **options, "kwargs": kwargs}
