@@ -110,7 +110,7 @@ private:
             case Kind::space: out += "{\"space\":" + write_json(value.description()); break;
             case Kind::autoreset:
                 out += "{\"autoreset\":\"" +
-                       std::get<Value::Autoreset>(value.held()).mode + "\"";
+                       value.text() + "\"";
                 break;
             case Kind::list: out += "{\"list\":"; return close(value, depth);
             case Kind::tuple: out += "{\"tuple\":"; return close(value, depth);

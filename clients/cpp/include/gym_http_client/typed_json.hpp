@@ -280,7 +280,7 @@ inline void write_typed(const Value& value, std::string& out) {
         case Kind::autoreset:
             write_tag("autoreset", out);
             out += ",\"v\":";
-            write_text(std::get<Value::Autoreset>(value.held()).mode, out);
+            write_text(value.text(), out);
             out += '}';
             break;
     }

@@ -170,7 +170,8 @@ public:
     /// @throws UsageError There is none.
     Value row(std::size_t index) const;
 
-    /// The digits of an int beyond 64 bits, or a str. @throws UsageError It is neither.
+    /// A str, the digits of an int beyond 64 bits, or the name of a mode of autoreset.
+    /// @throws UsageError It is none of these.
     const std::string& text() const;
     /// The description of a space. @throws UsageError It is none.
     const Json& description() const;

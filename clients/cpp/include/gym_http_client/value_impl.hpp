@@ -11,14 +11,13 @@ namespace detail {
 
 /// Counts elements; `limit` when there are so many or more.
 inline std::size_t count_of(const Shape& shape, std::size_t limit) {
+    if (std::find(shape.begin(), shape.end(), 0U) != shape.end()) return 0;
     std::size_t count = 1;
-    bool empty = false;
     for (const std::size_t size : shape) {
-        if (size == 0) empty = true;
-        if (size != 0 && count > limit / size) return limit;
-        if (size != 0) count *= size;
+        if (count > limit / size) return limit;
+        count *= size;
     }
-    return empty ? 0 : count;
+    return count;
 }
 
 inline std::shared_ptr<const ArrayType> array_type(const std::string& dtype, Shape shape) {
@@ -277,6 +276,7 @@ inline Value Value::row(std::size_t index) const {
 inline const std::string& Value::text() const {
     if (const auto* text = std::get_if<std::string>(&held_)) return *text;
     if (const auto* integer = std::get_if<BigInteger>(&held_)) return integer->digits;
+    if (const auto* autoreset = std::get_if<Autoreset>(&held_)) return autoreset->mode;
     refuse("text");
 }
 

@@ -1,0 +1,197 @@
+/// @file
+/// Streams: environments that step over a WebSocket, which is faster.
+///
+/// This header needs Boost.Beast, which is headers alone.
+#ifndef GYM_HTTP_CLIENT_STREAM_HPP
+#define GYM_HTTP_CLIENT_STREAM_HPP
+
+#include "gym_http_client.hpp"
+#include "gym_http_client/stream/web_socket.hpp"
+
+namespace gym_http {
+
+namespace detail {
+
+/// Asks over a stream while there is one, and over HTTP while there is none. Request n of
+/// session S has the key `S-n` either way, so one that goes again is not done twice.
+class StreamTransport : public Transport {
+public:
+    StreamTransport(Http& http, const std::string& instance_id) : rest_(http, instance_id) {}
+
+    Value ask(const Ask& ask) override {
+        if (number_ == 0xffffffff) begin();
+        ++number_;
+        try {
+            return settled(ask, Deadline(server().timeout_s));
+        } catch (const TransportError&) {
+            // Whether it was done is unknown, so what follows is of another session.
+            begin();
+            throw;
+        }
+    }
+
+private:
+    const Server& server() { return rest_.http().server(); }
+    std::string key() const { return session_ + "-" + std::to_string(number_); }
+    std::string url(const Ask& ask) { return rest_.http().url(rest_.path() + path_of(ask)); }
+
+    void begin() {
+        session_ = random_name();
+        number_ = 0;
+        lost_at_.reset();
+        stream_.reset();
+    }
+
+    Value settled(const Ask& ask, const Deadline& deadline) {
+        Pauses pauses;
+        while (true) {
+            double asked = 0;
+            try {
+                if (!open(ask, deadline)) return rest_.ask(ask, key(), deadline);
+                Value answer = exchange(ask, deadline);
+                lost_at_.reset();
+                return answer;
+            } catch (const NoStream&) {
+                stream_.reset();
+                return rest_.ask(ask, key(), deadline);
+            } catch (const Lost& lost) {
+                if (stream_ && !lost_at_) lost_at_ = Clock::now();
+                stream_.reset();
+                again(pauses, asked, deadline, lost.what(), ask);
+            } catch (const ApiError& error) {
+                if (!is_repeated(error.status()) || !wait(pauses.next(asked), deadline)) throw;
+            } catch (const ProtocolError& error) {
+                // What else comes on this stream has no meaning.
+                stream_.reset();
+                throw error.at(Place{error.url().empty() ? url(ask) : error.url(),
+                                     error.status(), ""});
+            }
+        }
+    }
+
+    void again(Pauses& pauses, double asked, const Deadline& deadline, const char* words,
+               const Ask& ask) {
+        if (!wait(pauses.next(asked), deadline))
+            throw TransportError(std::string("no answer: ") + words, url(ask));
+    }
+
+    static bool wait(double seconds, const Deadline& deadline) {
+        if (seconds >= deadline.left()) return false;
+        pause(seconds);
+        return true;
+    }
+
+    /// Sees to it that there is a stream; tells whether there is.
+    bool open(const Ask& ask, const Deadline& deadline) {
+        if (stream_) return true;
+        if (failed_handshakes_ >= max_failed_handshakes) return false;
+        std::string target = rest_.path() + "stream?session=" + session_;
+        if (lost_at_) {
+            const std::chrono::duration<double> ago = Clock::now() - *lost_at_;
+            target += "&lost=" + write_real(std::floor(ago.count() * 1e3) / 1e3);
+        }
+        const double limit = std::min({deadline.left(), server().try_timeout_s, 10.0});
+        try {
+            stream_ = std::make_unique<WebSocket>(server(), target, url(ask), Deadline(limit));
+            failed_handshakes_ = 0;
+            return true;
+        } catch (const Lost&) {
+        } catch (const NoStream&) {
+        }
+        ++failed_handshakes_;
+        return false;
+    }
+
+    Value exchange(const Ask& ask, const Deadline& deadline) {
+        write(ask);
+        const double limit = std::min(deadline.left(), server().try_timeout_s);
+        const auto message = stream_->exchange(message_, Deadline(limit));
+        const span<const unsigned char> bytes(message->data(), message->size());
+        const Frame frame = Frame::read(bytes);
+        if (frame.operation != 0 || frame.number != number_)
+            throw ProtocolError("answer " + std::to_string(frame.number) + " came where " +
+                                std::to_string(number_) + " was due");
+        const std::size_t start = frame.body_start();
+        if (frame.status == 200 && frame.form() == form_binary)
+            return stream_->announced.read(bytes, start, message);
+        if (frame.status == 204) return Value();
+        if (frame.form() == form_plain && frame.status >= 400)
+            throw_problem(flattened(read_json(text_at(bytes, start, frame.body_size))),
+                          frame.status, url(ask));
+        throw ProtocolError("what came with status " + std::to_string(frame.status) +
+                            " is neither a value nor a problem");
+    }
+
+    void write(const Ask& ask) {
+        std::string head;
+        if (!ask.name.empty()) head = Frame::head_of(Json{{"value", ask.name}});
+        body_.clear();
+        if (ask.exact) stream_->announcing.write(ask.signature, body_);
+        body_ += ask.body;
+        Frame frame;
+        frame.body_size = static_cast<std::uint32_t>(body_.size());
+        frame.head_size = static_cast<std::uint32_t>(head.size());
+        // All earlier answers have come, since each is waited for.
+        frame.status = 1;
+        frame.operation = static_cast<std::uint8_t>(ask.operation);
+        const unsigned form = ask.exact ? form_binary : ask.body.empty() ? form_none : form_plain;
+        frame.forms = static_cast<std::uint8_t>(form | unsigned(form_binary) << 4U);
+        frame.number = number_;
+        message_.clear();
+        frame.write(message_);
+        message_ += head;
+        message_ += body_;
+    }
+
+    /// A problem as it would have come over HTTP.
+    static Value flattened(const Value& problem) {
+        const Value* extras = problem.kind() == Kind::dict ? problem.find("extras") : nullptr;
+        if (extras == nullptr || extras->kind() != Kind::dict) return problem;
+        Value::Members members;
+        for (const auto& member : problem.members()) {
+            if (member.first.text() != "extras") members.push_back(member);
+        }
+        for (const auto& member : extras->members()) {
+            if (problem.find(member.first.text()) == nullptr) members.push_back(member);
+        }
+        return Value::dict(std::move(members));
+    }
+
+    static constexpr int max_failed_handshakes = 3;
+
+    Rest rest_;
+    std::string session_ = random_name();
+    std::uint32_t number_ = 0;
+    std::unique_ptr<WebSocket> stream_{};
+    std::optional<Clock::time_point> lost_at_{};
+    int failed_handshakes_ = 0;
+    std::string body_{};
+    std::string message_{};
+};
+
+inline std::unique_ptr<Transport> over_stream(Http& http, const std::string& instance_id) {
+    return std::make_unique<StreamTransport>(http, instance_id);
+}
+
+}  // namespace detail
+
+/// An `Env` that is asked over a stream, and over HTTP where there can be none.
+class StreamEnv : public Env {
+public:
+    /// Makes an environment. @see Env::Env
+    StreamEnv(Server server, const std::string& env_id, const EnvOptions& options = {})
+        : Env(std::move(server), env_id, options, detail::over_stream) {}
+};
+
+/// A `VectorEnv` that is asked over a stream, and over HTTP where there can be none.
+class StreamVectorEnv : public VectorEnv {
+public:
+    /// Makes `num_envs` environments. @see VectorEnv::VectorEnv
+    StreamVectorEnv(Server server, const std::string& env_id, std::size_t num_envs,
+                    const VectorOptions& options = {})
+        : VectorEnv(std::move(server), env_id, num_envs, options, detail::over_stream) {}
+};
+
+}  // namespace gym_http
+
+#endif

@@ -1,0 +1,159 @@
+/// @file
+/// One WebSocket to one instance, until it is lost.
+#ifndef GYM_HTTP_CLIENT_STREAM_WEB_SOCKET_HPP
+#define GYM_HTTP_CLIENT_STREAM_WEB_SOCKET_HPP
+
+#include <boost/beast/core/buffers_to_string.hpp>
+#include <boost/beast/websocket/stream.hpp>
+
+#include "gym_http_client/stream/frame.hpp"
+#include "gym_http_client/stream/line.hpp"
+
+namespace gym_http::detail {
+
+/// The stream is lost; what was asked may go again, by another one.
+class Lost : public std::runtime_error {
+public:
+    using std::runtime_error::runtime_error;
+};
+
+/// There is a server, but no stream, or none for this message; HTTP may do.
+class NoStream : public std::runtime_error {
+public:
+    using std::runtime_error::runtime_error;
+};
+
+/// A connection that carries messages.
+class WebSocket {
+public:
+    /// Opens a stream.
+    /// @param target The path and query of its address.
+    /// @throws Lost There is no connection.
+    /// @throws NoStream The handshake is refused, as by a proxy.
+    /// @throws ApiError The server says what is wrong with the instance.
+    /// @throws ProtocolError What answers is of another protocol.
+    WebSocket(const Server& server, const std::string& target, const std::string& url,
+              const Deadline& deadline)
+        : socket_(line_to(server, deadline)), url_(url) {
+        namespace ws = boost::beast::websocket;
+        socket_.next_layer().set_deadline(deadline);
+        socket_.binary(true);
+        socket_.auto_fragment(false);
+        socket_.write_buffer_bytes(16384 - 14);
+        socket_.read_message_max(server.max_body + (std::size_t(64) << 10U) + 16);
+        socket_.set_option(ws::stream_base::decorator([&](ws::request_type& request) {
+            request.set("Sec-WebSocket-Protocol", protocol);
+            if (!server.token.empty())
+                request.set("Authorization", "Bearer " + server.token);
+        }));
+        const auto host = server.url.find("://") + 3;
+        const std::string name = server.url.substr(host, server.url.find('/', host) - host);
+        ws::response_type response;
+        ErrorCode error;
+        socket_.handshake(response, name, target, error);
+        if (error) throw_handshake(error, response);
+        if (response["Sec-WebSocket-Protocol"] != protocol)
+            throw ProtocolError("the stream is of the protocol \"" +
+                                    std::string(response["Sec-WebSocket-Protocol"]) +
+                                    "\", not of " + protocol,
+                                Place{url_, 101, ""});
+    }
+
+    /// Sends a message, and waits for the one that answers.
+    /// @throws Lost There is no answer.
+    /// @throws NoStream The server does not take the message this way.
+    /// @throws ProtocolError What came is no message.
+    std::shared_ptr<const Bytes> exchange(const std::string& message,
+                                          const Deadline& deadline) {
+        ErrorCode error;
+        socket_.next_layer().set_deadline(deadline);
+        socket_.write(net::buffer(message), error);
+        if (!error) {
+            // What still looks at the last message keeps it.
+            if (received_.use_count() != 1) received_ = std::make_shared<Bytes>();
+            received_->clear();
+            auto buffer = net::dynamic_buffer(*received_);
+            socket_.read(buffer, error);
+        }
+        if (error) throw_failure(error);
+        if (!socket_.got_binary()) throw ProtocolError("a message came that is not binary");
+        return received_;
+    }
+
+    Announcing announcing{};  ///< What was sent on this connection.
+    Announced announced{};    ///< What came on it.
+
+private:
+    static constexpr const char* protocol = "gym-http.v1";
+    using Socket = boost::beast::websocket::stream<Line, false>;
+
+    Socket line_to(const Server& server, const Deadline& deadline) {
+        try {
+            return Socket(Line(context_, server, deadline));
+        } catch (const TransportError& error) {
+            throw Lost(error.message());
+        }
+    }
+
+    template <class Response>
+    [[noreturn]] void throw_handshake(ErrorCode error, const Response& response) {
+        namespace ws = boost::beast::websocket;
+        if (error == ws::error::upgrade_declined) {
+            const std::string& body = response.body();
+            const int status = static_cast<int>(response.result_int());
+            Value problem;
+            try {
+                problem = read_json(body);
+            } catch (const ProtocolError&) {
+                throw NoStream("the stream was refused");
+            }
+            if (is_about_instance(problem) && !is_repeated(status))
+                throw_problem(problem, status, url_);
+            throw NoStream("the stream was refused");
+        }
+        if (error == ws::condition::handshake_failed)
+            throw ProtocolError("the handshake of a stream: " + error.message(),
+                                Place{url_, static_cast<int>(response.result_int()), ""});
+        throw Lost("the handshake of a stream: " + error.message());
+    }
+
+    /// Whether a problem is one that a request over HTTP would meet as well.
+    static bool is_about_instance(const Value& problem) {
+        const Value* code = problem.kind() == Kind::dict ? problem.find("code") : nullptr;
+        if (code == nullptr || code->kind() != Kind::text) return false;
+        for (const char* other :
+             {"malformed-request", "method-not-allowed", "not-found", "upgrade-required"}) {
+            if (code->text() == other) return false;
+        }
+        return true;
+    }
+
+    [[noreturn]] void throw_failure(ErrorCode error) {
+        namespace ws = boost::beast::websocket;
+        if (error == ws::error::closed) {
+            const auto& reason = socket_.reason();
+            const unsigned code = reason.code;
+            const std::string words = "the stream was closed with " + std::to_string(code) + " " +
+                                      std::string(reason.reason.c_str());
+            // Another stream would say the same of the same message.
+            if (code == 1002 || code == 1003 || code == 1007 || code == 1009)
+                throw NoStream(words);
+            throw Lost(words);
+        }
+        if (error == ws::error::message_too_big || error == ws::error::buffer_overflow)
+            throw ProtocolError("a message has more bytes than allowed", Place{url_, 0, ""});
+        if (error == ws::condition::protocol_violation)
+            throw ProtocolError("the stream breaks its protocol: " + error.message(),
+                                Place{url_, 0, ""});
+        throw Lost("the stream was lost: " + error.message());
+    }
+
+    net::io_context context_{1};
+    Socket socket_;
+    std::string url_;
+    std::shared_ptr<Bytes> received_ = std::make_shared<Bytes>();
+};
+
+}  // namespace gym_http::detail
+
+#endif
