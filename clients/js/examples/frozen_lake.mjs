@@ -12,7 +12,7 @@
 import { make } from "gym-http-client";
 
 const [url = "http://127.0.0.1:5000"] = process.argv.slice(2);
-const EPISODES = 400;
+const EPISODES = 200;
 const TRIES = 10;
 const DISCOUNT = 0.99;
 const WANTED = 0.6;
