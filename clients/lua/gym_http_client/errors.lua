@@ -39,23 +39,25 @@ local function new(kind, message, url, status, code, problem)
   return setmetatable(fields, Error)
 end
 
---- There was no answer.
+-- There was no answer.
 function errors.transport(message, url)
   return new("transport", message, url)
 end
 
---- What came is not what the protocol says.
+-- What came is not what the protocol says.
 function errors.protocol(message, url, status)
   return new("protocol", message, url, status)
 end
 
---- Tell an error of this client from other values.
+--- Tell an error of this client from other values; also `gym.is_error`.
+-- @param value
+-- @treturn boolean
 function errors.is(value)
   return getmetatable(value) == Error
 end
 
---- Make the error of the problem that a server told.
--- @tparam table problem with `message`, and maybe `code` and others
+-- Make the error of the problem that a server told: a table with `message`, and maybe
+-- `code` and others.
 function errors.api(problem, url, status)
   local code = problem.code
   return new("api", problem.message, url, status, type(code) == "string" and code or nil,
@@ -70,9 +72,7 @@ local function problem_in(body)
   return nil
 end
 
---- Make the error of an answer of HTTP that does not give what was asked for.
--- @tparam table reply `status` and `body`
--- @tparam string url where the request went
+-- Make the error of an answer of HTTP that does not give what was asked for.
 function errors.of_reply(reply, url)
   local problem = problem_in(reply.body)
   if problem and reply.status >= 400 then
@@ -83,7 +83,7 @@ function errors.of_reply(reply, url)
   return errors.protocol(message, url, reply.status)
 end
 
---- Make the error of a stream's answer that is not 200.
+-- Make the error of a stream's answer that is not 200.
 function errors.of_problem(body, status, url)
   local problem = problem_in(body)
   if not problem then

@@ -1,8 +1,8 @@
 --- Gymnasium environments that live on a gym_http_server.
 --
 --     local gym = require("gym_http_client")
---     local env = assert(gym.make("CartPole-v1", { url = "http://127.0.0.1:5000" }))
---     local observation, info = assert(env:reset({ seed = 42 }))
+--     local env = gym.assert(gym.make("CartPole-v1", { url = "http://127.0.0.1:5000" }))
+--     local observation, info = gym.assert(env:reset({ seed = 42 }))
 --
 -- A call gives its results, or nil and an `Error`: a table with `kind`, `message`,
 -- `status`, `code` and `url`, which `tostring` puts into words. What is used wrongly
@@ -104,61 +104,93 @@ end
 --- Stands for Python's None and JSON's null.
 gym.null = kinds.null
 
---- Make an array: a dtype of NumPy's, a table of numbers, flat or nested, and its shape if
--- that is not the table's.
+--- Make an array.
 -- @function gym.array
+-- @tparam string dtype as `"float32"`
+-- @tparam table|string items numbers, flat or nested; or the bytes of all of them
+-- @tparam[opt] table shape if it is not that of the items
+-- @treturn table
 gym.array = arrays.new
 
 --- List the rows of an array along its first axis, each an array again.
 -- @function gym.rows
+-- @tparam table array
+-- @treturn table
 gym.rows = arrays.rows
 
 --- Make a list, also of an empty table.
 -- @function gym.list
+-- @tparam table items
+-- @treturn table the same
 gym.list = kinds.list
 
 --- Make a tuple.
 -- @function gym.tuple
+-- @tparam table items
+-- @treturn table the same
 gym.tuple = kinds.tuple
 
 --- Make a dict of pairs `{key, value}`, in their order.
 -- @function gym.dict
+-- @tparam table pairs
+-- @treturn table
 gym.dict = kinds.dict
 
 --- List the keys of a dict in their order.
 -- @function gym.keys
+-- @tparam table dict
+-- @treturn table
 gym.keys = kinds.keys
 
---- Make a float, also of a number such as 1.
+--- Make a float, also of a number such as 1 that Lua 5.1 takes for an integer.
 -- @function gym.float
+-- @tparam number number
+-- @return what is sent as a float
 gym.float = kinds.float
 
 --- Make an integer of a number or of decimal digits, however many.
 -- @function gym.integer
+-- @tparam number|string value
+-- @return a number where that is exact
 gym.integer = kinds.integer
 
 --- Make bytes, where a string would be text.
 -- @function gym.bytes
+-- @tparam string data
+-- @treturn table
 gym.bytes = kinds.bytes
 
 --- Make a NumPy scalar of a dtype.
 -- @function gym.scalar
+-- @tparam string dtype
+-- @param value
+-- @treturn table
 gym.scalar = kinds.scalar
 
 --- Make the element of a Graph space.
 -- @function gym.graph
+-- @tparam table nodes an array
+-- @param edges an array, or `gym.null`
+-- @param edge_links likewise, with two numbers of nodes in each row
+-- @treturn table
 gym.graph = kinds.graph
 
 --- Name one of Gymnasium's modes of autoreset.
 -- @function gym.autoreset
+-- @tparam string mode `"NextStep"`, `"SameStep"` or `"Disabled"`
+-- @treturn table
 gym.autoreset = kinds.autoreset
 
 --- Tell the kind of a table: `"list"`, `"tuple"`, `"dict"`, `"array"` and so on.
 -- @function gym.kind
+-- @tparam table value
+-- @treturn string
 gym.kind = kinds.of
 
 --- Tell an error of this client from other values.
 -- @function gym.is_error
+-- @param value
+-- @treturn boolean
 gym.is_error = errors.is
 
 return gym

@@ -1,8 +1,9 @@
 --- The functions of gym-http-api's Lua client, with its names and results.
 --
 -- They speak plain JSON over HTTP; arrays are nested tables. Each gives nil and an
--- `Error` where the original raised one, or said nothing.
--- @classmod Client
+-- `Error` where the original raised one, or said nothing. They are methods of a
+-- `Client`, as `gym.new` makes it.
+-- @module gym_http_client.legacy
 local address = require("gym_http_client.address")
 local asking = require("gym_http_client.asking")
 local kinds = require("gym_http_client.kinds")

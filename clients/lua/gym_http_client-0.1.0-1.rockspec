@@ -1,0 +1,82 @@
+rockspec_format = "3.0"
+package = "gym_http_client"
+version = "0.1.0-1"
+source = {
+  -- The rock is made in place: luarocks make.
+  url = "file://.",
+}
+description = {
+  summary = "Gymnasium environments that live on a gym_http_server",
+  detailed = [[
+    Makes, resets and steps environments on a gym_http_server, over HTTP or a stream,
+    from Lua 5.1 to 5.4 and LuaJIT. Agents written for gym-http-api work as they are.
+  ]],
+  license = "MIT",
+  labels = { "reinforcement-learning", "gymnasium" },
+}
+dependencies = {
+  "lua >= 5.1, < 5.5",
+  "luasocket >= 3.0",
+}
+build = {
+  type = "builtin",
+  modules = {
+    ["gym_http_client.actions"] = "gym_http_client/actions.lua",
+    ["gym_http_client.address"] = "gym_http_client/address.lua",
+    ["gym_http_client.announced"] = "gym_http_client/announced.lua",
+    ["gym_http_client.arrays"] = "gym_http_client/arrays.lua",
+    ["gym_http_client.asking"] = "gym_http_client/asking.lua",
+    ["gym_http_client.base64"] = "gym_http_client/base64.lua",
+    ["gym_http_client.binary"] = "gym_http_client/binary.lua",
+    ["gym_http_client.bits"] = "gym_http_client/bits.lua",
+    ["gym_http_client.certificates"] = "gym_http_client/certificates.lua",
+    ["gym_http_client.client"] = "gym_http_client/client.lua",
+    ["gym_http_client.dtypes"] = "gym_http_client/dtypes.lua",
+    ["gym_http_client.elements"] = "gym_http_client/elements.lua",
+    ["gym_http_client.entropy"] = "gym_http_client/entropy.lua",
+    ["gym_http_client.env"] = "gym_http_client/env.lua",
+    ["gym_http_client.errors"] = "gym_http_client/errors.lua",
+    ["gym_http_client.floats"] = "gym_http_client/floats.lua",
+    ["gym_http_client.frames"] = "gym_http_client/frames.lua",
+    ["gym_http_client.handshake"] = "gym_http_client/handshake.lua",
+    ["gym_http_client.http1"] = "gym_http_client/http1.lua",
+    gym_http_client = "gym_http_client/init.lua",
+    ["gym_http_client.integers"] = "gym_http_client/integers.lua",
+    ["gym_http_client.json"] = "gym_http_client/json.lua",
+    ["gym_http_client.keys"] = "gym_http_client/keys.lua",
+    ["gym_http_client.kinds"] = "gym_http_client/kinds.lua",
+    ["gym_http_client.legacy"] = "gym_http_client/legacy.lua",
+    ["gym_http_client.line"] = "gym_http_client/line.lua",
+    ["gym_http_client.link"] = "gym_http_client/link.lua",
+    ["gym_http_client.masks"] = "gym_http_client/masks.lua",
+    ["gym_http_client.media"] = "gym_http_client/media.lua",
+    ["gym_http_client.numbers"] = "gym_http_client/numbers.lua",
+    ["gym_http_client.plain"] = "gym_http_client/plain.lua",
+    ["gym_http_client.platform"] = "gym_http_client/platform.lua",
+    ["gym_http_client.refusal"] = "gym_http_client/refusal.lua",
+    ["gym_http_client.scalars"] = "gym_http_client/scalars.lua",
+    ["gym_http_client.session"] = "gym_http_client/session.lua",
+    ["gym_http_client.sha1"] = "gym_http_client/sha1.lua",
+    ["gym_http_client.signatures"] = "gym_http_client/signatures.lua",
+    ["gym_http_client.signing"] = "gym_http_client/signing.lua",
+    ["gym_http_client.spaces.base"] = "gym_http_client/spaces/base.lua",
+    ["gym_http_client.spaces.batches"] = "gym_http_client/spaces/batches.lua",
+    ["gym_http_client.spaces.box"] = "gym_http_client/spaces/box.lua",
+    ["gym_http_client.spaces.containers"] = "gym_http_client/spaces/containers.lua",
+    ["gym_http_client.spaces.discrete"] = "gym_http_client/spaces/discrete.lua",
+    ["gym_http_client.spaces.drawing"] = "gym_http_client/spaces/drawing.lua",
+    ["gym_http_client.spaces.fields"] = "gym_http_client/spaces/fields.lua",
+    ["gym_http_client.spaces"] = "gym_http_client/spaces/init.lua",
+    ["gym_http_client.spaces.members"] = "gym_http_client/spaces/members.lua",
+    ["gym_http_client.spaces.sequences"] = "gym_http_client/spaces/sequences.lua",
+    ["gym_http_client.spaces.texts"] = "gym_http_client/spaces/texts.lua",
+    ["gym_http_client.stream"] = "gym_http_client/stream.lua",
+    ["gym_http_client.text"] = "gym_http_client/text.lua",
+    ["gym_http_client.tries"] = "gym_http_client/tries.lua",
+    ["gym_http_client.typed"] = "gym_http_client/typed.lua",
+    ["gym_http_client.typing"] = "gym_http_client/typing.lua",
+    ["gym_http_client.websocket"] = "gym_http_client/websocket.lua",
+    ["gym_http_client.words"] = "gym_http_client/words.lua",
+  },
+  copy_directories = { "examples" },
+}
