@@ -59,7 +59,9 @@ def test_all_kinds_of_values_are_told() -> None:
     cases = json.loads((VECTORS / "values.json").read_bytes())["cases"]
     by_id = {case["id"]: case["value"] for case in cases}
     told = [by_id[vector] for row in rows() for vector in words(row["Vector"])]
-    assert {next(iter(each)) for each in told} == {next(iter(v)) for v in by_id.values()}
+    assert {next(iter(each)) for each in told} == {
+        next(iter(v)) for v in by_id.values()
+    }
     arrays = {each["nd"]["dtype"] for each in told if "nd" in each}
     numeric = {v["nd"]["dtype"] for v in by_id.values() if "items" in v.get("nd", {})}
     assert numeric <= arrays
