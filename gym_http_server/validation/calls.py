@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 from gym_http_server.errors import StartError
 from gym_http_server.validation.checks import Mismatch
 
-__all__ = ["Address", "Answer", "CallFailed", "basic", "call"]
+__all__ = ["Address", "Answer", "CallFailed", "answer_of", "basic", "call"]
 
 MAX_ANSWER = 64 * 1024 * 1024
 _PORTS = {"http": 80, "https": 443, "http+unix": 0}
@@ -184,16 +184,18 @@ def call(
             # A request that is too large may be answered before it has ended.
             connection.endheaders(body)
         response = connection.getresponse()
-        return Answer(
-            response.status,
-            {name.lower(): value for name, value in response.getheaders()},
-            _read(response, sock, deadline),
-        )
+        return answer_of(response, _read(response, sock, deadline))
     except (OSError, http.client.HTTPException, ValueError) as error:
         words = f"{type(error).__name__}: {error}"
         raise CallFailed(f"{method} {path[:100]}: no answer ({words})") from None
     finally:
         connection.close()
+
+
+def answer_of(response: http.client.HTTPResponse, body: bytes) -> Answer:
+    """Give an answer whose body was read."""
+    headers = {name.lower(): value for name, value in response.getheaders()}
+    return Answer(response.status, headers, body)
 
 
 def _read(

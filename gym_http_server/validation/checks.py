@@ -99,6 +99,7 @@ def shown(value: Any) -> str:
         text = value
     else:
         text = json.dumps(value, default=repr, ensure_ascii=False)
+    text = text or "(nothing)"
     return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"
 
 

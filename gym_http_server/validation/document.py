@@ -20,6 +20,15 @@ METHODS = ("get", "post", "put", "delete", "patch", "head", "options")
 # What any route may answer to what is no proper request, or to who may not ask.
 GENERAL = frozenset({400, 403, 405, 414, 417, 431, 501})
 _HERE = "urn:openapi"
+# What comes of a document that is not built like one.
+_SENSELESS = (
+    referencing.exceptions.Unresolvable,
+    jsonschema.SchemaError,
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+)
 _LOSSLESS = "application/vnd.gym-http."
 
 
@@ -107,8 +116,15 @@ class Document:
         """Hold an answer against what the document says of it.
 
         Raises:
-            Mismatch: It is another.
+            Mismatch: It is another, or the document says nothing that makes sense.
         """
+        try:
+            self._check(method, path, answer)
+        except _SENSELESS as error:
+            words = f"{type(error).__name__}: {error}"
+            raise Mismatch("a document that can be followed", words[:300]) from None
+
+    def _check(self, method: str, path: str, answer: Answer) -> None:
         found = self._find(method, path)
         if found is None:
             return

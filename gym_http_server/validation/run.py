@@ -119,7 +119,7 @@ def _greet(served: Served) -> None:
         served.about = told if isinstance(told, dict) else None
         if document.status == 200:
             served.document = Document(document.json())
-    except Mismatch:
+    except (Mismatch, AttributeError, TypeError):
         # The checks will say so.
         return
 

@@ -8,10 +8,11 @@ import secrets
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gym_http_server.validation.binary import BINARY
 from gym_http_server.validation.calls import Address, Answer, CallFailed, call
 from gym_http_server.validation.checks import Absent, Mismatch
 from gym_http_server.validation.document import Document
-from gym_http_server.validation.forms import BINARY, TYPED
+from gym_http_server.validation.typed import TYPED
 
 __all__ = ["CART_POLE", "Instance", "Served"]
 

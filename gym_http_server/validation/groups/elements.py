@@ -7,10 +7,11 @@ from functools import partial
 from typing import Any
 
 from gym_http_server.validation.checks import Check, Group, equal
-from gym_http_server.validation.forms import from_model, to_typed
+from gym_http_server.validation.forms import from_model
 from gym_http_server.validation.groups.spaces import given_space
 from gym_http_server.validation.groups.values import needs_attributes
 from gym_http_server.validation.served import Served
+from gym_http_server.validation.typed import to_typed
 from gym_http_server.validation.vectors import cases
 
 __all__ = ["GROUP"]

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from gym_http_server.validation.binary import BINARY
 from gym_http_server.validation.calls import Answer
 from gym_http_server.validation.checks import Absent, Check, Checks, Group, equal, that
-from gym_http_server.validation.forms import BINARY, TYPED
 from gym_http_server.validation.served import Served, code_of
+from gym_http_server.validation.typed import TYPED
 
 __all__ = ["GROUP", "problem"]
 

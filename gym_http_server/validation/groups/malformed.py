@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+from gym_http_server.validation.binary import BINARY, body_with
 from gym_http_server.validation.checks import Check, Group, equal
-from gym_http_server.validation.forms import BINARY, TYPED, body_with
 from gym_http_server.validation.groups.values import ECHO, needs_attributes
 from gym_http_server.validation.served import Served, code_of
+from gym_http_server.validation.typed import TYPED
 from gym_http_server.validation.vectors import cases
 
 __all__ = ["GROUP"]

@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any
 
 from gym_http_server.validation.checks import Check, Group, Mismatch, equal, shown
-from gym_http_server.validation.forms import TYPED
 from gym_http_server.validation.groups.values import needs_attributes
 from gym_http_server.validation.served import Instance, Served, code_of
+from gym_http_server.validation.typed import TYPED
 from gym_http_server.validation.vectors import cases
 
 __all__ = ["GROUP", "given_space"]

@@ -1,4 +1,4 @@
-"""Streams: handshakes, numbers, signatures, and what breaks the protocol."""
+"""Streams: numbers, replays, problems, pings, and what breaks the protocol."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import secrets
 import struct
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
+from gym_http_server.validation.binary import BINARY as BINARY_MEDIA
+from gym_http_server.validation.binary import from_binary
 from gym_http_server.validation.checks import (
     Check,
     Checks,
@@ -17,11 +18,8 @@ from gym_http_server.validation.checks import (
     equal,
     that,
 )
-from gym_http_server.validation.forms import BINARY as BINARY_MEDIA
-from gym_http_server.validation.forms import body_with, from_binary, nested
 from gym_http_server.validation.groups.keys import steps_of
-from gym_http_server.validation.groups.values import needs_attributes, same
-from gym_http_server.validation.served import Instance, Served, code_of
+from gym_http_server.validation.served import Served
 from gym_http_server.validation.sockets import (
     BINARY,
     BINARY_DIALECT,
@@ -31,121 +29,35 @@ from gym_http_server.validation.sockets import (
     TEXT,
     TEXT_DIALECT,
     Closed,
-    Stream,
     frame,
 )
-from gym_http_server.validation.vectors import cases
+from gym_http_server.validation.streams import Stream
 
-__all__ = ["GROUPS"]
+__all__ = ["GROUP", "needs_streams"]
 
-_NAME = "validate_echo"
 _STEP = b'{"op": "step", "action": 1}'
 _ACTION = b"\x20\0\0\0\0\0\0\0" + b'{"dict":[["action","int"]]}'.ljust(32)
 _PUSH = _ACTION + struct.pack("<q", 1)
 
-#: Bytes that a body with a numbered signature and few leaves may have.
-_LARGEST = 16 * 1024 + 16
-
 checks = Checks()
 
 
-def _needs(served: Served) -> None:
+def needs_streams(served: Served) -> None:
+    """Leave out what needs streams.
+
+    Raises:
+        Absent: There are none.
+    """
     served.needs("streams", served.shared().get("stream"))
 
 
-def _frames() -> Iterator[Check]:
-    for case in cases("frames"):
-        if case.get("refused"):
-            yield Check(case["id"], partial(_malformed, case))
-
-
-def _signatures() -> Iterator[Check]:
-    for case in cases("signatures"):
-        bodies = [bytes.fromhex(each["body"]) for each in case["messages"]]
-        if any(
-            len(body) <= _LARGEST < len(body_with("value", body)) for body in bodies
-        ):
-            # As a member it would be too large to have a number.
-            continue
-        yield Check(case["id"], partial(_numbered, case))
-
-
-def _handshakes() -> Iterator[Check]:
-    for case in cases("websocket"):
-        if "accept" in case:
-            yield Check(f"accept-{case['id']}", partial(_accept, case))
+def _checks() -> Iterator[Check]:
     yield from checks
     for name, (data, code) in _BROKEN.items():
         yield Check(f"closes-{name}", partial(_broken, data, code))
 
 
-def _needs_echo(served: Served) -> None:
-    _needs(served)
-    needs_attributes(served)
-
-
-GROUPS = (
-    Group("streams", _handshakes, _needs),
-    Group("frames", _frames, _needs),
-    Group("signatures", _signatures, _needs_echo),
-)
-
-
-def _accept(case: dict[str, Any], served: Served) -> None:
-    with Stream(served.shared(), key=case["key"]) as stream:
-        equal(stream.answer.status, 101, "status")
-        accept = stream.answer.headers.get("sec-websocket-accept")
-        equal(accept, case["accept"], "Sec-WebSocket-Accept")
-
-
-@checks("dialects")
-def _dialects(served: Served) -> None:
-    for asked, chosen in (
-        (TEXT_DIALECT, TEXT_DIALECT),
-        (BINARY_DIALECT, BINARY_DIALECT),
-        (f"chat, {BINARY_DIALECT}, {TEXT_DIALECT}", BINARY_DIALECT),
-        ("", None),
-    ):
-        with Stream.opened(served.shared(), asked) as stream:
-            told = stream.answer.headers.get("sec-websocket-protocol")
-            equal(told, chosen, f"the dialect for {asked!r}")
-            told = stream.answer.headers.get("sec-websocket-extensions")
-            equal(told, None, "Sec-WebSocket-Extensions")
-
-
-@checks("unknown-dialect")
-def _unknown_dialect(served: Served) -> None:
-    with Stream(served.shared(), "chat") as stream:
-        told = stream.answer.status, code_of(stream.answer)
-        equal(told, (400, "bad-parameter"), "status and code")
-
-
-@checks("session")
-def _session(served: Served) -> None:
-    session = f"validate-{secrets.token_hex(4)}"
-    with Stream.opened(
-        served.shared(), TEXT_DIALECT, query=f"session={session}"
-    ) as stream:
-        equal(stream.answer.headers.get("gym-session"), session, "Gym-Session")
-    with Stream.opened(served.shared(), TEXT_DIALECT) as stream:
-        that(stream.answer.headers.get("gym-session"), "a session of its own", "none")
-    with Stream(served.shared(), query="session=a/b") as stream:
-        equal(stream.answer.status, 400, "status for a session a/b")
-
-
-@checks("unknown-instance")
-def _unknown(served: Served) -> None:
-    with Stream(Instance(served, "ffffffff")) as stream:
-        told = stream.answer.status, code_of(stream.answer)
-        equal(told, (400, "unknown-instance"), "status and code")
-
-
-@checks("origin-refused")
-def _origin(served: Served) -> None:
-    headers = {"Origin": "https://validate.invalid"}
-    with Stream(served.shared(), headers=headers) as stream:
-        told = stream.answer.status, code_of(stream.answer)
-        equal(told, (403, "origin-refused"), "status and code")
+GROUP = Group("streams", _checks, needs_streams)
 
 
 @checks("numbers")
@@ -302,32 +214,3 @@ def _closes(stream: Stream, code: int) -> None:
         equal(closed.code, code, "the status of the close")
         return
     raise Mismatch(f"a close with {code}", f"a message of opcode {message.opcode}")
-
-
-def _malformed(case: dict[str, Any], served: Served) -> None:
-    instance = served.shared()
-    with Stream.opened(instance, BINARY_DIALECT) as stream:
-        stream.send(frame(BINARY, bytes.fromhex(case["hex"])))
-        try:
-            said = stream.answered_binary()
-            equal(said.status, 400, "status, or a close with 1002")
-        except Closed as closed:
-            equal(closed.code, 1002, "the status of the close, or an answer 400")
-    equal(instance.post("reset/", {}).status, 200, "status of the next request")
-
-
-def _numbered(case: dict[str, Any], served: Served) -> None:
-    """Send bodies with numbered signatures, each a value that is to be kept."""
-    head = {"value": _NAME}
-    with Stream.opened(served.shared(), BINARY_DIALECT) as stream:
-        numbers = iter(range(1, 1_000_000))
-        for message in case["messages"]:
-            body = body_with("value", bytes.fromhex(message["body"]))
-            said = stream.ask_binary("set_attribute", next(numbers), body, head=head)
-            if message.get("refused"):
-                told = said.status, json.loads(said.body).get("code")
-                equal(told, (400, "bad-json"), "status and code")
-                return
-            equal(said.status, 200, "status")
-            said = stream.ask_binary("attribute", next(numbers), head=head)
-            same(nested(from_binary(said.body), "value"), message["value"])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gym_http_server.validation.checks import Checks, Group, equal, that
 from gym_http_server.validation.served import Instance, Served, code_of
-from gym_http_server.validation.sockets import TEXT_DIALECT, Stream
+from gym_http_server.validation.sockets import TEXT_DIALECT
+from gym_http_server.validation.streams import Stream
 
 __all__ = ["GROUP"]
 

@@ -7,20 +7,15 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+from gym_http_server.validation.binary import BINARY, from_binary
 from gym_http_server.validation.calls import Answer
 from gym_http_server.validation.checks import Check, Group, Mismatch, equal, shown
-from gym_http_server.validation.forms import (
-    BINARY,
-    TYPED,
-    Form,
-    from_binary,
-    from_model,
-    from_typed,
-    named,
-)
+from gym_http_server.validation.forms import Form, from_model, named
 from gym_http_server.validation.plain import plain_of
 from gym_http_server.validation.served import Instance, Served
-from gym_http_server.validation.sockets import BINARY_DIALECT, TEXT_DIALECT, Stream
+from gym_http_server.validation.sockets import BINARY_DIALECT, TEXT_DIALECT
+from gym_http_server.validation.streams import Stream
+from gym_http_server.validation.typed import TYPED, from_typed
 from gym_http_server.validation.vectors import cases
 
 __all__ = ["GROUPS"]

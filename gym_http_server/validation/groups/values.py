@@ -7,19 +7,12 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+from gym_http_server.validation.binary import BINARY, body_with, from_binary
 from gym_http_server.validation.calls import Answer
 from gym_http_server.validation.checks import Check, Group, Mismatch, equal, shown
-from gym_http_server.validation.forms import (
-    BINARY,
-    TYPED,
-    Form,
-    body_with,
-    from_binary,
-    from_model,
-    from_typed,
-    nested,
-)
+from gym_http_server.validation.forms import Form, from_model, nested
 from gym_http_server.validation.served import Served
+from gym_http_server.validation.typed import TYPED, from_typed
 from gym_http_server.validation.vectors import cases
 
 __all__ = ["ECHO", "GROUP", "back", "needs_attributes", "same"]

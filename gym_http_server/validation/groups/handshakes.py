@@ -1,0 +1,95 @@
+"""How a stream begins, and who is refused one."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from gym_http_server.validation.checks import (
+    Check,
+    Checks,
+    Group,
+    equal,
+    that,
+)
+from gym_http_server.validation.groups.streams import needs_streams
+from gym_http_server.validation.served import Instance, Served, code_of
+from gym_http_server.validation.sockets import (
+    BINARY_DIALECT,
+    TEXT_DIALECT,
+)
+from gym_http_server.validation.streams import Stream
+from gym_http_server.validation.vectors import cases
+
+__all__ = ["GROUP"]
+
+checks = Checks()
+
+
+def _checks() -> Iterator[Check]:
+    for case in cases("websocket"):
+        if "accept" in case:
+            yield Check(f"accept-{case['id']}", partial(_accept, case))
+    yield from checks
+
+
+GROUP = Group("handshakes", _checks, needs_streams)
+
+
+def _accept(case: dict[str, Any], served: Served) -> None:
+    with Stream(served.shared(), key=case["key"]) as stream:
+        equal(stream.answer.status, 101, "status")
+        accept = stream.answer.headers.get("sec-websocket-accept")
+        equal(accept, case["accept"], "Sec-WebSocket-Accept")
+
+
+@checks("dialects")
+def _dialects(served: Served) -> None:
+    for asked, chosen in (
+        (TEXT_DIALECT, TEXT_DIALECT),
+        (BINARY_DIALECT, BINARY_DIALECT),
+        (f"chat, {BINARY_DIALECT}, {TEXT_DIALECT}", BINARY_DIALECT),
+        ("", None),
+    ):
+        with Stream.opened(served.shared(), asked) as stream:
+            told = stream.answer.headers.get("sec-websocket-protocol")
+            equal(told, chosen, f"the dialect for {asked!r}")
+            told = stream.answer.headers.get("sec-websocket-extensions")
+            equal(told, None, "Sec-WebSocket-Extensions")
+
+
+@checks("unknown-dialect")
+def _unknown_dialect(served: Served) -> None:
+    with Stream(served.shared(), "chat") as stream:
+        told = stream.answer.status, code_of(stream.answer)
+        equal(told, (400, "bad-parameter"), "status and code")
+
+
+@checks("session")
+def _session(served: Served) -> None:
+    session = f"validate-{secrets.token_hex(4)}"
+    with Stream.opened(
+        served.shared(), TEXT_DIALECT, query=f"session={session}"
+    ) as stream:
+        equal(stream.answer.headers.get("gym-session"), session, "Gym-Session")
+    with Stream.opened(served.shared(), TEXT_DIALECT) as stream:
+        that(stream.answer.headers.get("gym-session"), "a session of its own", "none")
+    with Stream(served.shared(), query="session=a/b") as stream:
+        equal(stream.answer.status, 400, "status for a session a/b")
+
+
+@checks("unknown-instance")
+def _unknown(served: Served) -> None:
+    with Stream(Instance(served, "ffffffff")) as stream:
+        told = stream.answer.status, code_of(stream.answer)
+        equal(told, (400, "unknown-instance"), "status and code")
+
+
+@checks("origin-refused")
+def _origin(served: Served) -> None:
+    headers = {"Origin": "https://validate.invalid"}
+    with Stream(served.shared(), headers=headers) as stream:
+        told = stream.answer.status, code_of(stream.answer)
+        equal(told, (403, "origin-refused"), "status and code")

@@ -1,0 +1,114 @@
+"""One stream of an instance: requests and answers, in either dialect."""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any, NamedTuple
+
+from gym_http_server.validation.checks import Mismatch
+from gym_http_server.validation.served import Instance
+from gym_http_server.validation.sockets import BINARY, TEXT, Socket, frame
+
+__all__ = ["OPERATIONS", "Said", "Stream"]
+
+OPERATIONS = {
+    "reset": 1,
+    "step": 2,
+    "describe": 4,
+    "observation_contains": 10,
+    "attribute": 15,
+    "set_attribute": 16,
+}
+_HEADER = struct.Struct("<IIHBBI")
+
+
+class Said(NamedTuple):
+    """An answer of the binary dialect; its body is as it is over HTTP.
+
+    Attributes:
+        number: Of the request.
+        status: As of HTTP.
+        form: 1 is plain JSON, 2 typed, 3 binary.
+        body: With the signature in it, where it is binary.
+    """
+
+    number: int
+    status: int
+    form: int
+    body: bytes
+
+
+class Stream(Socket):
+    """A stream, or what became of the wish for one; see `Socket`."""
+
+    def __init__(self, instance: Instance, *arguments: Any, **options: Any) -> None:
+        self._signatures: dict[int, bytes] = {}
+        super().__init__(instance, *arguments, **options)
+
+    def ask(self, op: str, **members: Any) -> dict[str, Any]:
+        """Ask something in the text dialect."""
+        self.send(frame(TEXT, json.dumps({"op": op, **members}).encode()))
+        return self.answered()
+
+    def answered(self) -> dict[str, Any]:
+        """Read an answer of the text dialect."""
+        try:
+            told = json.loads(self.hear(TEXT))
+        except ValueError as error:
+            raise Mismatch("an answer in JSON", str(error)) from None
+        members = {"number", "status", "body"}
+        if not isinstance(told, dict) or not members <= told.keys():
+            raise Mismatch("an object with number, status and body", str(told)[:200])
+        return told
+
+    def ask_binary(self, op: str, number: int, body: bytes = b"", **more: Any) -> Said:
+        """Ask something in the binary dialect."""
+        self.send(frame(BINARY, _request(OPERATIONS[op], number, body, **more)))
+        return self.answered_binary()
+
+    def answered_binary(self) -> Said:
+        """Read an answer of the binary dialect."""
+        message = self.hear(BINARY)
+        if len(message) < _HEADER.size:
+            raise Mismatch("a header of 16 bytes", message.hex())
+        size, head, status, op, form, number = _HEADER.unpack_from(message)
+        if len(message) != 16 + head + size or head % 8 or op:
+            raise Mismatch("an answer's header", message[:16].hex())
+        body = message[16 + head :]
+        if form == 3 and body:
+            body = self._named(body)
+        return Said(number, status, form, body)
+
+    def _named(self, body: bytes) -> bytes:
+        size, name = struct.unpack_from("<II", body)
+        signature, rest = body[8 : 8 + size], body[8 + size :]
+        if not size:
+            if name not in self._signatures:
+                raise Mismatch("a signature that was announced", f"number {name}")
+            signature = self._signatures[name]
+        elif name:
+            if name > 255:
+                raise Mismatch("numbers of signatures up to 255", str(name))
+            self._signatures[name] = signature
+        return struct.pack("<II", len(signature), 0) + signature + rest
+
+
+def _request(
+    op: int,
+    number: int,
+    body: bytes = b"",
+    *,
+    form: int = 3,
+    wanted: int = 3,
+    head: Any = None,
+) -> bytes:
+    """Write a request in the binary dialect."""
+    told = b"" if head is None else json.dumps(head).encode()
+    told += b" " * (-len(told) % 8)
+    form = form if body else 0
+    return (
+        _HEADER.pack(len(body), len(told), 0, op, form | wanted << 4, number)
+        + told
+        + body
+    )

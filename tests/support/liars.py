@@ -1,0 +1,201 @@
+"""A server that says one thing wrong: a proxy in front of the right one."""
+
+import contextlib
+import re
+import socket
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from gym_http_wire.websocket import MessageReader, encode
+
+LIMIT = 64 * 1024 * 1024
+
+
+@dataclass
+class Exchange:
+    """A request and its answer, to be changed on their way.
+
+    Attributes:
+        head: The request's first line and headers.
+        body: Its body.
+        status: Status of the answer; 0 before there is one.
+        headers: Of the answer, by name in lower case.
+        answer: Its body.
+    """
+
+    head: bytes
+    body: bytes
+    status: int
+    headers: dict[str, str]
+    answer: bytes
+
+    @property
+    def method(self) -> str:
+        """The method."""
+        return self.head.split(b" ", 1)[0].decode()
+
+    @property
+    def path(self) -> str:
+        """The path, with the query."""
+        return self.head.split(b" ", 2)[1].decode()
+
+
+@dataclass(frozen=True)
+class Lie:
+    """What is done to what passes.
+
+    Attributes:
+        request: Changes a request, before it is passed on.
+        answer: Changes an answer.
+        message: Gives what is told instead of a stream's message; None drops it.
+        lost: Whether an answer gets lost, after the request was executed.
+    """
+
+    request: Callable[[Exchange], None] = lambda exchange: None
+    answer: Callable[[Exchange], None] = lambda exchange: None
+    message: Callable[[int, bytes], tuple[int, bytes] | None] | None = None
+    lost: Callable[[Exchange], bool] = lambda exchange: False
+
+
+class Liar:
+    """Passes requests on to a server, one for each connection, and streams.
+
+    Args:
+        port: The server's.
+        lie: What it does with them.
+
+    Attributes:
+        url: Its own.
+    """
+
+    def __init__(self, port: int, lie: Lie) -> None:
+        self._port = port
+        self._lie = lie
+
+    def __enter__(self) -> Self:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._lock = threading.Lock()
+        self._open: set[socket.socket] = set()
+        self._threads = [threading.Thread(target=self._accept)]
+        self._threads[0].start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._threads[0].join()
+        with self._lock:
+            for each in self._open:
+                with contextlib.suppress(OSError):
+                    each.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join()
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            thread = threading.Thread(target=self._serve, args=(client,))
+            self._threads.append(thread)
+            thread.start()
+
+    def _serve(self, client: socket.socket) -> None:
+        server = socket.create_connection(("127.0.0.1", self._port))
+        with client, server, contextlib.suppress(OSError, ValueError):
+            with self._lock:
+                self._open |= {client, server}
+            self._pass(client, server)
+        with self._lock:
+            self._open -= {client, server}
+
+    def _pass(self, client: socket.socket, server: socket.socket) -> None:
+        head, rest = _head_of(client)
+        body = _body_of(client, head, rest)
+        exchange = Exchange(head, body, 0, {}, b"")
+        self._lie.request(exchange)
+        server.sendall(exchange.head + b"\r\n\r\n" + exchange.body)
+        told, rest = _head_of(server)
+        status, exchange.headers = _read(told)
+        exchange.status = status
+        if status == 101:
+            client.sendall(told + b"\r\n\r\n")
+            self._relay(client, server, rest)
+            return
+        exchange.answer = _body_of(server, told, rest)
+        if self._lie.lost(exchange):
+            return
+        self._lie.answer(exchange)
+        exchange.headers["content-length"] = str(len(exchange.answer))
+        exchange.headers["connection"] = "close"
+        if exchange.status == 204:
+            del exchange.headers["content-length"]
+        lines = [f"{name}: {value}" for name, value in exchange.headers.items()]
+        text = "\r\n".join([f"HTTP/1.1 {exchange.status} Told", *lines, "", ""])
+        client.sendall(text.encode("latin-1") + exchange.answer)
+
+    def _relay(
+        self, client: socket.socket, server: socket.socket, early: bytes
+    ) -> None:
+        back = threading.Thread(target=self._say, args=(server, client, early))
+        back.start()
+        with contextlib.suppress(OSError):
+            while data := client.recv(65536):
+                server.sendall(data)
+        for each in (client, server):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+        back.join()
+
+    def _say(self, server: socket.socket, client: socket.socket, data: bytes) -> None:
+        reader = MessageReader(masked=False, max_message=LIMIT)
+        message = self._lie.message or (lambda opcode, payload: (opcode, payload))
+        with contextlib.suppress(OSError):
+            while True:
+                for opcode, payload in reader.feed(data) if data else ():
+                    told = message(opcode, bytes(payload))
+                    if told is not None:
+                        client.sendall(encode(*told))
+                data = server.recv(65536)
+                if not data:
+                    break
+        with contextlib.suppress(OSError):
+            client.shutdown(socket.SHUT_RDWR)
+
+
+def _head_of(peer: socket.socket) -> tuple[bytes, bytes]:
+    data = b""
+    while b"\r\n\r\n" not in data:
+        piece = peer.recv(65536)
+        if not piece:
+            raise ValueError("the head is cut off")
+        data += piece
+    head, _, rest = data.partition(b"\r\n\r\n")
+    return head, rest
+
+
+def _body_of(peer: socket.socket, head: bytes, rest: bytes) -> bytes:
+    match = re.search(rb"(?i)\r\ncontent-length: *([0-9]+)", head)
+    size = int(match[1]) if match else 0
+    while len(rest) < size:
+        piece = peer.recv(65536)
+        if not piece:
+            raise ValueError("the body is cut off")
+        rest += piece
+    return rest
+
+
+def _read(head: bytes) -> tuple[int, dict[str, str]]:
+    first, *lines = head.decode("latin-1").split("\r\n")
+    pairs = (line.partition(":") for line in lines)
+    return int(first.split(" ")[1]), {n.lower(): v.strip() for n, _, v in pairs}
