@@ -51,7 +51,7 @@ def test_types_are_those_that_the_driver_shows(
     told = {}
     for row in rows():
         cell = words(row[COLUMNS[name]])
-        told |= {vector: cell for vector in words(row["Vector"])}
+        told |= dict.fromkeys(words(row["Vector"]), cell)
     assert told == {vector: [shown[vector]] for vector in told}
 
 
@@ -65,4 +65,4 @@ def test_all_kinds_of_values_are_told() -> None:
     arrays = {each["nd"]["dtype"] for each in told if "nd" in each}
     numeric = {v["nd"]["dtype"] for v in by_id.values() if "items" in v.get("nd", {})}
     assert numeric <= arrays
-    assert {each[1] for each in arrays} >= set("cSUMm")
+    assert {each[1] for each in arrays} >= set("cUMm")

@@ -55,6 +55,7 @@ NAMES = [
     "clients/python/README.md",
     "docs/api.md",
     "docs/clients/curl.md",
+    "docs/clients/values.md",
     "docs/clients/write-your-own.md",
     "docs/deployment.md",
     "docs/external.md",
