@@ -9,6 +9,7 @@ from benchmarks.batches import rollout_http
 from benchmarks.host_memory import host_memory
 from benchmarks.host_start import host_start
 from benchmarks.measuring import Plan
+from benchmarks.neighbours import spin_neighbour, spin_neighbour_idle
 from benchmarks.pixels import pixels64, pixels64_local
 from benchmarks.remote_env import remote_env_rest
 from benchmarks.report import Row
@@ -40,6 +41,8 @@ QUESTIONS: dict[str, Callable[[Plan], list[Row]]] = {
     "vector64_async_heavy": vector64_async_heavy,
     "pixels64": pixels64,
     "pixels64_local": pixels64_local,
+    "spin_neighbour": spin_neighbour,
+    "spin_neighbour_idle": spin_neighbour_idle,
     "host_start_ms": host_start,
     "host_pss_mib": host_memory,
     **clients.QUESTIONS,

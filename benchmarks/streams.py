@@ -10,10 +10,10 @@ from benchmarks.race import race
 from benchmarks.report import Row
 from gym_http_client.bench.agents import StreamAgent
 
-__all__ = ["remote_env_same", "stream_same", "stream_split"]
+__all__ = ["InnerAgent", "remote_env_same", "stream_same", "stream_split"]
 
 
-class _InnerAgent(StreamAgent):
+class InnerAgent(StreamAgent):
     """Asks what `RemoteEnv` asks for a step, without the environment around it."""
 
     def reset(self) -> None:
@@ -55,5 +55,5 @@ def remote_env_same(plan: Plan) -> list[Row]:
 
 def _stream(plan: Plan, name: str, mode: Mode) -> list[Row]:
     return race(
-        plan.halved(), name, mode, _InnerAgent, 1, BESIDE_PING_PONG, gauge=MICROSECONDS
+        plan.halved(), name, mode, InnerAgent, 1, BESIDE_PING_PONG, gauge=MICROSECONDS
     )

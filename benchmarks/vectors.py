@@ -16,6 +16,10 @@ from benchmarks.servers import no_server
 from gym_http_client.bench.agents import VECTOR_ENVS, VectorAgent
 
 __all__ = [
+    "HeavyAsyncAgent",
+    "HeavySyncAgent",
+    "SpreadAgent",
+    "SyncAgent",
     "vector64_async",
     "vector64_async_heavy",
     "vector64_hosts2",
@@ -26,14 +30,14 @@ __all__ = [
 _HEAVY_ID = "BipedalWalker-v3"
 
 
-class _SpreadAgent(VectorAgent):
+class SpreadAgent(VectorAgent):
     """Steps environments that take long, in two processes."""
 
     env_id = _HEAVY_ID
     hosts = 2
 
 
-class _SyncAgent(VectorAgent):
+class SyncAgent(VectorAgent):
     """Steps Gymnasium's vector in its own process."""
 
     mode = "sync"
@@ -44,33 +48,37 @@ class _SyncAgent(VectorAgent):
         )
 
 
-class _AsyncAgent(_SyncAgent):
+class _AsyncAgent(SyncAgent):
     """Steps Gymnasium's vector with a process for each environment."""
 
     mode = "async"
 
 
-class _HeavySyncAgent(_SyncAgent):
+class HeavySyncAgent(SyncAgent):
+    """The same with environments that take long."""
+
     env_id = _HEAVY_ID
 
 
-class _HeavyAsyncAgent(_AsyncAgent):
+class HeavyAsyncAgent(_AsyncAgent):
+    """The same with environments that take long."""
+
     env_id = _HEAVY_ID
 
 
 def vector64_same(plan: Plan) -> list[Row]:
     """Measure light environments, all on one core."""
-    return _vector(plan, "vector64_same", Mode.SAME, VectorAgent, _SyncAgent)
+    return _vector(plan, "vector64_same", Mode.SAME, VectorAgent, SyncAgent)
 
 
 def vector64_split(plan: Plan) -> list[Row]:
     """Measure light environments on another core than their client."""
-    return _vector(plan, "vector64_split", Mode.SPLIT, VectorAgent, _SyncAgent)
+    return _vector(plan, "vector64_split", Mode.SPLIT, VectorAgent, SyncAgent)
 
 
 def vector64_hosts2(plan: Plan) -> list[Row]:
     """Measure heavy environments that two processes share."""
-    return _vector(plan, "vector64_hosts2", Mode.FREE, _SpreadAgent, _HeavySyncAgent)
+    return _vector(plan, "vector64_hosts2", Mode.FREE, SpreadAgent, HeavySyncAgent)
 
 
 def vector64_async(plan: Plan) -> list[Row]:
@@ -81,7 +89,7 @@ def vector64_async(plan: Plan) -> list[Row]:
 def vector64_async_heavy(plan: Plan) -> list[Row]:
     """Measure heavy environments beside a process for each."""
     name = "vector64_async_heavy"
-    return _vector(plan, name, Mode.FREE, _SpreadAgent, _HeavyAsyncAgent)
+    return _vector(plan, name, Mode.FREE, SpreadAgent, HeavyAsyncAgent)
 
 
 def _vector(
@@ -89,7 +97,7 @@ def _vector(
     name: str,
     mode: Mode,
     ours: type[VectorAgent],
-    theirs: type[_SyncAgent],
+    theirs: type[SyncAgent],
 ) -> list[Row]:
     rival = Rival(f"local {theirs.mode} vector", theirs, no_server)
     # What takes milliseconds is measured too rarely for a 99th percentile.

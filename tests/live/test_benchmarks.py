@@ -8,12 +8,16 @@ from pathlib import Path
 import gymnasium
 import pytest
 
+from benchmarks import profile
 from benchmarks.batches import piloted
 from benchmarks.gauges import MICROSECONDS, rate
+from benchmarks.one_process import STAGES, one_process
+from benchmarks.parts import QUESTIONS as PROFILES
 from benchmarks.pinning import Mode
 from benchmarks.questions import QUESTIONS
 from benchmarks.report import row as make_row
 from gym_http_client.bench.players import Round
+from tests.support.identity import assert_identical
 from tests.support.server import ROOT
 
 KEYS = {"name", "mode", "value", "unit", "ratio", "baseline"}
@@ -51,6 +55,17 @@ def test_each_question_has_rows_in_the_document() -> None:
     assert not missing
 
 
+def test_the_document_has_the_tables_of_the_profile() -> None:
+    text = (ROOT / "docs" / "benchmarks.md").read_text()
+    told = profile.tables(profile.read(ROOT / "benchmarks" / "profile.json"))
+    assert profile.written_into(text, told) == text
+    assert all(f"| `{about}` | Median |" in text for about in PROFILES)
+    changed = told.replace(" us |", " ms |", 1)
+    assert profile.written_into(text, changed) != text
+    with pytest.raises(ValueError, match="until here"):
+        profile.written_into(text.replace("until here", ""), told)
+
+
 def test_actions_that_are_sent_a_hundred_at_a_time_fill_an_episode() -> None:
     batches = piloted()
     env = gymnasium.make("CartPole-v1")
@@ -65,6 +80,30 @@ def test_the_committed_figures_name_their_baselines() -> None:
     assert all(each.keys() == KEYS for each in rows)
     assert all(isinstance(each["baseline"], str) for each in rows)
     assert len({(each["name"], each["mode"]) for each in rows}) == len(rows)
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_both_ends_in_one_process_give_what_the_environment_gives(count: int) -> None:
+    vector = {"num_envs": count, "vectorization_mode": "sync"}
+    ours, theirs = (
+        gymnasium.make_vec("CartPole-v1", **vector)
+        if count
+        else gymnasium.make("CartPole-v1")
+        for _ in range(2)
+    )
+    first, second = ours.reset(seed=3), theirs.reset(seed=3)
+    assert_identical(first, second)
+    theirs.action_space.seed(0)
+    with one_process(ours) as both:
+        for _ in range(12):
+            action = theirs.action_space.sample()
+            told, times = both.step(action)
+            keys = ("observation", "reward", "terminated", "truncated", "info")
+            assert_identical(tuple(map(told.get, keys)), theirs.step(action))
+            assert len(times) == len(STAGES) + 1
+            assert times == sorted(times)
+    ours.close()
+    theirs.close()
 
 
 def bench(output: Path, *names: str) -> str:
@@ -132,3 +171,44 @@ def test_short_races_with_local_twins(tmp_path: Path) -> None:
         assert each["mode"] == "same"
         assert min(each["value"], each["ratio"]) > 0
         assert name in printed
+
+
+@pytest.mark.live
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_neighbours_have_their_turns(tmp_path: Path) -> None:
+    output = tmp_path / "results.json"
+    printed = bench(output, "spin_neighbour_idle")
+    (row,) = json.loads(output.read_text())
+    assert (row["unit"], row["baseline"]) == ("turns/s", "no spinning")
+    assert min(row["value"], row["ratio"]) > 0
+    assert "spin_neighbour_idle" in printed
+
+
+@pytest.mark.live
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_short_profile_replaces_its_table_and_keeps_the_others(
+    tmp_path: Path,
+) -> None:
+    output, document = tmp_path / "profile.json", tmp_path / "benchmarks.md"
+    output.write_text((ROOT / "benchmarks" / "profile.json").read_text())
+    document.write_text(f"before\n{profile.BEGIN}{profile.END}after\n")
+    options = ["--rounds", "1", "--seconds", "0.2", "--only", "stream_same"]
+    files = ["--output", str(output), "--document", str(document)]
+    subprocess.run(
+        [sys.executable, "-m", "benchmarks.profile", *options, *files],
+        cwd=ROOT,
+        check=True,
+        timeout=280,
+    )
+    before = profile.read(ROOT / "benchmarks" / "profile.json")
+    now = profile.read(output)
+    assert [each.part for each in now] == [each.part for each in before]
+    for old, new in zip(before, now, strict=True):
+        assert old == new or new.about == "stream_same"
+    assert all(each.value > 0 for each in now if "more" not in each.part)
+    told = profile.tables(now)
+    assert document.read_text() == (
+        f"before\n{profile.BEGIN}\n{told}\n{profile.END}after\n"
+    )

@@ -1,0 +1,188 @@
+"""Both ends of a stream in one process: a step without any switch of processes.
+
+Client and host are made of the parts that they are made of everywhere, and talk over
+TCP. Each does its part in turn, and the clock is read between any two parts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from gym_http_server.envhost.answers import Answers
+from gym_http_server.envhost.inspection import Inspection
+from gym_http_server.envhost.stepping import Stepping, frame_of
+from gym_http_server.envhost.streams import Stream
+from gym_http_server.rundir import StatusPage
+from gym_http_wire.exact import Exact
+from gym_http_wire.frames import HEADER
+from gym_http_wire.handshakes import BINARY_PROTOCOL, Hello
+from gym_http_wire.lanes import MISSED, AskingLane
+from gym_http_wire.messages import Form, Op
+from gym_http_wire.signatures import Announced, Announcing
+from gym_http_wire.streams import ACKNOWLEDGED
+from gym_http_wire.values.writing import Writing
+from gym_http_wire.vectors import operations_of
+from gym_http_wire.websocket import Masks, MessageReader, Opcode, encode
+
+__all__ = ["STAGES", "OneProcess", "bouncing", "one_process"]
+
+#: What happens in one step, in its order.
+STAGES = (
+    "the client writes the request",
+    "the client sends it (a system call)",
+    "the host learns that it is there (a system call)",
+    "the host receives it (a system call)",
+    "the host reads it",
+    "the host steps, writes the answer and sends it (a system call)",
+    "the client receives it (a system call)",
+    "the client reads it",
+)
+_STEP = int(Op.STEP)
+_BOTH_BINARY = int(Form.BINARY) | int(Form.BINARY) << 4
+_MAX_BYTES = 1 << 26
+_RECEIVE_BYTES = 64 * 1024
+_SESSION = "profile"
+
+
+class OneProcess:
+    """A client's end and a host's, with an environment or a vector of them.
+
+    Args:
+        env: What is stepped; it is to be reset before.
+        page: Path of the host's status page.
+        ours: The client's socket.
+        theirs: The host's.
+    """
+
+    def __init__(
+        self, env: Any, page: str, ours: socket.socket, theirs: socket.socket
+    ) -> None:
+        operations = operations_of(env)
+        exact = Exact(operations)
+        self._answers = Answers(
+            operations,
+            exact,
+            Inspection(operations, exact, "00000000", "profile"),
+            data_dir="",
+            max_answer=_MAX_BYTES,
+        )
+        self._stepping = Stepping(self._answers, StatusPage(page))
+        theirs.setblocking(False)
+        hello = Hello("", BINARY_PROTOCOL, _SESSION)
+        self._host = Stream(theirs, hello, _MAX_BYTES, time.monotonic)
+        self._poll = select.poll()
+        self._poll.register(theirs, select.POLLIN)
+        self._line = ours
+        ours.recv(_RECEIVE_BYTES)  # What ends the handshake.
+        self._writing = Writing()
+        self._masks = Masks()
+        self._announcing, self._announced = Announcing(), Announced()
+        self._lane = AskingLane(self._announcing, self._announced)
+        self._reader = MessageReader(masked=False, max_message=_MAX_BYTES)
+        self._number = 0
+
+    def step(self, action: Any) -> tuple[dict[str, Any], list[int]]:
+        """Take a step from end to end.
+
+        Returns:
+            What came of it, and the time before each stage and after the last, in ns.
+        """
+        clock = time.perf_counter_ns
+        self._number += 1
+        begun = clock()
+        message = self._request({"action": action})
+        written = clock()
+        self._line.sendall(message)
+        sent = clock()
+        self._poll.poll()
+        noticed = clock()
+        lane = self._host.quick
+        data = self._host.read()
+        received = clock()
+        asked = lane.asked(data) if lane is not None else None
+        read = clock()
+        if asked is None or lane is None:
+            self._host.take(data)
+            self._answer_at_length()
+        elif not self._stepping.take(self._host, lane, asked):
+            self._host.inbox.append(frame_of(asked))
+            self._answer_at_length()
+        stepped = clock()
+        answer = self._line.recv(_RECEIVE_BYTES)
+        arrived = clock()
+        told = self._lane.value(answer, self._number)
+        if told is MISSED:
+            told = self._read_at_length(answer)
+        over = clock()
+        times = [begun, written, sent, noticed, received, read, stepped, arrived, over]
+        return told, times
+
+    def _request(self, given: Any) -> bytes:
+        message = self._lane.message(_STEP, self._number, ACKNOWLEDGED, given)
+        if message is not MISSED:
+            return bytes(message)
+        signature, parts = self._writing.split(given)
+        value = self._announcing.header(signature) + b"".join(parts)
+        header = HEADER.pack(
+            len(value), 0, ACKNOWLEDGED, _STEP, _BOTH_BINARY, self._number
+        )
+        self._lane.learn(_STEP, signature)
+        return encode(Opcode.BINARY, header + value, self._masks.next())
+
+    def _answer_at_length(self) -> None:
+        frame: Any = self._host.inbox.popleft()
+        answers = self._answers
+        self._host.answer(answers.answer(frame, _SESSION, acknowledged=True))
+
+    def _read_at_length(self, data: bytes) -> Any:
+        messages = self._reader.feed(data)
+        while not messages:
+            messages = self._reader.feed(self._line.recv(_RECEIVE_BYTES))
+        payload = messages[0].payload
+        _, head, status, *_ = HEADER.unpack_from(payload)
+        if status != 200:
+            raise RuntimeError(f"a step was refused: {bytes(payload)!r}")
+        return self._announced.read(payload, HEADER.size + head)
+
+
+@contextlib.contextmanager
+def one_process(env: Any) -> Iterator[OneProcess]:
+    """Put both ends around an environment, or a vector of them."""
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder, _pair() as pair:
+        yield OneProcess(env, str(Path(folder, "status")), *pair)
+
+
+@contextlib.contextmanager
+def bouncing(ball: bytes) -> Iterator[Callable[[], int]]:
+    """Give what does a ping-pong in one process, which is four system calls.
+
+    It tells how long that took, in nanoseconds.
+    """
+    with _pair() as (ours, theirs):
+
+        def bounce() -> int:
+            begun = time.perf_counter_ns()
+            ours.send(ball)
+            theirs.send(theirs.recv(len(ball)))
+            ours.recv(len(ball))
+            return time.perf_counter_ns() - begun
+
+        yield bounce
+
+
+@contextlib.contextmanager
+def _pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        ours = socket.create_connection(listener.getsockname())
+        theirs, _ = listener.accept()
+    with ours, theirs:
+        for end in (ours, theirs):
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        yield ours, theirs

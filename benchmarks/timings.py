@@ -1,0 +1,123 @@
+"""How long the parts of a step take that happen in one process.
+
+What is measured runs again and again for a while, and the median is told.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.measuring import Plan
+from benchmarks.one_process import STAGES, one_process
+
+__all__ = ["Part", "local", "median_us", "stages", "within"]
+
+_US = "us"
+_WARM_UP_STEPS = 200
+
+
+class Part(NamedTuple):
+    """What one thing takes.
+
+    Attributes:
+        what: It.
+        value: Its median.
+        unit: Of that.
+    """
+
+    what: str
+    value: float
+    unit: str
+
+
+def stages(plan: Plan, env: Any, actions: Iterator[Any]) -> list[Part]:
+    """Measure each stage of a step in one process."""
+    durations: list[list[int]] = []
+    with one_process(env) as both:
+
+        def step(action: Any) -> bool:
+            told, times = both.step(action)
+            durations.append([after - at for at, after in itertools.pairwise(times)])
+            return _over(told["terminated"], told["truncated"])
+
+        _episodes(plan, env, actions, step)
+    columns = zip(*durations[_WARM_UP_STEPS:], strict=True)
+    return [
+        Part(stage, median_us(column), _US)
+        for stage, column in zip(STAGES, columns, strict=True)
+    ]
+
+
+def within(plan: Plan, env: Any, actions: Iterator[Any]) -> float:
+    """Give the microseconds of the environment's own step, in one process with all."""
+    durations: list[int] = []
+    own = env.step
+
+    def timed(action: Any) -> Any:
+        begun = time.perf_counter_ns()
+        told = own(action)
+        durations.append(time.perf_counter_ns() - begun)
+        return told
+
+    env.step = timed
+    with one_process(env) as both:
+
+        def step(action: Any) -> bool:
+            told, _ = both.step(action)
+            return _over(told["terminated"], told["truncated"])
+
+        _episodes(plan, env, actions, step)
+    return median_us(durations[_WARM_UP_STEPS:])
+
+
+def local(
+    plan: Plan,
+    env: Any,
+    actions: Iterator[Any],
+    before: Callable[[], object] = lambda: None,
+) -> float:
+    """Give the microseconds of a step without any wire, with something before each."""
+    durations: list[int] = []
+
+    def step(action: Any) -> bool:
+        before()
+        begun = time.perf_counter_ns()
+        _, _, terminated, truncated, _ = env.step(action)
+        durations.append(time.perf_counter_ns() - begun)
+        return _over(terminated, truncated)
+
+    _episodes(plan, env, actions, step)
+    return median_us(durations[_WARM_UP_STEPS:])
+
+
+def _episodes(
+    plan: Plan, env: Any, actions: Iterator[Any], step: Callable[[Any], bool]
+) -> None:
+    """Step for a while, and reset where that is due."""
+    env.reset(seed=0)
+    end = time.monotonic() + plan.rounds * plan.seconds
+    while time.monotonic() < end:
+        if step(next(actions)):
+            env.reset()
+    env.close()
+
+
+def median_us(durations_ns: Iterable[int]) -> float:
+    """Give the median, without what reading the clock takes."""
+    return max(0.0, statistics.median(durations_ns) - _clock_ns()) / 1000
+
+
+def _over(terminated: Any, truncated: Any) -> bool:
+    # Vectors begin new episodes by themselves.
+    return not isinstance(terminated, np.ndarray) and bool(terminated or truncated)
+
+
+def _clock_ns() -> float:
+    times = [time.perf_counter_ns() for _ in range(1001)]
+    return statistics.median(after - at for at, after in itertools.pairwise(times))
