@@ -4,11 +4,12 @@
 
     run               the groups one after the other, and what comes of it
      └─ groups/       what is checked, a topic each
-         ├─ served    the server: its capabilities, its instances, its streams
+         ├─ streams   a stream of an instance; sockets: the WebSocket that it is
+         ├─ served    the server: its capabilities, its instances
          │   ├─ calls       one exchange of HTTP
-         │   ├─ sockets     one WebSocket
          │   └─ document    the OpenAPI document, which every answer is held against
-         ├─ forms     values in typed JSON and in binary, told in the model form
+         ├─ binary, typed   values without loss, read into
+         │   └─ forms       values as they can be compared
          ├─ plain     values as plain JSON has them
          └─ vectors   the cases that all clients are checked with, too
     report            what passed, what is wrong, and what is merely absent

