@@ -1,6 +1,7 @@
 --- The elements of arrays: bytes into tables of numbers, and back.
 -- @module gym_http_client.elements
 local floats = require("gym_http_client.floats")
+local formats = require("gym_http_client.formats")
 local integers = require("gym_http_client.integers")
 local platform = require("gym_http_client.platform")
 local refusal = require("gym_http_client.refusal")
@@ -9,12 +10,10 @@ local text = require("gym_http_client.text")
 local elements = {}
 
 local refuse = refusal.refuse
-local unpack = platform.unpack
 local ffi = platform.ffi
-local unpack_bytes, pack = platform.string_unpack, platform.string_pack
-local byte, char = string.byte, string.char
--- Results that one call gives at most, so that no interpreter runs out of stack.
-local AT_ONCE = 128
+local unpack_bytes = platform.string_unpack
+local byte = string.byte
+local AT_ONCE = formats.AT_ONCE
 
 local function turned(data)
   return data:reverse()
@@ -76,34 +75,16 @@ local function read_bools(_, data, at, count)
   return items
 end
 
-local formats = {}
-
-local function format_of(dtype, count)
-  local known = formats[dtype.wire]
-  if not known then
-    known = {}
-    formats[dtype.wire] = known
-  end
-  local format = known[count]
-  if not format then
-    local letter = dtype.kind == "f" and (dtype.bytes == 4 and "f" or "d")
-      or ((dtype.kind == "u" and "I" or "i") .. dtype.bytes)
-    format = (dtype.big_endian and ">" or "<") .. letter:rep(count)
-    known[count] = format
-  end
-  return format
-end
-
 local function read_packed(dtype, data, at, count)
   if count <= AT_ONCE then
-    local items = { unpack_bytes(format_of(dtype, count), data, at) }
+    local items = { unpack_bytes(formats.of(dtype, count), data, at) }
     items[count + 1] = nil
     return items
   end
   local items = {}
   for first = 1, count, AT_ONCE do
     local some = math.min(AT_ONCE, count - first + 1)
-    local values = { unpack_bytes(format_of(dtype, some), data, at) }
+    local values = { unpack_bytes(formats.of(dtype, some), data, at) }
     for index = 1, some do
       items[first + index - 1] = values[index]
     end
@@ -199,70 +180,7 @@ function elements.read(dtype, data, at, count)
   return read and read(dtype, data, at, count) or nil
 end
 
-local function write_float(dtype, value)
-  if type(value) ~= "number" then
-    refuse("has an element that is no number: %s", refusal.elided(value))
-  end
-  return char(unpack(floats.bytes(value, dtype.bytes)))
-end
-
-local function write_integer(dtype, value)
-  if not integers.is_integer(value) then
-    local whole = type(value) == "number" and value % 1 == 0
-      and integers.parse(("%.0f"):format(value))
-    value = whole or refuse("has an element that is no integer: %s", refusal.elided(value))
-  end
-  return char(unpack(integers.to_bytes(value, dtype.bytes, dtype.kind ~= "u")))
-end
-
-local function write_text(dtype, value)
-  local data = value
-  if dtype.kind == "U" then
-    data = text.to_utf32(value, dtype.big_endian)
-  end
-  if #data > dtype.bytes then
-    refuse("has text that is longer than its dtype: %s", refusal.elided(value))
-  end
-  return data .. ("\0"):rep(dtype.bytes - #data)
-end
-
-local function write_one(dtype, value)
-  local kind = dtype.kind
-  if kind == "b" then
-    return (value == true or value == 1) and "\1" or "\0"
-  elseif kind == "S" or kind == "U" then
-    return write_text(dtype, value)
-  elseif kind == "c" then
-    local half = { kind = "f", bytes = dtype.bytes / 2, big_endian = dtype.big_endian }
-    return write_one(half, value.re) .. write_one(half, value.im)
-  end
-  local data = (kind == "f" and write_float or write_integer)(dtype, value)
-  return dtype.big_endian and turned(data) or data
-end
-
 --- Write elements; refuses those that the dtype does not hold.
-function elements.write(dtype, items, count)
-  if dtype.kind == "f" and pack and (dtype.bytes == 8 or dtype.bytes == 4)
-    and count <= AT_ONCE then
-    for index = 1, count do
-      if type(items[index]) ~= "number" or items[index] ~= items[index] then
-        return elements.write_slowly(dtype, items, count)
-      end
-    end
-    return pack(format_of(dtype, count), unpack(items, 1, count))
-  end
-  return elements.write_slowly(dtype, items, count)
-end
-
-function elements.write_slowly(dtype, items, count)
-  local parts = {}
-  for index = 1, count do
-    if items[index] == nil then
-      refuse("is an array of %d elements, of which number %d is missing", count, index)
-    end
-    parts[index] = write_one(dtype, items[index])
-  end
-  return table.concat(parts)
-end
+elements.write = require("gym_http_client.writing").write
 
 return elements

@@ -8,12 +8,16 @@ local asking = require("gym_http_client.asking")
 local errors = require("gym_http_client.errors")
 local kinds = require("gym_http_client.kinds")
 local plain = require("gym_http_client.plain")
+local reaching = require("gym_http_client.reaching")
 local refusal = require("gym_http_client.refusal")
 local sessions = require("gym_http_client.session")
 local spaces = require("gym_http_client.spaces")
 
 local Env = {}
 Env.__index = Env
+for name, method in pairs(reaching) do
+  Env[name] = method
+end
 
 function Env:__tostring()
   return ("<%s %s at %s>"):format(self.env_id, self.instance_id, self.url)
@@ -36,7 +40,6 @@ local function space_in(self, description, name)
 end
 
 local SPACES = { "action_space", "observation_space" }
-local SINGLE = { "single_action_space", "single_observation_space" }
 
 -- Learn what an instance is.
 local function describe(self)
@@ -56,15 +59,13 @@ local function describe(self)
   end
   if type(description.num_envs) == "number" then
     self.num_envs = description.num_envs
-    for _, name in ipairs(SINGLE) do
-      space_in(self, description, name)
+    for _, name in ipairs(SPACES) do
+      space_in(self, description, "single_" .. name)
     end
   end
   self.write_action = actions.writer(self.action_space)
   return self
 end
-
--- Fields, beside those in the documentation: link, session, path.
 
 --- An environment's fields.
 -- @tfield string instance_id the instance's name on the server
@@ -94,7 +95,8 @@ function Env.attach(link, instance_id, options)
   return describe(self)
 end
 
-local function check_open(self)
+-- Calls to an environment that is closed are misuse.
+function Env:check_open()
   if self.closed then
     error("the environment is closed: " .. self.instance_id, 3)
   end
@@ -110,7 +112,7 @@ end
 -- @return the observation
 -- @treturn table info
 function Env:reset(arguments)
-  check_open(self)
+  self:check_open()
   local answer, failed = self.session:ask("reset", plain.encode(arguments or {}))
   if not answer then
     return nil, failed
@@ -129,7 +131,7 @@ end
 -- @treturn boolean truncated
 -- @treturn table info
 function Env:step(action)
-  check_open(self)
+  self:check_open()
   local answer, failed = self.session:ask("step", self.write_action(action))
   if not answer then
     return nil, failed
@@ -152,7 +154,7 @@ end
 -- @treturn table `observations`, `rewards`, `terminated`, `truncated` and `infos`, each
 -- with one for each step, `steps` and, if they are fewer than the actions, `stopped`
 function Env:step_many(list)
-  check_open(self)
+  self:check_open()
   local answer, failed = self.session:ask("step", plain.encode({ actions = kinds.list(list) }))
   if not answer then
     return nil, failed
@@ -167,7 +169,7 @@ end
 -- `max_steps`
 -- @treturn table `episodes`, a list of tables, `steps` and maybe `stopped`
 function Env:rollout(arguments)
-  check_open(self)
+  self:check_open()
   local answer, failed = self.session:ask("rollout", plain.encode(arguments or {}))
   if not answer then
     return nil, failed
@@ -180,7 +182,7 @@ end
 --- Draw the present frame; the environment needs a `render_mode` for that.
 -- @return an array of pixels for `rgb_array`, a string for `ansi`
 function Env:render()
-  check_open(self)
+  self:check_open()
   local answer, failed = self.session:ask("render", "{}")
   if not answer then
     return nil, failed
@@ -193,7 +195,7 @@ end
 --- Draw the present frame as a PNG file.
 -- @treturn string the bytes of the file
 function Env:png()
-  check_open(self)
+  self:check_open()
   local path = self.path .. "render/"
   local reply, failed = self.link:request("POST", path, { accept = "image/png" })
   if not reply then
@@ -207,70 +209,13 @@ end
 --- Describe the instance.
 -- @treturn table what `GET /v1/envs/ID/` answers
 function Env:describe()
-  check_open(self)
+  self:check_open()
   local description, failed = asking.plain(self.link, "GET", self.path)
   if not description then
     return nil, failed
   end
   local env_id, missing = asking.member(self.link, self.path, description, "env_id", "string")
   return env_id and description, missing
-end
-
-local function ask_member(self, path, body, name)
-  check_open(self)
-  local answer, failed = asking.exact(self.link, body and "POST" or "GET", self.path .. path,
-    body, self.raw)
-  if not answer then
-    return nil, failed
-  end
-  return asking.member(self.link, self.path .. path, answer, name)
-end
-
---- Have the server draw an action.
--- @tparam[opt] table arguments `seed` and `mask`
-function Env:sample_action(arguments)
-  return ask_member(self, "action_space/sample", arguments or {}, "action")
-end
-
---- Have the server draw an observation.
--- @tparam[opt] table arguments `seed` and `mask`
-function Env:sample_observation(arguments)
-  return ask_member(self, "observation_space/sample", arguments or {}, "observation")
-end
-
---- Get an attribute of the environment.
--- @tparam string name
-function Env:get(name)
-  return ask_member(self, "attributes/" .. address.quoted(name) .. "/", nil, "value")
-end
-
---- Set an attribute of the environment.
--- @tparam string name
--- @param value
--- @treturn boolean true
-function Env:set(name, value)
-  return ask_member(self, "attributes/" .. address.quoted(name) .. "/", { value = value }, "set")
-end
-
---- Call a method of the environment.
--- @tparam string name
--- @param ... its arguments
-function Env:call(name, ...)
-  local path = "attributes/" .. address.quoted(name) .. "/call/"
-  return ask_member(self, path, { args = kinds.list({ ... }) }, "value")
-end
-
---- Give the state of the environment's random generator, for `set_generator`.
-function Env:generator()
-  check_open(self)
-  return asking.exact(self.link, "GET", self.path .. "generator/")
-end
-
---- Set the state of the environment's random generator.
-function Env:set_generator(state)
-  check_open(self)
-  local answer, failed = asking.exact(self.link, "POST", self.path .. "generator/", state)
-  return answer and true, failed
 end
 
 --- Tell what steps go over: `"stream"` or `"rest"`.

@@ -2,111 +2,20 @@
 -- @module gym_http_client.signatures
 local arrays = require("gym_http_client.arrays")
 local dtypes = require("gym_http_client.dtypes")
-local integers = require("gym_http_client.integers")
 local json = require("gym_http_client.json")
 local keys = require("gym_http_client.keys")
 local kinds = require("gym_http_client.kinds")
+local leaves = require("gym_http_client.leaves")
 local refusal = require("gym_http_client.refusal")
 local scalars = require("gym_http_client.scalars")
-local text = require("gym_http_client.text")
 local typed = require("gym_http_client.typed")
-local words = require("gym_http_client.words")
 
 local signatures = {}
 
 local refuse = refusal.refuse
-local null = kinds.null
-local u32, i64, f64 = words.u32, words.i64, words.f64
 
 --- Bytes that a signature may have.
 signatures.MAX_BYTES = 1048576
-
-local ZEROS = { [0] = "" }
-for count = 1, 7 do
-  ZEROS[count] = ("\0"):rep(count)
-end
-
--- A node reads a part of a value at a position, counted from 1, and gives it and the
--- position behind it.
-
-local function too_short()
-  refuse("ends too early")
-end
-
--- Where the leaf behind one of this size begins; both are checked.
-local function behind(data, at, size)
-  local padding = -size % 8
-  local stop = at + size
-  if stop + padding > #data + 1 then
-    refuse("needs %d bytes at byte %d, but they end before", size, at - 1)
-  end
-  if padding > 0 and data:sub(stop, stop + padding - 1) ~= ZEROS[padding] then
-    refuse("has padding at byte %d that is not zero", stop - 1)
-  end
-  return stop + padding
-end
-
-local function varying(data, at)
-  if at + 7 > #data then
-    too_short()
-  end
-  local size, high = u32(data, at), u32(data, at + 4)
-  if high ~= 0 then
-    refuse("needs more bytes at byte %d than there can be", at + 7)
-  end
-  local after = behind(data, at + 8, size)
-  return data:sub(at + 8, at + 7 + size), after
-end
-
-local LEAVES = {}
-
-function LEAVES.none(_, at)
-  return null, at
-end
-
-function LEAVES.bool(data, at)
-  if at + 7 > #data then
-    too_short()
-  end
-  local flag = u32(data, at)
-  if flag > 1 or u32(data, at + 4) ~= 0 then
-    refuse("is neither true (1) nor false (0)")
-  end
-  return flag == 1, at + 8
-end
-
-function LEAVES.int(data, at)
-  if at + 7 > #data then
-    too_short()
-  end
-  return i64(data, at), at + 8
-end
-
-function LEAVES.float(data, at)
-  if at + 7 > #data then
-    too_short()
-  end
-  return f64(data, at), at + 8
-end
-
-function LEAVES.bigint(data, at)
-  local digits, after = varying(data, at)
-  local value = integers.parse(digits)
-  return value or refuse("is no integer: %s", refusal.elided(digits)), after
-end
-
-function LEAVES.str(data, at)
-  local value, after = varying(data, at)
-  if not text.check(value) then
-    refuse("is not written in UTF-8")
-  end
-  return value, after
-end
-
-function LEAVES.bytes(data, at)
-  local value, after = varying(data, at)
-  return kinds.bytes(value), after
-end
 
 local compile
 
@@ -181,7 +90,7 @@ function TAGS.nd(content, _, raw)
   local count = dtypes.count(shape, dtype.bytes)
   local size = count * dtype.bytes
   return function(data, at)
-    local after = behind(data, at, size)
+    local after = leaves.behind(data, at, size)
     return arrays.read(dtype, shape, count, data, at, raw), after
   end
 end
@@ -189,7 +98,7 @@ end
 function TAGS.ns(content)
   local dtype = dtypes.read(content)
   return function(data, at)
-    local after = behind(data, at, dtype.bytes)
+    local after = leaves.behind(data, at, dtype.bytes)
     return scalars.read(dtype, data, at), after
   end
 end
@@ -233,8 +142,8 @@ function TAGS.space(content)
 end
 
 function compile(tree, depth, raw)
-  if type(tree) == "string" and LEAVES[tree] then
-    return LEAVES[tree]
+  if type(tree) == "string" and leaves.readers[tree] then
+    return leaves.readers[tree]
   elseif type(tree) == "table" and kinds.of(tree) == "dict" then
     local names = kinds.keys(tree)
     local tag = names[1]

@@ -1,0 +1,258 @@
+--- Tests against a server, whose address is the first argument.
+local folder = arg[0]:match("^(.*)/[^/]*$") or "."
+package.path = folder .. "/?.lua;" .. package.path
+local checking = require("checking")
+
+local gym = require("gym_http_client")
+local words = require("gym_http_client.words")
+
+local test, equal, items, misuse = checking.test, checking.equal, checking.items, checking.misuse
+local url = assert(arg[1], "the address of a server is needed")
+
+local function both(name, body)
+  for _, stream in ipairs({ true, false }) do
+    test(name .. (stream and ", by stream" or ", by REST"), function() body(stream) end)
+  end
+end
+
+local function make(env_id, stream, options)
+  options = options or {}
+  options.url, options.stream = url, stream
+  return gym.assert(gym.make(env_id, options))
+end
+
+both("an episode goes as its seed says", function(stream)
+  local env = make("CartPole-v1", stream)
+  local observation, info = gym.assert(env:reset({ seed = 42 }))
+  -- By Gymnasium.
+  equal(observation[1], 0.0273956041783094406)
+  equal(gym.kind(info), "dict")
+  equal(next(info), nil)
+  local following, reward, terminated, truncated = gym.assert(env:step(1))
+  equal(following.dtype, "float32")
+  items(following.shape, { 4 })
+  equal(reward, 1)
+  equal(terminated, false)
+  equal(truncated, false)
+  equal(env:transport(), stream and "stream" or "rest")
+  equal(gym.assert(env:close()), true)
+  equal(gym.assert(env:close()), true)
+  misuse("closed", env.step, env, 1)
+end)
+
+both("an action that can be none is refused, and the stream goes on", function(stream)
+  local env = make("CartPole-v1", stream)
+  gym.assert(env:reset({ seed = 1 }))
+  for _, action in ipairs({ 2, -1, 0.5, "left", { 1, 2 } }) do
+    local observation, failed = env:step(action)
+    equal(observation, nil)
+    equal(failed.kind, "api")
+    equal(failed.status, 400)
+    equal(failed.code, "invalid-action")
+  end
+  gym.assert(env:step(1))
+  gym.assert(env:step("1"))
+  misuse("an action is needed", env.step, env)
+  gym.assert(env:close())
+end)
+
+both("a step before the reset is told", function(stream)
+  local env = make("CartPole-v1", stream)
+  local observation, failed = env:step(0)
+  equal(observation, nil)
+  equal(failed.code, "reset-needed")
+  equal(failed.status, 409)
+  gym.assert(env:close())
+end)
+
+both("steps and episodes go in one request", function(stream)
+  local env = make("CartPole-v1", stream)
+  gym.assert(env:reset({ seed = 42 }))
+  local some = gym.assert(env:step_many({ 1, 0, 1 }))
+  equal(some.steps, 3)
+  equal(some.stopped, nil)
+  items(some.rewards, { 1, 1, 1 })
+  items(some.terminated, { false, false, false })
+  items(some.observations.shape, { 3, 4 })
+  local rest = gym.assert(env:step_many({ 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 }))
+  equal(rest.stopped, "episode")
+  local played = gym.assert(env:rollout({ episodes = 2, seed = 7, max_steps = 5 }))
+  equal(played.steps, 10)
+  equal(played.episodes[2].length, 5)
+  gym.assert(env:close())
+end)
+
+both("boxes are stepped with tables and arrays", function(stream)
+  local env = make("Pendulum-v1", stream)
+  local first = gym.assert(env:reset({ seed = 9 }))
+  equal(#first, 3)
+  local expected = gym.assert(env:step({ 1.5 }))
+  for _, action in ipairs({ gym.array("float32", { 1.5 }), { { 1.5 } } }) do
+    gym.assert(env:reset({ seed = 9 }))
+    local seen, failed = env:step(action)
+    if gym.kind(action) == "array" then
+      items(seen, expected)
+    else
+      -- Not of the shape of the space.
+      equal(seen, nil)
+      equal(failed.code, "invalid-action")
+    end
+  end
+  assert(env.action_space:contains(env.action_space:sample()))
+  gym.assert(env:step(env.action_space:sample()))
+  gym.assert(env:close())
+end)
+
+both("options, kwargs and wrappers arrive", function(stream)
+  local env = make("FrozenLake-v1", stream, {
+    kwargs = { is_slippery = false, map_name = "8x8" }, max_episode_steps = 2,
+    wrappers = { "RecordEpisodeStatistics" },
+  })
+  equal(env.observation_space.n, 64)
+  equal(gym.assert(env:reset({ seed = 1, options = {} })), 0)
+  local second = gym.assert(env:step(2))
+  equal(second, 1)
+  local _, _, terminated, truncated, info = gym.assert(env:step(2))
+  equal(terminated, false)
+  equal(truncated, true)
+  equal(info.episode.l, 2)
+  gym.assert(env:close())
+end)
+
+both("frames are arrays, text and files", function(stream)
+  local env = make("CartPole-v1", stream, { render_mode = "rgb_array" })
+  gym.assert(env:reset({ seed = 1 }))
+  local frame = gym.assert(env:render())
+  equal(frame.dtype, "uint8")
+  items(frame.shape, { 400, 600, 3 })
+  equal(#frame, 720000)
+  equal(gym.assert(env:png()):sub(1, 8), "\137PNG\r\n\26\n")
+  gym.assert(env:close())
+  local text = make("CliffWalking-v1", stream, { render_mode = "ansi" })
+  gym.assert(text:reset())
+  assert(gym.assert(text:render()):find("x  C  C", 1, true))
+  gym.assert(text:close())
+end)
+
+both("arrays come raw if they are asked for so", function(stream)
+  local env = make("CartPole-v1", stream, { raw = true })
+  local observation = gym.assert(env:reset({ seed = 42 }))
+  if rawget(_G, "jit") then
+    equal(observation[0], 0.0273956041783094406)
+  else
+    equal(#observation, 16)
+    equal(words.u32(observation, 1), 1021340863) -- 0x3ce06cbf
+  end
+  gym.assert(env:close())
+end)
+
+both("a vector steps as one", function(stream)
+  local env = gym.assert(gym.make_vec("CartPole-v1", {
+    url = url, stream = stream, num_envs = 3, vectorization_mode = "sync",
+    autoreset_mode = "disabled",
+  }))
+  equal(env.num_envs, 3)
+  equal(env.single_action_space.n, 2)
+  equal(env.action_space.type, "MultiDiscrete")
+  local observations = gym.assert(env:reset({ seed = { 42, 43, gym.null } }))
+  items(observations.shape, { 3, 4 })
+  equal(gym.rows(observations)[1][1], 0.0273956041783094406)
+  for _, actions in ipairs({ { 1, 0, 1 }, env.action_space:sample() }) do
+    local _, rewards, terminated = gym.assert(env:step(actions))
+    items(rewards, { 1, 1, 1 })
+    items(terminated, { false, false, false })
+  end
+  local seen, failed = env:step({ 1, 2, 0 })
+  equal(seen, nil)
+  equal(failed.code, "invalid-action")
+  gym.assert(env:close())
+end)
+
+test("attributes, methods and the generator are reached", function()
+  local env = make("Taxi-v4", true)
+  gym.assert(env:reset({ seed = 3 }))
+  equal(gym.assert(env:call("encode", 3, 1, 2, 0)), 328)
+  local before = gym.assert(env:generator())
+  local observation = gym.assert(env:reset())
+  gym.assert(env:set_generator(before))
+  equal(gym.assert(env:reset()), observation)
+  equal(gym.assert(env:set("mood", "good")), true)
+  equal(gym.assert(env:get("mood")), "good")
+  local value, failed = env:get("weather")
+  equal(value, nil)
+  equal(failed.code, "no-attribute")
+  equal(failed.status, 404)
+  equal(gym.assert(env:sample_action({ seed = 1, mask = { 0, 0, 1, 0, 0, 0 } })), 2)
+  equal(gym.assert(env:sample_observation({ seed = 1 })), 236)
+  gym.assert(env:close())
+end)
+
+test("an instance is shared, and gone when it is closed", function()
+  local env = make("CartPole-v1", true)
+  gym.assert(env:reset({ seed = 42 }))
+  local other = gym.assert(gym.attach(env.instance_id, { url = url }))
+  equal(other.env_id, "CartPole-v1")
+  gym.assert(other:step(1))
+  other:detach()
+  gym.assert(env:step(1))
+  gym.assert(env:close())
+  local gone, failed = gym.attach(env.instance_id, { url = url })
+  equal(gone, nil)
+  equal(failed.kind, "api")
+  equal(failed.code, "unknown-instance")
+end)
+
+test("a server tells what there is", function()
+  local client = gym.new(url)
+  local env = gym.assert(client:make("CartPole-v1"))
+  equal(gym.assert(client:list())[env.instance_id], "CartPole-v1")
+  equal(gym.assert(client:registry({ search = "taxi", available = true }))[1].env_id, "Taxi-v4")
+  equal(gym.assert(client:server_info()).api, "v1")
+  gym.assert(env:reset())
+  local done = gym.assert(client:batch_step({ { instance_id = env.instance_id, action = 0 } }))
+  equal(done.results[1].status, 200)
+  gym.assert(env:close())
+  client:close()
+  local missing, failed = client:make("CartPole-v7")
+  equal(missing, nil)
+  equal(failed.code, "unknown-env")
+  equal(failed.url, url .. "/v1/envs/")
+  client:close()
+end)
+
+test("the functions of gym-http-api are as they were", function()
+  local client = gym.new(url)
+  local id = gym.assert(client:env_create("CartPole-v0"))
+  equal(#id, 8)
+  equal(gym.assert(client:env_list_all())[id], "CartPole-v0")
+  equal(#gym.assert(client:env_reset(id)), 4)
+  local observation, reward, done, info = gym.assert(client:env_step(id, 1, true))
+  equal(#observation, 4)
+  equal(reward, 1)
+  equal(done, false)
+  equal(next(info), nil)
+  equal(gym.assert(client:env_action_space_info(id)).name, "Discrete")
+  equal(gym.assert(client:env_observation_space_info(id)).shape[1], 4)
+  equal(client:env_action_space_contains(id, gym.assert(client:env_action_space_sample(id))), true)
+  equal(client:env_action_space_contains(id, 2), false)
+  equal(client:env_observation_space_contains(id, { 0, 0, 0, 0 }), true)
+  gym.assert(client:env_monitor_start(id, "lua", true))
+  gym.assert(client:env_monitor_close(id))
+  equal(client:env_close(id), true)
+  local reset, failed = client:env_reset(id)
+  equal(reset, nil)
+  equal(failed.code, "unknown-instance")
+  for _, call in ipairs({ "shutdown_server", "upload" }) do
+    reset, failed = client[call](client, "results", "agent", "key")
+    equal(reset, nil)
+    equal(failed.kind, "api")
+    assert(failed.status == 403 or failed.status == 410)
+  end
+  local frame = gym.assert(client:env_create("CliffWalking-v1", { render_mode = "ansi" }))
+  gym.assert(client:env_reset(frame))
+  assert(gym.assert(client:env_render(frame)):find("C  C", 1, true))
+  gym.assert(client:env_close(frame))
+  client:close()
+end)
+
+checking.run()

@@ -1,0 +1,119 @@
+"""The Lua client, by its own tests, on each interpreter."""
+
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.drivers import CLIENTS, needs
+from tests.support.server import Server
+
+HERE = CLIENTS / "lua"
+INTERPRETERS = ["lua5.1", "lua5.3", "lua5.4", "luajit"]
+BLOCK = re.compile(r"^```lua\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(120)]
+interpreters = pytest.mark.parametrize("interpreter", INTERPRETERS)
+
+
+def run(*words: str, path: Path = HERE, **options: str) -> str:
+    """Run a program in Lua, demand that it succeeds, and return what it prints."""
+    needs(words[0])
+    own = {"PATH": "/usr/local/bin:/usr/bin:/bin", **options}
+    own["LUA_PATH"] = f"{path}/?.lua;{path}/?/init.lua;;"
+    done = subprocess.run(
+        words, cwd=HERE, env=own, capture_output=True, text=True, timeout=100
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@interpreters
+def test_units(interpreter: str) -> None:
+    assert ", 0 failed" in run(interpreter, "tests/unit.lua")
+
+
+@pytest.mark.live
+@interpreters
+def test_against_a_server(interpreter: str, server: Server) -> None:
+    assert ", 0 failed" in run(interpreter, "tests/live.lua", server.url)
+
+
+@pytest.mark.live
+@pytest.mark.slow
+@interpreters
+def test_examples(interpreter: str, server: Server) -> None:
+    printed = run(interpreter, "examples/random_agent.lua", server.url)
+    assert printed.count("return") == 3
+    learnt = run(interpreter, "examples/frozen_lake.lua", server.url)
+    assert float(learnt.split()[5]) >= 0.7
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("interpreter", ["lua5.1", "lua5.4"])
+def test_programs_of_the_readme(
+    interpreter: str, server: Server, tmp_path: Path
+) -> None:
+    blocks = BLOCK.findall((HERE / "README.md").read_text(encoding="utf-8"))
+    assert len(blocks) == 5
+    assert blocks[0].count("\n") <= 10
+    program = tmp_path / "program.lua"
+    for block in blocks:
+        # Where no address is given, the client has one of its own.
+        text = f'require("gym_http_client").DEFAULT_URL = "{server.url}"\n{block}'
+        program.write_text(text.replace("http://127.0.0.1:5000", server.url))
+        run(interpreter, str(program))
+
+
+@pytest.mark.live
+def test_a_token_is_found(make_server: Callable[..., Server], tmp_path: Path) -> None:
+    token = "a-token-of-many-letters"
+    guarded = make_server("--token", token)
+    program = tmp_path / "program.lua"
+    program.write_text(
+        'local gym = require("gym_http_client")\n'
+        "local env, failed = gym.make('CartPole-v1', {url = arg[1], token = arg[2]})\n"
+        "if failed then print(failed) else env:reset() env:step(0) "
+        "print(env:transport()) env:close() end"
+    )
+    url = guarded.url
+    told = run("lua5.4", str(program), url)
+    assert "401, unauthorized" in told
+    assert run("lua5.4", str(program), url, token) == "stream\n"
+    assert run("lua5.4", str(program), url, GHS_TOKEN=token) == "stream\n"
+    within = url.replace("//", f"//:{token}@")
+    assert run("lua5.4", str(program), within) == "stream\n"
+    assert token not in run("lua5.4", str(program), within, "another")
+
+
+def test_style() -> None:
+    needs("luacheck")
+    subprocess.run(["luacheck", "-q", "."], cwd=HERE, check=True)
+
+
+def test_package(tmp_path: Path) -> None:
+    needs("luarocks", "lua5.1")
+    rockspec = next(HERE.glob("*.rockspec"))
+    before = sorted(HERE.iterdir())
+    for words in (
+        ["luarocks", "lint", str(rockspec)],
+        ["luarocks", "make", "--deps-mode", "none", "--tree", str(tmp_path)],
+    ):
+        done = subprocess.run(words, cwd=HERE, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    # What is installed is what there is, and runs from there.
+    installed = next(tmp_path.glob("share/lua/*/gym_http_client"))
+    names = {str(each.relative_to(installed)) for each in installed.rglob("*.lua")}
+    folder = HERE / "gym_http_client"
+    assert names == {str(each.relative_to(folder)) for each in folder.rglob("*.lua")}
+    text = "print(require('gym_http_client')._VERSION)"
+    version = run("lua5.1", "-e", text, path=installed.parent).strip()
+    assert rockspec.name == f"gym_http_client-{version}-1.rockspec"
+    assert sorted(HERE.iterdir()) == before
+
+
+def test_modules_are_small() -> None:
+    for path in (HERE / "gym_http_client").rglob("*.lua"):
+        assert path.read_text(encoding="utf-8").count("\n") <= 250, path
