@@ -30,7 +30,9 @@ from gym_http_wire.problems import (
     AnswerTooLarge,
     BadJSON,
     BadParameter,
+    ExternalAway,
     MissingParameter,
+    OutcomeUnknown,
     Problem,
 )
 from gym_http_wire.replays import MAX_ANSWER_BYTES
@@ -173,6 +175,10 @@ class Batching:
             return reply
         except Exception as error:
             problem = error if isinstance(error, Problem) else unforeseen(error)
+            if isinstance(problem, ExternalAway) and run.steps:
+                # Asked again, it would begin with steps that were taken.
+                words = f"after {run.steps} steps {problem.message}; reset it"
+                problem = OutcomeUnknown(words)
             problem.extras |= {"steps": run.steps}
             problem.extras |= self._results(frame, taken, run.steps)
             raise problem from error

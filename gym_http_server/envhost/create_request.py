@@ -185,7 +185,8 @@ def _read_wait(given: object, env_id: str, settings: Settings) -> float:
             f"{EXTERNAL}, or null"
         )
     most = settings.create_deadline
-    if not isinstance(given, int | float) or not 0 <= given < most:
+    number = isinstance(given, int | float) and not isinstance(given, bool)
+    if not isinstance(given, int | float) or not number or not 0 <= given < most:
         raise BadParameter(
             f"wait_s is {given!r:.80}: expected seconds from 0 to less than {most:g} "
             "(--create-deadline)"

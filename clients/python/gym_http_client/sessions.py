@@ -153,13 +153,14 @@ class Session:
                 return MISSED
             self._number = number
             if type(outcome) is Answer:
+                if outcome.status in REPEATED:
+                    return self._by_rest(self._pending_of(number, path, given))
                 outcome = self._read(stream, outcome, number)
         except Failure as failure:
             self._number = number
-            signature, parts = self._writing.split(given)
-            asked = Asked(number, op, b"", signature, b"".join(parts))
-            self._pending.append(_Pending(asked, path))
-            self._pending_bytes += len(asked.leaves)
+            pending = self._pending_of(number, path, given)
+            self._pending.append(pending)
+            self._pending_bytes += len(pending.asked.leaves)
             outcome = self._first(failure)
         except BaseException:
             # The answer, should it still come, would be taken for another's.
@@ -167,6 +168,11 @@ class Session:
             self._forget()
             raise
         return outcome
+
+    def _pending_of(self, number: int, path: str, given: Any) -> _Pending:
+        signature, parts = self._writing.split(given)
+        asked = Asked(number, _OPS[path], b"", signature, b"".join(parts))
+        return _Pending(asked, path)
 
     def send(self, path: str, given: Any) -> None:
         """Ask, and return at once; `receive` gives the answer.
@@ -281,7 +287,11 @@ class Session:
                 stream = self._stream
                 if stream is None:
                     break
-                return self._read(stream, stream.receive(), pending.asked.number)
+                answer = stream.receive()
+                if answer.status in REPEATED and answer.number == pending.asked.number:
+                    # It was not done, and may be later: asking again is the link's.
+                    break
+                return self._read(stream, answer, pending.asked.number)
             except NoStream as none:
                 return refusal(none.reply, self._url + "stream")
             except Failure as failure:

@@ -93,7 +93,15 @@ class ExternalEnv(gymnasium.Env[Any, Any]):
             raise BadParameter(
                 f"render_mode is {render_mode!r:.80}: {far.name} has {modes}"
             )
-        begun = self._ask(Ask.INIT, {"kwargs": kwargs, "render_mode": render_mode})
+        try:
+            self._begin(kwargs)
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self, kwargs: dict[str, Any]) -> None:
+        hello, given = self._hello, {"kwargs": kwargs, "render_mode": self.render_mode}
+        begun = self._ask(Ask.INIT, given)
         try:
             self._border = Border(
                 hello, begun.get("observation_space"), begun.get("action_space")
@@ -188,6 +196,10 @@ class ExternalEnv(gymnasium.Env[Any, Any]):
     def set_generator(self, state: Any) -> None:
         """Set the state of the environment's random generator."""
         self._need_attributes("its generator")
+        pending, key = self._pending, self._outside.key
+        if pending is not None and key and pending.key == key:
+            # This came with the call that was lost, and was done before it.
+            return
         self._ask(Ask.SET_GENERATOR, {"state": state})
 
     def has_wrapper_attr(self, name: str) -> bool:

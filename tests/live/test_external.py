@@ -1,0 +1,323 @@
+"""Environments that live elsewhere connect in, and are like any other."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.agents import asking, began, created, ended, heard
+from tests.support.api import Api, Instance, error, ok
+from tests.support.far import BOX, RESULT, THREE, Far, connected, refusal
+from tests.support.server import Server
+from tests.support.wait import wait_until
+
+MakeServer = Callable[..., Server]
+
+
+@pytest.fixture(scope="module", params=["handed over", "relayed"])
+def api(request: pytest.FixtureRequest) -> Iterator[Api]:
+    """A client of a server that far sides connect to."""
+    flags = ["--stream-relay"] if request.param == "relayed" else []
+    with Server("--external-grace", "5", *flags) as server:
+        api = Api(server)
+        # The lobby is there from the first connection on.
+        Far.to(api).drop()
+        settled(api)
+        yield api
+
+
+def listed(api: Api, name: str = "game") -> Any:
+    """Return what the registry tells of an environment; None if it has none."""
+    told = ok(api.get(f"/v1/registry/?search=external/{name}"))
+    return told["envs"][0] if told["envs"] else None
+
+
+def settled(api: Api) -> None:
+    """Wait until nobody is connected any more."""
+    wait_until(lambda: listed(api) is None, message="the lobby to be empty")
+
+
+def test_it_is_created_stepped_given_back_and_taken_again(api: Api) -> None:
+    with Far.to(api) as far:
+        told = listed(api)
+        assert told["available"] is True
+        assert told["external"]["action_space"] == THREE
+        assert (told["external"]["free"], told["external"]["taken"]) == (1, 0)
+        for _ in range(2):
+            future = asking(
+                api.post,
+                "/v1/envs/",
+                {"env_id": "external/game", "kwargs": {"level": 3}},
+            )
+            begun = far.answer("init")
+            assert begun["kwargs"] == {"level": 3}
+            assert begun["render_mode"] is None
+            instance = Instance(api, ok(heard(future))["instance_id"])
+            told = listed(api)["external"]
+            assert (told["free"], told["taken"]) == (0, 1)
+            assert api.instances()[instance.id] == "external/game"
+
+            future = asking(instance.post, "reset/", {"seed": 5})
+            request = far.answer("reset", observation=[0, 1], info={"a": [1]})
+            assert (request["seed"], request["options"]) == (5, None)
+            assert 0 < request["deadline_s"] <= 30
+            assert ok(heard(future)) == {"observation": [0.0, 1.0], "info": {"a": [1]}}
+
+            future = asking(instance.post, "step/", {"action": 2})
+            request = far.answer("step", **RESULT)
+            assert request["action"] == 2
+            answer = ok(heard(future))
+            assert answer == {**RESULT, "reward": 2.0, "done": False}
+            ended(instance, far)
+            wait_until(lambda: listed(api)["external"]["free"] == 1)
+    settled(api)
+
+
+def test_ids_increase_over_the_life_of_a_connection(api: Api) -> None:
+    with Far.to(api) as far:
+        ids = []
+        for _ in range(2):
+            future = asking(
+                api.post, "/v1/envs/", {"env_id": "external/game", "wait_s": 5}
+            )
+            ids.append(far.answer("init")["id"])
+            instance = Instance(api, ok(heard(future))["instance_id"])
+            future = asking(instance.close)
+            ids.append(far.answer("close")["id"])
+            assert heard(future).status == 204
+        assert ids == sorted(set(ids))
+    settled(api)
+
+
+def test_what_it_cannot_do_is_said(api: Api) -> None:
+    with Far.to(api, capabilities=[]) as far:
+        instance = created(api, far)
+        error(instance.post("reset/", {"seed": 1}), 501, "unsupported")
+        error(instance.post("reset/", {"options": {"x": 1}}), 501, "unsupported")
+        future = asking(instance.post, "reset/", {})
+        far.answer("reset", observation=[0, 1])
+        assert ok(heard(future))["info"] == {"continued": True}
+        error(instance.get("render/"), 409, "no-render-mode")
+        error(instance.get("generator/"), 501, "unsupported")
+        error(instance.get("attributes/level/"), 404, "no-attribute")
+        told = ok(instance.get(""))
+        assert told["env_id"] == "external/game"
+        ended(instance, far)
+    settled(api)
+
+
+def test_a_step_before_a_reset_is_refused(api: Api) -> None:
+    with Far.to(api) as far:
+        instance = created(api, far)
+        error(instance.post("step/", {"action": 1}), 409, "reset-needed")
+        ended(instance, far)
+    settled(api)
+
+
+def test_it_renders(api: Api) -> None:
+    modes = {"render_modes": ["ansi"], "capabilities": ["reset", "render"]}
+    with Far.to(api, **modes) as far:
+        body = {"env_id": "external/game", "render_mode": "rgb_array"}
+        assert "['ansi']" in error(api.post("/v1/envs/", body), 400)["message"]
+        instance = began(api, far, render_mode="ansi")
+        future = asking(instance.get, "render/")
+        far.answer("render", rendered="#..\n.o.")
+        assert heard(future).text == "#..\n.o."
+        ended(instance, far)
+    settled(api)
+
+
+def test_who_cannot_begin_is_told_that_the_agent_goes(api: Api) -> None:
+    with Far.to(api) as far:
+        future = asking(api.post, "/v1/envs/", {"env_id": "external/game"})
+        far.answer("init", action_space={"type": "Cube"})
+        assert far.hear_fault()["field"] == "action_space"
+        far.answer("close")
+        told = error(heard(future), 502, "bad-answer")
+        assert told["field"] == "action_space"
+        ended(created(api, far), far)
+    settled(api)
+
+
+def test_init_may_answer_with_other_spaces(api: Api) -> None:
+    with Far.to(api) as far:
+        future = asking(api.post, "/v1/envs/", {"env_id": "external/game", "wait_s": 5})
+        far.answer("init", observation_space=THREE)
+        instance = Instance(api, ok(heard(future))["instance_id"])
+        assert ok(instance.get("observation_space/"))["info"]["name"] == "Discrete"
+        future = asking(instance.post, "reset/", {})
+        far.answer("reset", observation=2)
+        assert ok(heard(future))["observation"] == 2
+        ended(instance, far)
+    settled(api)
+
+
+def test_rewards_may_have_channels(api: Api) -> None:
+    with Far.to(api, reward_channels=["food", "pain"]) as far:
+        instance = began(api, far)
+        future = asking(instance.post, "step/", {"action": 0})
+        far.answer("step", **{**RESULT, "reward": [1.5, -0.25]})
+        answer = ok(heard(future))
+        assert answer["reward"] == 1.25
+        assert answer["info"]["reward_channels"] == {"food": 1.5, "pain": -0.25}
+        ended(instance, far)
+    settled(api)
+
+
+def test_wrappers_and_limits_of_steps_are_put_around(api: Api) -> None:
+    with Far.to(api) as far:
+        instance = began(api, far, max_episode_steps=1)
+        future = asking(instance.post, "step/", {"action": 0})
+        far.answer("step", **RESULT)
+        assert ok(heard(future))["truncated"] is True
+        ended(instance, far)
+    settled(api)
+
+
+def test_a_create_waits_for_one_to_connect(api: Api) -> None:
+    error(api.post("/v1/envs/", {"env_id": "external/game"}), 503, "external-away")
+    future = asking(api.post, "/v1/envs/", {"env_id": "external/game", "wait_s": 20})
+    with Far.to(api) as far:
+        far.answer("init")
+        ended(Instance(api, ok(heard(future))["instance_id"]), far)
+    settled(api)
+
+
+@pytest.mark.parametrize("wait_s", [-1, 50, "long", True])
+def test_a_wait_has_to_be_one(api: Api, wait_s: Any) -> None:
+    body = {"env_id": "external/game", "wait_s": wait_s}
+    error(api.post("/v1/envs/", body), 400, "bad-parameter")
+
+
+def test_only_external_environments_are_waited_for(api: Api) -> None:
+    body = {"env_id": "CartPole-v1", "wait_s": 1}
+    error(api.post("/v1/envs/", body), 400, "bad-parameter")
+
+
+def test_a_vector_takes_as_many_as_it_wants_or_none_and_asks_all_at_once(
+    api: Api,
+) -> None:
+    with contextlib.ExitStack() as stack:
+        fars = [stack.enter_context(Far.to(api)) for _ in range(2)]
+        body = {"env_id": "external/game", "num_envs": 3}
+        error(api.post("/v1/envs/", body), 503, "external-away")
+        assert listed(api)["external"]["free"] == 2
+        fars.append(stack.enter_context(Far.to(api)))
+        future = asking(api.post, "/v1/envs/", body)
+        asked = [far.asked("init") for far in fars]
+        for far, request in zip(fars, asked, strict=True):
+            far.say(id=request["id"], result={})
+        instance = Instance(api, ok(heard(future))["instance_id"])
+
+        future = asking(instance.post, "reset/", {"seed": 7})
+        asked = [far.asked("reset") for far in fars]
+        seeds = sorted(request["seed"] for request in asked)
+        assert seeds == [7, 8, 9]
+        for far, request in zip(fars, asked, strict=True):
+            place = (request["seed"] - 7) / 4
+            far.say(id=request["id"], result={"observation": [place, 0]})
+        assert ok(heard(future))["observation"] == [[0, 0], [0.25, 0], [0.5, 0]]
+
+        future = asking(instance.post, "step/", {"action": [0, 1, 2]})
+        # All are asked before any has answered.
+        asked = [far.asked("step") for far in fars]
+        assert sorted(request["action"] for request in asked) == [0, 1, 2]
+        for far, request in reversed(list(zip(fars, asked, strict=True))):
+            far.say(id=request["id"], result={**RESULT, "reward": request["action"]})
+        assert ok(heard(future))["reward"] == [0.0, 1.0, 2.0]
+
+        future = asking(instance.close)
+        for far in fars:
+            far.answer("close")
+        assert heard(future).status == 204
+    settled(api)
+
+
+def test_each_agent_has_a_connection_of_its_own(api: Api) -> None:
+    with Far.to(api) as one, Far.to(api) as other:
+        assert one.welcome["connection"] != other.welcome["connection"]
+        first, second = began(api, one), began(api, other)
+        error(api.post("/v1/envs/", {"env_id": "external/game"}), 503, "external-away")
+        future = asking(second.post, "step/", {"action": 1})
+        other.answer("step", **RESULT)
+        ok(heard(future))
+        ended(first, one)
+        ended(second, other)
+    settled(api)
+
+
+@pytest.mark.parametrize(
+    ("hello", "code", "words"),
+    [
+        ({"protocol": 2}, "bad-protocol", "expected 1"),
+        ({"name": "-game"}, "bad-hello", "a letter or digit"),
+        ({"name": "g" * 65}, "bad-hello", "up to 63"),
+        ({"name": None}, "bad-hello", "name"),
+        ({"action_space": {"type": "Discrete", "n": 0}}, "bad-space", "action_space"),
+        ({"observation_space": {"type": "Cube"}}, "bad-space", "observation_space"),
+        ({"dialect": "esperanto"}, "bad-hello", "expected one of json"),
+        ({"reward_channels": ["a", "a"]}, "bad-hello", "no two alike"),
+        ({"realtime": {"hz": 0}}, "bad-hello", "above 0"),
+        ({"type": "hallo"}, "bad-hello", "no hello"),
+    ],
+)
+def test_who_says_nonsense_is_told_and_shown_out(
+    api: Api, hello: dict[str, Any], code: str, words: str
+) -> None:
+    with Far(api, **hello) as far:
+        assert far.welcome["type"] == "refused"
+        assert far.welcome["code"] == code
+        assert words in far.welcome["message"]
+        status, reason = far.line.read_close()
+        assert status == 1008
+        assert reason
+    assert listed(api) is None
+
+
+def test_pings_of_its_own_are_answered(api: Api) -> None:
+    with Far.to(api) as far:
+        far.say(type="ping")
+        assert far.hear() == {"type": "pong"}
+        instance = created(api, far)
+        far.say(type="ping")
+        assert far.hear() == {"type": "pong"}
+        ended(instance, far)
+    settled(api)
+
+
+def test_what_is_no_websocket_is_told_so(api: Api) -> None:
+    error(api.get("/v1/external/"), 426, "upgrade-required")
+    error(refusal(api, origin="https://elsewhere.example"), 403, "origin-refused")
+
+
+def test_a_name_must_be_one(api: Api) -> None:
+    error(api.post("/v1/envs/", {"env_id": "external/a b"}), 400, "unknown-env")
+
+
+def test_tokens_and_tickets(make_server: MakeServer) -> None:
+    token = "a-token-of-the-tests"
+    api = Api(make_server("--token", token, token=token))
+    error(refusal(api, authorization=None), 401, "unauthorized")
+    with Far.to(api):
+        assert listed(api)["external"]["free"] == 1
+    ticket = ok(api.post("/v1/tickets/"))["ticket"]
+    path = f"/v1/external/?ticket={ticket}"
+    line = connected(api, path=path, authorization=None)
+    assert line.response.status == 101
+    line.close()
+    error(refusal(api, path=path, authorization=None), 401, "ticket-refused")
+
+
+def test_there_is_a_limit_to_connections(make_server: MakeServer) -> None:
+    api = Api(make_server("--max-external", "1"))
+    with Far.to(api), Far(api) as late:
+        assert late.welcome["code"] == "too-many-external"
+
+
+def test_spaces_of_the_hello_are_in_the_registry(api: Api) -> None:
+    with Far.to(api, name="other"):
+        told = listed(api, "other")["external"]
+        assert told["observation_space"] == BOX
+        assert told["capabilities"] == ["reset", "seed"]
+    wait_until(lambda: listed(api, "other") is None)

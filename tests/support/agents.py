@@ -1,0 +1,46 @@
+"""Agents: what is asked of a server while the test does something else."""
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from tests.support.api import Api, Instance, ok
+from tests.support.far import Far
+from tests.support.raw import Response
+
+_POOL = ThreadPoolExecutor(32)
+PATIENCE = 30.0
+
+
+def asking(call: Callable[..., Response], *args: Any, **kw: Any) -> Future[Response]:
+    """Ask in the background."""
+    return _POOL.submit(call, *args, **kw)
+
+
+def heard(future: Future[Response]) -> Response:
+    """Give what was answered."""
+    return future.result(PATIENCE)
+
+
+def created(api: Api, far: Far, **options: Any) -> Instance:
+    """Create an instance of a far side's environment."""
+    body = {"env_id": "external/game", "wait_s": 5, **options}
+    future = asking(api.post, "/v1/envs/", body)
+    far.answer("init")
+    return Instance(api, ok(heard(future))["instance_id"])
+
+
+def began(api: Api, far: Far, **options: Any) -> Instance:
+    """Create an instance, and reset it."""
+    instance = created(api, far, **options)
+    future = asking(instance.post, "reset/", {})
+    far.answer("reset", observation=[0, 0])
+    ok(heard(future))
+    return instance
+
+
+def ended(instance: Instance, far: Far) -> None:
+    """Close an instance."""
+    future = asking(instance.close)
+    far.answer("close")
+    assert heard(future).status == 204
