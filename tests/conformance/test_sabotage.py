@@ -65,7 +65,7 @@ CHANGES = [
     Change("signatures", "named-and-called", ("messages", 1, "value", "int"), "2", "3"),
     Change("malformed", "typed-int-plus", ("text",), "+1", "11"),
     Change("malformed", "binary-bool-2", ("hex",), "02", "01"),
-    Change("errors", "unauthorized", ("expected", "message"), "says", "said"),
+    Change("errors", "unauthorized", ("expected", "message"), "says", "sayz"),
     Change("errors", "env-refused", ("expected", "code"), "refused", "refusee"),
     Change("websocket", "handshake-1", ("accept",), "xOo=", "xOp="),
     Change("websocket", "ping", ("payload",), "7c", "7d"),

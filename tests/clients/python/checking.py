@@ -6,31 +6,25 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-import msgspec
-
 from gym_http_client.connection import _encode as plain_json
 from gym_http_client.errors import ServerError, UnexpectedAnswer
-from gym_http_client.http1 import MAX_BODY, Reply
+from gym_http_client.http1 import Reply
 from gym_http_client.raising import refusal
 from gym_http_client.retries import Retries, Tries
-from gym_http_wire import frames, websocket
 from gym_http_wire.elements import reader
-from gym_http_wire.frames import Frame, FrameError, FrameReader
-from gym_http_wire.messages import answer_head, request_head
 from gym_http_wire.rebuilding import BadDescription, rebuild
 from gym_http_wire.signatures import Announced
 from gym_http_wire.spaces import describe
 from gym_http_wire.values import BadValue, binary, typed
 from gym_http_wire.values.parsing import parse
-from gym_http_wire.websocket import MessageReader, Opcode, WebSocketError
+from tests.clients.python.framing import frames, websockets
 from tests.clients.python.playing import check_transcript
-from tests.clients.python.trees import differing, loosened, tree
+from tests.clients.python.trees import differing, loosened, refused, tree
 from tests.conformance.making.models import Model, model_of, native_of
 
 Case = dict[str, Any]
 Problem = str | None
 _SAMPLES = 20
-_MAX_FRAME_BODY = 2**28
 
 
 def checks_of(name: str, case: Case, url: str | None) -> Iterator[Problem]:
@@ -64,16 +58,6 @@ def build(model: Model) -> Any:
     return native_of(model, rebuild)
 
 
-def _refused(
-    decode: Callable[[], object], errors: type[Exception] | tuple[type[Exception], ...]
-) -> Problem:
-    try:
-        value = decode()
-    except errors:
-        return None
-    return f"expected a refusal, actual {value!r:.200}"
-
-
 def _values(case: Case) -> Iterator[Callable[[], Problem]]:
     value, text, data = case["value"], case["typed"], case["binary"]
     if text is not None:
@@ -92,7 +76,7 @@ def _values(case: Case) -> Iterator[Callable[[], Problem]]:
 def _numbers(case: Case) -> Iterator[Callable[[], Problem]]:
     raw = case["text"].encode()
     if case.get("refused"):
-        yield lambda: _refused(lambda: parse(raw), BadValue)
+        yield lambda: refused(lambda: parse(raw), BadValue)
         return
     value = case["value"]
     yield lambda: differing(value, model_of(parse(raw)))
@@ -102,7 +86,7 @@ def _numbers(case: Case) -> Iterator[Callable[[], Problem]]:
 def _spaces(case: Case) -> Iterator[Callable[[], Problem]]:
     data = case["space"]
     if case.get("refused"):
-        yield lambda: _refused(lambda: rebuild(data), BadDescription)
+        yield lambda: refused(lambda: rebuild(data), BadDescription)
         return
     yield lambda: differing(data, json.loads(json.dumps(describe(rebuild(data)))))
 
@@ -137,43 +121,6 @@ def _elements(case: Case) -> Iterator[Callable[[], Problem]]:
     yield written
 
 
-def _frames(case: Case) -> Iterator[Callable[[], Problem]]:
-    raw = bytes.fromhex(case["hex"])
-    if case.get("refused"):
-        errors = (FrameError, msgspec.MsgspecError, UnicodeDecodeError)
-        yield lambda: _refused(lambda: _frame_told(raw), errors)
-        return
-    told = case["frame"]
-    yield lambda: differing(told, _frame_told(raw))
-    frame = Frame(
-        told["operation"],
-        told["number"],
-        told["status"],
-        told["form"] | told["answer_form"] << 4,
-        b"" if told["head"] is None else msgspec.json.encode(told["head"]),
-        bytes.fromhex(told["body"]),
-    )
-    yield lambda: differing(case["hex"], frames.encode(frame).hex())
-
-
-def _frame_told(raw: bytes) -> Case:
-    reading = FrameReader(_MAX_FRAME_BODY)
-    found = reading.feed(raw)
-    if len(found) != 1 or reading.pending:
-        raise FrameError("is not one frame")
-    (frame,) = found
-    head = request_head(frame) if frame.kind else answer_head(frame)
-    return {
-        "status": frame.status,
-        "operation": frame.kind,
-        "form": frame.form & 15,
-        "answer_form": frame.form >> 4,
-        "number": frame.number,
-        "head": json.loads(msgspec.json.encode(head)) if frame.head else None,
-        "body": frame.body.hex(),
-    }
-
-
 def _signatures(case: Case) -> Iterator[Callable[[], Problem]]:
     announced = Announced()
     for message in case["messages"]:
@@ -183,7 +130,7 @@ def _signatures(case: Case) -> Iterator[Callable[[], Problem]]:
             return announced.read(raw, 0)
 
         if message.get("refused"):
-            yield lambda read=read: _refused(read, BadValue)  # type: ignore[misc]
+            yield lambda read=read: refused(read, BadValue)  # type: ignore[misc]
         else:
             value = message["value"]
             yield lambda read=read, value=value: differing(  # type: ignore[misc]
@@ -194,7 +141,7 @@ def _signatures(case: Case) -> Iterator[Callable[[], Problem]]:
 def _malformed(case: Case) -> Iterator[Callable[[], Problem]]:
     raw = bytes.fromhex(case["hex"]) if "hex" in case else case["text"].encode()
     decode = {"typed": typed.decode, "binary": binary.decode}[case["form"]]
-    yield lambda: _refused(lambda: decode(raw), BadValue)
+    yield lambda: refused(lambda: decode(raw), BadValue)
 
 
 def _errors(case: Case) -> Iterator[Callable[[], Problem]]:
@@ -218,58 +165,14 @@ def _errors(case: Case) -> Iterator[Callable[[], Problem]]:
     yield retried
 
 
-def _websocket(case: Case) -> Iterator[Callable[[], Problem]]:
-    if "accept" in case:
-        yield lambda: differing(case["accept"], websocket.accept_of(case["key"]))
-    elif case.get("refused"):
-        raw = bytes.fromhex(case["from_server"])
-        yield lambda: _refused(lambda: _messages(raw), WebSocketError)
-    elif "from_server" in case:
-        raw = bytes.fromhex(case["from_server"])
-        yield lambda: differing(case["messages"], _messages(raw))
-    else:
-        yield lambda: _websocket_frame(case)
-
-
-def _websocket_frame(case: Case) -> Problem:
-    if "payload" in case:
-        payload = bytes.fromhex(case["payload"])
-    else:
-        repeat = case["payload_repeat"]
-        payload = bytes([repeat["byte"]]) * repeat["count"]
-    opcode, mask = Opcode(case["opcode"]), case["mask"]
-    if mask is not None:
-        written = websocket.encode(opcode, payload, bytes.fromhex(mask)).hex()
-        if "hex" in case:
-            return differing(case["hex"], written)
-        prefix = case["hex_prefix"]
-        return differing(prefix, written[: len(prefix)])
-    raw = bytes.fromhex(case.get("hex", case.get("hex_prefix")))
-    if "hex_prefix" in case:
-        head = 4 if len(payload) < 65536 else 10
-        raw = raw[:head] + payload
-    if not case["fin"]:
-        raw += b"\x80\x00"
-    expected = [{"opcode": case["opcode"], "payload": payload.hex()}]
-    return differing(expected, _messages(raw))
-
-
-def _messages(raw: bytes) -> list[Case]:
-    found = MessageReader(masked=False, max_message=MAX_BODY).feed(raw)
-    return [
-        {"opcode": int(each.opcode), "payload": bytes(each.payload).hex()}
-        for each in found
-    ]
-
-
 _CHECKS: dict[str, Callable[[Case], Iterator[Callable[[], Problem]]]] = {
     "values.json": _values,
     "numbers.json": _numbers,
     "spaces.json": _spaces,
     "elements.json": _elements,
-    "frames.json": _frames,
+    "frames.json": frames,
     "signatures.json": _signatures,
     "malformed.json": _malformed,
     "errors.json": _errors,
-    "websocket.json": _websocket,
+    "websocket.json": websockets,
 }

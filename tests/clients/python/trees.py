@@ -2,6 +2,7 @@
 
 import json
 import struct
+from collections.abc import Callable
 from typing import Any
 
 from tests.conformance.making.models import Model
@@ -40,3 +41,14 @@ def loosened(model: Model) -> Model:
     if kind == "dict":
         return {kind: [[key, loosened(item)] for key, item in content]}
     return model
+
+
+def refused(
+    decode: Callable[[], object], errors: type[Exception] | tuple[type[Exception], ...]
+) -> str | None:
+    """Tell what was made of something that was to be refused."""
+    try:
+        value = decode()
+    except errors:
+        return None
+    return f"expected a refusal, actual {value!r:.200}"

@@ -85,6 +85,8 @@ def _texts() -> dict[str, str]:
         "tuple-missing": '{"$t":"tuple"}',
         "dict-no-list": '{"$t":"dict","v":{"a":1}}',
         "dict-no-pairs": '{"$t":"dict","v":["a"]}',
+        "dict-object-of-two-letters": '{"$t":"dict","v":{"ab":1}}',
+        "dict-strings": '{"$t":"dict","v":["ab"]}',
         "dict-three": '{"$t":"dict","v":[["a",1,2]]}',
         "dict-key-twice": '{"$t":"dict","v":[["a",1],["a",2]]}',
         "dict-key-int-twice": '{"$t":"dict","v":[[1,1],[1,2]]}',

@@ -1,0 +1,101 @@
+"""What is checked of frames: those of streams, and those of WebSockets."""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from gym_http_client.http1 import MAX_BODY
+from gym_http_wire import websocket
+from gym_http_wire.frames import Frame, FrameError, FrameReader, encode
+from gym_http_wire.messages import answer_head, request_head
+from gym_http_wire.websocket import MessageReader, Opcode, WebSocketError
+from tests.clients.python.trees import differing, refused
+
+Case = dict[str, Any]
+Problem = str | None
+_MAX_FRAME_BODY = 2**28
+
+
+def frames(case: Case) -> Iterator[Callable[[], Problem]]:
+    """Check frames of streams."""
+    raw = bytes.fromhex(case["hex"])
+    if case.get("refused"):
+        errors = (FrameError, msgspec.MsgspecError, UnicodeDecodeError)
+        yield lambda: refused(lambda: _frame_told(raw), errors)
+        return
+    told = case["frame"]
+    yield lambda: differing(told, _frame_told(raw))
+    frame = Frame(
+        told["operation"],
+        told["number"],
+        told["status"],
+        told["form"] | told["answer_form"] << 4,
+        b"" if told["head"] is None else msgspec.json.encode(told["head"]),
+        bytes.fromhex(told["body"]),
+    )
+    yield lambda: differing(case["hex"], encode(frame).hex())
+
+
+def _frame_told(raw: bytes) -> Case:
+    reading = FrameReader(_MAX_FRAME_BODY)
+    found = reading.feed(raw)
+    if len(found) != 1 or reading.pending:
+        raise FrameError("is not one frame")
+    (frame,) = found
+    head = request_head(frame) if frame.kind else answer_head(frame)
+    return {
+        "status": frame.status,
+        "operation": frame.kind,
+        "form": frame.form & 15,
+        "answer_form": frame.form >> 4,
+        "number": frame.number,
+        "head": json.loads(msgspec.json.encode(head)) if frame.head else None,
+        "body": frame.body.hex(),
+    }
+
+
+def websockets(case: Case) -> Iterator[Callable[[], Problem]]:
+    """Check frames and handshakes of WebSockets."""
+    if "accept" in case:
+        yield lambda: differing(case["accept"], websocket.accept_of(case["key"]))
+    elif case.get("refused"):
+        raw = bytes.fromhex(case["from_server"])
+        yield lambda: refused(lambda: _messages(raw), WebSocketError)
+    elif "from_server" in case:
+        raw = bytes.fromhex(case["from_server"])
+        yield lambda: differing(case["messages"], _messages(raw))
+    else:
+        yield lambda: _websocket_frame(case)
+
+
+def _websocket_frame(case: Case) -> Problem:
+    if "payload" in case:
+        payload = bytes.fromhex(case["payload"])
+    else:
+        repeat = case["payload_repeat"]
+        payload = bytes([repeat["byte"]]) * repeat["count"]
+    opcode, mask = Opcode(case["opcode"]), case["mask"]
+    if mask is not None:
+        written = websocket.encode(opcode, payload, bytes.fromhex(mask)).hex()
+        if "hex" in case:
+            return differing(case["hex"], written)
+        prefix = case["hex_prefix"]
+        return differing(prefix, written[: len(prefix)])
+    raw = bytes.fromhex(case.get("hex", case.get("hex_prefix")))
+    if "hex_prefix" in case:
+        head = 4 if len(payload) < 65536 else 10
+        raw = raw[:head] + payload
+    if not case["fin"]:
+        raw += b"\x80\x00"
+    expected = [{"opcode": case["opcode"], "payload": payload.hex()}]
+    return differing(expected, _messages(raw))
+
+
+def _messages(raw: bytes) -> list[Case]:
+    found = MessageReader(masked=False, max_message=MAX_BODY).feed(raw)
+    return [
+        {"opcode": int(each.opcode), "payload": bytes(each.payload).hex()}
+        for each in found
+    ]
