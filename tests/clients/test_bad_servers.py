@@ -25,6 +25,7 @@ from tests.support.tricks import (
     page,
     problem,
     say,
+    silence,
     torn,
     trickle,
     trickled,
@@ -230,11 +231,33 @@ def test_a_lost_answer_is_asked_for_again(
     assert transport == "stream" or alike(steps[:3])
 
 
+WHOLE = page(200, BINARY, STEPPED)
+CUTS = {
+    "in the status": WHOLE[:10],
+    "behind the status": WHOLE[: WHOLE.index(b"\r\n") + 2],
+    "in a header": WHOLE[: WHOLE.index(b"gym-http")],
+    "behind a header": WHOLE[: WHOLE.index(b"Content-Length")],
+    "in the end of the head": WHOLE[: WHOLE.index(b"\r\n\r\n") + 2],
+    "behind the head": WHOLE[: WHOLE.index(b"\r\n\r\n") + 4],
+    "in the body": WHOLE[:-20],
+}
+
+
+@pytest.mark.parametrize("where", CUTS)
+def test_an_answer_that_was_cut_off_is_asked_for_again(
+    probe: Callable[..., str], plain_server: Server, where: str
+) -> None:
+    cut = say(CUTS[where], then_close=True)
+    with Impostor(plain_server.port, {"step": [cut, pass_on]}) as impostor:
+        assert probe(impostor.url, "rest") == "ok"
+    assert alike(impostor.at("step")[:2])
+
+
 @TRANSPORTS
 def test_answers_that_are_cut_off_for_ever(
     probe: Callable[..., str], plain_server: Server, transport: str
 ) -> None:
-    cut = say(page(200, BINARY, STEPPED)[:-20], then_close=True)
+    cut = say(CUTS["in the body"], then_close=True)
     tricks = both(cut, torn(200, 3, STEPPED))
     with Impostor(plain_server.port, tricks) as impostor:
         error = told(probe(impostor.url, transport))
@@ -325,6 +348,19 @@ def test_a_byte_a_second(
         error = told(probe(impostor.url, transport))
     assert (error.kind, error.status) == ("transport", "-")
     assert error.message
+
+
+@TRANSPORTS
+def test_an_answer_that_does_not_come(
+    probe: Callable[..., str], plain_server: Server, transport: str
+) -> None:
+    tricks = {place: [silence, pass_on] for place in ("step", "message")}
+    with Impostor(plain_server.port, tricks) as impostor:
+        printed = probe(impostor.url, transport)
+    # It depends on the client how much of its time it waits for the first answer.
+    assert printed == "ok" or told(printed).kind == "transport"
+    steps = impostor.at("step", "message")[: 2 if printed == "ok" else None]
+    assert len({each.key for each in steps}) == 1
 
 
 def test_a_handshake_a_byte_a_second(

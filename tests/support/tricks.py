@@ -28,6 +28,12 @@ def say(data: bytes, *, then_close: bool = False, rudely: bool = False) -> Trick
     return trick
 
 
+async def silence(line: Line, seen: Seen) -> bool:
+    """Say nothing until the client goes away."""
+    await line.until_closed()
+    return False
+
+
 def trickle(data: bytes, at_once: int = 0) -> Trick:
     """Send a byte a second, behind some that come at once."""
 
