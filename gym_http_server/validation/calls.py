@@ -8,7 +8,7 @@ import http.client
 import json
 import socket
 import ssl
-import time
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -168,10 +168,12 @@ def call(
     Raises:
         CallFailed: There was no answer.
     """
-    deadline = time.monotonic() + timeout_s
     connection = http.client.HTTPConnection("unused", timeout=timeout_s)
     # An answer that ends the connection takes its socket along.
     connection.sock = sock = address.connect(timeout_s)
+    # Whoever sends a byte a second is never late for a byte.
+    watch = threading.Timer(timeout_s, _hang_up, [sock])
+    watch.start()
     fields = {"Host": address.authority, "Connection": "close", **(headers or {})}
     if body is not None or method == "POST":
         fields.setdefault("Content-Length", str(len(body or b"")))
@@ -184,11 +186,17 @@ def call(
             # A request that is too large may be answered before it has ended.
             connection.endheaders(body)
         response = connection.getresponse()
-        return answer_of(response, _read(response, sock, deadline))
+        told = answer_of(response, _read(response))
+        if watch.finished.is_set():
+            raise TimeoutError
+        return told
     except (OSError, http.client.HTTPException, ValueError) as error:
         words = f"{type(error).__name__}: {error}"
+        if watch.finished.is_set():
+            words = f"not whole after {timeout_s:g} s"
         raise CallFailed(f"{method} {path[:100]}: no answer ({words})") from None
     finally:
+        watch.cancel()
         connection.close()
 
 
@@ -198,18 +206,14 @@ def answer_of(response: http.client.HTTPResponse, body: bytes) -> Answer:
     return Answer(response.status, headers, body)
 
 
-def _read(
-    response: http.client.HTTPResponse, sock: socket.socket, deadline: float
-) -> bytes:
+def _hang_up(sock: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        sock.shutdown(socket.SHUT_RDWR)
+
+
+def _read(response: http.client.HTTPResponse) -> bytes:
     pieces, size = [], 0
-    while True:
-        left = deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError("the answer takes too long")
-        sock.settimeout(left)
-        piece = response.read1(1 << 16)
-        if not piece:
-            break
+    while piece := response.read1(1 << 16):
         pieces.append(piece)
         size += len(piece)
         if size > MAX_ANSWER:

@@ -26,6 +26,7 @@ _SENSELESS = (
     jsonschema.SchemaError,
     AttributeError,
     LookupError,
+    RecursionError,
     TypeError,
     ValueError,
 )

@@ -33,11 +33,17 @@ class Report:
 
     Args:
         say: Prints a line.
+        busy: Shows which group is being checked, if there is anybody to see it.
     """
 
-    def __init__(self, say: Callable[[str], object]) -> None:
+    def __init__(
+        self,
+        say: Callable[[str], object],
+        busy: Callable[[str], object] | None = None,
+    ) -> None:
         self.outcomes: list[Outcome] = []
         self._say = say
+        self.begin = busy or (lambda name: None)
 
     @property
     def counts(self) -> Counter[str]:

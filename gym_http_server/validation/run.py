@@ -26,6 +26,9 @@ from gym_http_server.validation.sockets import Closed
 __all__ = ["RIGHT", "WRONG", "validate"]
 
 RIGHT, WRONG = 0, 1
+_ENDINGS = (signal.SIGTERM, signal.SIGHUP)
+# What comes of answers that are built as no check could know.
+_UNFORESEEN = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
 #: Answers are held against the document all the time, and told of in the end.
 ANSWERS = "answers"
 
@@ -51,24 +54,29 @@ def validate(
     served = Served(address, timeout_s)
     chosen = _chosen(list(only))
     _greet(served)
-    report = Report(say)
+    report = Report(say, busy=None if as_json else _busy)
     say(f"Checking {address.url}\n")
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    before = {each: signal.signal(each, _leave) for each in _ENDINGS}
     try:
         for group, checks in chosen:
             if checks:
+                report.begin(group.name)
                 report.group(group.name, _run(served, group, checks))
         if not only or ANSWERS in only:
             report.group(ANSWERS, _answers(served))
     finally:
-        # Whoever is in a hurry twice need not wait.
         for words in served.close_all():
             say(f"could not close {words}")
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     say(f"\n{report.summary}")
     if as_json:
         print(json.dumps(report.to_json(address.url), indent=2))
     return WRONG if report.counts[FAILED] else RIGHT
+
+
+def _leave(number: int, frame: object) -> None:
+    sys.exit(128 + number)
 
 
 def _sayer(as_json: bool) -> Callable[[str], None]:
@@ -76,6 +84,11 @@ def _sayer(as_json: bool) -> Callable[[str], None]:
         print(line, file=sys.stderr if as_json else sys.stdout, flush=True)
 
     return say
+
+
+def _busy(name: str) -> None:
+    if sys.stdout.isatty():
+        print(f"{name:<14} …", end="\r", flush=True)
 
 
 def _chosen(only: list[str]) -> list[tuple[Group, list[Check]]]:
@@ -151,7 +164,7 @@ def _outcome(served: Served, check: Check) -> Outcome:
         return Outcome(check.id, ABSENT, actual=str(absent))
     except (Mismatch, CallFailed, Closed) as error:
         return _failed(check.id, error)
-    except (AttributeError, LookupError, TypeError, ValueError) as error:
+    except _UNFORESEEN as error:
         # What came was of another build than the check could know.
         words = f"{type(error).__name__}: {error}"
         return Outcome(check.id, FAILED, "an answer of the documented build", words)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import secrets
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -18,6 +19,8 @@ __all__ = ["CART_POLE", "Instance", "Served"]
 
 CART_POLE = "CartPole-v1"
 CLOSING_S = 10.0
+TRIES = 3
+MAX_WAIT_S = 5
 _NO_JSON: Any = object()
 # What a server says of an environment that it does not have.
 _NOT_HERE = {"unknown-env", "dependency-missing", "env-refused"}
@@ -153,7 +156,14 @@ class Served:
 
     def _create(self, key: str, body: bytes) -> Answer:
         headers = {"Idempotency-Key": key, "Content-Type": "application/json"}
-        return self.call("POST", "/v1/envs/", body=body, headers=headers)
+        for tries_left in reversed(range(TRIES)):
+            answer = self.call("POST", "/v1/envs/", body=body, headers=headers)
+            if answer.status not in (429, 503) or not tries_left:
+                break
+            # Others use the server, too.
+            after = answer.headers.get("retry-after", "")
+            time.sleep(min(int(after), MAX_WAIT_S) if after.isdigit() else 1)
+        return answer
 
     @contextlib.contextmanager
     def made(self, env_id: str = CART_POLE, **options: Any) -> Iterator[Instance]:

@@ -132,8 +132,9 @@ class Socket:
         self._socket.close()
 
     def _handshake(self) -> Answer:
-        data = b""
+        data, deadline = b"", time.monotonic() + self._timeout_s
         while b"\r\n\r\n" not in data:
+            self._socket.settimeout(max(0.001, deadline - time.monotonic()))
             data += self._receive()
         head, _, rest = data.partition(b"\r\n\r\n")
         first, *lines = head.decode("latin-1").split("\r\n")

@@ -1,12 +1,16 @@
 """gym-http-server validate: right servers pass, and each wrong one is found out."""
 
+import contextlib
 import json
 import os
 import re
 import signal
+import socket
 import struct
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -323,6 +327,12 @@ def dangling(document: Any) -> None:
 
 
 LIES = {
+    "frames without a shape": (not_telling("gym-shape"), ["render.bytes"]),
+    "a stream too many": (with_status(503, 500), ["handshakes.too-many-streams"]),
+    "no state of generators": (
+        replacing(b'"has_uint32":', b'"has_uint":', "/generator"),
+        ["internals.generator"],
+    ),
     "an integer as reward": (
         replacing(b'"reward":1.0', b'"reward":1'),
         ["legacy.step"],
@@ -538,7 +548,7 @@ def test_lost_answers_leave_no_instance(server: Server) -> None:
     assert len(ids(report, "failed")) >= 2
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_who_is_interrupted_leaves_no_instance(number: int, server: Server) -> None:
     api = Api(server)
     before = set(api.instances())
@@ -556,9 +566,43 @@ def test_who_is_interrupted_leaves_no_instance(number: int, server: Server) -> N
     finally:
         process.kill()
         process.wait()
-    assert process.returncode == (130 if number == signal.SIGINT else 143), err
+    assert process.returncode == 128 + number, err
     assert "Traceback" not in err
     assert set(api.instances()) == before, out
+
+
+@pytest.mark.parametrize("whole", [b"HTTP/1.1 200 OK\r\n" * 50, b"x" * 500])
+def test_who_trickles_a_byte_at_a_time_holds_nobody(whole: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=trickle, args=(listener, whole))
+        thread.start()
+        began = time.monotonic()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        status, _, done = validate(url, "--timeout", "1")
+        took = time.monotonic() - began
+        thread.join()
+    assert status == 2
+    assert "no answer" in done.stderr
+    assert took < 20
+
+
+def trickle(listener: socket.socket, whole: bytes) -> None:
+    """Send a byte after the other until nobody is there."""
+    client, _ = listener.accept()
+    with client, contextlib.suppress(OSError):
+        client.settimeout(0.05)
+        for byte in whole:
+            client.sendall(bytes([byte]))
+            with contextlib.suppress(TimeoutError):
+                client.recv(65536)
+
+
+def test_six_instances_are_enough(make_server: Callable[..., Server]) -> None:
+    server = make_server("--max-instances", "6")
+    names = ("vectors", "batches", "spaces.actions-*", "values.int-*", "keys")
+    only = [word for name in names for word in ("--only", name)]
+    status, report, done = validate(server.url, *only)
+    assert (status, ids(report, "failed")) == (0, set()), done.stderr
 
 
 def test_a_server_that_stops_in_the_midst_is_wrong(

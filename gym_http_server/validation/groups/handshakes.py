@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from collections.abc import Iterator
 from functools import partial
@@ -24,6 +25,9 @@ from gym_http_server.validation.streams import Stream
 from gym_http_server.validation.vectors import cases
 
 __all__ = ["GROUP"]
+
+#: So many an instance may have.
+MAX_STREAMS = 64
 
 checks = Checks()
 
@@ -85,6 +89,18 @@ def _unknown(served: Served) -> None:
     with Stream(Instance(served, "ffffffff")) as stream:
         told = stream.answer.status, code_of(stream.answer)
         equal(told, (400, "unknown-instance"), "status and code")
+
+
+@checks("too-many-streams")
+def _too_many(served: Served) -> None:
+    with served.made() as instance, contextlib.ExitStack() as stack:
+        for _ in range(MAX_STREAMS):
+            stack.enter_context(Stream.opened(instance, TEXT_DIALECT))
+        with Stream(instance) as stream:
+            told = stream.answer.status, code_of(stream.answer)
+            equal(told, (503, "too-many-streams"), "status and code of one more")
+            after = stream.answer.headers.get("retry-after", "")
+            that(after.isdigit(), "a header Retry-After, in seconds", after)
 
 
 @checks("origin-refused")
