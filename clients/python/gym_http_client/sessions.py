@@ -6,48 +6,33 @@ lost goes again over another stream, or by REST, and is not executed twice.
 
 from __future__ import annotations
 
-import json
-import struct
 import threading
 from collections import deque
 from typing import Any, NamedTuple
 
 from gym_http_client.addresses import Address
 from gym_http_client.causes import error_of
-from gym_http_client.dialing import Dialer
-from gym_http_client.failures import Failure, FailureKind
+from gym_http_client.failures import Failure
 from gym_http_client.handshakes import NoStream
-from gym_http_client.heads import Request, RequestHeads
-from gym_http_client.http1 import Reply
 from gym_http_client.links import Link
-from gym_http_client.raising import raised, refusal, told_by
+from gym_http_client.openings import Openings
+from gym_http_client.outcomes import by_rest, over_stream
+from gym_http_client.raising import refusal
 from gym_http_client.retries import REPEATED, Retries, Tries
 from gym_http_client.streams import Answer, Asked, Stream
 from gym_http_wire.handshakes import new_session
 from gym_http_wire.lanes import MISSED
-from gym_http_wire.messages import MEDIA_TYPES, Form, Op
+from gym_http_wire.messages import Op
 from gym_http_wire.sessions import MAX_ANSWERS
-from gym_http_wire.values import BadValue, binary
 from gym_http_wire.values.writing import Writing
 
 __all__ = ["Session"]
 
-_BINARY = MEDIA_TYPES[Form.BINARY]
-_BINARY_FORM = int(Form.BINARY)
-_PROBLEM = "application/problem+json"
-_VALUE = struct.Struct("<II").pack
-_HANDSHAKE_SECONDS = 10.0
-# Handshakes that may fail one after the other, until streams are given up.
-_FAILED_HANDSHAKES = 3
 # So many requests on their way at once that the server still has the answers to all of
 # them if they are lost; so many bytes that sending them waits for no answer to be read.
 _MAX_PENDING = MAX_ANSWERS
 _MAX_PENDING_BYTES = 32 * 1024
 _MAX_NUMBER = 2**32 - 1
-# These say that there are no streams here; other problems concern the instance.
-_NO_STREAMS = frozenset(
-    {"malformed-request", "method-not-allowed", "not-found", "upgrade-required"}
-)
 _OPS = {"reset/": Op.RESET, "step/": Op.STEP, "render/": Op.RENDER}
 _QUICK = frozenset({"reset/", "step/"})
 
@@ -89,17 +74,19 @@ class Session:
     ) -> None:
         self._link = link
         self._retries = retries
-        self._time_limit = time_limit
         self._path = f"/v1/envs/{instance_id}/"
         self._url = address.url + self._path
-        self._dialer = Dialer(address)
-        self._heads = RequestHeads(address)
-        self._spin_us = spin_us
+        self._openings = Openings(
+            address,
+            self._path,
+            time_limit=time_limit,
+            spin_us=spin_us,
+            clock=retries.clock,
+            wanted=streams,
+        )
         self._lock = threading.RLock()
         self._writing = Writing()
         self._stream: Stream | None = None
-        self._streams = streams
-        self._failed_handshakes = 0
         self._pending: deque[_Pending] = deque()
         self._pending_bytes = 0
         self._answered: deque[Any] = deque()
@@ -109,8 +96,7 @@ class Session:
         """Count from 1 again, under another name."""
         self.name = new_session()
         self._number = 0
-        # When an answer was lost along with the stream, if no stream followed.
-        self._lost_at: float | None = None
+        self._openings.forget_loss()
         # Up to this one, requests go by REST unless a later one opens a stream.
         self._without = 0
         self._lose()
@@ -155,7 +141,7 @@ class Session:
             if type(outcome) is Answer:
                 if outcome.status in REPEATED:
                     return self._by_rest(self._pending_of(number, path, given))
-                outcome = self._read(stream, outcome, number)
+                outcome = over_stream(stream, outcome, number, self._url)
         except Failure as failure:
             self._number = number
             pending = self._pending_of(number, path, given)
@@ -200,7 +186,7 @@ class Session:
                 if self._stream is not None:
                     acknowledged = len(self._pending) == 1
                     self._stream.send(asked, acknowledged=acknowledged)
-                elif self._streams:
+                elif self._openings.wanted:
                     self._reopen()
             except (Failure, NoStream):
                 # Whoever waits for the answer sees to it.
@@ -267,7 +253,7 @@ class Session:
         try:
             outcome = self._settled(self._pending[0], failure)
             self._pending_bytes -= len(self._pending.popleft().asked.leaves)
-            self._lost_at = None
+            self._openings.forget_loss()
         except BaseException:
             # The answer, should it still come, would be taken for another's.
             self._forget()
@@ -278,7 +264,7 @@ class Session:
         """Send a request until there is an answer; problems are returned, too."""
         tries: Tries | None = None
         began = self._retries.clock()
-        while self._streams:
+        while self._openings.wanted:
             try:
                 if failed is not None:
                     raise failed
@@ -291,13 +277,13 @@ class Session:
                 if answer.status in REPEATED and answer.number == pending.asked.number:
                     # It was not done, and may be later: asking again is the link's.
                     break
-                return self._read(stream, answer, pending.asked.number)
+                return over_stream(stream, answer, pending.asked.number, self._url)
             except NoStream as none:
                 return refusal(none.reply, self._url + "stream")
             except Failure as failure:
                 failed = None
                 if self._stream is not None:
-                    self._lost_at = self._retries.clock()
+                    self._openings.lose()
                 self._lose()
                 tries = tries or Tries(self._retries, began, what=self._url)
                 if not tries.again(failure):
@@ -308,83 +294,25 @@ class Session:
 
     def _reopen(self) -> None:
         """Open a stream if that works, and send on it whatever is pending."""
-        limit = min(self._time_limit, _HANDSHAKE_SECONDS)
-        try:
-            stream = Stream(
-                self._dialer, self._handshake(), limit, self._time_limit, self._spin_us
-            )
-        except NoStream as none:
-            if none.reply.status in REPEATED:
-                self._do_without()
-                return
-            if self._is_about_instance(none.reply):
-                raise
-            self._streams = False
+        stream = self._openings.open(self.name)
+        if stream is None:
+            # What is pending goes by REST; a later request tries a stream again.
+            self._without = self._number
             return
-        except Failure:
-            self._do_without()
-            return
-        self._failed_handshakes = 0
-        self._lost_at = None
         self._stream = stream
         for index, pending in enumerate(self._pending):
             stream.send(pending.asked, acknowledged=index == 0)
 
-    def _handshake(self) -> bytes:
-        """Give the head of the request for a stream, without its blank line."""
-        asked = f"{self._path}stream?session={self.name}"
-        if self._lost_at is not None:
-            # If the instance ended meanwhile, it did so in the call that waits.
-            asked += f"&lost={max(0.0, self._retries.clock() - self._lost_at):.3f}"
-        request = Request("GET", asked, accept=_PROBLEM)
-        return self._heads.head(request).removesuffix(b"\r\n")
-
-    def _do_without(self) -> None:
-        """Have what is pending go by REST; a later request tries a stream again."""
-        self._without = self._number
-        self._failed_handshakes += 1
-        self._streams = self._failed_handshakes < _FAILED_HANDSHAKES
-
-    @staticmethod
-    def _is_about_instance(reply: Reply) -> bool:
-        told = told_by(reply)
-        return bool(told) and told.get("code") not in _NO_STREAMS
-
-    def _read(self, stream: Stream, answer: Answer, number: int) -> Any:
-        if answer.number != number:
-            words = f"answer {answer.number} came where {number} was due"
-            raise Failure(FailureKind.MALFORMED, words)
-        if answer.status == 200 and answer.form == _BINARY_FORM:
-            return stream.value(answer)
-        return raised(_problem_in(answer), answer.status, self._url)
-
     def _by_rest(self, pending: _Pending) -> Any:
         asked, path = pending
-        body = b""
-        if asked.signature:
-            body = _VALUE(len(asked.signature), 0) + asked.signature + asked.leaves
-        reply = self._link.request(
-            "POST",
-            self._path + path,
-            body,
-            content_type=_BINARY,
-            accept=_BINARY,
-            key=f"{self.name}-{asked.number}",
-        )
-        url = self._url + path
-        if reply.status != 200 or reply.headers.get("content-type") != _BINARY:
-            return refusal(reply, url)
-        try:
-            return binary.decode(reply.body)
-        except BadValue as error:
-            failure = Failure(FailureKind.MALFORMED, f"a value {error}")
-            raise error_of(failure, "POST", url, None, 1) from error
+        key = f"{self.name}-{asked.number}"
+        return by_rest(self._link, self._path + path, self._url + path, asked, key)
 
     def _forget(self) -> None:
         self._lose()
         self._pending.clear()
         self._pending_bytes = 0
-        self._lost_at = None
+        self._openings.forget_loss()
 
     def _lose(self) -> None:
         stream, self._stream = self._stream, None
@@ -396,15 +324,3 @@ def _given(outcome: Any) -> Any:
     if isinstance(outcome, Exception):
         raise outcome
     return outcome
-
-
-def _problem_in(answer: Answer) -> dict[str, Any]:
-    try:
-        problem = json.loads(bytes(answer.message[answer.start :]))
-    except ValueError:
-        problem = None
-    if not isinstance(problem, dict):
-        words = f"what came with status {answer.status} is neither value nor problem"
-        raise Failure(FailureKind.MALFORMED, words)
-    extras = problem.get("extras")
-    return {**extras, **problem} if isinstance(extras, dict) else problem

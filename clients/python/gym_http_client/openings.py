@@ -1,0 +1,117 @@
+"""Openings: how streams to one instance are opened, and for how long that is tried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gym_http_client.addresses import Address
+from gym_http_client.dialing import Dialer
+from gym_http_client.failures import Failure
+from gym_http_client.handshakes import NoStream
+from gym_http_client.heads import Request, RequestHeads
+from gym_http_client.http1 import Reply
+from gym_http_client.raising import told_by
+from gym_http_client.retries import REPEATED
+from gym_http_client.streams import Stream
+
+__all__ = ["Openings"]
+
+_PROBLEM = "application/problem+json"
+_HANDSHAKE_SECONDS = 10.0
+# Handshakes that may fail one after the other, until streams are given up.
+_FAILED_HANDSHAKES = 3
+# These say that there are no streams here; other problems concern the instance.
+_NO_STREAMS = frozenset(
+    {"malformed-request", "method-not-allowed", "not-found", "upgrade-required"}
+)
+
+
+class Openings:
+    """Opens the streams of a session, one after the other.
+
+    Args:
+        address: The server's.
+        path: The instance's.
+        time_limit: Seconds to wait for each answer.
+        spin_us: Microseconds to spin at most for an answer.
+        clock: Monotonic seconds.
+        wanted: Whether to try streams at all.
+
+    Attributes:
+        wanted: Whether streams are tried still.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        path: str,
+        *,
+        time_limit: float,
+        spin_us: int,
+        clock: Callable[[], float],
+        wanted: bool,
+    ) -> None:
+        self.wanted = wanted
+        self._dialer = Dialer(address)
+        self._heads = RequestHeads(address)
+        self._path = path
+        self._time_limit = time_limit
+        self._spin_us = spin_us
+        self._clock = clock
+        self._failed = 0
+        # When an answer was lost along with a stream, if no stream followed.
+        self._lost_at: float | None = None
+
+    def open(self, session: str) -> Stream | None:
+        """Open a stream.
+
+        Returns:
+            The stream; ``None`` if there is none now, or never will be.
+
+        Raises:
+            NoStream: The server has something to say of the instance.
+        """
+        limit = min(self._time_limit, _HANDSHAKE_SECONDS)
+        head = self._handshake(session)
+        try:
+            stream = Stream(self._dialer, head, limit, self._time_limit, self._spin_us)
+        except NoStream as none:
+            if none.reply.status in REPEATED:
+                self._fail()
+            elif _is_about_instance(none.reply):
+                raise
+            else:
+                self.wanted = False
+            return None
+        except Failure:
+            self._fail()
+            return None
+        self._failed = 0
+        self._lost_at = None
+        return stream
+
+    def lose(self) -> None:
+        """Note that an answer has been lost along with a stream."""
+        self._lost_at = self._clock()
+
+    def forget_loss(self) -> None:
+        """Note that there is an answer, or that nobody waits for it any more."""
+        self._lost_at = None
+
+    def _handshake(self, session: str) -> bytes:
+        """Give the head of the request for a stream, without its blank line."""
+        asked = f"{self._path}stream?session={session}"
+        if self._lost_at is not None:
+            # If the instance ended meanwhile, it did so in the call that waits.
+            asked += f"&lost={max(0.0, self._clock() - self._lost_at):.3f}"
+        request = Request("GET", asked, accept=_PROBLEM)
+        return self._heads.head(request).removesuffix(b"\r\n")
+
+    def _fail(self) -> None:
+        self._failed += 1
+        self.wanted = self._failed < _FAILED_HANDSHAKES
+
+
+def _is_about_instance(reply: Reply) -> bool:
+    told = told_by(reply)
+    return bool(told) and told.get("code") not in _NO_STREAMS
