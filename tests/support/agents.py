@@ -1,5 +1,6 @@
 """Agents: what is asked of a server while the test does something else."""
 
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -15,6 +16,19 @@ PATIENCE = 30.0
 def asking(call: Callable[..., Response], *args: Any, **kw: Any) -> Future[Response]:
     """Ask in the background."""
     return _POOL.submit(call, *args, **kw)
+
+
+def insisting(call: Callable[..., Response], *args: Any, **kw: Any) -> Future[Response]:
+    """Ask in the background, and again as long as the answer is 503."""
+
+    def insist() -> Response:
+        end = time.monotonic() + PATIENCE
+        while True:
+            answer = call(*args, **kw)
+            if answer.status != 503 or time.monotonic() > end:
+                return answer
+
+    return _POOL.submit(insist)
 
 
 def heard(future: Future[Response]) -> Response:

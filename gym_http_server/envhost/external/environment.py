@@ -275,6 +275,9 @@ class ExternalEnv(gymnasium.Env[Any, Any]):
     def _begun(self, ask: Ask, given: dict[str, Any]) -> Call:
         """Send a request; or go on with the one that the connection was lost in."""
         far, key = self._far, self._outside.key
+        if far.away_since is not None:
+            # It may have come back just now.
+            self._outside.attend()
         pending, self._pending = self._pending, None
         if pending is not None and not pending.is_again(ask, given, key):
             if ask not in REPEATABLE and ask != Ask.RESET:
