@@ -4,6 +4,7 @@ import { decodeBinary } from "./binary_reader.js";
 import { ApiError, GymHttpError, ProtocolError } from "./errors.js";
 import { parse } from "./json.js";
 import { readUtf8 } from "./text.js";
+import { decodeTyped } from "./typed_reader.js";
 
 export const BINARY = "application/vnd.gym-http.binary";
 export const TYPED = "application/vnd.gym-http.typed+json";
@@ -46,6 +47,12 @@ export function jsonOf(answer, url) {
   if (answer.status < 200 || answer.status > 299) throw errorOf(answer, url);
   if (!answer.body.length) return null;
   return within(answer, url, () => parse(readUtf8(answer.body)));
+}
+
+/** Read the value of an answer in typed JSON. */
+export function typedOf(answer, url) {
+  if (answer.status !== 200) throw errorOf(answer, url);
+  return within(answer, url, () => decodeTyped(readUtf8(answer.body)));
 }
 
 /** Read the value of an answer in the binary form. */

@@ -1,6 +1,6 @@
 /** `Client`: a server, what it has, and what can be made there. */
 
-import { TYPED, jsonOf, errorOf } from "./answers.js";
+import { TYPED, errorOf, jsonOf, typedOf } from "./answers.js";
 import { Env } from "./env.js";
 import { ProtocolError } from "./errors.js";
 import { Link } from "./http.js";
@@ -94,7 +94,7 @@ export class Client {
   async #attached(id, deadline) {
     const url = this.#link.url + pathOf(id);
     const answer = await this.#link.request("GET", pathOf(id), deadline, { accept: TYPED });
-    const told = jsonOf(answer, url);
+    const told = typedOf(answer, url);
     try {
       const kind = told.num_envs === undefined ? Env : VectorEnv;
       return new kind(this.#link, described(told), { stream: this.#stream });
@@ -136,22 +136,22 @@ function described(told) {
   };
 }
 
-export function make(envId, options = {}) {
+export async function make(envId, options = {}) {
   return new Client(options).make(envId, options);
 }
 
-export function makeVec(envId, options = {}) {
+export async function makeVec(envId, options = {}) {
   return new Client(options).makeVec(envId, options);
 }
 
-export function attach(instanceId, options = {}) {
+export async function attach(instanceId, options = {}) {
   return new Client(options).attach(instanceId, options);
 }
 
-export function list(options = {}) {
+export async function list(options = {}) {
   return new Client(options).list(options);
 }
 
-export function registry(options = {}) {
+export async function registry(options = {}) {
   return new Client(options).registry(options);
 }

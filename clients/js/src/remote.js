@@ -1,6 +1,6 @@
 /** What environments and vectors of them have in common: an instance on a server. */
 
-import { jsonOf } from "./answers.js";
+import { TYPED, jsonOf, typedOf } from "./answers.js";
 import { ApiError } from "./errors.js";
 import { Op } from "./frames.js";
 import { NOTHING, bodyOf } from "./requests.js";
@@ -67,7 +67,7 @@ export class Remote {
   async describe(call) {
     const path = pathOf(this.instanceId);
     return this.#link.within(call, async (deadline) =>
-      jsonOf(await this.#link.request("GET", path, deadline), this.#link.url + path),
+      typedOf(await this.#link.request("GET", path, deadline, { accept: TYPED }), this.#link.url + path),
     );
   }
 

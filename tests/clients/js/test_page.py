@@ -55,9 +55,9 @@ def played(chromium: Chromium, origin: str, server: Server, token: str = "") -> 
     chromium.run("document.getElementById('play').click()")
 
     def said() -> str | None:
-        text = chromium.run("document.getElementById('said').textContent")
-        busy = chromium.run("document.getElementById('play').disabled")
-        return None if busy else str(text)
+        if chromium.run("document.getElementById('play').disabled"):
+            return None
+        return str(chromium.run("document.getElementById('said').textContent"))
 
     return str(wait_until(said, 60.0, "the end of the episode"))
 

@@ -1,0 +1,183 @@
+/** Against a live server, whose address is in GYM_HTTP_TEST_URL. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import {
+  ApiError,
+  AutoresetMode,
+  Box,
+  Client,
+  Discrete,
+  NdArray,
+  VectorEnv,
+  array,
+  attach,
+  float,
+  list,
+  make,
+  makeVec,
+  registry,
+  scalar,
+} from "../src/index.js";
+
+const url = process.env.GYM_HTTP_TEST_URL;
+const skip = url ? false : "no GYM_HTTP_TEST_URL is given";
+const transports = [{ stream: false }, { stream: true }];
+
+/** Run with an environment that is closed in the end. */
+async function using(made, use) {
+  const env = await made;
+  try {
+    return await use(env);
+  } finally {
+    await env.close();
+  }
+}
+
+for (const how of transports) {
+  const options = { url, ...how };
+  const over = how.stream ? "stream" : "rest";
+
+  test(`an environment is reset and stepped over ${over}`, { skip }, () =>
+    using(make("CartPole-v1", options), async (env) => {
+      assert.ok(env.actionSpace instanceof Discrete);
+      assert.ok(env.observationSpace instanceof Box);
+      const { observation, info } = await env.reset({ seed: 42 });
+      assert.deepEqual(info, {});
+      // Gymnasium's for this seed, as docs/api.md shows it.
+      assert.deepEqual(observation.data, Float32Array.of(0.027395604, -0.006112156, 0.035859793, 0.019736802));
+      const step = await env.step(1);
+      assert.deepEqual(step.observation.data, Float32Array.of(0.027273363, 0.18847767, 0.03625453, -0.26141977));
+      assert.deepEqual([step.reward, step.terminated, step.truncated], [1, false, false]);
+      assert.equal(env.transport, over);
+      assert.equal((await env.describe()).steps, 1);
+    }));
+
+  test(`several steps and whole episodes come in columns over ${over}`, { skip }, () =>
+    using(make("CartPole-v1", options), async (env) => {
+      await env.reset({ seed: 42 });
+      const { observations, rewards, terminated, steps, stopped } = await env.stepMany([1, 0, 1]);
+      assert.deepEqual(observations.shape, [3, 4]);
+      assert.deepEqual(rewards.data, Float64Array.of(1, 1, 1));
+      assert.deepEqual(terminated.toArray(), [false, false, false]);
+      assert.deepEqual([steps, stopped], [3, null]);
+      const played = await env.rollout({ actions: [[1, 0]], seed: 42 });
+      assert.equal(played.steps, 2);
+      assert.equal(played.episodes[0].return, 2);
+      assert.deepEqual(played.episodes[0].observations.shape, [3, 4]);
+      assert.equal((await env.rollout({ episodes: 2, maxSteps: 3, seed: 1 })).steps, 6);
+    }));
+
+  test(`frames are arrays or text over ${over}`, { skip }, async () => {
+    await using(make("CartPole-v1", { ...options, renderMode: "rgb_array" }), async (env) => {
+      await env.reset({ seed: 1 });
+      const frame = await env.render();
+      assert.deepEqual([frame.shape, frame.dtype], [[400, 600, 3], "uint8"]);
+    });
+    await using(make("FrozenLake-v1", { ...options, renderMode: "ansi" }), async (env) => {
+      await env.reset({ seed: 1 });
+      assert.match(await env.render(), /FHFH/);
+    });
+  });
+
+  test(`actions of all kinds arrive over ${over}`, { skip }, () =>
+    using(make("Pendulum-v1", options), async (env) => {
+      const seen = [];
+      const actions = [[0.5], [float(0.5)], array([0.5], { dtype: "float32" }), Float32Array.of(0.5)];
+      for (const action of actions) {
+        await env.reset({ seed: 3 });
+        seen.push((await env.step(action)).observation.data);
+      }
+      for (const each of seen) assert.deepEqual(each, seen[0]);
+      assert.ok(env.actionSpace.contains(env.actionSpace.sample()));
+      await env.step(env.actionSpace.sample());
+    }));
+
+  test(`what the server refuses is an ApiError over ${over}`, { skip }, () =>
+    using(make("CartPole-v1", options), async (env) => {
+      await assert.rejects(env.step(0), (error) => {
+        assert.ok(error instanceof ApiError);
+        assert.deepEqual([error.kind, error.status, error.code], ["api", 409, "reset-needed"]);
+        assert.ok(error.url.startsWith(`${url}/v1/envs/`));
+        return true;
+      });
+      await env.reset({ seed: 1 });
+      await assert.rejects(env.step("left"), { code: "invalid-action", status: 400 });
+      await assert.rejects(env.step(scalar(2, "int64")), ApiError);
+      await assert.rejects(env.step(), TypeError);
+      await env.reset({ seed: 1 });
+      assert.equal((await env.step(scalar(1, "int64"))).reward, 1);
+    }));
+
+  test(`calls that are made at once are done in their order over ${over}`, { skip }, () =>
+    using(make("CartPole-v1", options), async (env) => {
+      const begun = env.reset({ seed: 42 });
+      const steps = [1, 0, 1].map((action) => env.step(action));
+      await begun;
+      const together = (await Promise.all(steps)).map(({ observation }) => [...observation.data]);
+      await env.reset({ seed: 42 });
+      assert.deepEqual((await env.stepMany([1, 0, 1])).observations.toArray(), together);
+    }));
+
+  test(`a vector steps as one over ${over}`, { skip }, () => {
+    const asked = { numEnvs: 3, vectorizationMode: "sync", autoresetMode: AutoresetMode.SAME_STEP };
+    return using(makeVec("CartPole-v1", { ...options, ...asked }), async (vector) => {
+      assert.equal(vector.numEnvs, 3);
+      assert.equal(vector.metadata.autoreset_mode, AutoresetMode.SAME_STEP);
+      assert.deepEqual(vector.singleObservationSpace.shape, [4]);
+      const { observation } = await vector.reset({ seed: 42 });
+      assert.deepEqual(observation.row(0).data, Float32Array.of(0.027395604, -0.006112156, 0.035859793, 0.019736802));
+      await vector.reset({ seed: [7, null, 9] });
+      const step = await vector.step([1, 0, 1]);
+      assert.deepEqual(step.reward.data, Float64Array.of(1, 1, 1));
+      assert.deepEqual(step.terminated.toArray(), [false, false, false]);
+      assert.equal((await vector.step(vector.actionSpace.sample())).observation.length, 3);
+      const again = await attach(vector.instanceId, { url });
+      assert.ok(again instanceof VectorEnv);
+    });
+  });
+
+  test(`an aborted call rejects with the signal's reason over ${over}`, { skip }, () =>
+    using(make("CartPole-v1", options), async (env) => {
+      await env.reset({ seed: 1 });
+      await assert.rejects(env.step(1, { signal: AbortSignal.abort(new Error("enough")) }), /enough/);
+      const controller = new AbortController();
+      const step = env.step(1, { signal: controller.signal });
+      controller.abort(new Error("too late"));
+      await assert.rejects(step, /too late/);
+      // What was asked may be done all the same; the next call is no copy of it.
+      assert.ok((await env.step(1)).observation instanceof NdArray);
+    }));
+}
+
+test("a server tells what it has and what it can make", { skip }, async () => {
+  const client = new Client({ url });
+  assert.equal((await client.info()).name, "gym_http_server");
+  const [taxi] = await registry({ url, search: "taxi", available: true });
+  assert.equal(taxi.env_id, "Taxi-v4");
+  await using(client.make("CartPole-v1", { seed: 42 }), async (env) => {
+    assert.equal((await list({ url }))[env.instanceId], "CartPole-v1");
+    await using(client.attach(env.instanceId), async (again) => {
+      const { observation } = await again.reset();
+      assert.equal(observation.data[0], Math.fround(0.027395604));
+    });
+    await assert.rejects(env.reset({ seed: 1 }), ApiError);
+  });
+});
+
+test("what is closed stays closed, and closing twice does nothing", { skip }, async () => {
+  const env = await make("CartPole-v1", { url });
+  await Promise.all([env.close(), env.close()]);
+  await env.close();
+  await assert.rejects(env.step(0), /was closed/);
+  assert.equal((await list({ url }))[env.instanceId], undefined);
+});
+
+test("making fails with the server's words, and leaves nothing", { skip }, async () => {
+  await assert.rejects(make("CartPole-v7", { url }), { code: "unknown-env", status: 400 });
+  await assert.rejects(make("CartPole-v1", { url, kwargs: { nonsense: 1 } }), ApiError);
+  await assert.rejects(make("CartPole-v1", { url: "nowhere" }), TypeError);
+  await assert.rejects(make("CartPole-v1", { url, token: "two words" }), TypeError);
+  await assert.rejects(make("CartPole-v1", { url, timeout: -1 }), RangeError);
+});

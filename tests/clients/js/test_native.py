@@ -1,0 +1,102 @@
+"""The JavaScript client's own tests, types and documents."""
+
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.support.drivers import CLIENTS, needs
+from tests.support.server import ROOT, Server
+
+JS = CLIENTS / "js"
+TESTS = sorted(str(path) for path in (JS / "tests").glob("*.test.js"))
+
+pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="session")
+def packages() -> Path:
+    """Install the packages for types and documents, and give where they are."""
+    needs("node", "npm")
+    done = subprocess.run(
+        ["make", "clients/js/node_modules/.installed"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    if done.returncode and not os.environ.get("CI"):
+        pytest.skip(f"npm installs nothing here: {done.stderr[-500:]}")
+    assert done.returncode == 0, done.stderr
+    return JS / "node_modules"
+
+
+def run(*command: str, env: Mapping[str, str] | None = None) -> str:
+    """Run a command in the client's folder, and demand that it succeeds."""
+    done = subprocess.run(
+        command,
+        cwd=JS,
+        env={**os.environ, **(env or {})},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-4000:]
+    return done.stdout
+
+
+@pytest.mark.live
+def test_its_own_tests_pass(server: Server) -> None:
+    needs("node")
+    variables = {"GYM_HTTP_TEST_URL": server.url}
+    told = run("node", "--test", "--test-reporter=tap", *TESTS, env=variables)
+    assert "\n# fail 0\n" in told
+    assert "\n# skipped 0\n" in told
+
+
+def test_a_strict_compiler_takes_its_types(packages: Path) -> None:
+    run(str(packages / ".bin/tsc"), "--project", "tests")
+
+
+def test_a_strict_compiler_refuses_what_its_types_do_not_allow(
+    packages: Path, tmp_path: Path
+) -> None:
+    lines = (JS / "tests/types.ts").read_text(encoding="utf-8").splitlines()
+    for number, line in enumerate(lines):
+        if "@ts-expect-error" in line:
+            # Said of a line without an error, this is an error.
+            lines[number] = ""
+            break
+    (JS / "node_modules/.cache").mkdir(exist_ok=True)
+    folder = JS / "node_modules/.cache"
+    source = folder / "wrong.ts"
+    source.write_text("\n".join(lines), encoding="utf-8")
+    project = folder / "tsconfig.json"
+    project.write_text(
+        '{"extends": "../../tests/tsconfig.json", "files": ["wrong.ts"]}'
+    )
+    with pytest.raises(AssertionError, match="TS2674"):
+        run(str(packages / ".bin/tsc"), "--project", str(project))
+
+
+def test_its_documents_are_made_without_a_warning(packages: Path) -> None:
+    subprocess.run(["make", "build/docs/js"], cwd=ROOT, check=True, timeout=200)
+    assert (ROOT / "build/docs/js/index.html").exists()
+
+
+def test_it_depends_on_nothing_and_names_no_registry() -> None:
+    for path in [JS / "package.json", *sorted((JS / "src").rglob("*.js"))]:
+        assert "registry.npmjs" not in path.read_text(encoding="utf-8")
+    told = (JS / "package.json").read_text(encoding="utf-8")
+    assert '"dependencies"' not in told
+    assert not (JS / "package-lock.json").exists()
+
+
+def test_modules_are_small() -> None:
+    for path in sorted((JS / "src").rglob("*.js")):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        assert len(lines) < 250, path
