@@ -8,6 +8,7 @@ Blocks in documents are run by these rules:
   same one in the rest of the document.
 - ``python`` is a program, unless it begins with a file's name in a comment: then it is
   saved as that module, and the server of the document is started to import it.
+- ``lua``, ``js`` and ``cpp`` are programs, too, with the clients of this project.
 - ``bash`` begins with a file's name in a comment, and is saved as that script.
 - ``log`` is in the server's log by then, line after line, maybe with others between.
 - ``sh`` starts things and is not run; the server's command lines in it are parsed.
@@ -20,7 +21,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -41,6 +41,7 @@ from gym_http_server.settings import TABLE, Settings, from_mapping
 from gym_http_server.supervisor import watch
 from gym_http_wire.problems import Problem
 from gym_http_wire.spaces import describe
+from tests.support.drivers import CLIENTS, needs
 from tests.support.recordings import RECORDINGS
 from tests.support.server import ROOT, Server
 from tests.support.wait import wait_until
@@ -70,6 +71,8 @@ TEXTS = {name: (ROOT / name).read_text(encoding="utf-8") for name in NAMES}
 API = TEXTS["docs/api.md"]
 ADDRESS = "127.0.0.1:5000"
 ANYTHING = "…"
+# What it takes to run a program, besides Python.
+TOOLS = {"cpp": ("g++",), "js": ("node",), "lua": ("lua5.4",)}
 # Flags in documents that are not the server's but Docker's and curl's.
 FOREIGN_FLAGS = {"--entrypoint", "--format", "--init", "--stop-timeout"}
 FOREIGN_FLAGS |= {"--fail", "--fail-with-body", "--retry"}
@@ -162,6 +165,28 @@ class Reader:
             else:
                 self._compare(expected, printed, command)
 
+    def lua(self, text: str, server: Server) -> None:
+        """Run a Lua program."""
+        (self.folder / "program.lua").write_text(self._here(text, server))
+        self._run(["lua5.4", "program.lua"])
+
+    def js(self, text: str, server: Server) -> None:
+        """Run a JavaScript program, with the client where npm would have put it."""
+        modules = self.folder / "node_modules"
+        modules.mkdir(exist_ok=True)
+        if not (modules / "gym-http-client").exists():
+            (modules / "gym-http-client").symlink_to(CLIENTS / "js")
+        (self.folder / "program.mjs").write_text(self._here(text, server))
+        self._run(["node", "program.mjs"])
+
+    def cpp(self, text: str, server: Server) -> None:
+        """Compile and run a C++ program, which takes long."""
+        (self.folder / "program.cpp").write_text(self._here(text, server))
+        include = str(CLIENTS / "cpp" / "include")
+        command = ["g++", "-std=c++17", "-I", include, "program.cpp", "-o", "program"]
+        self._run([*command, "-lcurl", "-pthread"], timeout=250)
+        self._run(["./program"])
+
     def script(self, text: str, server: Server) -> None:
         """Save a script, for sessions to run."""
         match = SCRIPT.match(text)
@@ -182,10 +207,11 @@ class Reader:
         text = text.replace(ADDRESS, server.url.removeprefix("http://"))
         return INSTANCE_ID.sub(lambda found: self.ids.get(found[0], found[0]), text)
 
-    def _run(self, command: list[str]) -> str:
+    def _run(self, command: list[str], timeout: float = 30) -> str:
         variables = {k: v for k, v in os.environ.items() if not k.startswith("GHS_")}
         paths = [str(ROOT), str(ROOT / "clients" / "python")]
         variables["PYTHONPATH"] = os.pathsep.join(paths)
+        variables["LUA_PATH"] = f"{CLIENTS}/lua/?.lua;{CLIENTS}/lua/?/init.lua;;"
         done = subprocess.run(
             command,
             cwd=self.folder,
@@ -193,7 +219,7 @@ class Reader:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=timeout,
             check=False,
         )
         assert done.returncode == 0, f"{command[-1]}\n{done.stderr}"
@@ -221,18 +247,13 @@ class Reader:
         return INSTANCE_ID.sub(here, escaped)
 
 
-def needs(*tools: str) -> None:
-    for tool in tools:
-        if shutil.which(tool) is None:
-            assert not os.environ.get("CI"), f"{tool} is missing"
-            pytest.skip(f"{tool} is not installed")
-
-
+# Compilers are slow.
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", NAMES)
 def test_blocks_do_what_they_say(
     name: str, make_server: MakeServer, tmp_path: Path
 ) -> None:
-    kinds = ("bash", "console", "log", "python")
+    kinds = ("bash", "console", "log", "python", *TOOLS)
     runnable = [block for block in blocks(name) if block.kind in kinds]
     modules = [block.module for block in runnable if block.module]
     for block in runnable:
@@ -250,8 +271,10 @@ def test_blocks_do_what_they_say(
             servers[block.flags] = make_server(
                 *imports, *shlex.split(block.flags), python_path=(tmp_path,)
             )
+        needs(*TOOLS.get(block.kind, ()))
         run = {"console": reader.session, "log": reader.log, "python": reader.program}
-        run["bash"] = reader.script
+        run |= {"bash": reader.script, "lua": reader.lua, "js": reader.js}
+        run |= {"cpp": reader.cpp}
         run[block.kind](block.text, servers[block.flags])
 
 
