@@ -5,8 +5,6 @@
 local Env = require("gym_http_client.env")
 local address = require("gym_http_client.address")
 local asking = require("gym_http_client.asking")
-local certificates = require("gym_http_client.certificates")
-local errors = require("gym_http_client.errors")
 local kinds = require("gym_http_client.kinds")
 local legacy = require("gym_http_client.legacy")
 local links = require("gym_http_client.link")
@@ -64,16 +62,6 @@ function Client.new(url, options)
   return self
 end
 
-local function missing_tls(self)
-  if self.link.address.scheme == "https" then
-    local found, why = certificates.library()
-    if not found then
-      return errors.transport(why, self.url)
-    end
-  end
-  return nil
-end
-
 local function env_options(self, options)
   local raw, streams = options.raw, self.options.streams
   if raw == nil then
@@ -98,16 +86,11 @@ function Client:make(env_id, options)
   end
   options = options or {}
   check_options(options, KNOWN_MAKING, KNOWN_CLIENT)
-  local failed = missing_tls(self)
-  if failed then
-    return nil, failed
-  end
   local body = {}
   for _, name in ipairs(MAKING) do
     body[name] = options[name]
   end
-  local instance_id
-  instance_id, failed = self:env_create(env_id, body)
+  local instance_id, failed = self:env_create(env_id, body)
   if not instance_id then
     return nil, failed
   end

@@ -50,6 +50,12 @@ end
 -- @treturn ?Line
 -- @treturn ?table failure
 function line.open(address, deadline, tls)
+  if address.scheme == "https" then
+    local _, missing = certificates.library()
+    if missing then
+      return nil, failure("untrusted", missing)
+    end
+  end
   local raw = socket.tcp()
   raw:settimeout(math.max(0.001, left(deadline)), "t")
   local ok, reason = raw:connect(address.host, address.port)
@@ -65,16 +71,25 @@ function line.open(address, deadline, tls)
     end
     raw = secured
   end
-  return setmetatable({ raw = raw, early = "" }, Line)
+  return setmetatable({ raw = raw, early = "", hasty = false }, Line)
 end
 
 local function allow(self, deadline)
   local rest = left(deadline)
   if rest <= 0 then
     return false
+  elseif self.hasty then
+    self.raw:settimeout(-1)
+    self.hasty = false
   end
   self.raw:settimeout(rest, "t")
   return true
+end
+
+-- From here on take what is there, and wait for nothing.
+local function hurry(self)
+  self.raw:settimeout(0)
+  self.hasty = true
 end
 
 --- Send bytes.
@@ -137,7 +152,7 @@ function Line:some(deadline)
     end
     return nil, failed(reason)
   end
-  self.raw:settimeout(0, "t")
+  hurry(self)
   local more, _, partial = self.raw:receive(AT_ONCE)
   return first .. (more or partial or "")
 end
@@ -152,7 +167,7 @@ function Line:is_stale()
   if self.early ~= "" then
     return true
   end
-  self.raw:settimeout(0, "t")
+  hurry(self)
   local _, reason, partial = self.raw:receive(1)
   return not TIMEOUTS[reason] or (partial or "") ~= ""
 end

@@ -183,6 +183,11 @@ end
 -- @return the value of the answer, or nil
 -- @treturn ?Error
 function Session:ask(name, plain, signature, leaves)
+  if self.asking then
+    -- The last call was interrupted: its answer would be taken for this one's.
+    lose(self)
+  end
+  self.asking = true
   if self.number == MAX_NUMBER then
     lose(self)
     self.name, self.number = entropy.name(), 0
@@ -193,6 +198,7 @@ function Session:ask(name, plain, signature, leaves)
     plain = plain, signature = signature, leaves = leaves,
   }
   local value, failed = settled(self, asked, self.link:deadline())
+  self.asking = false
   if value == nil and failed.kind ~= "api" then
     -- The answer, should it still come, would be taken for another's.
     lose(self)

@@ -1,0 +1,221 @@
+"""What the Lua client makes of answers of HTTP, to the byte, and of TLS."""
+
+import contextlib
+import json
+import socket
+import ssl
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.clients.lua.test_lua import run
+from tests.support.drivers import needs
+from tests.support.scripted import (
+    Scripted,
+    page,
+    read_request,
+    silence,
+    then_close,
+    then_reset,
+)
+
+pytestmark = pytest.mark.toolchain
+
+JSON = "Content-Type: application/json"
+BODY = b'{"api":"v1","number":9007199254740993,"text":"\xc3\xa9"}'
+ASK = """
+local gym = require("gym_http_client")
+local options = {time_limit = tonumber(arg[3] or 5), max_body = 100000, tls = {}}
+options.tls.cafile = arg[4]
+local client = gym.new(arg[1], options)
+for _ = 1, tonumber(arg[2]) do
+  local answer, failed = client:server_info()
+  if answer then
+    print("answer", answer.api, tostring(answer.number), answer.text)
+  else
+    print("error", failed.kind, tostring(failed.status), failed.message)
+  end
+end
+"""
+ANSWER = "answer\tv1\t9007199254740993\té\n"
+
+
+def ask(url: str, *args: str, interpreter: str = "lua5.1", before: str = "") -> str:
+    program = ["-e", f"arg = {{...}} {before} {ASK}"]
+    # What follows `-e` is no argument of it, so they are written into the program.
+    words = ",".join(json.dumps(word) for word in (url, *args))
+    program[1] = program[1].replace("{...}", f"{{{words}}}")
+    return run(interpreter, *program)
+
+
+def chunked(*chunks: bytes, trailer: bytes = b"") -> bytes:
+    head = f"HTTP/1.1 200 X\r\n{JSON}\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    data = b"".join(b"%x;a=b\r\n%s\r\n" % (len(each), each) for each in chunks)
+    return head + data + b"0\r\n" + trailer + b"\r\n"
+
+
+FINE = {
+    "sized": page(BODY, JSON),
+    "chunked": chunked(BODY[:3], BODY[3:]),
+    "trailers": chunked(BODY, trailer=b"X: y\r\n"),
+    "continued": b"HTTP/1.1 100 Continue\r\n\r\n" + page(BODY, JSON),
+    "charset": page(BODY, f"{JSON}; charset=utf-8"),
+    "names in any case": page(BODY, "CONTENT-TYPE:application/json"),
+}
+
+
+@pytest.mark.parametrize("interpreter", ["lua5.1", "lua5.4", "luajit"])
+@pytest.mark.parametrize("name", FINE)
+def test_answers_are_read_and_the_connection_is_kept(
+    name: str, interpreter: str
+) -> None:
+    with Scripted.of(FINE[name]) as server:
+        assert ask(server.url, "3", interpreter=interpreter) == 3 * ANSWER
+    assert {each.connection for each in server.seen} == {0}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        page(BODY, JSON, "Connection: close"),
+        page(BODY, JSON, version="1.0"),
+        then_close(f"HTTP/1.1 200 X\r\n{JSON}\r\n\r\n".encode() + BODY),
+    ],
+    ids=["close", "1.0", "until the end"],
+)
+def test_connections_that_end_are_not_used_again(answer: bytes) -> None:
+    with Scripted.of(answer) as server:
+        assert ask(server.url, "2") == 2 * ANSWER
+    assert [each.connection for each in server.seen] == [0, 1]
+
+
+def test_a_kept_connection_that_has_ended_is_replaced() -> None:
+    with Scripted.of(then_close(page(BODY, JSON)), page(BODY, JSON)) as server:
+        assert ask(server.url, "2") == 2 * ANSWER
+    assert len(server.seen) == 2
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [then_close(), then_reset(), then_close(page(BODY, JSON)[:-1])],
+    ids=["closed", "reset", "cut"],
+)
+def test_a_lost_answer_is_asked_for_again(lost: bytes) -> None:
+    with Scripted.of(lost, lost, page(BODY, JSON)) as server:
+        assert ask(server.url, "1") == ANSWER
+    assert len(server.seen) == 3
+    assert len({(each.head, each.body) for each in server.seen}) == 1
+
+
+MALFORMED = {
+    "two lengths": page(BODY, JSON, "Content-Length: 5"),
+    "length and chunks": page(BODY, JSON, "Transfer-Encoding: chunked"),
+    "unknown coding": b"HTTP/1.1 200 X\r\nTransfer-Encoding: gzip\r\n\r\n",
+    "length of letters": b"HTTP/1.1 200 X\r\nContent-Length: many\r\n\r\n",
+    "too large": b"HTTP/1.1 200 X\r\nContent-Length: 100001\r\n\r\n",
+    "chunk too large": b"HTTP/1.1 200 X\r\nTransfer-Encoding: chunked\r\n\r\nfffff\r\n",
+    "chunk of letters": b"HTTP/1.1 200 X\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
+    "endless head": b"HTTP/1.1 200 X\r\n" + b"X: y\r\n" * 20000,
+    "no HTTP": b"SSH-2.0-OpenSSH_9.2\r\n",
+    "HTTP/2": b"HTTP/2 200 OK\r\n\r\n",
+    "turned": b"HTTP/1.1 101 X\r\n\r\n",
+    "another type": page(BODY, "Content-Type: text/html"),
+    "no JSON": page(b"{", JSON),
+    "no text": page(b'"\xff"', JSON),
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_what_is_malformed_is_refused_at_once(name: str) -> None:
+    with Scripted.of(MALFORMED[name]) as server:
+        told = ask(server.url, "1")
+    assert told.startswith("error\tprotocol\t"), told
+    assert "is it a gym_http_server?" in told or "malformed" in told
+    assert len(server.seen) == 1
+
+
+def test_silence_ends_with_the_time_limit() -> None:
+    with Scripted.of(silence) as server:
+        told = ask(server.url, "1", "1.2")
+    assert told.startswith("error\ttransport\tnil\t"), told
+    # Asked again within the limit of the call.
+    assert len(server.seen) >= 2
+
+
+def test_redirects_are_not_followed() -> None:
+    with Scripted.of(page(b"", "Location: http://127.0.0.1:1/", status=302)) as server:
+        told = ask(server.url, "1")
+    assert told.startswith("error\tprotocol\t302")
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with a certificate for localhost and its key."""
+    needs("openssl")
+    folder = tmp_path_factory.mktemp("tls")
+    key, path = folder / "key.pem", folder / "both.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes"]
+    command += ["-keyout", str(key), "-out", str(path), "-days", "2"]
+    command += ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    subprocess.run(command, capture_output=True, check=True)
+    path.write_bytes(path.read_bytes() + key.read_bytes())
+    return path
+
+
+@contextlib.contextmanager
+def tls_server(certificate: Path) -> Iterator[tuple[int, list[bytes]]]:
+    """Answer requests, and list them."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    listener = socket.create_server(("127.0.0.1", 0))
+    seen: list[bytes] = []
+
+    def serve() -> None:
+        while True:
+            try:
+                plain = listener.accept()[0]
+            except OSError:
+                return
+            with (
+                contextlib.suppress(OSError),
+                plain,
+                context.wrap_socket(plain, server_side=True) as secured,
+            ):
+                while request := read_request(secured):
+                    seen.append(request[0])
+                    secured.sendall(page(BODY, JSON))
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield listener.getsockname()[1], seen
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+        listener.close()
+
+
+@pytest.mark.parametrize("interpreter", ["lua5.1", "lua5.4", "luajit"])
+def test_tls(certificate: Path, interpreter: str) -> None:
+    with tls_server(certificate) as (port, seen):
+        url = f"https://localhost:{port}"
+        told = ask(url, "2", "5", str(certificate), interpreter=interpreter)
+        assert told == 2 * ANSWER
+        assert len(seen) == 2
+        # Nobody vouches for it; and it is not for this name.
+        other = f"https://127.0.0.1:{port}"
+        for args in ((url, "1"), (other, "1", "5", str(certificate))):
+            told = ask(*args, interpreter=interpreter)
+            assert told.startswith("error\ttransport\tnil\t"), told
+            assert "could not prove who it is" in told
+    assert len(seen) == 2
+
+
+def test_tls_without_luasec() -> None:
+    before = 'package.preload.ssl = function() error("no ssl") end'
+    told = ask("https://localhost:1", "1", before=before)
+    assert told.startswith("error\ttransport\tnil\t")
+    assert "LuaSec" in told
