@@ -37,6 +37,7 @@ lint: $(VENV)/.dev ## Check style, types, imports, spelling and the Dockerfile
 	$(BIN)/lint-imports
 	$(BIN)/codespell
 	$(BIN)/hadolint Dockerfile
+	@if command -v luacheck >/dev/null; then cd clients/lua && luacheck -q .; fi
 
 .PHONY: format
 format: $(VENV)/.dev ## Put the code into the house style
