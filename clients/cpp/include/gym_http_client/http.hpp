@@ -86,6 +86,7 @@ struct Receiving {
     Reply reply{};
     std::size_t head = 0;
     std::size_t max_body = 0;
+    bool head_ended = false;
     bool too_large = false;
     bool failed = false;
 
@@ -114,6 +115,7 @@ private:
     void field(std::string_view line) {
         // An answer may follow one like "100 Continue".
         if (line.substr(0, 5) == "HTTP/") reply = Reply();
+        head_ended = line == "\r\n" || line == "\n";
         const auto colon = line.find(':');
         if (colon == std::string_view::npos) return;
         std::string name(line.substr(0, colon));
@@ -181,7 +183,10 @@ public:
             if (!met_) left = std::min(left, first_contact.left());
             if (!is_repeated(code) || pause_s >= left) {
                 if (code == CURLE_OK) return reply;
-                throw TransportError(told(code), url(request.path));
+                if (is_garbled(code))
+                    throw ProtocolError("this is no answer of HTTP: " + words_of(code),
+                                        Place{url(request.path), reply.status, ""});
+                throw TransportError("no answer: " + words_of(code), url(request.path));
             }
             pause(pause_s);
         }
@@ -198,6 +203,11 @@ private:
         return is_absent(code) || code == CURLE_OK || code == CURLE_GOT_NOTHING ||
                code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR ||
                code == CURLE_PARTIAL_FILE || code == CURLE_OPERATION_TIMEDOUT;
+    }
+    /// Whether there was an answer, but not one of HTTP/1.
+    static bool is_garbled(CURLcode code) {
+        return code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_WEIRD_SERVER_REPLY ||
+               code == CURLE_OUT_OF_MEMORY || code == CURLE_BAD_CONTENT_ENCODING;
     }
     static bool is_repeated(int status) { return detail::is_repeated(status); }
 
@@ -237,7 +247,9 @@ private:
                              request.method == "GET" ? nullptr : request.method.c_str());
         }
         (*words_)[0] = '\0';
-        const CURLcode code = curl_easy_perform(easy);
+        CURLcode code = curl_easy_perform(easy);
+        // libcurl takes a head that was cut off for a whole one.
+        if (code == CURLE_OK && !receiving.head_ended) code = CURLE_PARTIAL_FILE;
         long status = 0;
         curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
         reply = std::move(receiving.reply);
@@ -254,9 +266,9 @@ private:
         return code;
     }
 
-    std::string told(CURLcode code) const {
-        std::string words = (*words_)[0] != '\0' ? words_->data() : curl_easy_strerror(code);
-        return "no answer: " + words;
+    std::string words_of(CURLcode code) const {
+        if (code == CURLE_OUT_OF_MEMORY) return "a header is too long";
+        return (*words_)[0] != '\0' ? words_->data() : curl_easy_strerror(code);
     }
 
     Server server_;

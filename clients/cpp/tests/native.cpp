@@ -1,0 +1,188 @@
+// What only C++ can get wrong: owners, views, threads. Usage: native COMMAND [URL]
+#include <gym_http_client/stream.hpp>
+#include <iostream>
+#include <thread>
+
+// Of the other translation unit, which includes everything as well.
+void run_readme();
+
+namespace {
+
+using namespace gym_http;
+
+static_assert(!std::is_copy_constructible_v<Env> && !std::is_copy_assignable_v<Env>);
+static_assert(std::is_nothrow_move_constructible_v<StreamEnv>);
+static_assert(std::is_nothrow_move_assignable_v<VectorEnv>);
+static_assert(std::is_base_of_v<Error, TransportError> && std::is_base_of_v<Error, ApiError> &&
+              std::is_base_of_v<Error, ProtocolError> && std::is_base_of_v<Error, UsageError>);
+static_assert(std::is_base_of_v<std::exception, Error>);
+
+int failures = 0;
+
+void check(bool good, const char* what) {
+    if (good) return;
+    ++failures;
+    std::cout << "FAIL " << what << "\n";
+}
+
+template <class Thrown, class Act>
+void check_throws(Act act, const char* what) {
+    try {
+        act();
+        check(false, what);
+    } catch (const Thrown&) {
+    }
+}
+
+// Steps from a seed on, as a sum that tells whether two runs were alike.
+template <class E>
+std::vector<float> play(const std::string& url, std::uint64_t seed) {
+    E env(url, "CartPole-v1");
+    std::vector<float> seen;
+    env.reset(seed);
+    for (int step = 0; step < 40; ++step) {
+        const Step taken = env.step(step % 2);
+        for (const float each : taken.observation.template as<float>()) seen.push_back(each);
+        if (taken.done()) env.reset();
+    }
+    return seen;
+}
+
+void threads(const std::string& url) {
+    constexpr std::size_t count = 6;
+    std::vector<std::vector<float>> together(count);
+    std::vector<std::thread> running;
+    for (std::size_t each = 0; each < count; ++each) {
+        running.emplace_back([&, each] {
+            together[each] = each % 2 == 0 ? play<Env>(url, each) : play<StreamEnv>(url, each);
+        });
+    }
+    for (std::thread& each : running) each.join();
+    for (std::size_t each = 0; each < count; ++each)
+        check(together[each] == play<StreamEnv>(url, each), "a thread saw what it sees alone");
+    check(together[0] != together[1], "seeds differ");
+}
+
+void owners(const std::string& url) {
+    Env first(url, "CartPole-v1");
+    const std::string id = first.instance_id();
+    Env second = std::move(first);
+    check(first.closed() && second.instance_id() == id, "an environment moves");
+    check_throws<UsageError>([&] { first.reset(); }, "what was moved from is refused");
+    second.reset(1);
+    second = Env(url, "CartPole-v1");
+    check(second.instance_id() != id, "another one takes its place");
+    second.reset(1);
+    second.close();
+    second.close();
+    check_throws<UsageError>([&] { second.step(0); }, "a closed one is refused");
+    StreamEnv stream(url, "CartPole-v1");
+    stream.reset(1);
+    Env taken = std::move(stream);
+    check(taken.step(0).reward == 1, "a stream moves along");
+}
+
+void views(const std::string& url) {
+    StreamEnv env(url, "CartPole-v1");
+    const Value first = env.reset(42).observation;
+    const float before = first.as<float>()[0];
+    Value copy = first;
+    for (int step = 0; step < 50; ++step) {
+        if (env.step(step % 2).done()) env.reset();
+    }
+    env.close();
+    check(copy.as<float>()[0] == before, "a view outlives its step and its environment");
+    check(first.as<float>().data() == copy.as<float>().data(), "a copy shares the buffer");
+    check(reinterpret_cast<std::uintptr_t>(first.as<float>().data()) % 8 == 0, "it is aligned");
+    check_throws<UsageError>([&] { copy.as<double>(); }, "another dtype is refused");
+    check_throws<UsageError>([&] { static_cast<void>(copy["x"]); }, "an array has no keys");
+    check_throws<std::out_of_range>([&] { copy.as<float>().at(4); }, "an index is checked");
+}
+
+void containers(const std::string& url) {
+    StreamEnv env(url, "Blackjack-v1");
+    const Reset reset = env.reset(3);
+    check(reset.observation.kind() == Kind::tuple && reset.observation.size() == 3, "a tuple");
+    check(reset.observation[0].to<int>() > 0, "an item of it");
+    check(env.observation_space().is<spaces::Tuple>(), "its space");
+    check(env.observation_space().contains(reset.observation), "it is an element of that");
+}
+
+template <class Vector>
+void vectors(const std::string& url) {
+    VectorOptions options;
+    options.vectorization_mode = "sync";
+    options.autoreset_mode = "same_step";
+    Vector env(url, "CartPole-v1", 3, options);
+    const Reset reset = env.reset({1, 2, 3});
+    check(reset.observation.shape() == Shape{3, 4}, "observations of all");
+    const VectorStep step = env.step({0, 1, 0});
+    check(step.rewards.to_doubles() == std::vector<double>(3, 1.0), "rewards of all");
+    check(!step.done(0) && !step.done(2), "flags of all");
+    check(step.observations.row(1).shape() == Shape{4}, "an observation of one");
+    Env alone(url, "CartPole-v1");
+    alone.reset(2);
+    // Named first: a view of what is about to go does not compile.
+    const Value one = step.observations.row(1);
+    const Step same = alone.step(1);
+    check(one.as<float>().to_vector() == same.observation.as<float>().to_vector(),
+          "one of them is as it would be alone");
+}
+
+template <class E>
+void operations(const std::string& url) {
+    EnvOptions options;
+    options.render_mode = "rgb_array";
+    options.seed = 5;
+    E env(url, "Pendulum-v1", options);
+    const Json described = env.describe();
+    check(described["env_id"] == "Pendulum-v1", "a description");
+    env.reset();
+    const double exact = env.step(Value::array(std::vector<float>{0.5F})).reward;
+    env.reset(5);
+    check(env.step({0.5}).reward == exact, "braces and values are one action");
+    env.reset(5);
+    const Steps steps = env.steps(std::vector<std::vector<float>>{{0.5F}, {0.5F}});
+    check(steps.count == 2 && steps.stopped.empty(), "two steps");
+    check(steps.rewards.template as<double>()[0] == exact, "the first of them");
+    check(steps.observations.shape() == Shape{2, 3}, "their observations");
+    const Value played = env.rollout({{"episodes", 2}, {"max_steps", 3}, {"seed", 1}});
+    check(played["episodes"].size() == 2, "episodes");
+    const Value frame = env.render();
+    check(frame.shape().size() == 3 && frame.template as<std::uint8_t>().size() > 1000, "a frame");
+    const Png png = env.render_png();
+    check(png.content.size() > 8 && png.content[1] == 'P', "a PNG file");
+    check(env.set_attribute("g", 1.62), "an attribute is set");
+    check(env.attribute("g").template to<double>() == 1.62, "and read");
+    check(env.call("get_wrapper_attr", {"g"}).template to<double>() == 1.62, "and called for");
+    check(env.action_space().contains(env.sample_action(1)), "the server's sample");
+    check_throws<ApiError>([&] { env.step("left"); }, "an action that is none");
+    check_throws<UsageError>([&] { env.step(std::nan("")); }, "JSON has no NaN");
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+    const std::string command = count > 1 ? words[1] : "";
+    const std::string url = count > 2 ? words[2] : "";
+    try {
+        if (command == "readme") run_readme();
+        if (command == "threads") threads(url);
+        if (command == "owners") owners(url);
+        if (command == "views") views(url);
+        if (command == "containers") containers(url);
+        if (command == "vectors") {
+            vectors<VectorEnv>(url);
+            vectors<StreamVectorEnv>(url);
+        }
+        if (command == "operations") {
+            operations<Env>(url);
+            operations<StreamEnv>(url);
+        }
+    } catch (const std::exception& error) {
+        std::cout << "FAIL " << error.what() << "\n";
+        return 1;
+    }
+    std::cout << failures << " failed\n";
+    return failures == 0 ? 0 : 1;
+}

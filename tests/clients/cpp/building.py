@@ -1,0 +1,102 @@
+"""Builds what tests of the C++ client run: projects that use it once installed."""
+
+import re
+import subprocess
+from pathlib import Path
+
+from tests.support.drivers import CLIENTS
+
+HERE = CLIENTS / "cpp"
+STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
+URL = "http://127.0.0.1:5000"
+
+_BLOCK = re.compile(r"^```cpp\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+# A project in another folder, as somebody would write it who uses the client.
+_REST = """
+cmake_minimum_required(VERSION 3.16)
+project(rest CXX)
+find_package(gym_http_client 0.1 REQUIRED)
+add_executable(first first.cpp)
+target_link_libraries(first gym_http_client::gym_http_client)
+"""
+_STREAM = """
+cmake_minimum_required(VERSION 3.16)
+project(stream CXX)
+find_package(gym_http_client REQUIRED COMPONENTS stream)
+foreach(name random_agent frozen_lake)
+  add_executable(${name} ${examples}/${name}.cpp)
+  target_link_libraries(${name} gym_http_client::stream)
+endforeach()
+add_executable(native ${native} readme.cpp)
+target_link_libraries(native gym_http_client::stream)
+"""
+
+
+def run(*words: str | Path, timeout: float = 280.0) -> str:
+    """Run a command, demand that it succeeds, and return what it prints."""
+    done = subprocess.run(words, capture_output=True, text=True, timeout=timeout)
+    assert done.returncode == 0, (
+        f"{words}\n{done.stdout[-4000:]}\n{done.stderr[-8000:]}"
+    )
+    return done.stdout
+
+
+def programs() -> list[str]:
+    """Return the programs of the README, the first one first."""
+    return _BLOCK.findall((HERE / "README.md").read_text(encoding="utf-8"))
+
+
+def install(folder: Path) -> Path:
+    """Install the client below a folder, and return where."""
+    prefix = folder / "prefix"
+    run("cmake", "-S", HERE, "-B", folder / "package")
+    run("cmake", "--install", folder / "package", "--prefix", prefix)
+    return prefix
+
+
+def build_first_program(prefix: Path, folder: Path, url: str) -> Path:
+    """Build the README's first program, for a server, where there is no Boost."""
+    folder.mkdir()
+    (folder / "CMakeLists.txt").write_text(_REST, encoding="utf-8")
+    first = programs()[0].replace(URL, url)
+    (folder / "first.cpp").write_text(first, encoding="utf-8")
+    _build(prefix, folder, "-DCMAKE_DISABLE_FIND_PACKAGE_Boost=ON")
+    return folder / "build" / "first"
+
+
+def build_all(prefix: Path, folder: Path, url: str) -> Path:
+    """Build the examples and the tests in C++, and return where they are.
+
+    One of the tests runs the other programs of the README, for a server. They are
+    another translation unit that includes everything.
+    """
+    folder.mkdir()
+    (folder / "CMakeLists.txt").write_text(_STREAM, encoding="utf-8")
+    (folder / "readme.cpp").write_text(_one_of(programs()[1:], url), encoding="utf-8")
+    _build(
+        prefix,
+        folder,
+        f"-Dexamples={HERE / 'examples'}",
+        f"-Dnative={HERE / 'tests' / 'native.cpp'}",
+    )
+    return folder / "build"
+
+
+def _build(prefix: Path, folder: Path, *flags: str) -> None:
+    build = folder / "build"
+    strict = f"-DCMAKE_CXX_FLAGS={' '.join(STRICT)}"
+    where = f"-DCMAKE_PREFIX_PATH={prefix}"
+    run("cmake", "-S", folder, "-B", build, where, strict, *flags)
+    run("cmake", "--build", build, "--parallel", "2")
+
+
+def _one_of(programs: list[str], url: str) -> str:
+    """Make one program of several: a function of each, and one that calls all."""
+    names = [f"program_{number}" for number in range(len(programs))]
+    parts = [
+        program.replace("int main()", f"static void {name}()").replace(URL, url)
+        for name, program in zip(names, programs, strict=True)
+    ]
+    calls = "".join(f"    {name}();\n" for name in names)
+    return "\n".join([*parts, f"void run_readme();\nvoid run_readme() {{\n{calls}}}\n"])

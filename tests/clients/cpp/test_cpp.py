@@ -1,0 +1,144 @@
+"""The C++ client as its users have it: installed, linked, warned about, sanitized."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import gymnasium
+import pytest
+
+from tests.clients.cpp import building
+from tests.clients.cpp.forgetful import Forgetful
+from tests.support.drivers import VECTORS, Program, build_cpp, needs
+from tests.support.server import Server
+
+pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[Server]:
+    """A server whose address is built into programs."""
+    with Server() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    needs("g++", "cmake")
+    return building.install(tmp_path_factory.mktemp("installed"))
+
+
+@pytest.fixture(scope="module")
+def built(
+    prefix: Path, tmp_path_factory: pytest.TempPathFactory, own_server: Server
+) -> Path:
+    """The folder with all programs that use the installed client with streams."""
+    folder = tmp_path_factory.mktemp("using") / "stream"
+    return building.build_all(prefix, folder, own_server.url)
+
+
+@pytest.mark.live
+@pytest.mark.slow
+def test_the_first_program_needs_ten_lines_and_no_boost(
+    prefix: Path, tmp_path: Path, own_server: Server
+) -> None:
+    assert len(building.programs()[0].splitlines()) <= 10
+    program = building.build_first_program(prefix, tmp_path / "rest", own_server.url)
+    rewards = building.run(program).split()
+    assert len(rewards) > 5
+    assert set(rewards) == {"1"}
+
+
+@pytest.mark.live
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command",
+    ["threads", "owners", "views", "containers", "vectors", "operations"],
+)
+def test_native(built: Path, own_server: Server, command: str) -> None:
+    assert building.run(built / "native", command, own_server.url) == "0 failed\n"
+
+
+@pytest.mark.live
+@pytest.mark.slow
+def test_the_other_programs_of_the_readme(built: Path) -> None:
+    """They are in a translation unit of their own, and linked with another one."""
+    lines = building.run(built / "native", "readme").splitlines()
+    assert lines[:3] == ["from 0", "to 1, 0", "3 steps, last at 18"]
+    assert "0.0273956" in lines
+    assert "-2 to 2" in lines
+    assert "10" in lines
+
+
+@pytest.mark.live
+@pytest.mark.slow
+def test_examples(built: Path, own_server: Server) -> None:
+    played = building.run(built / "random_agent", own_server.url, "CartPole-v1", "3")
+    assert played.startswith("return ")
+    assert played == building.run(
+        built / "random_agent", own_server.url, "CartPole-v1", "3"
+    )
+    # It exits with 1 when it has not learnt enough.
+    learnt = building.run(built / "frozen_lake", own_server.url, timeout=120.0)
+    assert "reached the goal" in learnt
+
+
+@pytest.mark.slow
+def test_clang_has_no_warning(tmp_path: Path) -> None:
+    needs("clang++")
+    words = ("clang++", "-std=c++17", "-fsyntax-only", "-Wshadow", *building.STRICT)
+    include = ("-I", str(building.HERE / "include"))
+    for source in ("tests/driver.cpp", "tests/native.cpp", "examples/frozen_lake.cpp"):
+        building.run(*words, *include, building.HERE / source)
+
+
+@pytest.mark.live
+@pytest.mark.slow
+def test_sanitizers_find_nothing(tmp_path: Path, server: Server) -> None:
+    """All vectors, and errors besides, under AddressSanitizer and UBSan."""
+    needs("g++")
+    flags = ("-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    program = Program(tuple(build_cpp(tmp_path, *flags, *building.STRICT)), {})
+    done = program.run("conformance", str(VECTORS), server.url, timeout=200.0)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    assert not done.stderr
+    for transport in ("rest", "stream"):
+        assert program.output("probe", server.url, transport) == "ok\n"
+
+
+@pytest.mark.live
+def test_steps_that_libcurl_sends_again_are_taken_once(
+    driver: Callable[[str], Program], server: Server, tmp_path: Path
+) -> None:
+    actions = [step % 2 for step in range(100)]
+    file = tmp_path / "actions"
+    file.write_text("\n".join(map(json.dumps, actions)), encoding="utf-8")
+    with Forgetful(server.port) as proxy:
+        args = ("agree", proxy.url, "CartPole-v1", "42", "rest", str(file))
+        printed = driver("cpp").output(*args)
+    assert printed.splitlines() == list(_expected(actions))
+    forgotten = [step for step in proxy.steps if not step.answered]
+    assert len(forgotten) > 40
+    for step in forgotten:
+        again = [each for each in proxy.steps if each.key == step.key]
+        assert len(again) == 2
+        assert len({each.body for each in again}) == 1
+        assert again[1].connection > again[0].connection
+
+
+def _expected(actions: list[int]) -> Iterator[str]:
+    """Give the lines of a driver by Gymnasium itself."""
+    env = gymnasium.make("CartPole-v1")
+    observation, _ = env.reset(seed=42)
+    yield f"reset {observation.tobytes().hex()}"
+    for action in actions:
+        observation, reward, terminated, truncated, _ = env.step(action)
+        assert reward == 1.0
+        yield (
+            f"{observation.tobytes().hex()} 000000000000f03f "
+            f"{int(terminated)} {int(truncated)}"
+        )
+        if terminated or truncated:
+            observation, _ = env.reset()
+            yield f"reset {observation.tobytes().hex()}"
+    env.close()
