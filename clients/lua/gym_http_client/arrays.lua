@@ -11,7 +11,6 @@ local arrays = {}
 local ffi = platform.ffi
 local Array = kinds.Array
 
--- So that `array[i]` of a nested array shows, and nothing else does.
 function Array:__tostring()
   local sizes = {}
   for index, size in ipairs(self.shape) do

@@ -94,17 +94,13 @@ local function exchange(self, message, deadline)
   return reply, failed
 end
 
-local function error_of(failed, url)
+--- Make the error of a call of which the last try failed.
+function link.error_of(failed, url)
   if failed.kind == "malformed" then
     local words = "the answer is malformed, %s: is it a gym_http_server?"
     return errors.protocol(words:format(failed.words), url)
   end
   return errors.transport("there is no answer: " .. failed.words, url)
-end
-
---- Make the error of a call of which the last try failed.
-function link.error_of(failed, url)
-  return error_of(failed, url)
 end
 
 --- Give the address of a path, without the token.
@@ -146,7 +142,7 @@ function Link:request(method, path, request)
       if reply then
         return reply
       end
-      return nil, error_of(failed, self:url(path))
+      return nil, link.error_of(failed, self:url(path))
     end
   end
 end

@@ -6,7 +6,6 @@ local platform = require("gym_http_client.platform")
 local numbers = {}
 
 local math_type = platform.math_type
-local MAX_EXACT = platform.MAX_EXACT
 
 --- Whether a number is neither infinite nor NaN.
 function numbers.is_finite(number)
@@ -49,15 +48,6 @@ function numbers.read(text)
     return nil
   end
   return math_type and number * 1.0 or number
-end
-
---- Give an integer as a plain number where that is exact, else as it is.
-function numbers.simple(value)
-  if math_type and math_type(value) == "float" and value % 1 == 0
-    and value >= -MAX_EXACT and value <= MAX_EXACT then
-    return math.tointeger(value) -- luacheck: ignore 143
-  end
-  return value
 end
 
 return numbers

@@ -3,7 +3,6 @@
 local arrays = require("gym_http_client.arrays")
 local dtypes = require("gym_http_client.dtypes")
 local elements = require("gym_http_client.elements")
-local integers = require("gym_http_client.integers")
 local json = require("gym_http_client.json")
 local kinds = require("gym_http_client.kinds")
 local numbers = require("gym_http_client.numbers")
@@ -142,14 +141,7 @@ function write(value)
   error("plain JSON cannot tell a " .. kind, 0)
 end
 
---- Whether a value can be sent as plain JSON and is the same to a space that casts it.
-function plain.encode(value)
-  return write(value)
-end
-
---- Write an integer or a float as text, for queries.
-plain.number = function(value)
-  return integers.is_integer(value) and integers.digits(value) or numbers.text(value)
-end
+--- Write a value.
+plain.encode = write
 
 return plain

@@ -56,6 +56,24 @@ both("an action that can be none is refused, and the stream goes on", function(s
   gym.assert(env:close())
 end)
 
+both("a call that was interrupted leaves nothing for the next one", function(stream)
+  local env, other = make("CartPole-v1", stream), make("CartPole-v1", stream)
+  gym.assert(env:reset({ seed = 5 }))
+  gym.assert(other:reset({ seed = 5 }))
+  local link = env.session.stream or env.session.link
+  local name = stream and "receive" or "request"
+  link[name] = function() error("interrupted") end
+  misuse("interrupted", env.step, env, 1)
+  link[name] = nil
+  -- Over a stream the step had been sent.
+  if stream then
+    gym.assert(other:step(1))
+  end
+  items(gym.assert(env:step(0)), gym.assert(other:step(0)))
+  gym.assert(env:close())
+  gym.assert(other:close())
+end)
+
 both("a step before the reset is told", function(stream)
   local env = make("CartPole-v1", stream)
   local observation, failed = env:step(0)

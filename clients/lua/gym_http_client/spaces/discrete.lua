@@ -77,9 +77,9 @@ function base.readers.MultiDiscrete(description)
   local nvec = description.nvec
   local default = type(nvec) == "table" and { #nvec } or nil
   local shape = fields.shape(description, "shape", 2 * dtype.bytes, default)
-  local n_at = fields.array(description, "nvec", shape, dtype)
+  local n_at, is_one = fields.array(description, "nvec", shape, dtype)
   local size = arrays.count(shape)
-  for index = 1, size do
+  for index = 1, is_one and math.min(1, size) or size do
     if integers.compare(n_at(index), 1) < 0 then
       fields.refuse(description, "nvec", "integers from 1 on")
     end
