@@ -60,6 +60,9 @@ function retryAfter({ headers }) {
 
 /** A name that nobody else has: of a session, or to begin keys with. */
 export function newName() {
-  const bytes = crypto.getRandomValues(new Uint8Array(12));
+  const bytes = new Uint8Array(12);
+  // Node 18 has no `crypto` of its own accord; and a name is no secret.
+  if (globalThis.crypto) crypto.getRandomValues(bytes);
+  else bytes.forEach((_, i) => (bytes[i] = Math.random() * 256));
   return btoa(String.fromCharCode(...bytes)).replaceAll("+", "-").replaceAll("/", "_");
 }

@@ -1,0 +1,77 @@
+"""The same files where there is a WebSocket and `crypto`, and where there is none."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support import middlemen
+from tests.support.agreement import Walk
+from tests.support.drivers import CLIENTS, Program, needs
+from tests.support.middlemen import Middleman, Way
+from tests.support.server import Server
+
+DRIVER = str(CLIENTS / "js/tests/driver.mjs")
+TOKEN = "a-token-that-goes-into-no-address"
+# As Node 18, and Node before 22.
+NO_CRYPTO = (
+    "data:text/javascript,"
+    "Object.defineProperty(globalThis,'crypto',{value:undefined,configurable:true})"
+)
+NO_WEBSOCKET = "data:text/javascript,delete globalThis.WebSocket"
+
+pytestmark = [pytest.mark.live, pytest.mark.toolchain, pytest.mark.timeout(120)]
+MakeServer = Callable[..., Server]
+
+
+def played(url: str, folder: Path, *flags: str, token: str | None = None) -> str:
+    """Play over a stream, demand the right lines, and give what else is said."""
+    needs("node")
+    walk = Walk("CartPole-v1", 3, 60)
+    program = Program(("node", *flags, DRIVER), {})
+    done = program.run(*walk.args(url, "stream", folder), token=token)
+    assert done.returncode == 0, done.stdout + done.stderr
+    walk.compare(done.stdout)
+    return done.stderr
+
+
+def test_without_crypto(server: Server, tmp_path: Path) -> None:
+    assert played(server.url, tmp_path, "--import", NO_CRYPTO) == ""
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [("--import", NO_WEBSOCKET), ("--experimental-websocket",)],
+    ids=["client's-own", "runtime's-own"],
+)
+def test_streams_with_a_token(
+    make_server: MakeServer, tmp_path: Path, flags: tuple[str, ...]
+) -> None:
+    """By a header where there can be one, else by a ticket."""
+    server = make_server("--token", TOKEN, token=TOKEN)
+    said = played(server.url, tmp_path, *flags, token=TOKEN)
+    # It would be by REST that a stream that cannot be opened is made up for.
+    assert "steps went over" not in said
+    assert TOKEN not in server.log()
+
+
+@pytest.mark.parametrize("way", [middlemen.stripping, middlemen.refusing])
+@pytest.mark.parametrize(
+    "flags",
+    [("--import", NO_WEBSOCKET), ("--experimental-websocket",)],
+    ids=["client's-own", "runtime's-own"],
+)
+def test_where_no_stream_gets_through_it_goes_by_rest(
+    server: Server, tmp_path: Path, way: Way, flags: tuple[str, ...]
+) -> None:
+    with Middleman(server.port, way) as proxy:
+        said = played(proxy.url, tmp_path, *flags)
+    assert "steps went over rest" in said
+    assert 1 <= proxy.upgrades <= 3
+
+
+def test_the_token_may_be_in_the_address_that_is_given(
+    make_server: MakeServer, tmp_path: Path
+) -> None:
+    server = make_server("--token", TOKEN, token=TOKEN)
+    played(server.url.replace("//", f"//:{TOKEN}@"), tmp_path)
