@@ -111,14 +111,16 @@ def vector64(plan: Plan) -> list[Part]:
 
     with pinned(same.clients):
         taken = stages(plan, made(), itertools.cycle(actions))
+        inside = within(plan, made(), itertools.cycle(actions))
         alone = local(plan, made(), itertools.cycle(actions))
     whole = sum(each.value for each in taken)
     return [
         *taken,
         Part("all of these: a step in one process", whole, _US),
-        Part("a local step, by itself", alone, _US),
+        Part("of the host's part, the vector's own `step`", inside, _US),
+        Part("that of a local vector, again and again", alone, _US),
         Part(
-            "a local step, in a process that does nothing else",
+            "that of a local vector, in a process that does nothing else",
             _played(plan, SyncAgent, same, no_server),
             _US,
         ),
