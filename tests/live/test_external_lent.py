@@ -1,0 +1,216 @@
+"""Environments lent by another process are equal to the same environments made here."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode
+
+from gym_http_client import RemoteEnv, RemoteVectorEnv, ServerError
+from tests.support.api import Api, ok
+from tests.support.cutter import Cutter
+from tests.support.far import Far
+from tests.support.identity import assert_identical
+from tests.support.lending import TALLY, lent
+from tests.support.server import Server
+from tests.support.wait import wait_until
+
+DIALECTS = ["binary", "typed"]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """A server with a lobby."""
+    with Server("--external-grace", "1") as server:
+        Far.to(Api(server)).drop()
+        yield server
+
+
+def free(server: Server) -> int:
+    """Count the connections that can be taken."""
+    told = ok(Api(server).get("/v1/registry/?search=external/lent"))["envs"]
+    return told[0]["external"]["free"] if told else 0
+
+
+@pytest.fixture(autouse=True)
+def empty_lobby(server: Server) -> Iterator[None]:
+    """Have nobody in the lobby whom another test has left there."""
+    yield
+    wait_until(lambda: free(server) == 0)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_gymnasium_finds_nothing_wrong(server: Server, dialect: str) -> None:
+    with (
+        lent(server.url, "CartPole-v1", dialect=dialect),
+        RemoteEnv(server.url, "external/lent", wait_s=20) as env,
+    ):
+        check_env(env, skip_render_check=False)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize(
+    "env_id", ["CartPole-v1", "FrozenLake-v1", "Taxi-v4", "Blackjack-v1", "Pendulum-v1"]
+)
+def test_it_is_equal_to_the_same_made_here(
+    server: Server, env_id: str, dialect: str
+) -> None:
+    local = gymnasium.make(env_id)
+    with (
+        lent(server.url, env_id, dialect=dialect),
+        RemoteEnv(server.url, "external/lent", wait_s=20) as env,
+    ):
+        assert env.observation_space == local.observation_space
+        assert env.action_space == local.action_space
+        assert env.metadata == local.metadata
+        assert env.spec is not None
+        assert env.spec.id == env_id
+        local.action_space.seed(3)
+        assert_identical(env.reset(seed=5), local.reset(seed=5))
+        for _ in range(60):
+            action = local.action_space.sample()
+            step, expected = env.step(action), local.step(action)
+            assert_identical(step, expected)
+            if expected[2] or expected[3]:
+                assert_identical(env.reset(), local.reset())
+        assert_identical(env.np_random.random(3), local.np_random.random(3))
+        assert_identical(env.reset(), local.reset())
+    local.close()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_a_vector_of_8_is_equal_to_the_same_made_here(
+    server: Server, mode: AutoresetMode, dialect: str
+) -> None:
+    local = gymnasium.make_vec(
+        "CartPole-v1", 8, "sync", vector_kwargs={"autoreset_mode": mode}
+    )
+    local.action_space.seed(3)
+    with lent(server.url, "CartPole-v1", n=8, dialect=dialect):
+        env = RemoteVectorEnv(
+            server.url, "external/lent", num_envs=8, autoreset_mode=mode, wait_s=20
+        )
+        assert env.observation_space == local.observation_space
+        assert_identical(env.reset(seed=5), local.reset(seed=5))
+        for _ in range(60):
+            action = local.action_space.sample()
+            step, expected = env.step(action), local.step(action)
+            assert_identical(step, expected)
+            done = np.logical_or(expected[2], expected[3])
+            if mode == AutoresetMode.DISABLED and done.any():
+                mask: Any = {"reset_mask": done}
+                assert_identical(
+                    env.reset(options=dict(mask)), local.reset(options=mask)
+                )
+        env.close()
+    local.close()
+
+
+def test_what_it_raises_is_raised_here(server: Server) -> None:
+    with (
+        lent(server.url, "CartPole-v1"),
+        RemoteEnv(server.url, "external/lent", wait_s=20) as env,
+    ):
+        with pytest.raises(gymnasium.error.ResetNeeded):
+            env.step(0)
+        env.reset()
+        with pytest.raises(AssertionError):
+            env.step(5)
+        # As with every environment elsewhere, nobody trusts it before a reset.
+        with pytest.raises(gymnasium.error.ResetNeeded):
+            env.step(0)
+        env.reset()
+        env.step(0)
+        with pytest.raises(AttributeError):
+            env.get_wrapper_attr("nothing_of_the_kind")
+
+
+def test_attributes_go_both_ways(server: Server) -> None:
+    with (
+        lent(server.url, "CartPole-v1"),
+        RemoteEnv(server.url, "external/lent", wait_s=20) as env,
+    ):
+        assert env.get_wrapper_attr("length") == 0.5
+        env.set_wrapper_attr("length", 0.75)
+        assert env.get_wrapper_attr("length") == 0.75
+
+
+def test_kwargs_and_render_modes_reach_the_factory(server: Server) -> None:
+    local = gymnasium.make("FrozenLake-v1", is_slippery=False, render_mode="ansi")
+    local.reset(seed=1)
+    with (
+        lent(server.url, "FrozenLake-v1"),
+        RemoteEnv(
+            server.url,
+            "external/lent",
+            wait_s=20,
+            render_mode="ansi",
+            is_slippery=False,
+        ) as env,
+    ):
+        env.reset(seed=1)
+        for action in (2, 2, 1):
+            assert_identical(env.step(action), local.step(action))
+        assert env.render() == local.render()
+    local.close()
+
+
+def test_another_agent_finds_it_fresh(server: Server) -> None:
+    with lent(server.url, "CartPole-v1"):
+        with RemoteEnv(server.url, "external/lent", wait_s=20) as env:
+            env.set_wrapper_attr("length", 0.75)
+        with RemoteEnv(server.url, "external/lent", wait_s=20) as env:
+            assert env.get_wrapper_attr("length") == 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_its_process_is_killed_and_started_again(
+    server: Server, tmp_path: Path
+) -> None:
+    """An agent sees the documented error, and every step counts once."""
+    notes = tmp_path / "steps"
+    taken: list[str] = []
+    for life in range(20):
+        with lent(server.url, f"{TALLY}{notes}") as process:
+            env = RemoteEnv(server.url, "external/lent", wait_s=20)
+            env.reset()
+            for count in range(1, 4):
+                action = 10 * life + count
+                assert env.step(action)[0] == count
+                taken.append(str(action))
+            process.kill()
+            with pytest.raises(ServerError) as caught:
+                env.step(9999)
+            assert caught.value.code == "instance-ended"
+            env.close()
+    assert notes.read_text().split() == taken
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_its_connection_is_cut_again_and_again(
+    server: Server, tmp_path: Path, dialect: str
+) -> None:
+    """An agent notices nothing, and no step is doubled or lost."""
+    notes = tmp_path / "steps"
+    with Cutter(server.port) as cutter:
+        url = f"http://127.0.0.1:{cutter.port}"
+        with lent(url, f"{TALLY}{notes}", dialect=dialect):
+            env = RemoteEnv(server.url, "external/lent", wait_s=20)
+            env.reset()
+            for count in range(1, 61):
+                if count % 3 == 0:
+                    # Before the request, or before its answer.
+                    cutter.cut_after(count % 2)
+                assert env.step(count)[0] == count
+            assert cutter.cuts >= 20
+            env.close()
+    assert notes.read_text().split() == [str(count) for count in range(1, 61)]
