@@ -122,9 +122,10 @@ class TextDialect:
             return Control(ask)
         if ask == Ask.FAULT:
             told = _decode_object(payload)
+            number = told.get("id")
             return Fault(
                 str(told.get("message", "")),
-                int(told.get("id", 0)),
+                number if isinstance(number, int) else 0,
                 str(told.get("field", "")),
             )
         number = _number(members)
