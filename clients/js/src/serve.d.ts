@@ -1,0 +1,96 @@
+/** Environments of this page or process, lent to a server. */
+
+import type { NdArray, Space, Value } from "./index.js";
+
+export { NdArray, array } from "./index.js";
+
+/** Something, at once or later. */
+export type Soon<T> = T | Promise<T>;
+
+/** What an episode begins with. */
+export interface Beginning {
+  /**
+   * An element of the observation space, or what stands for one: a typed array with all
+   * elements in C order, nested lists, a number, an object.
+   */
+  observation: Value;
+  info?: Record<string, Value>;
+}
+
+/** What comes of a step. */
+export interface Outcome extends Beginning {
+  /** A finite number; a list of them if there are `rewardChannels`. */
+  reward: number | number[];
+  /** Whether the episode has ended; false unless told. */
+  terminated?: boolean;
+  /** Whether it is broken off; false unless told. */
+  truncated?: boolean;
+}
+
+/** What an instance is made with. */
+export interface Making {
+  /** What the agent gives, as to `gymnasium.make`. */
+  kwargs: Record<string, any>;
+  renderMode: string | null;
+}
+
+/**
+ * An environment: what it is, and the handlers that do what agents ask.
+ *
+ * Handlers run one after the other. What one throws is told to the agent. If the error has
+ * the `code` "bad-parameter", "invalid-action", "reset-needed" or "unsupported", nothing
+ * has been done, and the agent may go on; else it has to reset.
+ */
+export interface Lending {
+  /** The server's address, `http://127.0.0.1:5000` unless told. */
+  url?: string;
+  /** Its token; in a page it is shown only to get a ticket. */
+  token?: string;
+  /** Agents find it as `external/NAME`: a letter or digit, then up to 63 of `A-Za-z0-9_.-`. */
+  name: string;
+  /** A space, or its description, such as `{ type: "Discrete", n: 5 }`. */
+  observationSpace: Space | object;
+  actionSpace: Space | object;
+  /** What it can do beyond its handlers: "seed", "options", "pause". */
+  capabilities?: ("seed" | "options" | "pause")[];
+  /** What it can be made with, if there is `render`: "rgb_array", "ansi". */
+  renderModes?: string[];
+  /** Names, if rewards are lists of numbers. */
+  rewardChannels?: string[];
+  metadata?: Record<string, unknown>;
+  /** How often it goes on by itself, if it does not wait for steps. */
+  realtime?: { hz: number };
+  /** "json" or "binary"; "binary" for arrays of more than 256 elements unless told. */
+  dialect?: "json" | "binary";
+  /** Ends it. */
+  signal?: AbortSignal;
+  /** Takes a line for each thing that happens; `console.log` unless told. */
+  log?(line: string): void;
+  /** Called when an agent comes. */
+  onAgent?(): void;
+  /** Called when it goes, or the server forgot it. */
+  onAgentGone?(): void;
+  /** Makes an instance; may answer with other spaces for it. */
+  init?(making: Making): Soon<void | { observationSpace?: Space | object; actionSpace?: Space | object }>;
+  /** Begins an episode. */
+  reset?(how: { seed: number | bigint | null; options: Record<string, any> }): Soon<Beginning>;
+  /** In the place of `reset`, where no episode can be begun: gives the present observation. */
+  observe?(): Soon<Value>;
+  /** Does an action: a number, an `NdArray`, or what else the action space has. */
+  step(action: any): Soon<Outcome>;
+  /** Gives a frame: text, or an array of height, width and three colours of uint8. */
+  render?(): Soon<string | NdArray>;
+  /** Called when the agent has closed the instance. */
+  close?(): Soon<void>;
+}
+
+/**
+ * Lend an environment to a server, until the signal ends it.
+ *
+ * A connection that is lost is opened again, and goes on where it stopped, as long as this
+ * page or process lives.
+ *
+ * @throws ApiError The server does not take this environment, and says why.
+ * @throws TypeError Something that it needs is missing.
+ */
+export function serveEnv(lending: Lending): Promise<void>;

@@ -1,0 +1,92 @@
+/**
+ * Dialects: what is said between a server and an environment that connected in.
+ *
+ * The server says `{ type, id, … }`: a request, with what it is asked with as further
+ * members; or `ping`, `pong` or `fault`. The environment says `{ id, result }` or
+ * `{ id, error }`.
+ */
+
+import { ProtocolError } from "../errors.js";
+import { Form, decodeFrame, encodeFrame } from "../frames.js";
+import { parse } from "../json.js";
+import { stringify } from "../json_writer.js";
+import { plainTree } from "../plain.js";
+import { BinaryBody } from "../requests.js";
+import { Announced } from "../signatures.js";
+import { readUtf8, writeText } from "../text.js";
+
+/** Operations of frames; those below 48 are streams'. */
+const TYPES = new Map([
+  [1, "reset"],
+  [2, "step"],
+  [3, "render"],
+  [48, "init"],
+  [49, "close"],
+  [50, "ping"],
+  [51, "pong"],
+  [52, "fault"],
+]);
+const NUMBERS = new Map(Array.from(TYPES, ([number, type]) => [type, number]));
+const FAILED = 502;
+
+/** JSON, with values as plain as thin clients have them. */
+export class JsonDialect {
+  /** Read what the server says. */
+  read(message) {
+    if (typeof message !== "string") throw new ProtocolError("a message of the server is no text");
+    return parse(message);
+  }
+
+  /** Say what came of a request. */
+  answer(id, result) {
+    return stringify({ id, result: plainTree(result) });
+  }
+
+  /** Say that a request failed. */
+  failure(id, error) {
+    return stringify({ id, error });
+  }
+
+  /** Say `ping` or `pong`. */
+  control(type) {
+    return stringify({ type });
+  }
+}
+
+/** The frames of streams, with the roles turned round. */
+export class BinaryDialect {
+  #announced = new Announced();
+  #numbers = new Map();
+
+  /** Read what the server says. */
+  read(message) {
+    if (typeof message === "string") throw new ProtocolError("a message of the server is text");
+    const { operation, number: id, form, head, body } = decodeFrame(message);
+    const type = TYPES.get(operation) ?? `operation ${operation}`;
+    if (type === "init") {
+      this.#announced = new Announced();
+      this.#numbers = new Map();
+    }
+    const told = head?.value === undefined ? { type, id } : { type, id, name: head.value };
+    if (!body.length) return told;
+    const given = form === Form.BINARY ? this.#announced.read(body) : parse(readUtf8(body));
+    return { ...(given instanceof Map ? Object.fromEntries(given) : given), ...told };
+  }
+
+  /** Say what came of a request. */
+  answer(number, result) {
+    const body = new BinaryBody(result).onStream(this.#numbers);
+    return encodeFrame({ status: 200, operation: 0, form: Form.BINARY, number, body });
+  }
+
+  /** Say that a request failed. */
+  failure(number, error) {
+    const body = writeText(stringify(error));
+    return encodeFrame({ status: FAILED, operation: 0, form: Form.JSON, number, body });
+  }
+
+  /** Say `ping` or `pong`. */
+  control(type) {
+    return encodeFrame({ operation: NUMBERS.get(type), form: Form.NONE, number: 0 });
+  }
+}

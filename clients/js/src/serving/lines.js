@@ -1,0 +1,100 @@
+/** Lines: connections of an environment to a server, as messages of text and bytes. */
+
+import { jsonOf } from "../answers.js";
+import { hasWebSocket } from "../page_websocket.js";
+
+const PATH = "/v1/external/";
+const PROTOCOL = "gym-http.external.v1";
+const HANDSHAKE = 10_000;
+const DIAGNOSIS = 3000;
+
+/**
+ * Open a line. What comes is given to `onmessage`, a string or bytes, and the end of the
+ * line, with why, once to `onclose`.
+ *
+ * @param {import("../http.js").Link} link
+ * @param {AbortSignal} [signal]
+ * @throws {Error} There is no server, or it refuses.
+ */
+export async function openLine(link, signal) {
+  const deadline = link.deadline({ timeout: HANDSHAKE, signal });
+  try {
+    if (hasWebSocket()) return await openPageLine(link, deadline);
+    const { openNodeLine } = await import("./node_line.js");
+    const headers = link.token ? { Authorization: `Bearer ${link.token}` } : {};
+    return await deadline.race(openNodeLine(link.url + PATH, PROTOCOL, headers, deadline.signal));
+  } finally {
+    deadline.done();
+  }
+}
+
+async function openPageLine(link, deadline) {
+  // No page can put a header on a WebSocket, and no address holds a token.
+  const query = link.token ? `?ticket=${await ticketOf(link, deadline)}` : "";
+  const address = link.url.replace(/^http/, "ws") + PATH + query;
+  try {
+    return await deadline.race(dialled(address, deadline.signal));
+  } catch (error) {
+    throw (await diagnosis(link)) ?? error;
+  }
+}
+
+async function ticketOf(link, deadline) {
+  const answer = await link.request("POST", "/v1/tickets/", deadline);
+  return encodeURIComponent(jsonOf(answer, `${link.url}/v1/tickets/`).ticket);
+}
+
+/** Find out why a WebSocket fails, which no browser tells. */
+async function diagnosis(link) {
+  try {
+    const path = "/v1/";
+    await link.within({ timeout: DIAGNOSIS }, async (deadline) =>
+      jsonOf(await link.request("GET", path, deadline), link.url + path),
+    );
+    return undefined;
+  } catch (error) {
+    return error;
+  }
+}
+
+function dialled(address, signal) {
+  return new Promise((resolve, reject) => {
+    const socket = new WebSocket(address, [PROTOCOL]);
+    const abandon = () => socket.close();
+    signal.addEventListener("abort", abandon, { once: true });
+    socket.binaryType = "arraybuffer";
+    socket.onclose = () => reject(new Error("no connection could be opened"));
+    socket.onopen = () => {
+      signal.removeEventListener("abort", abandon);
+      resolve(new PageLine(socket));
+    };
+  });
+}
+
+/** A line over the WebSocket that is there already. */
+class PageLine {
+  #socket;
+
+  constructor(socket) {
+    this.#socket = socket;
+    this.onmessage = (_message) => {};
+    this.onclose = (_error) => {};
+    socket.onmessage = ({ data }) => {
+      this.onmessage(typeof data === "string" ? data : new Uint8Array(data));
+    };
+    socket.onclose = ({ reason }) => {
+      this.onclose(new Error(reason || "the connection was lost"));
+      this.onclose = () => {};
+    };
+  }
+
+  /** Send a message; after the end, nothing happens. */
+  send(message) {
+    if (this.#socket.readyState === WebSocket.OPEN) this.#socket.send(message);
+  }
+
+  close() {
+    this.onmessage = this.onclose = () => {};
+    this.#socket.close();
+  }
+}
