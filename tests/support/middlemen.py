@@ -11,6 +11,7 @@ from typing import Self
 #: Does with a handshake what a proxy of its kind does; gives what to pass on, if any.
 Way = Callable[[socket.socket, bytes], bytes]
 
+_HANDSHAKE = re.compile(rb"(?is)GET .*\r\nupgrade: websocket\r\n")
 _HOP_BY_HOP = re.compile(rb"(Connection|Upgrade):[^\r]*\r\n", re.IGNORECASE)
 
 
@@ -96,7 +97,7 @@ class Middleman:
     def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
-                if b"\r\nUpgrade: websocket\r\n" in data:
+                if _HANDSHAKE.match(data):
                     self.upgrades += 1
                     data = self._way(source, data)
                 target.sendall(data)

@@ -20,7 +20,8 @@ export function openSocket(url, { protocol, signal, maxMessage }) {
     const abandon = () => socket.close();
     signal.addEventListener("abort", abandon, { once: true });
     socket.binaryType = "arraybuffer";
-    socket.onclose = () => reject(new Error("no stream could be opened"));
+    // Node tells of a refusal by the one alone.
+    socket.onerror = socket.onclose = () => reject(new Error("no stream could be opened"));
     socket.onopen = () => {
       signal.removeEventListener("abort", abandon);
       if (socket.protocol === protocol) {
@@ -42,6 +43,7 @@ class PageSocket {
     this.onmessage = (_bytes) => {};
     this.onclose = (_error) => {};
     socket.onmessage = ({ data }) => this.#take(data, maxMessage);
+    socket.onerror = () => this.#end(new Error("the stream was cut"));
     socket.onclose = ({ reason }) => this.#end(new Error(reason || "the stream ended"));
   }
 
