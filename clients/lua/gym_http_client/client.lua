@@ -73,6 +73,20 @@ local function env_options(self, options)
   return { raw = raw, streams = streams }
 end
 
+-- Two requests: one makes the instance, the other tells what it is.
+local function make(self, env_id, body, options)
+  local instance_id, failed = self:env_create(env_id, body)
+  if not instance_id then
+    return nil, failed
+  end
+  local env
+  env, failed = Env.attach(self.link, instance_id, env_options(self, options))
+  if not env then
+    self:env_close(instance_id)
+  end
+  return env, failed
+end
+
 --- Make an environment.
 -- @tparam string env_id Gymnasium's name, as `"CartPole-v1"`
 -- @tparam[opt] table options of Gymnasium: `kwargs`, `render_mode`, `max_episode_steps`,
@@ -90,16 +104,7 @@ function Client:make(env_id, options)
   for _, name in ipairs(MAKING) do
     body[name] = options[name]
   end
-  local instance_id, failed = self:env_create(env_id, body)
-  if not instance_id then
-    return nil, failed
-  end
-  local env
-  env, failed = Env.attach(self.link, instance_id, env_options(self, options))
-  if not env then
-    self:env_close(instance_id)
-  end
-  return env, failed
+  return self.link:together(make, self, env_id, body, options)
 end
 
 --- Make many environments that step as one.

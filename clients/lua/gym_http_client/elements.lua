@@ -6,6 +6,7 @@ local integers = require("gym_http_client.integers")
 local platform = require("gym_http_client.platform")
 local refusal = require("gym_http_client.refusal")
 local text = require("gym_http_client.text")
+local words = require("gym_http_client.words")
 
 local elements = {}
 
@@ -94,16 +95,54 @@ local function read_packed(dtype, data, at, count)
 end
 
 local function read_octets(_, data, at, count)
-  if count <= AT_ONCE then
-    return { byte(data, at, at + count - 1) }
-  end
   local items = {}
-  for first = 1, count, AT_ONCE do
-    local last = math.min(first + AT_ONCE - 1, count)
-    local values = { byte(data, at + first - 1, at + last - 1) }
-    for index = 1, #values do
-      items[first + index - 1] = values[index]
-    end
+  for index = 1, count - 7, 8 do
+    items[index], items[index + 1], items[index + 2], items[index + 3], items[index + 4],
+      items[index + 5], items[index + 6], items[index + 7] = byte(data, at, at + 7)
+    at = at + 8
+  end
+  for index = count - count % 8 + 1, count do
+    items[index] = byte(data, at)
+    at = at + 1
+  end
+  return items
+end
+
+-- What interpreters without `string.unpack` read at a position.
+local AT = {
+  f4 = function(data, at) return floats.single(byte(data, at, at + 3)) end,
+  f8 = words.f64, i8 = words.i64, M8 = words.i64, m8 = words.i64,
+  u2 = words.u16, u4 = words.u32,
+}
+
+function AT.i1(data, at)
+  local value = byte(data, at)
+  return value < 128 and value or value - 256
+end
+
+function AT.i2(data, at)
+  local value = words.u16(data, at)
+  return value < 32768 and value or value - 65536
+end
+
+function AT.i4(data, at)
+  local value = words.u32(data, at)
+  return value < 2147483648 and value or value - 4294967296
+end
+
+function AT.u8(data, at)
+  local high = words.u32(data, at + 4)
+  if high < 2097152 then
+    return high * 4294967296 + words.u32(data, at)
+  end
+  return integers.from_bytes({ byte(data, at, at + 7) }, false)
+end
+
+local function read_each(dtype, data, at, count)
+  local read, size, items = AT[dtype.kind .. dtype.bytes], dtype.bytes, {}
+  for index = 1, count do
+    items[index] = read(data, at)
+    at = at + size
   end
   return items
 end
@@ -141,23 +180,32 @@ function elements.c_array(dtype, data, at, count)
   return place
 end
 
-local function reader_of(dtype)
-  local kind, bytes = dtype.kind, dtype.bytes
-  if kind == "b" then
-    return read_bools
-  elseif kind == "u" and bytes == 1 then
-    return read_octets
-  elseif (kind == "i" or kind == "u") and bytes < 8
-    or kind == "f" and (bytes == 4 or bytes == 8) then
-    if ffi and not dtype.big_endian then
-      return read_in_place
-    end
-    return unpack_bytes and read_packed or read_slowly
-  elseif unpack_bytes and (kind == "i" or kind == "m" or kind == "M") then
-    return read_packed
+local function named(names)
+  local set = {}
+  for name in names:gmatch("%S+") do
+    set[name] = true
   end
-  return ONE[kind] and (kind ~= "f" or bytes < 16) and (kind ~= "c" or bytes < 32)
-    and read_slowly or nil
+  return set
+end
+
+local IN_PLACE = named("i1 i2 i4 u1 u2 u4 f4 f8")
+local PACKED = named("i1 i2 i4 i8 u2 u4 f4 f8 M8 m8")
+local UNTOLD = named("f16")
+
+local function reader_of(dtype)
+  local name = dtype.kind .. dtype.bytes
+  if dtype.kind == "b" then
+    return read_bools
+  elseif ffi and IN_PLACE[name] and not dtype.big_endian then
+    return read_in_place
+  elseif name == "u1" then
+    return read_octets
+  elseif unpack_bytes and PACKED[name] then
+    return read_packed
+  elseif AT[name] and not dtype.big_endian then
+    return read_each
+  end
+  return not UNTOLD[name] and read_slowly or nil
 end
 
 local readers = {}

@@ -127,4 +127,42 @@ function floats.number(bytes, size)
   return negative and -value or value
 end
 
+-- 2 to the power of an exponent, less the bits of the mantissa; by the exponent's bits.
+local SINGLES, DOUBLES = {}, {}
+for bits = 1, 254 do
+  SINGLES[bits] = 2 ^ (bits - 150)
+end
+for bits = 53, 2046 do
+  DOUBLES[bits] = 2 ^ (bits - 1075)
+end
+
+--- Make the number of the four bytes of a float32, least significant first.
+function floats.single(a, b, c, d)
+  local high = d * 256 + c
+  local exponent = (high % 32768 - high % 128) / 128
+  local scale = SINGLES[exponent]
+  if a + b + high == 0 then
+    return 0
+  elseif not scale then
+    return floats.number({ a, b, c, d }, 4)
+  end
+  local value = (((high % 128 + 128) * 256 + b) * 256 + a) * scale
+  return high >= 32768 and -value or value
+end
+
+--- Make the number of the eight bytes of a float64, least significant first.
+function floats.double(a, b, c, d, e, f, g, h)
+  local high = h * 256 + g
+  local exponent = (high % 32768 - high % 16) / 16
+  local scale = DOUBLES[exponent]
+  if a + b + c + d + e + f + high == 0 then
+    return 0
+  elseif not scale then
+    return floats.number({ a, b, c, d, e, f, g, h }, 8)
+  end
+  local upper = ((high % 16 + 16) * 256 + f) * 256 + e
+  local value = (upper * 4294967296 + ((d * 256 + c) * 256 + b) * 256 + a) * scale
+  return high >= 32768 and -value or value
+end
+
 return floats

@@ -25,7 +25,20 @@ end
 
 --- Tell when a call that begins now has to be over.
 function Link:deadline()
-  return socket.gettime() + self.options.time_limit
+  return self.common or socket.gettime() + self.options.time_limit
+end
+
+--- Call a function, all of whose requests together have the time of one.
+function Link:together(call, ...)
+  self.common = self:deadline()
+  local function done(fine, ...)
+    self.common = nil
+    if not fine then
+      error((...), 0)
+    end
+    return ...
+  end
+  return done(pcall(call, ...))
 end
 
 --- Give the head of a request.

@@ -12,22 +12,6 @@ local ffi = platform.ffi
 local byte, char = string.byte, string.char
 local QUIET_NAN = char(0, 0, 0, 0, 0, 0, 248, 127)
 
--- Give an integer of 64 bits that is in bytes, the least significant first.
-local function from_bytes(bytes)
-  local high = bytes[8] * 256 + bytes[7]
-  if high >= 32768 then
-    high = high - 65536
-  end
-  if high >= -32 and high < 32 then
-    local low = 0
-    for index = 6, 1, -1 do
-      low = low * 256 + bytes[index]
-    end
-    return high * 281474976710656 + low
-  end
-  return integers.from_bytes(bytes, true)
-end
-
 local function bytes_of(value)
   if type(value) == "number" then
     local bytes = {}
@@ -87,7 +71,15 @@ function words.write_i64(value)
 end
 
 function words.i64(data, at)
-  return from_bytes({ byte(data, at, at + 7) })
+  local low, high = words.u32(data, at), words.u32(data, at + 4)
+  if high >= 2147483648 then
+    high = high - 4294967296
+  end
+  -- From 2^53 on numbers would be rounded.
+  if high >= -2097152 and high < 2097152 then
+    return high * 4294967296 + low
+  end
+  return integers.from_bytes({ byte(data, at, at + 7) }, true)
 end
 
 if ffi then
@@ -112,7 +104,7 @@ if ffi then
 end
 
 function words.f64(data, at)
-  return floats.number({ byte(data, at, at + 7) }, 8)
+  return floats.double(byte(data, at, at + 7))
 end
 
 function words.write_f64(value)
