@@ -13,7 +13,15 @@ from typing import IO
 from gym_http_server.rundir import RunDir
 from gym_http_server.settings import Settings
 
-__all__ = ["BOOT_FD", "LAUNCHER_PID", "LISTENER_FDS", "REPORT_FD", "leave", "read"]
+__all__ = [
+    "BOOT_FD",
+    "LAUNCHER_PID",
+    "LISTENER_FDS",
+    "REPORT_FD",
+    "leave",
+    "read",
+    "read_from",
+]
 
 BOOT_FD = "GYM_HTTP_BOOT_FD"
 LISTENER_FDS = "GYM_HTTP_LISTENER_FDS"
@@ -31,7 +39,11 @@ def leave(settings: Settings, run: RunDir) -> IO[bytes]:
 
 def read() -> tuple[Settings, RunDir]:
     """Read it, in gunicorn and its workers, as often as they like."""
-    descriptor = int(os.environ[BOOT_FD])
+    return read_from(int(os.environ[BOOT_FD]))
+
+
+def read_from(descriptor: int) -> tuple[Settings, RunDir]:
+    """Read it from a descriptor."""
     size = os.fstat(descriptor).st_size
     path, _, settings = os.pread(descriptor, size, 0).partition(b"\n")
     return Settings.from_json(settings), RunDir(path.decode())

@@ -19,7 +19,7 @@ import gym_http_server
 from gym_http_server import tokens
 from gym_http_server.errors import StartError
 from gym_http_server.launcher import Launcher
-from gym_http_server.listeners import address, listening
+from gym_http_server.listeners import address, letting_in, listening
 from gym_http_server.rundir import RunDir
 from gym_http_server.settings import TABLE, Setting, Settings, from_mapping
 
@@ -74,8 +74,12 @@ def serve(**flags: Any) -> None:
 
 
 def _serve(settings: Settings, *, show_token: bool) -> int:
-    with listening(settings) as listeners, RunDir.make(settings.run_dir) as run:
-        launcher = Launcher(settings, run, listeners)
+    with (
+        listening(settings) as listeners,
+        letting_in(settings) as external,
+        RunDir.make(settings.run_dir) as run,
+    ):
+        launcher = Launcher(settings, run, listeners, external)
         try:
             envs = launcher.start()
         except BaseException:
@@ -83,6 +87,9 @@ def _serve(settings: Settings, *, show_token: bool) -> int:
             raise
         urls = [address(listener) for listener in listeners]
         _greet(urls, settings, envs, show_token=show_token)
+        if external is not None:
+            place = address(external).replace("http:", "tcp:")
+            click.echo(f"External environments connect in at {place}")
         return launcher.wait()
 
 

@@ -55,14 +55,20 @@ class Launcher:
         settings: With the token settled and the data directory named.
         run: The run directory.
         listeners: The sockets to serve on.
+        external: Where external environments connect in by plain TCP, if anywhere.
     """
 
     def __init__(
-        self, settings: Settings, run: RunDir, listeners: Sequence[socket.socket]
+        self,
+        settings: Settings,
+        run: RunDir,
+        listeners: Sequence[socket.socket],
+        external: socket.socket | None = None,
     ) -> None:
         self._settings = settings
         self._run = run
         self._listeners = listeners
+        self._external = external
         self._signals, self._waker = socket.socketpair()
         self._alive_reader, self._alive_writer = os.pipe()
         self._supervisor: subprocess.Popen[bytes] | None = None
@@ -145,6 +151,7 @@ class Launcher:
 
     def _start_supervisor(self) -> int:
         reader, writer = os.pipe()
+        passed = [self._alive_reader, writer]
         start = {
             "launcher_pid": os.getpid(),
             "launcher": self._alive_reader,
@@ -153,14 +160,19 @@ class Launcher:
             "importable": [os.getcwd()],
             "settings": msgspec.json.decode(self._settings.without_token().to_json()),
         }
-        argument = msgspec.json.encode(start).decode()
-        self._supervisor = subprocess.Popen(
-            [sys.executable, "-P", "-m", "gym_http_server.supervisor", argument],
-            env=self._environ(),
-            stdin=subprocess.DEVNULL,
-            pass_fds=[self._alive_reader, writer],
-            start_new_session=True,
-        )
+        with boot.leave(self._settings, self._run) as left:
+            if self._external is not None:
+                # The lobby reads the token there; nobody else below does.
+                start |= {"external": self._external.fileno(), "boot": left.fileno()}
+                passed += [self._external.fileno(), left.fileno()]
+            argument = msgspec.json.encode(start).decode()
+            self._supervisor = subprocess.Popen(
+                [sys.executable, "-P", "-m", "gym_http_server.supervisor", argument],
+                env=self._environ(),
+                stdin=subprocess.DEVNULL,
+                pass_fds=passed,
+                start_new_session=True,
+            )
         os.close(writer)
         return reader
 

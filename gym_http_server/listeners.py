@@ -20,7 +20,7 @@ from gym_http_server.errors import SettingError, StartError
 from gym_http_server.rundir import SOCKET_PATH_BYTES
 from gym_http_server.settings import Settings
 
-__all__ = ["address", "listening"]
+__all__ = ["address", "letting_in", "listening"]
 
 BACKLOG = 2048
 ASK_SECONDS = 1.0
@@ -39,12 +39,28 @@ def listening(settings: Settings) -> Iterator[list[socket.socket]]:
     with contextlib.ExitStack() as stack:
         listeners = []
         if not settings.no_tcp:
-            listeners.append(stack.enter_context(_tcp(settings)))
+            found = _tcp(settings.listen, settings.port, "--port")
+            listeners.append(stack.enter_context(found))
         if settings.unix:
             mode = _mode(settings.unix_mode)
             path = os.path.abspath(settings.unix)
             listeners.append(stack.enter_context(_unix(path, mode)))
         yield listeners
+
+
+@contextlib.contextmanager
+def letting_in(settings: Settings) -> Iterator[socket.socket | None]:
+    """Listen for external environments, if the settings say so; in the end, close.
+
+    Raises:
+        StartError: There is no such place, or it is in use.
+    """
+    place = settings.external_place
+    if place is None:
+        yield None
+        return
+    with _tcp(*place, "--external-tcp") as listener:
+        yield listener
 
 
 def address(listener: socket.socket) -> str:
@@ -56,18 +72,13 @@ def address(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _tcp(settings: Settings) -> socket.socket:
+def _tcp(host: str, port: int, flag: str) -> socket.socket:
     try:
         found = socket.getaddrinfo(
-            settings.listen,
-            settings.port,
-            type=socket.SOCK_STREAM,
-            flags=socket.AI_PASSIVE,
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
     except socket.gaierror as error:
-        raise StartError(
-            f"cannot listen on {settings.listen!r}: {error.strerror}"
-        ) from None
+        raise StartError(f"cannot listen on {host!r}: {error.strerror}") from None
     family, kind, protocol, _, place = found[0]
     listener = socket.socket(family, kind, protocol)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -77,8 +88,8 @@ def _tcp(settings: Settings) -> socket.socket:
     except OSError as error:
         listener.close()
         raise StartError(
-            f"cannot listen on {settings.listen} port {settings.port}: "
-            f"{error.strerror}; choose another port with --port"
+            f"cannot listen on {host} port {port}: {error.strerror}; choose another "
+            f"port with {flag}"
         ) from None
     return listener
 

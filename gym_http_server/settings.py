@@ -137,6 +137,11 @@ class Settings:
         least=1,
         most=100_000,
     )
+    external_tcp: str = _setting(
+        "",
+        "Where external environments connect in by plain TCP, as [HOST:]PORT; beyond "
+        "loopback only with a token.",
+    )
     external_deadline: float = _setting(
         30.0,
         "Seconds in which an external environment has to answer; cut to four fifths "
@@ -182,10 +187,36 @@ class Settings:
         return dataclasses.replace(self, token="")
 
     @property
+    def external_place(self) -> tuple[str, int] | None:
+        """Host and port where external environments connect in; ``None``: nowhere.
+
+        Raises:
+            SettingError: The setting is none.
+        """
+        if not self.external_tcp:
+            return None
+        host, _, port = self.external_tcp.rpartition(":")
+        if not port.isascii() or not port.isdigit() or int(port) > 65535:
+            raise SettingError(
+                f"--external-tcp is {self.external_tcp!r}: expected a port, or "
+                "HOST:PORT, as 5005 or 0.0.0.0:5005"
+            )
+        return host.strip("[]") or "127.0.0.1", int(port)
+
+    @property
+    def external_loopback(self) -> bool:
+        """Whether only this machine's environments can connect in by plain TCP."""
+        place = self.external_place
+        return place is None or _is_local(place[0])
+
+    @property
     def loopback(self) -> bool:
         """Whether only this machine can reach the server."""
-        local = self.listen in LOOPBACK or self.listen.startswith("127.")
-        return local or self.no_tcp
+        return _is_local(self.listen) or self.no_tcp
+
+
+def _is_local(host: str) -> bool:
+    return host in LOOPBACK or host.startswith("127.")
 
 
 @dataclass(frozen=True)

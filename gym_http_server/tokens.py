@@ -41,6 +41,11 @@ def settle(settings: Settings) -> Settings:
             "create environments can run code: set a token with --token (or --token "
             "auto), or say --no-token if you know what you do"
         )
+    if not token and not settings.external_loopback:
+        raise SettingError(
+            f"--external-tcp {settings.external_tcp} can be reached from other "
+            "machines: set a token with --token (or --token auto)"
+        )
     if token and settings.no_token:
         raise SettingError("--no-token and a token were given: choose one")
     if token and (not token.isascii() or not token.isprintable() or " " in token):

@@ -22,6 +22,13 @@ from gym_http_wire.websocket import Close
 __all__ = ["Arrival", "Gone"]
 
 RECEIVE_BYTES = 64 * 1024
+# While an answer is owed no ping is; then the kernel finds who is gone.
+KEEPALIVE = (
+    (socket.TCP_KEEPIDLE, 15),
+    (socket.TCP_KEEPINTVL, 5),
+    (socket.TCP_KEEPCNT, 3),
+    (socket.TCP_USER_TIMEOUT, 30_000),
+)
 _loads: Any = msgspec.json.Decoder().decode
 
 
@@ -51,6 +58,11 @@ class Arrival:
         self, line: socket.socket, carrier: str, *, trusted: bool, now: float
     ) -> None:
         line.setblocking(False)
+        if line.family != socket.AF_UNIX:
+            line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for option, value in KEEPALIVE:
+                line.setsockopt(socket.IPPROTO_TCP, option, value)
         self.line = line
         self.carrier: Carrier = carrier_of(carrier, MAX_HELLO_BYTES)
         self.trusted = trusted

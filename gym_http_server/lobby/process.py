@@ -8,7 +8,7 @@ import signal
 import socket
 from typing import Any
 
-from gym_http_server import prctl
+from gym_http_server import boot, prctl
 from gym_http_server.lobby.server import Lobby, LobbySettings
 
 __all__ = ["run"]
@@ -18,11 +18,18 @@ class _Ended(BaseException):
     """Somebody wants this process to end."""
 
 
-def run(listener: socket.socket, settings: LobbySettings, parent_pid: int) -> int:
+def run(
+    listener: socket.socket,
+    doors: tuple[int, int] | None,
+    settings: LobbySettings,
+    parent_pid: int,
+) -> int:
     """Be the lobby until the end; return the exit status.
 
     Args:
         listener: Where web workers and hosts connect.
+        doors: Descriptors of the socket by which environments come in by plain TCP,
+            and of what the launcher left, with the token.
         settings: The lobby's settings.
         parent_pid: The supervisor; the process ends with it.
     """
@@ -34,6 +41,9 @@ def run(listener: socket.socket, settings: LobbySettings, parent_pid: int) -> in
     prctl.die_with_parent(parent_pid, signal.SIGKILL)
     os.setsid()
     lobby = Lobby(listener, settings)
+    if doors is not None:
+        token = boot.read_from(doors[1])[0].token
+        lobby.open_door(socket.socket(fileno=doors[0]), token)
     try:
         lobby.run()
     except _Ended:

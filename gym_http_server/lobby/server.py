@@ -7,6 +7,8 @@ the hosts that take them. It hears no step.
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import logging
 import secrets
 import select
@@ -20,7 +22,7 @@ from gym_http_server.lobby.arrivals import Arrival, Gone
 from gym_http_server.lobby.guests import Guests, Taken, Taking
 from gym_http_server.passing import PassingLine
 from gym_http_wire import rebuilding
-from gym_http_wire.external.carriers import WEBSOCKET, Heard
+from gym_http_wire.external.carriers import COUNTED, WEBSOCKET, Heard
 from gym_http_wire.external.greetings import (
     PROTOCOL,
     BadHello,
@@ -37,6 +39,8 @@ __all__ = ["Lobby", "LobbySettings"]
 
 HELLO_SECONDS = 10.0
 TICK_SECONDS = 0.25
+#: Connections by plain TCP that have not said hello yet.
+MAX_STRANGERS = 64
 
 log = logging.getLogger("gym_http_server.lobby")
 
@@ -95,6 +99,8 @@ class Lobby:
         self._settings = settings
         self._listener = listener
         self._guests = Guests()
+        self._door: socket.socket | None = None
+        self._token = ""
         self._arrivals: dict[int, Arrival] = {}
         self._lines: dict[int, PassingLine] = {}
         self._poll = select.poll()
@@ -119,10 +125,24 @@ class Lobby:
                     self._serve(self._lines[descriptor])
                 elif descriptor == self._listener.fileno():
                     self._accept()
+                elif self._door is not None:
+                    self._let_in(self._door)
             now = time.monotonic()
             if now >= due:
                 due = now + TICK_SECONDS
                 self._tick(now)
+
+    def open_door(self, door: socket.socket, token: str) -> None:
+        """Let environments in by plain TCP.
+
+        Args:
+            door: Where they connect.
+            token: What they have to show; "" is nothing.
+        """
+        door.setblocking(False)
+        self._door = door
+        self._token = token
+        self._poll.register(door, select.POLLIN)
 
     def farewell(self) -> None:
         """Tell everybody that the server is stopping."""
@@ -134,6 +154,17 @@ class Lobby:
         line = PassingLine(end)
         self._lines[line.fileno()] = line
         self._poll.register(line, select.POLLIN)
+
+    def _let_in(self, door: socket.socket) -> None:
+        try:
+            end, _ = door.accept()
+        except OSError:
+            return
+        strangers = sum(each.hello is None for each in self._arrivals.values())
+        if strangers >= MAX_STRANGERS:
+            end.close()
+            return
+        self._enter(end, COUNTED, trusted=not self._token)
 
     def _serve(self, line: PassingLine) -> None:
         frames = line.receive()
@@ -202,6 +233,8 @@ class Lobby:
             _check_spaces(hello)
         except BadHello as error:
             arrival.refuse(error.code, str(error))
+        if not arrival.trusted and not _is_same(hello.token, self._token):
+            arrival.refuse("unauthorized", "the token is missing or wrong")
         earlier = self._guests.taken.get(hello.resume)
         if earlier is not None and earlier.hello == hello.public():
             self._go_on(arrival, hello.public(), earlier)
@@ -355,6 +388,12 @@ class Lobby:
         self._refuse_late(now)
         # One that was within a message may have come to its end.
         self._serve_waiting()
+
+
+def _is_same(given: str, token: str) -> bool:
+    # Digests, so that neither length nor characters make a difference in time.
+    digests = (hashlib.sha256(each.encode()).digest() for each in (given, token))
+    return hmac.compare_digest(*digests)
 
 
 def _check_spaces(hello: Hello) -> None:

@@ -35,6 +35,9 @@ class SupervisorStart(msgspec.Struct):
         launcher: Descriptor that ends when the launcher does.
         report: Descriptor to write the report to.
         importable: Directories to look for modules in.
+        external: Descriptor of the socket by which external environments connect in
+            by plain TCP, or -1.
+        boot: Descriptor from which the lobby reads the token then.
     """
 
     launcher_pid: int
@@ -43,6 +46,8 @@ class SupervisorStart(msgspec.Struct):
     run_path: str
     importable: tuple[str, ...]
     settings: Settings
+    external: int = -1
+    boot: int = -1
 
 
 def main(argument: str) -> int:
@@ -72,6 +77,7 @@ def main(argument: str) -> int:
         importable=start.importable,
         signals=signals,
         launcher=start.launcher,
+        doors=_doors(start),
     )
     envs = _count(modules)
     newest.look_through()
@@ -79,6 +85,15 @@ def main(argument: str) -> int:
     _report(start.report, {"envs": envs})
     supervisor.run()
     return 0
+
+
+def _doors(start: SupervisorStart) -> tuple[int, int] | None:
+    if start.external < 0:
+        return None
+    for descriptor in (start.external, start.boot):
+        # Not for the interpreters of some hosts.
+        os.set_inheritable(descriptor, False)
+    return start.external, start.boot
 
 
 def _modules(settings: Settings) -> tuple[str, ...]:

@@ -29,13 +29,21 @@ class LobbyProcess:
     Args:
         run_dir: The run directory.
         settings: The settings.
+        doors: Descriptors of the socket by which external environments connect in by
+            plain TCP, and of what was left for the lobby to read the token from.
 
     Attributes:
         pid: Of the lobby; 0 if there is none.
     """
 
-    def __init__(self, run_dir: RunDir, settings: Settings) -> None:
+    def __init__(
+        self,
+        run_dir: RunDir,
+        settings: Settings,
+        doors: tuple[int, int] | None = None,
+    ) -> None:
         self.pid = 0
+        self._doors = doors
         self._path = run_dir.lobby_socket
         self._settings = LobbySettings(
             heartbeat_s=settings.external_heartbeat,
@@ -44,6 +52,11 @@ class LobbyProcess:
             max_external=settings.max_external,
         )
         self._listener: socket.socket | None = None
+
+    @property
+    def has_doors(self) -> bool:
+        """Whether environments come in without a web worker."""
+        return self._doors is not None
 
     def start(self) -> None:
         """See to it that there is a lobby.
@@ -75,9 +88,9 @@ class LobbyProcess:
             return pid
         status = 1
         try:
-            close_descriptors([listener.fileno()])
+            close_descriptors([listener.fileno(), *(self._doors or ())])
             reseed()
-            status = run(listener, self._settings, parent)
+            status = run(listener, self._doors, self._settings, parent)
         except BaseException:
             traceback.print_exc()
         finally:

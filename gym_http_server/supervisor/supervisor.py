@@ -53,6 +53,8 @@ class Supervisor:
         importable: Directories to look for modules in.
         signals: End of a pair of sockets on which signal numbers arrive.
         launcher: Descriptor that ends when the launcher does.
+        doors: Descriptors of the socket by which external environments connect in by
+            plain TCP, and of what was left for the lobby to read the token from.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Supervisor:
         importable: tuple[str, ...],
         signals: socket.socket,
         launcher: int,
+        doors: tuple[int, int] | None = None,
     ) -> None:
         self._run = run
         self._settings = settings
@@ -78,7 +81,7 @@ class Supervisor:
             on_end=self._on_end,
         )
         self._creations = Creations()
-        self._lobby = LobbyProcess(run, settings)
+        self._lobby = LobbyProcess(run, settings, doors)
         self._hosts.on_spared = self._on_spared
         self._survey: bytes | None = None
         self._survey_waiters: list[Connection] = []
@@ -104,6 +107,8 @@ class Supervisor:
 
     def run(self) -> None:
         """Work until told to stop and no host is left."""
+        if self._lobby.has_doors:
+            self._start_lobby()
         next_tick = time.monotonic() + TICK_SECONDS
         while not self._stopping or len(self._hosts):
             wait = max(0.0, next_tick - time.monotonic())

@@ -44,6 +44,7 @@ class Lender:
         lent: The environment.
         open_line: Opens a connection; raises `LineLost`.
         name: What the environment is called.
+        token: The server's, if hello has to show it.
         dialect: ``"binary"`` or ``"typed"``.
         stopped: Set when this is to end.
         on_taken: Called when an agent comes.
@@ -56,6 +57,7 @@ class Lender:
         open_line: Callable[[], Line],
         *,
         name: str,
+        token: str,
         dialect: str,
         stopped: threading.Event,
         on_taken: Callable[[], None],
@@ -64,7 +66,7 @@ class Lender:
         self._lent = lent
         self._open_line = open_line
         self._name = name
-        self._hello = lent.hello(name, dialect)
+        self._hello = msgspec.structs.replace(lent.hello(name, dialect), token=token)
         self._stopped = stopped
         self._on_taken = on_taken
         self._on_free = on_free
@@ -119,9 +121,7 @@ class Lender:
                 line.send(self._answered(dialect, said), text=dialect.text)
             elif isinstance(said, Fault):
                 where = f" in {said.field}" if said.field else ""
-                log.error(
-                    "external/%s: fault%s: %s", self._name, where, said.message
-                )
+                log.error("external/%s: fault%s: %s", self._name, where, said.message)
             elif said == Control(Ask.PING):
                 line.send(dialect.control(Ask.PONG), text=dialect.text)
 

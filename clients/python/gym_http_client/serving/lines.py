@@ -18,10 +18,15 @@ from gym_http_client.handshakes import NoStream, upgraded
 from gym_http_client.heads import Request, RequestHeads
 from gym_http_client.http1 import BadAnswer
 from gym_http_client.raising import told_by
-from gym_http_wire.external.carriers import Carrier, CarrierError, Heard
+from gym_http_wire.external.carriers import (
+    Carrier,
+    CarrierError,
+    CountedCarrier,
+    Heard,
+)
 from gym_http_wire.external.carriers import WebSocketCarrier as WebSocket
 
-__all__ = ["Line", "LineLost", "open_websocket"]
+__all__ = ["Line", "LineLost", "open_tcp", "open_websocket"]
 
 RECEIVE_BYTES = 256 * 1024
 HANDSHAKE_SECONDS = 10.0
@@ -121,6 +126,20 @@ class Line:
         with contextlib.suppress(OSError):
             self._end.sendall(self._carrier.farewell("the environment leaves"))
         self._end.close()
+
+
+def open_tcp(host: str, port: int) -> Line:
+    """Open a plain TCP connection to a server.
+
+    Raises:
+        LineLost: There is no server.
+    """
+    try:
+        end = socket.create_connection((host, port), HANDSHAKE_SECONDS)
+    except OSError as error:
+        raise LineLost(f"there is no server at {host}:{port}: {error}") from error
+    end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return Line(end, CountedCarrier(MAX_MESSAGE))
 
 
 def open_websocket(address: Address) -> Line:

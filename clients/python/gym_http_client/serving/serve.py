@@ -12,7 +12,7 @@ import gymnasium
 from gym_http_client.addresses import Address
 from gym_http_client.serving.lender import Lender
 from gym_http_client.serving.lent import LentEnv
-from gym_http_client.serving.lines import open_websocket
+from gym_http_client.serving.lines import Line, open_tcp, open_websocket
 
 __all__ = ["serve_env"]
 
@@ -39,7 +39,8 @@ def serve_env(
     Args:
         env_or_factory: An environment, which is then this function's alone; or a
             function that makes one, with the arguments that an agent gives.
-        url: The server's address, as `Server` takes it.
+        url: The server's address, as `Server` takes it; or ``tcp://HOST:PORT``, where
+            it is started with ``--external-tcp``.
         name: A letter or digit, then up to 63 of ``A-Za-z0-9_.-``.
         n: How many to lend; more than one needs a factory. Each is served by a thread
             of its own.
@@ -60,7 +61,7 @@ def serve_env(
     own = isinstance(env_or_factory, gymnasium.Env)
     if n < 1 or (n > 1 and own):
         raise ValueError(f"n is {n}: expected 1, or more with a factory")
-    address = Address.parse(url, token)
+    open_line, shown = _opener(url, token)
     stopped = stop or threading.Event()
 
     def lend() -> None:
@@ -70,8 +71,9 @@ def serve_env(
             lent = LentEnv(None, env_or_factory)
         lender = Lender(
             lent,
-            functools.partial(open_websocket, address),
+            open_line,
             name=name,
+            token=shown,
             dialect=dialect,
             stopped=stopped,
             on_taken=on_taken or _nothing,
@@ -106,6 +108,15 @@ def serve_env(
         stopped.set()
     if errors:
         raise errors[0]
+
+
+def _opener(url: str, token: str | None) -> tuple[Callable[[], Line], str]:
+    """Give what opens connections, and the token that a hello has to show."""
+    if not url.startswith("tcp://"):
+        return functools.partial(open_websocket, Address.parse(url, token)), ""
+    address = Address.parse(url.replace("tcp://", "http://", 1), token)
+    opener = functools.partial(open_tcp, address.host, address.port)
+    return opener, address.token or ""
 
 
 def _nothing() -> None:

@@ -1,0 +1,200 @@
+"""Environments connect in by plain TCP, where the server is told to let them."""
+
+import json
+import re
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import gymnasium
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from gym_http_client import RemoteEnv, RemoteVectorEnv
+from tests.support.agents import asking, heard
+from tests.support.api import Api, Instance, error, ok
+from tests.support.far import BOX, RESULT, THREE
+from tests.support.identity import assert_identical
+from tests.support.lending import lent
+from tests.support.server import Server
+from tests.support.wait import wait_until
+
+TOKEN = "a-token-of-the-tests"
+HELLO = {"type": "hello", "protocol": 1, "name": "game", "capabilities": ["reset"]}
+HELLO |= {"observation_space": BOX, "action_space": THREE}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """A server that lets environments in by plain TCP."""
+    with Server("--external-tcp", "0", "--external-grace", "1") as server:
+        yield server
+
+
+def place(server: Server) -> tuple[str, int]:
+    """Tell where it lets them in."""
+    pattern = re.compile(r"connect in at tcp://([0-9.]+):(\d+)")
+    match = wait_until(lambda: pattern.search(server.stdout))
+    return match[1], int(match[2])
+
+
+class Counted:
+    """A connection with counted messages."""
+
+    def __init__(self, server: Server) -> None:
+        self.socket = socket.create_connection(place(server), 20)
+
+    def __enter__(self) -> "Counted":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.socket.close()
+
+    def say(self, **message: Any) -> None:
+        data = json.dumps(message).encode()
+        self.socket.sendall(struct.pack("<I", len(data)) + data)
+
+    def hear(self) -> Any:
+        (size,) = struct.unpack("<I", self._read(4))
+        return json.loads(self._read(size))
+
+    def answer(self, kind: str, **result: Any) -> None:
+        asked = self.hear()
+        assert asked["type"] == kind
+        self.say(id=asked["id"], result=result)
+
+    def _read(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            more = self.socket.recv(size - len(data))
+            if not more:
+                raise EOFError
+            data += more
+        return data
+
+
+def listed(server: Server, name: str = "game") -> Any:
+    told = ok(Api(server).get(f"/v1/registry/?search=external/{name}"))["envs"]
+    return told[0]["external"] if told else None
+
+
+def test_it_is_stepped_and_given_back(server: Server) -> None:
+    api = Api(server)
+    with Counted(server) as far:
+        far.say(**HELLO)
+        assert far.hear()["type"] == "welcome"
+        for _ in range(2):
+            future = asking(
+                api.post, "/v1/envs/", {"env_id": "external/game", "wait_s": 5}
+            )
+            far.answer("init")
+            instance = Instance(api, ok(heard(future))["instance_id"])
+            future = asking(instance.post, "reset/", {})
+            far.answer("reset", observation=[0, 1])
+            assert ok(heard(future))["observation"] == [0.0, 1.0]
+            future = asking(instance.post, "step/", {"action": 2})
+            far.answer("step", **RESULT)
+            assert ok(heard(future))["reward"] == 2.0
+            future = asking(instance.close)
+            far.answer("close")
+            assert heard(future).status == 204
+    wait_until(lambda: listed(server) is None)
+
+
+@pytest.mark.parametrize("data", [b"GET / HTTP/1.1\r\n\r\n", b"\xff\xff\xff\xff"])
+def test_what_is_no_count_ends_the_connection(server: Server, data: bytes) -> None:
+    with Counted(server) as far:
+        far.socket.sendall(data)
+        assert far.socket.recv(1) == b""
+
+
+def test_who_does_not_answer_pings_is_gone(make_server: Callable[..., Server]) -> None:
+    server = make_server("--external-tcp", "0", "--external-heartbeat", "0.2")
+    with Counted(server) as far:
+        far.say(**HELLO)
+        assert far.hear()["type"] == "welcome"
+        assert far.hear() == {"type": "ping"}
+        far.say(type="pong")
+        assert far.hear() == {"type": "ping"}
+        with pytest.raises(EOFError):
+            far.hear()
+        wait_until(lambda: listed(server) is None)
+
+
+def test_the_token_is_in_the_hello(make_server: Callable[..., Server]) -> None:
+    flags = ["--external-tcp", "127.0.0.1:0", "--token", TOKEN]
+    server = make_server(*flags, token=TOKEN)
+    for token in ("", "another-token-of-the-tests"):
+        with Counted(server) as far:
+            far.say(**HELLO, token=token)
+            assert far.hear()["code"] == "unauthorized"
+            with pytest.raises(EOFError):
+                far.hear()
+    with Counted(server) as far:
+        far.say(**HELLO, token=TOKEN)
+        assert far.hear()["type"] == "welcome"
+        assert listed(server)["free"] == 1
+        assert TOKEN not in json.dumps(listed(server))
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--external-tcp", "0.0.0.0:0"], "set a token"),
+        (["--external-tcp", "0.0.0.0:0", "--no-token"], "set a token"),
+        (["--external-tcp", "here"], "expected a port"),
+        (["--external-tcp", "70000"], "expected a port"),
+    ],
+)
+def test_what_is_refused_at_the_start(
+    launch_server: Callable[..., Server], flags: list[str], words: str
+) -> None:
+    server = launch_server(*flags)
+    assert server.wait_exit() == 1
+    assert words in server.stderr
+
+
+def test_a_port_in_use_is_said_at_once(launch_server: Callable[..., Server]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        server = launch_server("--external-tcp", str(port))
+        assert server.wait_exit() == 1
+        assert "choose another port with --external-tcp" in server.stderr
+
+
+def test_it_is_off_unless_asked_for(make_server: Callable[..., Server]) -> None:
+    assert "connect in at" not in make_server().stdout
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dialect", ["binary", "typed"])
+def test_gymnasium_finds_nothing_wrong(server: Server, dialect: str) -> None:
+    url = "tcp://{}:{}".format(*place(server))
+    with (
+        lent(url, "CartPole-v1", dialect=dialect),
+        RemoteEnv(server.url, "external/lent", wait_s=20) as env,
+    ):
+        check_env(env, skip_render_check=False)
+    wait_until(lambda: listed(server, "lent") is None)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_vector_of_8_is_equal_to_the_same_made_here(server: Server) -> None:
+    url = "tcp://{}:{}".format(*place(server))
+    local = gymnasium.make_vec("CartPole-v1", 8, "sync")
+    local.action_space.seed(3)
+    with lent(url, "CartPole-v1", n=8):
+        env = RemoteVectorEnv(server.url, "external/lent", num_envs=8, wait_s=20)
+        assert_identical(env.reset(seed=5), local.reset(seed=5))
+        for _ in range(60):
+            action = local.action_space.sample()
+            assert_identical(env.step(action), local.step(action))
+        env.close()
+    local.close()
+    wait_until(lambda: listed(server, "lent") is None)
+
+
+def test_creating_what_is_not_there_is_refused(server: Server) -> None:
+    answer = Api(server).post("/v1/envs/", {"env_id": "external/game"})
+    error(answer, 503, "external-away")
