@@ -32,6 +32,8 @@ __all__ = ["Guard"]
 OPEN_PATHS = frozenset({"/healthz", "/healthz/", "/readyz", "/readyz/"})
 MAX_KNOWN_HOSTS = 64
 _CHALLENGE = 'Bearer realm="gym_http_server", Basic realm="gym_http_server"'
+#: The client that pages import: no import shows a token, and it is no secret.
+_CLIENT = re.compile(r"/v1/external/client/[A-Za-z0-9_/]+\.js/?").fullmatch
 _STREAM = re.compile(r"/v1/(envs/[^/]+/stream|external)/?").fullmatch
 MAX_QUERY = 1024
 _METHODS = "GET, HEAD, POST, DELETE, OPTIONS"
@@ -69,6 +71,8 @@ class Guard:
         self._check_origin(environ)
         if self._token is None:
             self._check_host(environ)
+        elif environ["REQUEST_METHOD"] == "GET" and _CLIENT(environ["PATH_INFO"]):
+            return
         if environ.get("QUERY_STRING") and _STREAM(environ["PATH_INFO"]):
             query = parse_qs(environ["QUERY_STRING"][:MAX_QUERY])
             if "ticket" in query:

@@ -78,8 +78,8 @@ export interface Lending {
   observe?(): Soon<Value>;
   /** Does an action: a number, an `NdArray`, or what else the action space has. */
   step(action: any): Soon<Outcome>;
-  /** Gives a frame: text, or an array of height, width and three colours of uint8. */
-  render?(): Soon<string | NdArray>;
+  /** Gives a frame: text, an `ImageData`, or an array of height, width and three colours. */
+  render?(): Soon<string | NdArray | { width: number; height: number; data: ArrayLike<number> }>;
   /** Called when the agent has closed the instance. */
   close?(): Soon<void>;
 }

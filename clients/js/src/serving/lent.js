@@ -112,7 +112,7 @@ export class LentEnv {
 
   async #render() {
     if (!this.#given.render) throw new Refusal("this environment gives no frames", "unsupported");
-    return { rendered: await this.#given.render() };
+    return { rendered: framed(await this.#given.render()) };
   }
 
   async #close() {
@@ -171,6 +171,16 @@ function exactly(space, value) {
 function shaped(shape, data) {
   if (data.length !== shape.reduce((product, size) => product * size, 1)) return data;
   return new NdArray(data, shape, dtypeOfTyped(data));
+}
+
+/** Make an array of an ImageData, without its opacity, or of what looks like one. */
+function framed(frame) {
+  if (typeof frame?.width !== "number" || !ArrayBuffer.isView(frame.data)) return frame;
+  const { width, height, data } = frame;
+  const shape = [height, width, 3];
+  if (data.length === 3 * width * height) return new NdArray(data, shape, "uint8");
+  const seen = data.filter((_, at) => at % 4 !== 3);
+  return new NdArray(seen, shape, "uint8");
 }
 
 function sizeOf(space) {
