@@ -485,3 +485,6 @@ export function decodeTyped(text: string): any;
 
 /** Write a value in typed JSON. */
 export function encodeTyped(value: Value): string;
+
+// Without this, `Remote` would be exported as well.
+export {};

@@ -41,6 +41,12 @@ def test_the_first_program_is_short() -> None:
     assert len([line for line in programs()[0].splitlines() if line]) <= 10
 
 
+def test_links_lead_somewhere() -> None:
+    text = (JS / "README.md").read_text(encoding="utf-8")
+    for target in re.findall(r"\]\((?!https?:)([^)#\s]+)", text):
+        assert (JS / target).exists(), target
+
+
 @pytest.mark.parametrize("number", range(len(programs())))
 def test_programs_of_the_readme_run(
     number: int, server: Server, tmp_path: Path
