@@ -11,6 +11,7 @@ RUN /opt/venv/bin/pip install --requirement requirements.txt
 COPY LICENSE README.md pyproject.toml ./
 COPY clients/python ./clients/python
 COPY gym_http_server ./gym_http_server
+COPY clients/js/src ./clients/js/src
 COPY tests/conformance/vectors ./tests/conformance/vectors
 RUN /opt/venv/bin/pip install --no-deps ./clients/python . \
     && /opt/venv/bin/pip check
