@@ -6,7 +6,6 @@ Each of them is measured by its driver, the program that its tests have as well.
 from __future__ import annotations
 
 import functools
-import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,7 @@ from benchmarks.measuring import Plan, in_turn, median
 from benchmarks.pinning import Cores, Mode, pinned, places
 from benchmarks.report import Row, row
 from benchmarks.servers import our_server
-from tests.support.drivers import DRIVERS, Program, build_cpp
+from tests.support.drivers import DRIVERS, Program, build_cpp, missing
 
 __all__ = ["QUESTIONS"]
 
@@ -46,11 +45,9 @@ QUESTIONS = {
 def _measure(plan: Plan, name: str, transport: str) -> list[Row]:
     """Give the row of a client; none if what it takes to run it is missing."""
     title = f"client_{name}_{transport}"
-    missing = [
-        tool for tool in DRIVERS[_NAMES[name]].tools if shutil.which(tool) is None
-    ]
-    if missing:
-        plan.say(f"{title}: left out, for want of {' and '.join(missing)}")
+    absent = [missing(tool) for tool in DRIVERS[_NAMES[name]].tools]
+    if any(absent):
+        plan.say(f"{title}: left out, since {' and '.join(filter(None, absent))}")
         return []
     plan.say(f"{title}, same: starting")
     placed = places(Mode.SAME)

@@ -4,6 +4,7 @@ What they understand stands in the README of the vectors. Here is how each of th
 built and called.
 """
 
+import functools
 import os
 import shlex
 import shutil
@@ -102,7 +103,7 @@ def _lua(interpreter: str) -> Driver:
 
 
 def _cpp(folder: Path) -> list[str]:
-    return build_cpp(folder, "-O1")
+    return build_cpp(folder, "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror")
 
 
 def build_cpp(folder: Path, *flags: str, compiler: str = "g++") -> list[str]:
@@ -140,15 +141,52 @@ DRIVERS = {
 }
 
 
+_LUA_MODULES = "require 'socket' require 'dkjson'"
+_HEADERS = """
+#if !__has_include(<curl/curl.h>) || !__has_include(<nlohmann/json.hpp>)
+#error "libcurl4-openssl-dev or nlohmann-json3-dev is missing"
+#elif !__has_include(<boost/beast.hpp>)
+#error "libboost-dev is missing"
+#endif
+"""
+#: What fails if a tool is there without the libraries of its language that clients
+#: need; each with its input.
+_CHECKS = {
+    **{
+        lua: ([lua, "-e", _LUA_MODULES], "")
+        for lua in ("lua5.1", "lua5.2", "lua5.3", "lua5.4", "luajit")
+    },
+    **{
+        compiler: (
+            [compiler, "-std=c++17", "-fsyntax-only", "-x", "c++", "-"],
+            _HEADERS,
+        )
+        for compiler in ("g++", "clang++")
+    },
+}
+
+
+@functools.cache
+def missing(tool: str) -> str:
+    """Tell what is missing of a tool; nothing if it works."""
+    if shutil.which(tool) is None:
+        return f"{tool} is not installed"
+    command, given = _CHECKS.get(tool, ([], ""))
+    if not command:
+        return ""
+    done = subprocess.run(command, input=given, capture_output=True, text=True)
+    return f"{tool} does not work here: {done.stderr}" if done.returncode else ""
+
+
 def needs(*tools: str) -> None:
     """Skip the test that is running, by name, if a tool is missing; fail with CI."""
     # Here, since benchmarks use the drivers without any tests.
     import pytest
 
     for tool in tools:
-        if shutil.which(tool) is None:
-            assert not os.environ.get("CI"), f"{tool} is missing"
-            pytest.skip(f"{tool} is not installed")
+        if words := missing(tool):
+            assert not os.environ.get("CI"), words
+            pytest.skip(words)
 
 
 def prepare(name: str, folder: Path) -> Program:
