@@ -38,6 +38,8 @@ def _stream(web: Web, environ: Environ, instance_id: str) -> Answer:
         environ.get("HTTP_SEC_WEBSOCKET_KEY", ""),
         environ.get("HTTP_SEC_WEBSOCKET_PROTOCOL", ""),
         query.get("session", [""])[-1],
+        query.get("watch", [""])[-1],
+        query.get("form", [""])[-1],
     )
     lost_s = _seconds(query.get("lost", [""])[-1])
     take = relay if web.settings.stream_relay else hand_over

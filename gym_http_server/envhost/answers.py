@@ -10,8 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from gym_http_server.envhost import pictures, thin
+from gym_http_server.envhost.audience import Audience
 from gym_http_server.envhost.batching import Batching, asks_for_several
 from gym_http_server.envhost.bodies import (
+    fitting,
     flag,
     lossless,
     member,
@@ -36,7 +38,6 @@ from gym_http_wire.messages import (
 )
 from gym_http_wire.operations import Operations
 from gym_http_wire.problems import (
-    AnswerTooLarge,
     BadParameter,
     ExternalAway,
     MonitorActive,
@@ -51,6 +52,7 @@ from gym_http_wire.values.writing import Writing
 __all__ = ["Answers"]
 
 Json = dict[str, Any]
+_WATCHED = frozenset({Op.RESET, Op.STEP, Op.RENDER, Op.ROLLOUT})
 
 
 class Answers:
@@ -65,6 +67,7 @@ class Answers:
         outside: Where the environment is, if it lives elsewhere.
 
     Attributes:
+        audience: Is told what the environment gives.
         operations: The environment.
         outside: Where the environment is, if it lives elsewhere.
         held: Whether the last call was answered with 503, and may come again.
@@ -93,6 +96,9 @@ class Answers:
         self.monitor: Monitor | None = None
         self._replays = Replays()
         self.sessions = Sessions(self._replays)
+        self.audience = Audience(operations, self.sessions, max_answer)
+        # Whether what the present request brought has been told to the audience.
+        self._heard = False
         self._writing = Writing()
         self._batching = Batching(operations, _Watch(self), max_answer)
         self._values: dict[int, Callable[[Frame], Any]] = {
@@ -174,6 +180,7 @@ class Answers:
     def set_streams(self, count: int) -> None:
         """Note how many streams are open, for who asks about the instance."""
         self._inspection.streams = count
+        self._inspection.watchers = len(self.audience.watchers)
 
     def close(self) -> None:
         """Close monitor and environment."""
@@ -187,9 +194,14 @@ class Answers:
         try:
             if isinstance(outcome, Exception):
                 raise outcome
-            reply = self._fitting(value_frame(frame, outcome, self._writing))
+            self.audience.hear(Op.STEP, outcome)
+            reply = fitting(
+                value_frame(frame, outcome, self._writing), self._max_answer
+            )
         except Exception as error:
             reply = _refusal(error)
+            if isinstance(outcome, Exception):
+                self.audience.hear_refusal(Op.STEP, reply)
         return _numbered(reply, frame.number)
 
     def _perform_for(self, key: str, frame: Frame, streamed: bool) -> Frame:
@@ -204,6 +216,7 @@ class Answers:
         return reply
 
     def _perform(self, frame: Frame, streamed: bool) -> Frame:
+        self._heard = False
         try:
             handler = self._values.get(frame.kind)
             if handler is not None:
@@ -216,17 +229,16 @@ class Answers:
                     )
             else:
                 reply = self._frames[frame.kind](frame)
-            return self._fitting(reply)
+            return fitting(reply, self._max_answer)
         except Exception as error:
-            return _refusal(error)
+            reply = _refusal(error)
+            if frame.kind in _WATCHED and not self._heard:
+                self.audience.hear_refusal(frame.kind, reply)
+            return reply
 
-    def _fitting(self, reply: Frame) -> Frame:
-        if len(reply.body) > self._max_answer:
-            raise AnswerTooLarge(
-                f"the answer has {len(reply.body)} bytes; this server gives "
-                f"{self._max_answer} at most"
-            )
-        return reply
+    def _hear(self, op: int, value: Json) -> None:
+        self._heard = True
+        self.audience.hear(op, value)
 
     def _reset(self, frame: Frame) -> Json:
         given = optional_object(frame)
@@ -235,6 +247,7 @@ class Answers:
         answer = self._exact.reset(given)
         if self.monitor is not None:
             self.monitor.reset(given.get("seed"))
+        self._hear(Op.RESET, answer)
         return answer
 
     def _step(self, frame: Frame) -> Json | Frame:
@@ -249,13 +262,17 @@ class Answers:
             self.monitor.step(
                 answer["reward"], bool(answer["terminated"]), bool(answer["truncated"])
             )
+        self._hear(Op.STEP, answer)
         if not wants_lossless(frame):
+            answer = dict(answer)
             thin.suit(answer, self.operations)
         return answer
 
     def _render(self, frame: Frame) -> Frame:
         if wants_lossless(frame):
-            return value_frame(frame, self._exact.render())
+            given = self._exact.render()
+            self._hear(Op.RENDER, given)
+            return value_frame(frame, given)
         media = pictures.choose(request_head(frame).accept)
         self.operations.check_render_mode()
         mode = self.operations.env.render_mode
@@ -265,7 +282,9 @@ class Answers:
                 f"render_mode is {mode!r}, which gives several frames; "
                 f"ask for {pictures.RAW} or {pictures.JSON} with Accept"
             )
-        head, body = pictures.encode(self.operations.render(), media)
+        rendered = self.operations.render()
+        self._hear(Op.RENDER, {"rendered": rendered})
+        head, body = pictures.encode(rendered, media)
         form = Form.OTHER if head.content_type else Form.PLAIN
         return answer(200, body, head, form=form)
 
@@ -299,17 +318,28 @@ class _Watch(Watch):
         """Tell that the host is not stuck."""
         self._answers.progress()
 
-    def reset(self, seed: int | None) -> None:
-        """Tell the monitor of an episode."""
+    def reset(self, seed: int | None, observation: Any, info: Any) -> None:
+        """Tell monitor and audience of an episode."""
         monitor = self._answers.monitor
         if monitor is not None:
             monitor.reset(seed)
+        given = {"info": info, "observation": observation}
+        self._answers.audience.hear(Op.RESET, given)
 
-    def step(self, reward: Any, terminated: Any, truncated: Any) -> None:
-        """Tell the monitor of a step."""
+    def step(self, row: tuple[Any, Any, Any, Any, Any]) -> None:
+        """Tell monitor and audience of a step."""
+        observation, reward, terminated, truncated, info = row
         monitor = self._answers.monitor
         if monitor is not None:
             monitor.step(reward, bool(terminated), bool(truncated))
+        given = {
+            "info": info,
+            "observation": observation,
+            "reward": reward,
+            "terminated": terminated,
+            "truncated": truncated,
+        }
+        self._answers.audience.hear(Op.STEP, given)
 
 
 def _numbered(reply: Frame, number: int) -> Frame:

@@ -9,6 +9,7 @@ from gym_http_server.envhost import plain
 from gym_http_wire.frames import UNREAD, Frame, Pieces
 from gym_http_wire.messages import Form
 from gym_http_wire.problems import (
+    AnswerTooLarge,
     BadJSON,
     BadParameter,
     CannotSay,
@@ -19,6 +20,7 @@ from gym_http_wire.values.binary import compile_reader
 from gym_http_wire.values.writing import Writing
 
 __all__ = [
+    "fitting",
     "flag",
     "lossless",
     "member",
@@ -169,3 +171,20 @@ def value_frame(frame: Frame, value: Any, writing: Writing | None = None) -> Fra
             f"the answer cannot be said in this form without loss: {error}"
         ) from None
     return Frame(0, frame.number, 200, form, b"", body)
+
+
+def fitting(reply: Frame, limit: int) -> Frame:
+    """Give an answer that is not too large.
+
+    Args:
+        reply: The answer.
+        limit: Bytes that its body may have.
+
+    Raises:
+        AnswerTooLarge: It is.
+    """
+    if len(reply.body) > limit:
+        raise AnswerTooLarge(
+            f"the answer has {len(reply.body)} bytes; this server gives {limit} at most"
+        )
+    return reply

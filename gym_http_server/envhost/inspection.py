@@ -35,7 +35,8 @@ class Inspection:
     Attributes:
         handlers: By operation, what gives the value of the answer to a request.
         last_used: When the last call ended that counts as use, monotonic seconds.
-        streams: Open streams.
+        streams: Open streams of those who may ask.
+        watchers: Open streams of those who watch.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class Inspection:
     ) -> None:
         self.last_used = self._created = time.monotonic()
         self.streams = 0
+        self.watchers = 0
         self._operations = operations
         self._exact = exact
         self._instance_id = instance_id
@@ -78,6 +80,7 @@ class Inspection:
             "instance_id": self._instance_id,
             "streams": self.streams,
             "versions": _versions(),
+            "watchers": self.watchers,
         }
 
     def _sample(self, which: str, frame: Frame) -> Any:

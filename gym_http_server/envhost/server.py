@@ -28,6 +28,7 @@ from gym_http_server.envhost.isolation import isolate
 from gym_http_server.envhost.making import make
 from gym_http_server.envhost.stepping import Stepping, frame_of
 from gym_http_server.envhost.streams import MAX_STREAMS, Stream
+from gym_http_server.envhost.watchers import MAX_WATCHERS, Watcher
 from gym_http_server.rundir import RunDir, StatusPage
 from gym_http_wire.exact import Exact
 from gym_http_wire.frames import Frame, FrameError, encode
@@ -141,10 +142,14 @@ class _Host:
         self._connections: dict[int, Connection] = {}
         self._streams: dict[int, Stream] = {}
         # What each stream is watched for; which of them have requests that wait for
-        # their turn, and which have answers that wait for their client.
+        # their turn, which have answers that wait for their client, and which of these
+        # are the environment's own arrays still.
         self._watched: dict[int, int] = {}
         self._queued: dict[int, Stream] = {}
         self._writing: dict[int, Stream] = {}
+        self._unsettled: dict[int, Stream] = {}
+        self._audience = answers.audience
+        self._audience.attend = lambda each: self._watch(each.fileno(), each)
         self._open = True
         # Of an environment that lives elsewhere: what else there is to look at, and
         # the milliseconds between two looks.
@@ -216,10 +221,14 @@ class _Host:
 
     def _drop_stuck(self) -> None:
         now = time.monotonic()
-        for descriptor, stream in list(self._writing.items()):
-            if stream.deadline <= now:
-                stream.close()
-                self._watch(descriptor, stream)
+        stuck = {fd: each for fd, each in self._writing.items() if each.deadline <= now}
+        if not stuck:
+            return
+        # Who would take something by now has waited for this host, not it for them.
+        willing = {fd for fd, event in self._poll.poll(0) if event & select.POLLOUT}
+        for descriptor in stuck.keys() - willing:
+            stuck[descriptor].close()
+            self._watch(descriptor, stuck[descriptor])
 
     def _accept(self) -> None:
         line, _ = self._listener.accept()
@@ -267,9 +276,9 @@ class _Host:
         The latter is for a web worker that passes the bytes on itself.
         """
         hello = msgspec.json.decode(request_head(frame).value or "", type=Hello)
-        if len(self._streams) >= MAX_STREAMS:
-            problem = problem_answer(TooManyStreams(MAX_STREAMS), frame.number)
-            connection.line.sendall(encode(problem))
+        full = self._full(watching=bool(hello.watch))
+        if full is not None:
+            connection.line.sendall(encode(problem_answer(full, frame.number)))
             return
         connection.line.sendall(encode(answer(204, number=frame.number)))
         line = connection.taken()
@@ -278,7 +287,12 @@ class _Host:
             self._poll.unregister(descriptor)
             line = connection.line
         line.setblocking(False)
-        stream = Stream(line, hello, self._max_body, time.monotonic)
+        stream: Stream
+        if hello.watch:
+            stream = watcher = Watcher(line, hello, time.monotonic)
+            self._audience.admit(watcher)
+        else:
+            stream = Stream(line, hello, self._max_body, time.monotonic)
         descriptor = stream.fileno()
         self._streams[descriptor] = stream
         self._poll.register(descriptor, select.POLLIN)
@@ -288,8 +302,17 @@ class _Host:
             stream.take(frame.body)
         self._watch(descriptor, stream)
 
+    def _full(self, *, watching: bool) -> TooManyStreams | None:
+        watchers = len(self._audience.watchers)
+        if watching:
+            most = watchers >= MAX_WATCHERS
+            return TooManyStreams(MAX_WATCHERS, "watchers") if most else None
+        most = len(self._streams) - watchers >= MAX_STREAMS
+        return TooManyStreams(MAX_STREAMS) if most else None
+
     def _count_streams(self) -> None:
-        count = len(self._streams)
+        # To be watched is not to be used.
+        count = len(self._streams) - len(self._audience.watchers)
         self._page.set_streams(count)
         self._answers.set_streams(count)
 
@@ -300,7 +323,7 @@ class _Host:
             stream.flush()
         elif event & watched:
             lane = stream.quick
-            if lane is None or self._writing:
+            if lane is None or self._unsettled:
                 stream.receive()
             elif self._step(stream, lane):
                 return
@@ -340,14 +363,20 @@ class _Host:
             self._poll.unregister(descriptor)
             for known in (self._streams, self._watched, self._queued, self._writing):
                 known.pop(descriptor, None)
+            self._unsettled.pop(descriptor, None)
+            if isinstance(stream, Watcher):
+                self._audience.dismiss(stream)
             self._count_streams()
             return
         wanted = select.POLLIN
         self._writing.pop(descriptor, None)
+        self._unsettled.pop(descriptor, None)
         self._queued.pop(descriptor, None)
         if stream.writing:
             wanted = select.POLLOUT
             self._writing[descriptor] = stream
+            if not isinstance(stream, Watcher):
+                self._unsettled[descriptor] = stream
         elif stream.inbox:
             wanted = 0
             self._queued[descriptor] = stream
@@ -359,7 +388,7 @@ class _Host:
         self, frame: Frame, session: str = "", *, acknowledged: bool = False
     ) -> Frame:
         page, answers = self._page, self._answers
-        for stream in self._writing.values():
+        for stream in self._unsettled.values():
             stream.settle()
         page.begin(time.monotonic_ns())
         reply = answers.answer(frame, session, acknowledged=acknowledged)

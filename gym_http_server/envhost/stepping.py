@@ -37,6 +37,8 @@ class Stepping:
         self._operations = answers.operations
         self._sessions = answers.sessions
         self._page = page
+        self._audience = answers.audience
+        self._watchers = answers.audience.watchers
 
     def take(self, stream: Stream, lane: AnsweringLane, asked: Asked) -> bool:
         """Take a step and answer it, if that is what was asked.
@@ -88,6 +90,8 @@ class Stepping:
             self._sessions.keep_step(
                 (stream.session, number, signature, leaves, said, parts)
             )
+            if self._watchers:
+                self._audience.hear(_STEP, outcome)
         else:
             request = frame_of(asked)
             reply = self._answers.given(request, outcome)

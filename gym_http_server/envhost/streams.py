@@ -184,7 +184,7 @@ class Stream:
         except BlockingIOError:
             sent = 0
         except OSError:
-            self.close()
+            self._fail()
             return
         if sent < len(message):
             self._wait_with([memoryview(message)[sent:]])
@@ -192,10 +192,13 @@ class Stream:
     def flush(self) -> None:
         """Write on, now that the client takes more."""
         waiting: list[bytes | memoryview] = list(self._output)
-        settled = self._settled
+        settled, since = self._settled, self._since
+        size = sum(map(len, waiting))
         self._output.clear()
         self._send(waiting)
         self._settled = settled
+        if sum(map(len, self._output)) == size:
+            self._since = since
         if self._last_words and not self._output:
             self.close()
 
@@ -241,7 +244,11 @@ class Stream:
         except BlockingIOError:
             self._wait_with([memoryview(each) for each in pieces[at:]])
         except OSError:
-            self.close()
+            self._fail()
+
+    def _fail(self) -> None:
+        """Take note that the client cannot be written to."""
+        self.close()
 
     def _wait_with(self, views: list[memoryview]) -> None:
         self._output.extend(views)

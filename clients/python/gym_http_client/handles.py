@@ -17,6 +17,7 @@ from gym_http_client.proxied import proxy_for
 from gym_http_client.raising import refusal, told_by
 from gym_http_client.retries import Retries
 from gym_http_client.sessions import Session
+from gym_http_client.watching import Watching
 from gym_http_wire.messages import MEDIA_TYPES, Form
 from gym_http_wire.values import binary
 
@@ -105,6 +106,18 @@ class Server:
     def handle(self, instance_id: str) -> Handle:
         """Give the handle of an instance that exists."""
         return self._handle(self.link(), instance_id)
+
+    def watch(self, instance_id: str) -> Watching:
+        """Watch an instance: iterate over what it answers to others.
+
+        Args:
+            instance_id: The instance.
+
+        Raises:
+            ServerUnreachable: There is no answer.
+            ServerError: The server refuses.
+        """
+        return Watching(self._address, instance_id, self._time_limit)
 
     def _handle(self, link: Link, instance_id: str) -> Handle:
         session = partial(

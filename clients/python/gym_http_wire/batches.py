@@ -48,11 +48,11 @@ class Watch:
     def begin(self) -> None:
         """Hear that a call of the environment begins, unless one just did."""
 
-    def reset(self, seed: int | None) -> None:
-        """Hear that an episode has begun."""
+    def reset(self, seed: int | None, observation: Any, info: Any) -> None:
+        """Hear that an episode has begun, and with what."""
 
-    def step(self, reward: Any, terminated: Any, truncated: Any) -> None:
-        """Hear what came of a step."""
+    def step(self, row: tuple[Any, Any, Any, Any, Any]) -> None:
+        """Hear what came of a step, as the environment gave it."""
 
 
 class Run:
@@ -94,7 +94,7 @@ class Run:
         self._watch.begin()
         observation, info = self._operations.reset(seed, options)
         episode.begin(observation, info)
-        self._watch.reset(seed)
+        self._watch.reset(seed, observation, info)
         self._held += self._share([observation, info])
 
     def play(self, episode: Episode, actions: Iterable[Any]) -> None:
@@ -113,8 +113,8 @@ class Run:
             row = step(action)
             add(action, row)
             self.steps += 1
-            _, reward, terminated, truncated, _ = row
-            watch.step(reward, terminated, truncated)
+            watch.step(row)
+            _, _, terminated, truncated, _ = row
             if self.steps >= self._next_look:
                 self._look(list(row))
             if terminated is False and truncated is False:

@@ -9,6 +9,7 @@ import secrets
 
 import msgspec
 
+from gym_http_wire.messages import Form
 from gym_http_wire.problems import BadParameter, Problem
 from gym_http_wire.websocket import accept_of
 
@@ -30,6 +31,8 @@ SESSION = re.compile(r"[A-Za-z0-9_-]{1,64}").fullmatch
 _SESSION_BYTES = 12
 _KEY_BYTES = 16
 _VERSION = "13"
+# Of what who watches is told; the binary dialect has its own, if none is named.
+_FORMS = {"": Form.PLAIN, "plain": Form.PLAIN, "typed": Form.TYPED}
 
 
 class UpgradeRequired(Problem):
@@ -45,11 +48,13 @@ class Hello(msgspec.Struct, frozen=True):
         accept: Sec-WebSocket-Accept of the handshake's answer.
         protocol: The dialect; "" is the text one, for who asked for none.
         session: The session.
+        watch: The form of what who watches is told; 0 for who does not watch.
     """
 
     accept: str
     protocol: str
     session: str
+    watch: int = 0
 
 
 def new_session() -> str:
@@ -58,7 +63,14 @@ def new_session() -> str:
 
 
 def hello_of(
-    upgrade: str, connection: str, version: str, key: str, protocols: str, session: str
+    upgrade: str,
+    connection: str,
+    version: str,
+    key: str,
+    protocols: str,
+    session: str,
+    watch: str = "",
+    form: str = "",
 ) -> Hello:
     """Read a client's handshake.
 
@@ -69,10 +81,13 @@ def hello_of(
         key: The header Sec-WebSocket-Key, or "".
         protocols: The header Sec-WebSocket-Protocol, or "".
         session: The session asked for, or "".
+        watch: "1" to watch, or "".
+        form: The form that who watches wants, or "".
 
     Raises:
         UpgradeRequired: This begins no WebSocket that the server speaks.
-        BadParameter: The session is none, or no dialect is known.
+        BadParameter: The session is none, or no dialect is known, or ``watch`` or
+            ``form`` is wrong.
     """
     words = (
         "this is a stream: open it as a WebSocket, with the subprotocol "
@@ -83,7 +98,9 @@ def hello_of(
         raise BadParameter(
             f"session is {session!r:.80}: expected 1 to 64 of A-Z, a-z, 0-9, _ and -"
         )
-    return Hello(accept, _protocol(protocols), session or new_session())
+    protocol = _protocol(protocols)
+    watched = _watched(watch, form, protocol)
+    return Hello(accept, protocol, session or new_session(), watched)
 
 
 def accept_for(
@@ -135,3 +152,15 @@ def _protocol(offered: str) -> str:
             f"{TEXT_PROTOCOL}"
         )
     return ""
+
+
+def _watched(watch: str, form: str, protocol: str) -> int:
+    if watch in ("", "0"):
+        return 0
+    if watch != "1":
+        raise BadParameter(f"watch is {watch!r:.80}: expected 1")
+    if form not in _FORMS:
+        raise BadParameter(f"form is {form!r:.80}: expected plain or typed")
+    if not form and protocol == BINARY_PROTOCOL:
+        return Form.BINARY
+    return _FORMS[form]

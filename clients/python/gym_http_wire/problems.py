@@ -170,9 +170,9 @@ class TooManyStreams(Problem):
 
     default_status, default_code = 503, "too-many-streams"
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, what: str = "streams") -> None:
         super().__init__(
-            f"the instance has {limit} streams, the most that it can have; close one"
+            f"the instance has {limit} {what}, the most that it can have; close one"
         )
 
 

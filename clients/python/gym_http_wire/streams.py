@@ -106,6 +106,14 @@ class Dialect(Protocol):
     def write(self, answer: Frame) -> list[bytes | memoryview]:
         """Write an answer, in pieces."""
 
+    def copy(self, answer: Frame, dropped: int) -> list[bytes | memoryview]:
+        """Write the copy of an answer for who watches, in pieces.
+
+        Args:
+            answer: The answer; its kind is the operation that it is of.
+            dropped: Copies that would have come before it, and were dropped.
+        """
+
 
 def dialect(protocol: str) -> Dialect:
     """Give the dialect of a name."""
@@ -160,11 +168,16 @@ class BinaryDialect:
         if head:
             head += b" " * (-len(head) % 8)
         header = HEADER.pack(
-            size, len(head), answer.status, 0, answer.form, answer.number
+            size, len(head), answer.status, answer.kind, answer.form, answer.number
         )
         if body.lasting:
             return [b"".join((header, head, start, *body.leaves))]
         return [header + head + start, *body.leaves]
+
+    def copy(self, answer: Frame, dropped: int) -> list[bytes | memoryview]:
+        """Write the copy of an answer."""
+        head = b'{"dropped":%d}' % dropped if dropped else b""
+        return self.write(answer._replace(head=head))
 
 
 class TextDialect:
@@ -201,13 +214,24 @@ class TextDialect:
 
     def write(self, answer: Frame) -> list[bytes | memoryview]:
         """Write an answer."""
-        body = answer.body.rstrip() or b"null"
-        if answer.form not in (Form.NONE, Form.PLAIN, Form.TYPED):
-            # Of what environments give in a form of its own, text is left: frames
-            # were asked for as JSON.
-            body = msgspec.json.encode(answer.body.decode(errors="replace"))
         start = b'{"number":%d,"status":%d,"body":' % (answer.number, answer.status)
-        return [start + body + b"}"]
+        return [start + _text(answer) + b"}"]
+
+    def copy(self, answer: Frame, dropped: int) -> list[bytes | memoryview]:
+        """Write the copy of an answer."""
+        op = Op(answer.kind).name.lower().encode()
+        start = b'{"watch":true,"op":"%b","number":%d,"dropped":%d,"status":%d,"body":'
+        numbers = op, answer.number, dropped, answer.status
+        return [start % numbers + _text(answer) + b"}"]
+
+
+def _text(answer: Frame) -> bytes:
+    body: bytes = answer.body.rstrip() or b"null"
+    if answer.form in (Form.NONE, Form.PLAIN, Form.TYPED):
+        return body
+    # Of what environments give in a form of its own, text is left: frames were asked
+    # for as JSON.
+    return msgspec.json.encode(answer.body.decode(errors="replace"))
 
 
 def _head(head: bytes, number: int) -> bytes:

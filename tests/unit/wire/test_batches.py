@@ -37,10 +37,11 @@ class Heard(Watch):
     def __init__(self) -> None:
         self.calls: list[Any] = []
 
-    def reset(self, seed: int | None) -> None:
+    def reset(self, seed: int | None, observation: Any, info: Any) -> None:
         self.calls.append(("reset", seed))
 
-    def step(self, reward: Any, terminated: Any, truncated: Any) -> None:
+    def step(self, row: tuple[Any, Any, Any, Any, Any]) -> None:
+        _, reward, terminated, _, _ = row
         self.calls.append((reward, bool(terminated)))
 
 

@@ -5,12 +5,18 @@ message by the general libraries does.
 """
 
 from gym_http_wire.websocket.accepting import accept_of
-from gym_http_wire.websocket.closing import Close, WebSocketError, close_of
+from gym_http_wire.websocket.closing import (
+    MAX_CONTROL,
+    Close,
+    WebSocketError,
+    close_of,
+)
 from gym_http_wire.websocket.frames import Message, Opcode, encode, head_of
 from gym_http_wire.websocket.masks import Masks
 from gym_http_wire.websocket.reading import MessageReader
 
 __all__ = [
+    "MAX_CONTROL",
     "Close",
     "Masks",
     "Message",

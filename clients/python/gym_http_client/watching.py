@@ -1,0 +1,165 @@
+"""Watching: what an instance answers to others, as it comes."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections import deque
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from gym_http_client.addresses import Address
+from gym_http_client.causes import error_of
+from gym_http_client.dialing import Dialer
+from gym_http_client.failures import Failure
+from gym_http_client.handshakes import NoStream, failure_of, shake_hands
+from gym_http_client.heads import Request, RequestHeads
+from gym_http_client.http1 import MAX_BODY, BadAnswer
+from gym_http_client.raising import refusal
+from gym_http_wire.frames import HEADER
+from gym_http_wire.messages import Form, Op
+from gym_http_wire.signatures import Announced
+from gym_http_wire.values import BadValue
+from gym_http_wire.websocket import (
+    Masks,
+    Message,
+    MessageReader,
+    Opcode,
+    WebSocketError,
+    encode,
+)
+
+__all__ = ["Watched", "Watching"]
+
+_RECEIVE_BYTES = 64 * 1024
+_HEADER_SIZE = HEADER.size
+
+
+class Watched(NamedTuple):
+    """The copy of an answer.
+
+    Attributes:
+        op: ``"reset"``, ``"step"``, ``"render"`` or, of a problem, ``"rollout"``.
+        number: Counts all answers since the watching began; 0 is one from before.
+        dropped: Answers directly before it for which this side was too slow.
+        status: As of HTTP.
+        value: What the environment gave, as it left it; or, unless the status is 200,
+            the problem's ``code``, ``message`` and ``extras``.
+    """
+
+    op: str
+    number: int
+    dropped: int
+    status: int
+    value: Any
+
+
+class Watching:
+    """Gives the answers of one instance until that is closed.
+
+    Args:
+        address: The server's.
+        instance_id: The instance.
+        time_limit: Seconds that the handshake may take.
+
+    Raises:
+        ServerUnreachable: There is no answer.
+        ServerError: The server refuses.
+    """
+
+    def __init__(self, address: Address, instance_id: str, time_limit: float) -> None:
+        path = f"/v1/envs/{instance_id}/stream?watch=1"
+        self._url = address.url + path
+        self._announced = Announced()
+        self._masks = Masks()
+        self._reader = MessageReader(masked=False, max_message=MAX_BODY)
+        request = Request("GET", path, accept="application/problem+json")
+        head = RequestHeads(address).head(request).removesuffix(b"\r\n")
+        try:
+            self._line, early = shake_hands(Dialer(address), head, time_limit)
+        except NoStream as none:
+            raise refusal(none.reply, self._url) from none
+        except Failure as failure:
+            raise error_of(failure, "GET", self._url, None, 1) from failure
+        self._line.settimeout(None)
+        # An instance may rest for hours; a server that is gone shall be noticed.
+        self._line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self._arrived: deque[Message] = deque()
+        self._early = early
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Watched:
+        """Wait for the next answer.
+
+        Raises:
+            StopIteration: The instance was closed.
+            ServerUnreachable: The connection is lost.
+            UnexpectedAnswer: What came is no copy of an answer.
+        """
+        try:
+            while True:
+                while not self._arrived:
+                    self._receive()
+                message = self._arrived.popleft()
+                if message.opcode == Opcode.BINARY:
+                    return self._read(message.payload)
+                if message.opcode == Opcode.CLOSE:
+                    self.close()
+                    raise StopIteration
+                if message.opcode == Opcode.PING:
+                    pong = bytes(message.payload)
+                    self._line.sendall(encode(Opcode.PONG, pong, self._masks.next()))
+        except (OSError, BadAnswer, WebSocketError) as error:
+            self.close()
+            failure = failure_of(error)
+            raise error_of(failure, "GET", self._url, None, 1) from error
+
+    def close(self) -> None:
+        """Watch no more."""
+        self._line.close()
+
+    def _receive(self) -> None:
+        space = self._reader.space()
+        if space is not None:
+            size = self._line.recv_into(space)
+            messages = self._reader.received(size)
+        else:
+            data = self._early or self._line.recv(_RECEIVE_BYTES)
+            self._early = b""
+            size = len(data)
+            messages = self._reader.feed(data)
+        if not size:
+            raise ConnectionResetError("the stream ended")
+        self._arrived.extend(messages)
+
+    def _read(self, payload: bytes | memoryview) -> Watched:
+        if len(payload) < _HEADER_SIZE:
+            raise BadAnswer(f"a message has {len(payload)} bytes")
+        body_size, head_size, status, op, form, number = HEADER.unpack_from(payload)
+        start = _HEADER_SIZE + head_size
+        if start + body_size != len(payload):
+            raise BadAnswer(f"a message of {len(payload)} bytes announces others")
+        try:
+            name = Op(op).name.lower()
+            head = bytes(payload[_HEADER_SIZE:start])
+            dropped = json.loads(head)["dropped"] if head else 0
+            if form == Form.BINARY:
+                value = self._announced.read(payload, start)
+            else:
+                value = json.loads(bytes(payload[start:]))
+        except (ValueError, KeyError, TypeError, BadValue) as error:
+            raise BadAnswer(f"a message is no copy of an answer: {error}") from error
+        return Watched(name, number, dropped, status, value)

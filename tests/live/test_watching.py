@@ -1,0 +1,420 @@
+"""Watching: copies of what an instance answers, for who asks nothing."""
+
+import contextlib
+import json
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gym_http_client
+from gym_http_wire.values import binary as values
+from gym_http_wire.values import typed
+from tests.support import api as calls
+from tests.support.api import Api, Instance
+from tests.support.server import Server
+from tests.support.wait import wait_until
+from tests.support.websocket import (
+    BINARY,
+    PING,
+    PONG,
+    TEXT,
+    Answer,
+    WebSocket,
+    handshake,
+    value,
+)
+
+RESET, STEP, RENDER = 1, 2, 3
+ACTION = value('{"dict":[["action","int"]]}', struct.pack("<q", 1))
+EMPTY = value('{"dict":[]}')
+HEADER = struct.Struct("<IIHBBI")
+
+
+@pytest.fixture(scope="module")
+def relaying_server() -> Iterator[Server]:
+    """A server whose web workers pass on what streams carry."""
+    with Server("--stream-relay", "--import", "tests.support.toys") as started:
+        yield started
+
+
+@pytest.fixture(params=["handed over", "relayed"])
+def create_either(
+    request: pytest.FixtureRequest, toy_server: Server, relaying_server: Server
+) -> Iterator[Callable[..., Instance]]:
+    """Give a factory of instances on either kind of server."""
+    handed_over = request.param == "handed over"
+    api = Api(toy_server if handed_over else relaying_server)
+    with contextlib.ExitStack() as stack:
+
+        def create(env_id: str = "CartPole-v1", **options: Any) -> Instance:
+            instance = api.create(env_id, **options)
+            stack.callback(instance.close)
+            return instance
+
+        yield create
+
+
+class Watcher(WebSocket):
+    """A stream that watches, in either dialect."""
+
+    signatures: dict[int, bytes]
+
+    def copy(self) -> dict[str, Any]:
+        """Read a copy in the text dialect, but for what all of them have."""
+        told: dict[str, Any] = self.hear()
+        assert told.pop("watch") is True
+        return told
+
+    def copy_binary(self) -> tuple[int, int, int, int, Any]:
+        """Read one in the binary dialect: operation, number, dropped, status, value."""
+        opcode, payload = self.read_frame()
+        assert opcode == 2, (opcode, payload)
+        body_size, head_size, status, op, form, number = HEADER.unpack_from(payload)
+        assert len(payload) == 16 + head_size + body_size
+        head = json.loads(payload[16 : 16 + head_size] or b"{}")
+        dropped = head.pop("dropped", 0)
+        assert not head
+        body = payload[16 + head_size :]
+        if form != 3:
+            return op, number, dropped, status, json.loads(body)
+        size, name = struct.unpack_from("<II", body)
+        if size:
+            assert name not in self.signatures
+            self.signatures[name] = body[8 : 8 + size]
+        signature = self.signatures[name]
+        whole = struct.pack("<II", len(signature), 0) + signature + body[8 + size :]
+        return op, number, dropped, status, values.decode(whole)
+
+
+def watch(instance: Instance, protocol: str = TEXT, more: str = "") -> Watcher:
+    """Begin to watch."""
+    path = instance.path(f"stream?watch=1{more}")
+    watcher = Watcher.to(instance, path=path, sec_websocket_protocol=protocol)
+    watcher.signatures = {}
+    assert watcher.response.status == 101, watcher.response
+    return watcher
+
+
+def stream(instance: Instance, protocol: str = TEXT) -> WebSocket:
+    """Open a stream that asks."""
+    opened = WebSocket.to(instance, sec_websocket_protocol=protocol)
+    assert opened.response.status == 101
+    return opened
+
+
+def answered(told: Any, op: str, number: int, body: Any, status: int = 200) -> bool:
+    """Whether a copy is just this one."""
+    wanted = {"op": op, "number": number, "dropped": 0, "status": status, "body": body}
+    assert told == wanted
+    return True
+
+
+def test_copies_equal_what_was_answered_over_http_and_streams(
+    create_either: Callable[..., Instance],
+) -> None:
+    instance = create_either(render_mode="ansi", env_id="FrozenLake-v1")
+    with watch(instance) as watcher, stream(instance) as asker:
+        body = instance.reset(seed=3)
+        answered(watcher.copy(), "reset", 1, body)
+        body = instance.step(1)
+        assert "done" in body
+        answered(watcher.copy(), "step", 2, body)
+        body = asker.ask(op="step", action=2)["body"]
+        answered(watcher.copy(), "step", 3, body)
+        body = asker.ask(op="render")["body"]
+        assert "S" in body
+        answered(watcher.copy(), "render", 4, body)
+        # Who merely looks changes nothing, and nobody is told.
+        asker.ask(op="describe")
+        asker.ask(op="action_sample")
+        body = asker.ask(op="reset")["body"]
+        answered(watcher.copy(), "reset", 5, body)
+
+
+def test_the_binary_dialect_copies_without_loss(
+    create_either: Callable[..., Instance],
+) -> None:
+    instance = create_either()
+    with watch(instance, BINARY) as watcher, stream(instance, BINARY) as asker:
+        ask = [
+            (RESET, value('{"dict":[["seed","int"]]}', struct.pack("<q", 3))),
+            *[(STEP, ACTION)] * 8,
+        ]
+        for number, (op, body) in enumerate(ask, 1):
+            answer = asker.ask_binary(op, number, body)
+            told = watcher.copy_binary()
+            assert told[:4] == (op, number, 0, 200)
+            # Both number signatures alike, since both began with the same answer.
+            assert values.encode(told[4])[-24:] == answer.body[-24:]
+        assert told[4]["observation"].dtype == np.float32
+        # Over HTTP there is a `done`, and here there is not, whoever asked.
+        body = instance.step(1)
+        told = watcher.copy_binary()
+        assert set(told[4]) == {*body} - {"done"}
+        assert told[4]["observation"].tolist() == pytest.approx(body["observation"])
+        assert len(watcher.signatures) == 2
+
+
+def quick_steps(asker: WebSocket, count: int) -> list[Answer]:
+    """Take steps in the quick lane: but for the first, with a signature's number."""
+    named = struct.pack("<II", len(ACTION) - 16, 1) + ACTION[8:]
+    again = struct.pack("<II", 0, 1) + ACTION[-8:]
+    bodies = [named, *[again] * (count - 1)]
+    return [asker.ask_binary(STEP, n, body) for n, body in enumerate(bodies, 1)]
+
+
+def observation(answer: Answer) -> list[float]:
+    """Give the observation in the answer to a step of a CartPole."""
+    (size,) = struct.unpack_from("<I", answer.body)
+    return list(struct.unpack_from("<4f", answer.body, 8 + size))
+
+
+def test_the_quick_lane_is_watched_and_answers_the_same(instance: Instance) -> None:
+    bodies = []
+    for watched in (False, True):
+        with contextlib.ExitStack() as stack:
+            asker = stack.enter_context(stream(instance, BINARY))
+            instance.reset(seed=3)
+            watcher = stack.enter_context(watch(instance)) if watched else None
+            answers = quick_steps(asker, 8)
+            bodies.append([answer.body for answer in answers])
+            if watcher is None:
+                continue
+            assert watcher.copy()["op"] == "reset"
+            for number, answer in enumerate(answers, 1):
+                told = watcher.copy()
+                assert (told["op"], told["number"]) == ("step", number)
+                given = [float(np.float32(x)) for x in told["body"]["observation"]]
+                assert given == observation(answer)
+    assert bodies[0] == bodies[1]
+
+
+def test_typed_json_on_request(instance: Instance) -> None:
+    with watch(instance, TEXT, "&form=typed") as watcher:
+        instance.reset(seed=3)
+        told = watcher.copy()
+        value = typed.decode(json.dumps(told["body"]).encode())
+        assert value["observation"].dtype == np.float32
+    answer = WebSocket.to(instance, path=instance.path("stream?watch=1&form=png"))
+    with answer:
+        assert calls.error(answer.response, 400, "bad-parameter")["message"]
+    with WebSocket.to(instance, path=instance.path("stream?watch=yes")) as refused:
+        calls.error(refused.response, 400, "bad-parameter")
+
+
+def test_each_step_of_batches_and_rollouts_is_told(instance: Instance) -> None:
+    with watch(instance) as watcher:
+        instance.reset(seed=3)
+        watcher.copy()
+        told = calls.ok(instance.post("step/", {"actions": [0, 1, 0]}))
+        copies = [watcher.copy() for _ in range(3)]
+        assert [each["op"] for each in copies] == ["step"] * 3
+        assert [each["body"]["reward"] for each in copies] == told["rewards"]
+        rows = [each["body"]["observation"] for each in copies]
+        assert rows == told["observations"]
+        calls.ok(instance.post("rollout/", {"actions": [[1, 1]], "seed": 3}))
+        assert [watcher.copy()["op"] for _ in range(3)] == ["reset", "step", "step"]
+
+
+def test_errors_are_told_and_what_is_sent_again_is_not(
+    create_toy: Callable[..., Instance],
+) -> None:
+    instance = create_toy()
+    with watch(instance) as watcher, stream(instance) as asker:
+        for op, more in (("step", {"action": 0}), ("step", {"action": "left"})):
+            answer = asker.ask(op=op, **more)
+            assert answer["status"] >= 400
+            told = watcher.copy()
+            assert (told["op"], told["status"]) == (op, answer["status"])
+            assert told["body"] == answer["body"]
+        key = {"Idempotency-Key": "k-1"}
+        first = instance.post("reset/", {"seed": 1}, headers=key)
+        again = instance.post("reset/", {"seed": 1}, headers=key)
+        assert again.header("Idempotent-Replayed") == "true"
+        answered(watcher.copy(), "reset", 3, calls.ok(first))
+        body = instance.step(1)
+        answered(watcher.copy(), "step", 4, body)
+
+
+def test_the_errors_of_an_environment_are_told(
+    make_server: Callable[..., Server],
+) -> None:
+    api = Api(make_server("--import", "tests.support.hostile"))
+    instance = api.create("hostile/RaiseKeyError-v0")
+    with watch(instance) as watcher:
+        instance.reset()
+        watcher.copy()
+        error = calls.error(instance.post("step/", {"action": 1}), 502, "env-error")
+        told = watcher.copy()
+        assert (told["op"], told["status"]) == ("step", 502)
+        assert told["body"]["message"] == error["message"]
+        # In the quick lane, and after some steps of a batch.
+        instance.reset()
+        assert watcher.copy()["op"] == "reset"
+        with stream(instance, BINARY) as asker:
+            quiet = ACTION[:-8] + bytes(8)
+            named = struct.pack("<II", len(ACTION) - 16, 1) + quiet[8:]
+            assert asker.ask_binary(STEP, 1, named).status == 200
+            for number, action in ((2, 0), (3, 0), (4, 1)):
+                body = struct.pack("<IIq", 0, 1, action)
+                status = asker.ask_binary(STEP, number, body).status
+                assert status == (502 if action else 200)
+        assert [watcher.copy()["status"] for _ in range(4)] == [200, 200, 200, 502]
+        instance.reset()
+        assert watcher.copy()["op"] == "reset"
+        calls.error(instance.post("step/", {"actions": [0, 0, 1]}), 502, "env-error")
+        copies = [watcher.copy() for _ in range(3)]
+        assert [each["status"] for each in copies] == [200, 200, 502]
+        assert copies[2]["body"]["extras"]["steps"] == 2
+
+
+def test_who_comes_later_begins_with_the_last_answer(instance: Instance) -> None:
+    with watch(instance) as watcher, stream(instance, BINARY) as asker:
+        # Before the first answer there is nothing to begin with.
+        body = instance.reset(seed=3)
+        answered(watcher.copy(), "reset", 1, body)
+        with watch(instance) as late:
+            answered(late.copy(), "reset", 0, body)
+            body = instance.step(1)
+            answered(late.copy(), "step", 1, body)
+        asker.ask_binary(STEP, 1, ACTION)
+    # Steps of the quick lane, while nobody watches.
+    with stream(instance, BINARY) as asker:
+        answer = quick_steps(asker, 5)[-1]
+        with watch(instance, BINARY) as late:
+            op, number, dropped, status, told = late.copy_binary()
+            assert (op, number, dropped, status) == (STEP, 0, 0, 200)
+            assert told["observation"].tolist() == observation(answer)
+
+
+def test_who_sends_is_closed(create_either: Callable[..., Instance]) -> None:
+    instance = create_either()
+    with stream(instance) as asker:
+        for protocol, opcode in ((TEXT, 1), (TEXT, 2), (BINARY, 1), (BINARY, 2)):
+            with watch(instance, protocol) as watcher:
+                watcher.send_frame(PING, b"?")
+                assert watcher.read_frame() == (PONG, b"?")
+                watcher.send_frame(opcode, b'{"op": "reset"}')
+                code, words = watcher.read_close()
+                assert code == 1008
+                assert "watching" in words
+        assert calls.ok(instance.get(""))["episodes"] == 0
+        assert asker.ask(op="step", action=0)["status"] == 409
+        with watch(instance) as watcher:
+            watcher.send_frame(8, struct.pack(">H", 1000))
+            assert watcher.read_close()[0] == 1000
+
+
+def slow(instance: Instance, protocol: str) -> Watcher:
+    """Watch with a buffer so small that the host soon finds it full."""
+    port = instance.api.server.port
+    watcher = Watcher.__new__(Watcher)
+    line = socket.socket()
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    line.settimeout(20.0)
+    line.connect(("127.0.0.1", port))
+    watcher._socket = line
+    watcher._buffer = b""
+    watcher.signatures = {}
+    path = instance.path("stream?watch=1")
+    watcher.send(handshake(instance, path=path, sec_websocket_protocol=protocol))
+    watcher.response = watcher.read_response()
+    assert watcher.response.status == 101
+    return watcher
+
+
+def test_a_slow_watcher_gets_the_latest_and_holds_nobody_up(
+    create_toy: Callable[..., Instance],
+) -> None:
+    instance = create_toy("toys/Big-v0", kwargs={"size": 300_000})
+    count = 20
+    with slow(instance, BINARY) as watcher, stream(instance, BINARY) as asker:
+        assert asker.ask_binary(RESET, 1, EMPTY).status == 200
+        for number in range(1, count + 1):
+            answer = asker.ask_binary(STEP, number + 1, ACTION)
+            assert (answer.status, answer.body[-3]) == (200, 0)
+            assert answer.body.count(number) >= 300_000
+        assert calls.ok(instance.get(""))["steps"] == count
+        # The first was being written, and of the others the last one waited.
+        told = [watcher.copy_binary() for _ in range(2)]
+        assert [each[:4] for each in told] == [
+            (RESET, 1, 0, 200),
+            (STEP, count + 1, count - 1, 200),
+        ]
+        assert not told[0][4]["observation"].any()
+        assert (told[1][4]["observation"] == count).all()
+        # And it goes on, with nothing lost.
+        asker.ask_binary(STEP, count + 2, ACTION)
+        assert watcher.copy_binary()[:4] == (STEP, count + 2, 0, 200)
+
+
+def test_who_takes_nothing_is_dropped_at_last(
+    create_toy: Callable[..., Instance],
+) -> None:
+    instance = create_toy("toys/Big-v0", kwargs={"size": 1_000_000})
+    with slow(instance, BINARY) as watcher, stream(instance) as asker:
+        asker.ask(op="reset")
+        assert calls.ok(instance.get(""))["watchers"] == 1
+        wait_until(lambda: calls.ok(instance.get(""))["watchers"] == 0, 8.0, "its end")
+        assert asker.ask(op="step", action=0)["status"] == 200
+        assert watcher.read_to_end()
+
+
+def test_closing_the_instance_says_goodbye(
+    create_either: Callable[..., Instance],
+) -> None:
+    instance = create_either()
+    with watch(instance) as text, watch(instance, BINARY) as binary:
+        instance.close()
+        for watcher in (text, binary):
+            assert watcher.read_close() == (1001, "the instance was closed")
+
+
+def test_64_watch_and_no_more_beside_those_who_ask(instance: Instance) -> None:
+    with contextlib.ExitStack() as stack:
+        crowd = [stack.enter_context(watch(instance)) for _ in range(64)]
+        refused = WebSocket.to(instance, path=instance.path("stream?watch=1"))
+        stack.enter_context(refused)
+        told = calls.error(refused.response, 503, "too-many-streams")
+        assert "64 watchers" in told["message"]
+        asker = stack.enter_context(stream(instance))
+        counted = calls.ok(instance.get(""))
+        assert (counted["streams"], counted["watchers"]) == (1, 64)
+        body = asker.ask(op="reset")["body"]
+        for watcher in crowd:
+            answered(watcher.copy(), "reset", 1, body)
+        crowd[0].close()
+        wait_until(lambda: calls.ok(instance.get(""))["watchers"] == 63)
+        stack.enter_context(watch(instance))
+
+
+def test_to_be_watched_is_not_to_be_used(make_server: Callable[..., Server]) -> None:
+    api = Api(make_server("--idle-timeout", "1"))
+    instance = api.create()
+    with watch(instance) as watcher:
+        assert watcher.read_close()[0] == 1001
+    calls.error(instance.post("reset/"), 410, "instance-ended")
+
+
+def test_the_python_client_iterates(server: Server, instance: Instance) -> None:
+    client = gym_http_client.Server(server.url or "")
+    with client.watch(instance.id) as watching:
+        body = instance.reset(seed=3)
+        told = next(watching)
+        assert told[:4] == ("reset", 1, 0, 200)
+        assert told.value["observation"].dtype == np.float32
+        assert told.value["observation"].tolist() == pytest.approx(body["observation"])
+        instance.post("step/", {"action": "left"})
+        told = next(watching)
+        assert (told.status, told.value["code"]) == (400, "invalid-action")
+        for _ in range(3):
+            instance.step(1)
+        instance.close()
+        assert [each.op for each in watching] == ["step"] * 3
+    with pytest.raises(gym_http_client.ServerError) as caught:
+        client.watch(instance.id)
+    assert caught.value.code == "unknown-instance"
