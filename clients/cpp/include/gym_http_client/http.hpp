@@ -54,6 +54,9 @@ struct FreeList {
 using HeaderList = std::unique_ptr<curl_slist, FreeList>;
 
 inline void add_header(HeaderList& list, const std::string& line) {
+    // As from a token that was read from a file along with the end of its line.
+    if (line.find_first_of("\r\n") != std::string::npos)
+        throw UsageError("a header has a line break in it: is it in the token?");
     curl_slist* longer = curl_slist_append(list.get(), line.c_str());
     if (longer == nullptr) throw std::bad_alloc();
     static_cast<void>(list.release());

@@ -45,7 +45,6 @@ private:
     Value settled(const Ask& ask, const Deadline& deadline) {
         Pauses pauses;
         while (true) {
-            double asked = 0;
             try {
                 if (!open(ask, deadline)) return rest_.ask(ask, key(), deadline);
                 Value answer = exchange(ask, deadline);
@@ -57,9 +56,9 @@ private:
             } catch (const Lost& lost) {
                 if (stream_ && !lost_at_) lost_at_ = Clock::now();
                 stream_.reset();
-                again(pauses, asked, deadline, lost.what(), ask);
+                again(pauses, deadline, lost.what(), ask);
             } catch (const ApiError& error) {
-                if (!is_repeated(error.status()) || !wait(pauses.next(asked), deadline)) throw;
+                if (!is_repeated(error.status()) || !wait(pauses.next(0), deadline)) throw;
             } catch (const ProtocolError& error) {
                 // What else comes on this stream has no meaning.
                 stream_.reset();
@@ -69,9 +68,8 @@ private:
         }
     }
 
-    void again(Pauses& pauses, double asked, const Deadline& deadline, const char* words,
-               const Ask& ask) {
-        if (!wait(pauses.next(asked), deadline))
+    void again(Pauses& pauses, const Deadline& deadline, const char* words, const Ask& ask) {
+        if (!wait(pauses.next(0), deadline))
             throw TransportError(std::string("no answer: ") + words, url(ask));
     }
 

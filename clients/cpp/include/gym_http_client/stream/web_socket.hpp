@@ -27,7 +27,7 @@ public:
 class WebSocket {
 public:
     /// Opens a stream.
-    /// @param target The path and query of its address.
+    /// @param target The path and query of its address, behind that of the server.
     /// @throws Lost There is no connection.
     /// @throws NoStream The handshake is refused, as by a proxy.
     /// @throws ApiError The server says what is wrong with the instance.
@@ -47,10 +47,11 @@ public:
                 request.set("Authorization", "Bearer " + server.token);
         }));
         const auto host = server.url.find("://") + 3;
-        const std::string name = server.url.substr(host, server.url.find('/', host) - host);
+        const auto path = std::min(server.url.find('/', host), server.url.size());
+        const std::string name = server.url.substr(host, path - host);
         ws::response_type response;
         ErrorCode error;
-        socket_.handshake(response, name, target, error);
+        socket_.handshake(response, name, server.url.substr(path) + target, error);
         if (error) throw_handshake(error, response);
         if (response["Sec-WebSocket-Protocol"] != protocol)
             throw ProtocolError("the stream is of the protocol \"" +
