@@ -15,7 +15,7 @@ from gym_http_wire.frames import Frame, FrameError, FrameReader, encode
 
 __all__ = ["PassingLine"]
 
-MAX_BODY = 16 * 1024 * 1024
+MAX_BODY = 256 * 1024 * 1024
 SEND_SECONDS = 5
 RECEIVE_BYTES = 256 * 1024
 _DESCRIPTORS = 16

@@ -4,21 +4,36 @@ from __future__ import annotations
 
 import functools
 import importlib.resources
+import re
 from collections.abc import Iterator
 from importlib.resources.abc import Traversable
+from urllib.parse import parse_qs
 
 import flask
 
-from gym_http_server.api.exchange import SWITCHED, Answer, Environ
+from gym_http_server.api.exchange import (
+    SWITCHED,
+    Answer,
+    Environ,
+    frame_answer,
+    read_body,
+)
+from gym_http_server.api.guard import MAX_QUERY
 from gym_http_server.api.streams import check_framing
 from gym_http_server.api.web import Web, add_route
 from gym_http_server.errors import Draining, NotFound
+from gym_http_wire.external.greetings import MAX_HELLO_BYTES
 from gym_http_wire.handshakes import accept_for
+from gym_http_wire.problems import BadParameter
 
 __all__ = ["add_routes"]
 
 PROTOCOL = "gym-http.external.v1"
-CLIENT = "/v1/external/client/"
+EXTERNAL = "/v1/external/"
+CLIENT = f"{EXTERNAL}client/"
+WAIT_S = 25.0
+LONGEST_WAIT_S = 50.0
+_SECONDS = re.compile(r"[0-9]{1,2}(\.[0-9]{1,9})?").fullmatch
 _CACHED_S = 300
 
 
@@ -26,7 +41,13 @@ def add_routes(app: flask.Flask, web: Web) -> None:
     """Add the routes."""
     view = functools.partial(_come, web)
     for websocket in (False, True):
-        add_route(app, web, "GET", "/v1/external/", view, websocket=websocket)
+        add_route(app, web, "GET", EXTERNAL, view, websocket=websocket)
+    for method, rule, call in (
+        ("POST", EXTERNAL, _hello),
+        ("GET", f"{EXTERNAL}<connection>/request/", _next_request),
+        ("POST", f"{EXTERNAL}<connection>/answer/", _answer),
+    ):
+        add_route(app, web, method, rule, functools.partial(call, web))
     add_route(app, web, "GET", f"{CLIENT}<path:name>/", _client)
 
 
@@ -47,6 +68,29 @@ def _come(web: Web, environ: Environ) -> Answer:
     early = environ["wsgi.input"].reader.unreader.take_buffered()
     take(_switching(accept, chosen), environ["gunicorn.socket"], early)
     return SWITCHED
+
+
+def _hello(web: Web, environ: Environ) -> Answer:
+    hello = read_body(environ, min(web.settings.max_body, MAX_HELLO_BYTES))
+    if web.draining:
+        raise Draining("the server is stopping and lets no environment in")
+    return frame_answer(web.lobby.say_hello(hello))
+
+
+def _next_request(web: Web, environ: Environ, connection: str) -> Answer:
+    read_body(environ, web.settings.max_body)
+    query = parse_qs(environ.get("QUERY_STRING", "")[:MAX_QUERY])
+    wait_s = query.get("wait_s", [str(WAIT_S)])[-1]
+    if not _SECONDS(wait_s) or float(wait_s) > LONGEST_WAIT_S:
+        raise BadParameter(
+            f"wait_s is {wait_s!r:.40}: expected seconds, at most {LONGEST_WAIT_S:g}"
+        )
+    return frame_answer(web.lobby.next_request(connection, float(wait_s)))
+
+
+def _answer(web: Web, environ: Environ, connection: str) -> Answer:
+    body = read_body(environ, web.settings.max_body)
+    return frame_answer(web.lobby.take_answer(connection, body))
 
 
 def _switching(accept: str, protocol: str) -> str:

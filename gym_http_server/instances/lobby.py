@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from gym_http_server.errors import SupervisorUnavailable
+from gym_http_server.errors import NotFound, SupervisorUnavailable
 from gym_http_server.instances.connections import Connection, ConnectionLost
 from gym_http_server.instances.handover import give_away, pass_both_ways
 from gym_http_server.instances.supervision import Supervision
@@ -60,6 +60,46 @@ class Lobby:
             Problem: The lobby does not take it; the client can be answered.
         """
         pass_both_ways(client, self._come(greeting, early, None))
+
+    def say_hello(self, hello: bytes) -> Frame:
+        """Pass on the hello of an environment that calls by HTTP; give the answer.
+
+        Raises:
+            Problem: It is refused.
+        """
+        self._supervision.ask(Op.LOBBY)
+        return self._call(request(Op.FAR_HELLO, hello))
+
+    def next_request(self, connection: str, wait_s: float) -> Frame:
+        """Wait for what is asked of an environment that calls by HTTP.
+
+        Raises:
+            Problem: There is no such connection.
+        """
+        value = msgspec.json.encode({"connection": connection, "wait_s": wait_s})
+        return self._call(request(Op.FAR_NEXT, head=RequestHead(value=value.decode())))
+
+    def take_answer(self, connection: str, body: bytes) -> Frame:
+        """Pass on what an environment that calls by HTTP answers.
+
+        Raises:
+            Problem: There is no such connection.
+        """
+        return self._call(request(Op.FAR_ANSWER, body, RequestHead(value=connection)))
+
+    def _call(self, frame: Frame) -> Frame:
+        try:
+            connection = Connection(self._path, MAX_ANSWER)
+        except OSError:
+            if frame.kind == Op.FAR_HELLO:
+                raise _unavailable() from None
+            # There being no lobby, there are no connections.
+            raise NotFound("there is no such connection: say hello first") from None
+        with contextlib.closing(connection):
+            try:
+                return connection.call(frame)
+            except ConnectionLost:
+                raise _unavailable() from None
 
     def listed(self) -> list[dict[str, Any]]:
         """List the environments that are connected, and how many are free.

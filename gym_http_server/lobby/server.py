@@ -7,6 +7,7 @@ the hosts that take them. It hears no step.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import logging
@@ -20,6 +21,7 @@ import msgspec
 
 from gym_http_server.lobby.arrivals import Arrival, Gone
 from gym_http_server.lobby.guests import Guests, Taken, Taking
+from gym_http_server.lobby.postboxes import Caller, PostBox, no_connection
 from gym_http_server.passing import PassingLine
 from gym_http_wire import rebuilding
 from gym_http_wire.external.carriers import COUNTED, WEBSOCKET, Heard
@@ -71,6 +73,13 @@ class _Come(msgspec.Struct):
     greeting: str
 
 
+class _Next(msgspec.Struct):
+    """What a web worker says that waits for the next request."""
+
+    connection: str
+    wait_s: float
+
+
 class _Wanted(msgspec.Struct):
     name: str
     count: int
@@ -103,6 +112,7 @@ class Lobby:
         self._token = ""
         self._arrivals: dict[int, Arrival] = {}
         self._lines: dict[int, PassingLine] = {}
+        self._boxes: dict[int, PostBox] = {}
         self._poll = select.poll()
         self._poll.register(listener, select.POLLIN)
         self._operations: dict[int, Callable[[PassingLine, Frame], None]] = {
@@ -111,16 +121,21 @@ class Lobby:
             Op.FAR_TAKE: self._take,
             Op.FAR_RELEASE: self._release,
             Op.FAR_ADOPT: self._adopt,
+            Op.FAR_HELLO: self._hear_hello,
+            Op.FAR_NEXT: self._give_next,
+            Op.FAR_ANSWER: self._take_answer,
         }
 
     def run(self) -> None:
         """Work until something ends it."""
         due = 0.0
         while True:
-            busy = self._arrivals or self._guests.waiting
+            busy = self._arrivals or self._guests.waiting or self._boxes
             for descriptor, _ in self._poll.poll(TICK_SECONDS * 1000 if busy else None):
                 if descriptor in self._arrivals:
                     self._hear(self._arrivals[descriptor])
+                elif descriptor in self._boxes:
+                    self._empty(self._boxes[descriptor])
                 elif descriptor in self._lines:
                     self._serve(self._lines[descriptor])
                 elif descriptor == self._listener.fileno():
@@ -300,6 +315,50 @@ class Lobby:
             name = arrival.hello.name
             log.info("external/%s left, %s: %s", name, arrival.connection, why)
 
+    def _hear_hello(self, line: PassingLine, frame: Frame) -> None:
+        """Take an environment in that calls by HTTP."""
+        ours, theirs = socket.socketpair()
+        self._enter(theirs, COUNTED, trusted=True)
+        now = time.monotonic()
+        caller = Caller(line, frame.number, now + HELLO_SECONDS)
+        most = self._settings.max_message
+        box = PostBox(ours, frame.body, caller, most, now)
+        self._boxes[box.fileno()] = box
+        self._poll.register(box, _interest(box))
+
+    def _give_next(self, line: PassingLine, frame: Frame) -> None:
+        asked = msgspec.json.decode(request_head(frame).value or "", type=_Next)
+        box = self._box(asked.connection)
+        box.wait(Caller(line, frame.number, box.seen_at + asked.wait_s))
+
+    def _take_answer(self, line: PassingLine, frame: Frame) -> None:
+        box = self._box(request_head(frame).value or "")
+        try:
+            box.post(frame.body)
+        except Gone:
+            raise no_connection(box.connection) from None
+        self._poll.modify(box, _interest(box))
+        line.send(answer(204, number=frame.number, form=Form.NONE))
+
+    def _box(self, connection: str) -> PostBox:
+        for box in self._boxes.values():
+            if connection and box.connection == connection:
+                box.seen_at = time.monotonic()
+                return box
+        raise no_connection(connection)
+
+    def _empty(self, box: PostBox) -> None:
+        """Take what the server said to an environment that calls by HTTP."""
+        try:
+            box.flush()
+            box.receive(time.monotonic(), 2 * self._settings.heartbeat_s)
+            self._poll.modify(box, _interest(box))
+        except (Gone, OSError):
+            del self._boxes[box.fileno()]
+            self._poll.unregister(box)
+            with contextlib.suppress(OSError):
+                box.close()
+
     def _list(self, line: PassingLine, frame: Frame) -> None:
         body = msgspec.json.encode(self._guests.listed())
         line.send(answer(200, body, number=frame.number))
@@ -386,8 +445,16 @@ class Lobby:
             except Gone as gone:
                 self._leave(arrival, gone)
         self._refuse_late(now)
+        for box in self._boxes.values():
+            if box.waiting is not None and now >= box.waiting.until:
+                with contextlib.suppress(OSError):
+                    box.let_go()
         # One that was within a message may have come to its end.
         self._serve_waiting()
+
+
+def _interest(box: PostBox) -> int:
+    return select.POLLIN | (select.POLLOUT if box.unsent else 0)
 
 
 def _is_same(given: str, token: str) -> bool:

@@ -68,6 +68,9 @@ class Op(IntEnum):
     FAR_RELEASE = 99
     FAR_ADOPT = 100
     FAR_BACK = 101
+    FAR_HELLO = 102
+    FAR_NEXT = 103
+    FAR_ANSWER = 104
 
 
 class Form(IntEnum):

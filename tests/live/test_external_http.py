@@ -1,0 +1,151 @@
+"""Environments that nothing but HTTP gets out of."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.agents import asking, heard
+from tests.support.api import Api, Instance, error, no_content, ok
+from tests.support.far import BOX, RESULT, THREE
+from tests.support.server import Server
+from tests.support.wait import wait_until
+
+HELLO = {"type": "hello", "protocol": 1, "name": "game", "capabilities": ["reset"]}
+HELLO |= {"observation_space": BOX, "action_space": THREE}
+
+
+@pytest.fixture(scope="module")
+def api() -> Iterator[Api]:
+    """A client of a server whose patience is short."""
+    flags = ["--external-heartbeat", "0.5", "--external-grace", "1"]
+    with Server(*flags) as server:
+        api = Api(server)
+        Caller(api)
+        wait_until(lambda: listed(api) is None)
+        yield api
+
+
+def listed(api: Api) -> Any:
+    told = ok(api.get("/v1/registry/?search=external/game"))["envs"]
+    return told[0]["external"] if told else None
+
+
+class Caller:
+    """A far side that calls."""
+
+    def __init__(self, api: Api, **hello: Any) -> None:
+        self.api = api
+        self.welcome = ok(api.post("/v1/external/", {**HELLO, **hello}))
+        self.path = f"/v1/external/{self.welcome['connection']}"
+
+    def asked(self, kind: str) -> Any:
+        while (answer := self.api.get(f"{self.path}/request?wait_s=2")).status == 204:
+            pass
+        assert answer.content_type == "application/json"
+        message = answer.json()
+        assert message["type"] == kind, message
+        return message
+
+    def say(self, **message: Any) -> None:
+        no_content(self.api.post(f"{self.path}/answer", message))
+
+    def answer(self, kind: str, **result: Any) -> Any:
+        request = self.asked(kind)
+        self.say(id=request["id"], result=result)
+        return request
+
+
+def began(api: Api, far: Caller) -> Instance:
+    body = {"env_id": "external/game", "wait_s": 5}
+    future = asking(api.post, "/v1/envs/", body)
+    far.answer("init")
+    instance = Instance(api, ok(heard(future))["instance_id"])
+    future = asking(instance.post, "reset/", {})
+    far.answer("reset", observation=[0, 1])
+    assert ok(heard(future))["observation"] == [0.0, 1.0]
+    return instance
+
+
+def ended(instance: Instance, far: Caller) -> None:
+    future = asking(instance.close)
+    far.answer("close")
+    no_content(heard(future))
+
+
+def test_it_is_stepped_given_back_and_taken_again(api: Api) -> None:
+    far = Caller(api)
+    assert listed(api)["free"] == 1
+    for _ in range(2):
+        instance = began(api, far)
+        future = asking(instance.post, "step/", {"action": 2})
+        assert far.answer("step", **RESULT)["action"] == 2
+        assert ok(heard(future))["reward"] == 2.0
+        ended(instance, far)
+    wait_until(lambda: listed(api) is None)
+
+
+def test_a_request_comes_until_it_is_answered(api: Api) -> None:
+    far = Caller(api)
+    instance = began(api, far)
+    future = asking(instance.post, "step/", {"action": 1})
+    assert far.asked("step") == far.asked("step")
+    far.answer("step", **RESULT)
+    ok(heard(future))
+    no_content(api.get(f"{far.path}/request?wait_s=0"))
+    ended(instance, far)
+    wait_until(lambda: listed(api) is None)
+
+
+def test_a_fault_is_fetched(api: Api) -> None:
+    far = Caller(api)
+    instance = began(api, far)
+    future = asking(instance.post, "step/", {"action": 1})
+    far.answer("step", **{**RESULT, "reward": "much"})
+    error(heard(future), 502, "bad-answer")
+    assert far.asked("fault")["field"] == "reward"
+    ended(instance, far)
+    wait_until(lambda: listed(api) is None)
+
+
+def test_who_does_not_call_is_gone(api: Api) -> None:
+    far = Caller(api)
+    instance = began(api, far)
+    wait_until(lambda: instance.id not in api.instances(), 10)
+    told = error(instance.post("step/", {"action": 1}), 410, "instance-ended")
+    assert told["reason"] == "external-gone"
+    error(api.get(f"{far.path}/request?wait_s=0"), 404, "not-found")
+    error(api.post(f"{far.path}/answer", {"id": 1, "result": {}}), 404, "not-found")
+
+
+def test_it_comes_back_with_its_token(api: Api) -> None:
+    replay = {"capabilities": ["reset", "replay"]}
+    far = Caller(api, **replay)
+    instance = began(api, far)
+    future = asking(instance.post, "step/", {"action": 1})
+    first = far.asked("step")
+    again = Caller(api, resume=far.welcome["resume"], **replay)
+    assert again.welcome["resumed"] is True
+    error(heard(future), 503, "external-away")
+    future = asking(instance.post, "step/", {"action": 1})
+    assert again.answer("step", **RESULT)["id"] == first["id"]
+    ok(heard(future))
+    ended(instance, again)
+    wait_until(lambda: listed(api) is None)
+
+
+def test_nonsense_is_refused(api: Api) -> None:
+    error(api.post("/v1/external/", {**HELLO, "name": "-"}), 400, "bad-parameter")
+    error(api.post("/v1/external/", data=b"{"), 400, "bad-parameter")
+    error(api.get("/v1/external/deadbeef/request"), 404, "not-found")
+    far = Caller(api)
+    for wait_s in ("-1", "51", "long"):
+        refused = api.get(f"{far.path}/request?wait_s={wait_s}")
+        error(refused, 400, "bad-parameter")
+    wait_until(lambda: listed(api) is None)
+
+
+def test_it_needs_the_token(make_server: Callable[..., Server]) -> None:
+    token = "a-token-of-the-tests"
+    server = make_server("--token", token)
+    error(Api(server).post("/v1/external/", HELLO), 401, "unauthorized")
