@@ -293,6 +293,9 @@ class _Host:
             self._audience.admit(watcher)
         else:
             stream = Stream(line, hello, self._max_body, time.monotonic)
+        if stream.closed:
+            # The client has gone since it asked.
+            return
         descriptor = stream.fileno()
         self._streams[descriptor] = stream
         self._poll.register(descriptor, select.POLLIN)

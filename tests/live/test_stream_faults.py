@@ -25,7 +25,7 @@ from tests.support import processes
 from tests.support.api import Api, Instance
 from tests.support.server import Server
 from tests.support.wait import wait_until
-from tests.support.websocket import KEY, PING, TEXT, WebSocket, frame
+from tests.support.websocket import KEY, PING, TEXT, WebSocket, frame, handshake
 
 MakeServer = Callable[..., Server]
 
@@ -265,6 +265,22 @@ def test_a_request_that_is_cut_off_is_none(instance: Instance, cut: int) -> None
         stream.send(whole[:cut])
     wait_until(lambda: open_streams(instance) == 0)
     assert calls.ok(instance.get(""))["steps"] == 0
+
+
+@pytest.mark.parametrize("query", ["", "?watch=1"])
+def test_who_goes_in_the_handshake_ends_nothing(instance: Instance, query: str) -> None:
+    address = "127.0.0.1", instance.api.server.port
+    reset_at_once = struct.pack("ii", 1, 0)
+    for count in range(60):
+        with socket.create_connection(address) as line:
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset_at_once)
+            line.sendall(handshake(instance, path=instance.path(f"stream{query}")))
+            # By now it may be with the web worker, or the host, or neither.
+            line.settimeout(1e-4 * (count % 12) + 1e-6)
+            with contextlib.suppress(TimeoutError, BlockingIOError):
+                line.recv(1)
+    wait_until(lambda: open_streams(instance) == 0)
+    wait_until(lambda: calls.ok(instance.get(""))["watchers"] == 0)
 
 
 def test_many_pings_that_nobody_takes_back(instance: Instance) -> None:
