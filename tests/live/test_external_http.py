@@ -3,11 +3,16 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import gymnasium
 import pytest
+from gymnasium.utils.env_checker import check_env
 
+from gym_http_client import RemoteEnv, RemoteVectorEnv
 from tests.support.agents import asking, heard
 from tests.support.api import Api, Instance, error, no_content, ok
 from tests.support.far import BOX, RESULT, THREE
+from tests.support.identity import assert_identical
+from tests.support.lending import lent
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
@@ -149,3 +154,31 @@ def test_it_needs_the_token(make_server: Callable[..., Server]) -> None:
     token = "a-token-of-the-tests"
     server = make_server("--token", token)
     error(Api(server).post("/v1/external/", HELLO), 401, "unauthorized")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dialect", ["binary", "typed"])
+def test_gymnasium_finds_nothing_wrong(api: Api, dialect: str) -> None:
+    url = api.server.url
+    with (
+        lent(url, "CartPole-v1", name="game", dialect=dialect, transport="http"),
+        RemoteEnv(url, "external/game", wait_s=20) as env,
+    ):
+        check_env(env, skip_render_check=False)
+    wait_until(lambda: listed(api) is None)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_vector_of_8_is_equal_to_the_same_made_here(api: Api) -> None:
+    url = api.server.url
+    local = gymnasium.make_vec("CartPole-v1", 8, "sync")
+    local.action_space.seed(3)
+    with lent(url, "CartPole-v1", name="game", n=8, transport="http"):
+        env = RemoteVectorEnv(url, "external/game", num_envs=8, wait_s=20)
+        assert_identical(env.reset(seed=5), local.reset(seed=5))
+        for _ in range(20):
+            action = local.action_space.sample()
+            assert_identical(env.step(action), local.step(action))
+        env.close()
+    local.close()
+    wait_until(lambda: listed(api) is None)

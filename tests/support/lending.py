@@ -46,7 +46,13 @@ class Tally(gymnasium.Env[int, int]):
 
 @contextlib.contextmanager
 def lent(
-    url: str, env_id: str, *, name: str = "lent", n: int = 1, dialect: str = "binary"
+    url: str,
+    env_id: str,
+    *,
+    name: str = "lent",
+    n: int = 1,
+    dialect: str = "binary",
+    transport: str = "websocket",
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Lend environments from another process.
 
@@ -56,11 +62,12 @@ def lent(
         name: What it is called there.
         n: How many.
         dialect: In which dialect.
+        transport: By which transport.
     """
     paths = [str(ROOT), str(ROOT / "clients" / "python")]
     command = [sys.executable, "-m", "tests.support.lending", url, env_id, name]
     process = subprocess.Popen(
-        [*command, str(n), dialect],
+        [*command, str(n), dialect, transport],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "MUJOCO_GL": "egl"},
         cwd=Path(__file__).parent,
     )
@@ -71,14 +78,16 @@ def lent(
         process.wait()
 
 
-def main(url: str, env_id: str, name: str, n: str, dialect: str) -> None:
+def main(
+    url: str, env_id: str, name: str, n: str, dialect: str, transport: str
+) -> None:
     """Lend until somebody ends this."""
     from gym_http_client import serve_env
 
     factory = functools.partial(gymnasium.make, env_id)
     if env_id.startswith(TALLY):
         factory = functools.partial(Tally, env_id.removeprefix(TALLY))
-    serve_env(factory, url, name=name, n=int(n), dialect=dialect)
+    serve_env(factory, url, name=name, n=int(n), dialect=dialect, transport=transport)
 
 
 if __name__ == "__main__":

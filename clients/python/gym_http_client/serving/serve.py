@@ -10,6 +10,7 @@ from typing import Any
 import gymnasium
 
 from gym_http_client.addresses import Address
+from gym_http_client.serving.calls import CallingLine
 from gym_http_client.serving.lender import Lender
 from gym_http_client.serving.lent import LentEnv
 from gym_http_client.serving.lines import Line, open_tcp, open_websocket
@@ -27,6 +28,7 @@ def serve_env(
     n: int = 1,
     token: str | None = None,
     dialect: str = "binary",
+    transport: str = "websocket",
     stop: threading.Event | None = None,
     on_taken: Callable[[], None] | None = None,
     on_free: Callable[[], None] | None = None,
@@ -47,6 +49,8 @@ def serve_env(
         token: The server's token; else the one in the address, else the one in the
             environment variable ``GHS_TOKEN``.
         dialect: ``"binary"``, or ``"typed"`` for JSON, which a person can read.
+        transport: ``"websocket"``, or ``"http"`` where nothing else gets out, which is
+            slower; a URL that begins with ``tcp:`` says by itself what it is.
         stop: Set by whoever wants this to return.
         on_taken: Called when an agent comes.
         on_free: Called when it goes.
@@ -61,7 +65,9 @@ def serve_env(
     own = isinstance(env_or_factory, gymnasium.Env)
     if n < 1 or (n > 1 and own):
         raise ValueError(f"n is {n}: expected 1, or more with a factory")
-    open_line, shown = _opener(url, token)
+    if transport not in ("websocket", "http"):
+        raise ValueError(f"transport is {transport!r}: expected 'websocket' or 'http'")
+    open_line, shown = _opener(url, token, transport)
     stopped = stop or threading.Event()
 
     def lend() -> None:
@@ -110,8 +116,12 @@ def serve_env(
         raise errors[0]
 
 
-def _opener(url: str, token: str | None) -> tuple[Callable[[], Line], str]:
+def _opener(
+    url: str, token: str | None, transport: str
+) -> tuple[Callable[[], Line | CallingLine], str]:
     """Give what opens connections, and the token that a hello has to show."""
+    if transport == "http":
+        return functools.partial(CallingLine, url, token), ""
     if not url.startswith("tcp://"):
         return functools.partial(open_websocket, Address.parse(url, token)), ""
     address = Address.parse(url.replace("tcp://", "http://", 1), token)
