@@ -25,6 +25,8 @@ _FLAGS = (
     "--disable-dev-shm-usage",
     "--disable-background-networking",
     "--disable-component-update",
+    "--disable-breakpad",
+    "--disable-crash-reporter",
     "--no-first-run",
     "--remote-debugging-port=0",
 )

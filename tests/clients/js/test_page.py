@@ -42,7 +42,8 @@ def origin() -> Iterator[str]:
             serving.terminate()
 
 
-@pytest.fixture(scope="module")
+# One for each test: helpers that it starts within a test look like left behind.
+@pytest.fixture
 def chromium(origin: str) -> Iterator[Chromium]:
     with Chromium() as browser:
         yield browser
