@@ -14,7 +14,9 @@ import gym_http_client
 from gym_http_wire.values import binary as values
 from gym_http_wire.values import typed
 from tests.support import api as calls
+from tests.support.agents import asking, created, heard
 from tests.support.api import Api, Instance
+from tests.support.far import Far
 from tests.support.server import Server
 from tests.support.wait import wait_until
 from tests.support.websocket import (
@@ -289,6 +291,34 @@ def test_who_comes_later_begins_with_the_last_answer(instance: Instance) -> None
             op, number, dropped, status, told = late.copy_binary()
             assert (op, number, dropped, status) == (STEP, 0, 0, 200)
             assert told["observation"].tolist() == observation(answer)
+
+
+def test_vectors_and_environments_that_live_elsewhere_are_watched(
+    make_server: Callable[..., Server],
+) -> None:
+    api = Api(make_server())
+    vector = api.create(num_envs=3)
+    with watch(vector) as watcher:
+        body = vector.reset(seed=3)
+        answered(watcher.copy(), "reset", 1, body)
+        body = vector.step([0, 1, 0])
+        assert len(body["done"]) == 3
+        answered(watcher.copy(), "step", 2, body)
+    with Far.to(api) as far:
+        instance = created(api, far)
+        with watch(instance) as watcher:
+            future = asking(instance.post, "reset/")
+            far.answer("reset", observation=[0, 1], info={})
+            body = calls.ok(heard(future))
+            answered(watcher.copy(), "reset", 1, body)
+            future = asking(instance.post, "step/", {"action": 1})
+            far.asked("step")
+            far.drop()
+            told = calls.error(heard(future), 503)
+            copy = watcher.copy()
+            assert (copy["op"], copy["status"]) == ("step", 503)
+            assert copy["body"]["code"] == told["code"]
+        instance.close()
 
 
 def test_who_sends_is_closed(create_either: Callable[..., Instance]) -> None:
