@@ -134,7 +134,7 @@ class Answers:
         sessions.settle()
         key = request_head(frame).key
         if not key:
-            return _numbered(self._perform(frame, False), number)
+            return _numbered(self._perform_for("", frame, False), number)
         place = sessions.place(key)
         if place is not None:
             return self._answer_in_session(frame, *place, False)

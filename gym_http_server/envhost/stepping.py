@@ -16,6 +16,7 @@ from gym_http_server.rundir import StatusPage
 from gym_http_wire.frames import Frame, Pieces
 from gym_http_wire.lanes import AnsweringLane, Asked, Told
 from gym_http_wire.messages import Form, Op
+from gym_http_wire.problems import ExternalAway
 
 __all__ = ["Stepping", "frame_of"]
 
@@ -55,14 +56,14 @@ class Stepping:
         answers = self._answers
         if kind != _STEP or len(given) != 1 or answers.monitor is not None:
             return False
-        if answers.outside is not None:
-            # What is lost on the way is told apart by its key, which is known there.
-            return False
         action = given.get("action", _ABSENT)
         if action is _ABSENT or not self._operations.takes(action):
             return False
         if not self._sessions.proceed(stream.session, number):
             return False
+        if answers.outside is not None:
+            # By this a step that is lost on the way is known when it comes again.
+            answers.outside.key = f"{stream.session}-{number}"
         page, operations = self._page, self._operations
         page.begin(time.monotonic_ns())
         told: Told | None = None
@@ -95,7 +96,10 @@ class Stepping:
         else:
             request = frame_of(asked)
             reply = self._answers.given(request, outcome)
-            self._sessions.keep(stream.session, number, request, reply)
+            if type(outcome) is ExternalAway:
+                self._sessions.retract(stream.session, number)
+            else:
+                self._sessions.keep(stream.session, number, request, reply)
             stream.answer(reply)
             lane.learn(reply)
         return True
