@@ -60,7 +60,10 @@ export interface Lending {
   metadata?: Record<string, unknown>;
   /** How often it goes on by itself, if it does not wait for steps. */
   realtime?: { hz: number };
-  /** "json" or "binary"; "binary" for arrays of more than 256 elements unless told. */
+  /**
+   * "json", which people can read, or "binary", in which frames are arrays. Unless told,
+   * it is "binary" where observations have more than 256 elements, or frames are colours.
+   */
   dialect?: "json" | "binary";
   /** Ends it. */
   signal?: AbortSignal;

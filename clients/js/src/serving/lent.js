@@ -38,10 +38,14 @@ export class LentEnv {
     this.#setSpaces(given);
     /** @type {boolean} Whether an agent has it. */
     this.taken = false;
-    this.dialect = given.dialect ?? (sizeOf(this.#observationSpace) > MANY ? "binary" : "json");
+    this.dialect = given.dialect ?? (this.#hasMany() ? "binary" : "json");
     if (!["json", "binary"].includes(this.dialect)) {
       throw new RangeError(`dialect is ${this.dialect}: expected "json" or "binary"`);
     }
+  }
+
+  #hasMany() {
+    return sizeOf(this.#observationSpace) > MANY || this.#given.renderModes?.some((mode) => mode.startsWith("rgb"));
   }
 
   /** Say what it is. */

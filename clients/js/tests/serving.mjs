@@ -1,0 +1,152 @@
+/** Lending, against a live server, whose address is in GYM_HTTP_TEST_URL. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { ApiError, NdArray, make } from "../src/index.js";
+import { serveEnv } from "../src/serve.js";
+import { BinaryDialect, JsonDialect } from "../src/serving/dialects.js";
+import { LentEnv } from "../src/serving/lent.js";
+
+const url = process.env.GYM_HTTP_TEST_URL;
+const skip = url ? false : "no GYM_HTTP_TEST_URL is given";
+let count = 0;
+
+const CORRIDOR = {
+  observationSpace: { type: "Discrete", n: 5 },
+  actionSpace: { type: "Discrete", n: 2 },
+  reset: () => ({ observation: 0 }),
+  step: (action) => ({ observation: action, reward: action }),
+};
+
+/** Lend while something is done; `use` is given the name and the lines that are logged. */
+async function lending(given, use) {
+  const name = `lent-${process.pid}-${++count}`;
+  const controller = new AbortController();
+  const lines = [];
+  let there;
+  const isThere = new Promise((resolve) => (there = resolve));
+  const log = (line) => {
+    lines.push(line.replace(`external/${name}: `, ""));
+    if (line.includes("is there")) there();
+  };
+  const served = serveEnv({ ...CORRIDOR, url, name, log, signal: controller.signal, ...given });
+  try {
+    await Promise.race([isThere, served]);
+    return await use(`external/${name}`, lines);
+  } finally {
+    controller.abort();
+    await served;
+  }
+}
+
+async function playing(envId, options, use) {
+  const env = await make(envId, { url, ...options });
+  try {
+    return await use(env);
+  } finally {
+    await env.close();
+  }
+}
+
+for (const dialect of ["json", "binary"]) {
+  test(`agents get what handlers give, in ${dialect}`, { skip }, () => {
+    const heard = [];
+    const given = {
+      dialect,
+      observationSpace: { type: "Box", low: 0, high: 9, shape: [2, 2], dtype: "uint8" },
+      actionSpace: { type: "Box", low: -1, high: 1, shape: [2], dtype: "float32" },
+      capabilities: ["seed", "options"],
+      renderModes: ["rgb_array"],
+      onAgent: () => heard.push("came"),
+      onAgentGone: () => heard.push("went"),
+      reset: async ({ seed, options }) => {
+        heard.push([seed, options]);
+        return { observation: Uint8Array.of(1, 2, 3, 4), info: { level: 7 } };
+      },
+      step: async (action) => {
+        assert.ok(action instanceof NdArray);
+        heard.push(action.toArray());
+        return { observation: [[5, 6], [7, 8]], reward: 1, terminated: true, info: { a: [1, null] } };
+      },
+      render: () => ({ width: 1, height: 2, data: Uint8ClampedArray.of(1, 2, 3, 255, 4, 5, 6, 255) }),
+    };
+    return lending(given, async (envId, lines) => {
+      await playing(envId, { renderMode: "rgb_array" }, async (env) => {
+        const begun = await env.reset({ seed: 2n ** 60n + 1n, options: { level: 7 } });
+        assert.deepEqual([begun.observation.toArray(), begun.info], [[[1, 2], [3, 4]], { level: 7 }]);
+        const step = await env.step([0.5, -1]);
+        assert.deepEqual([step.observation.toArray(), step.observation.dtype], [[[5, 6], [7, 8]], "uint8"]);
+        assert.deepEqual([step.reward, step.terminated, step.truncated], [1, true, false]);
+        assert.deepEqual(step.info, { a: [1, null] });
+        const frame = await env.render();
+        assert.deepEqual(dialect === "json" ? frame : frame.toArray(), [[[1, 2, 3]], [[4, 5, 6]]]);
+      });
+      assert.deepEqual(heard, ["came", [2n ** 60n + 1n, { level: 7 }], [0.5, -1], "went"]);
+      assert.match(lines[0], /^is there, connection \w+$/);
+      assert.deepEqual(lines.slice(1), ["an agent came", "the agent went"]);
+    });
+  });
+
+  test(`what handlers throw is told to agents, in ${dialect}`, { skip }, () => {
+    const refuse = () => {
+      throw Object.assign(new Error("that way is closed"), { code: "invalid-action" });
+    };
+    const step = (action) => (action ? refuse() : { observation: 1, reward: NaN });
+    return lending({ dialect, step }, async (envId, lines) =>
+      playing(envId, {}, async (env) => {
+        await env.reset();
+        await assert.rejects(env.step(1), { code: "invalid-action", message: /that way is closed/ });
+        await assert.rejects(env.step(0), ApiError);
+        await assert.rejects(env.step(0), { code: "reset-needed" });
+        await env.reset();
+        assert.ok(lines.includes("that way is closed"), lines);
+      }),
+    );
+  });
+}
+
+test("init may have other spaces, for its instance only", { skip }, () => {
+  const init = ({ kwargs }) => {
+    if (!kwargs.wide) throw Object.assign(new Error("not so narrow"), { code: "bad-parameter" });
+    return { observationSpace: { type: "Discrete", n: 50 } };
+  };
+  return lending({ init, reset: () => ({ observation: 40 }) }, async (envId) => {
+    await assert.rejects(make(envId, { url }), { status: 400, message: /not so narrow/ });
+    await playing(envId, { kwargs: { wide: true } }, async (env) => {
+      assert.equal(env.observationSpace.n, 50);
+      assert.equal((await env.reset()).observation, 40);
+    });
+  });
+});
+
+test("without reset, the present observation is observed", { skip }, () =>
+  lending({ reset: undefined, observe: async () => 3 }, (envId) =>
+    playing(envId, {}, async (env) => {
+      assert.deepEqual(await env.reset(), { observation: 3, info: { continued: true } });
+    }),
+  ));
+
+test("what is wrong from the beginning is said", { skip }, async () => {
+  await assert.rejects(serveEnv({ ...CORRIDOR, url, name: "two words" }), { code: "bad-hello" });
+  await assert.rejects(serveEnv({ ...CORRIDOR, url, name: "a", step: undefined }), TypeError);
+  await assert.rejects(serveEnv({ ...CORRIDOR, url, name: "a", actionSpace: undefined }), TypeError);
+  await assert.rejects(serveEnv({ ...CORRIDOR, url, name: "a", dialect: "morse" }), RangeError);
+});
+
+test("who is stopped before it began does nothing", async () => {
+  await serveEnv({ ...CORRIDOR, url: "http://127.0.0.1:1", name: "a", signal: AbortSignal.abort() });
+});
+
+test("large arrays and frames are binary unless told", () => {
+  const pixels = { type: "Box", low: 0, high: 255, shape: [84, 84], dtype: "uint8" };
+  assert.equal(new LentEnv(CORRIDOR).dialect, "json");
+  assert.equal(new LentEnv({ ...CORRIDOR, observationSpace: pixels }).dialect, "binary");
+  assert.equal(new LentEnv({ ...CORRIDOR, renderModes: ["ansi", "rgb_array"] }).dialect, "binary");
+  assert.equal(new LentEnv({ ...CORRIDOR, observationSpace: pixels, dialect: "json" }).dialect, "json");
+});
+
+test("a dialect refuses what is of the other", () => {
+  assert.throws(() => new JsonDialect().read(new Uint8Array(16)), /is no text/);
+  assert.throws(() => new BinaryDialect().read("{}"), /is text/);
+});

@@ -1,0 +1,221 @@
+"""Environments that JavaScript lends, driven from Python."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from threading import Thread
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import pytest
+
+from gym_http_client import RemoteEnv, ServerError
+from tests.support.api import Api
+from tests.support.cutter import Cutter
+from tests.support.drivers import CLIENTS, needs
+from tests.support.far import Far
+from tests.support.server import Server
+from tests.support.wait import wait_until
+
+TOKEN = "a-token-for-far-sides-only"
+
+pytestmark = [pytest.mark.live, pytest.mark.toolchain, pytest.mark.timeout(120)]
+MakeServer = Callable[..., Server]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """A server whose lobby is there from the beginning."""
+    with Server() as server:
+        Far.to(Api(server)).drop()
+        yield server
+
+
+class Lending:
+    """A process of Node's that lends, and tells what its handlers do."""
+
+    def __init__(
+        self, url: str, kind: str, dialect: str, token: str | None = None
+    ) -> None:
+        needs("node")
+        variables = {k: v for k, v in os.environ.items() if not k.startswith("GHS_")}
+        if token:
+            variables["GHS_TOKEN"] = token
+        self._process = subprocess.Popen(
+            ["node", str(CLIENTS / "js/tests/lending.mjs"), url, "toy", kind, dialect],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=variables,
+            text=True,
+        )
+        self.told: list[dict[str, Any]] = []
+        self._reading = Thread(target=self._read)
+
+    def __enter__(self) -> Self:
+        self._reading.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self._process.communicate("stop\n", timeout=20)
+        finally:
+            self._process.kill()
+            self._reading.join()
+
+    def _read(self) -> None:
+        assert self._process.stdout
+        for line in self._process.stdout:
+            self.told.append(json.loads(line))
+
+    def done(self, kind: str) -> list[dict[str, Any]]:
+        """Give what its handlers of a kind did."""
+        return [each for each in self.told if each.get("asked") == kind]
+
+    def wait_for(self, words: str) -> None:
+        """Wait until it logs a line with these words."""
+        wait_until(
+            lambda: any(words in each.get("log", "") for each in self.told),
+            30.0,
+            f"{words!r} in {self.told}",
+        )
+
+
+def assert_same(observation: Any, given: Any) -> None:
+    """Compare an observation with what the handler said that it gave."""
+    if isinstance(observation, dict):
+        assert isinstance(observation["place"], np.int64)
+        assert observation["place"] == given["place"]
+        assert observation["seen"].tolist() == given["seen"]
+    elif isinstance(observation, np.ndarray):
+        assert observation.ravel().tolist() == given
+    else:
+        assert isinstance(observation, np.int64)
+        assert observation == given
+
+
+def test_its_own_tests_pass(server: Server) -> None:
+    needs("node")
+    done = subprocess.run(
+        ["node", "--test", "--test-reporter=tap", "tests/serving.mjs"],
+        cwd=CLIENTS / "js",
+        env={**os.environ, "GYM_HTTP_TEST_URL": server.url},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-4000:]
+    assert "\n# fail 0\n" in done.stdout
+    assert "\n# skipped 0\n" in done.stdout
+
+
+@pytest.mark.parametrize("dialect", ["json", "binary"])
+@pytest.mark.parametrize("kind", ["discrete", "box", "dict"])
+def test_agents_get_what_the_handlers_give(
+    server: Server, kind: str, dialect: str
+) -> None:
+    with Lending(server.url, kind, dialect) as lending:
+        with RemoteEnv(
+            server.url, "external/toy", wait_s=20, render_mode="ansi", slow=0
+        ) as env:
+            env.action_space.seed(1)
+            observation, info = env.reset(seed=2**63 - 1, options={"level": 3})
+            (begun,) = lending.done("reset")
+            assert (begun["seed"], begun["options"]) == (str(2**63 - 1), {"level": 3})
+            assert info == {"options": {"level": 3}}
+            assert env.observation_space.contains(observation)
+            assert_same(observation, begun["observation"])
+            actions, steps = [], []
+            for number in range(1, 51):
+                actions.append(env.action_space.sample())
+                steps.append(env.step(actions[-1]))
+                assert env.render() == f"step {number}"
+            for action, step, given in zip(
+                actions, steps, lending.done("step"), strict=True
+            ):
+                assert np.asarray(action).tolist() == given["action"]
+                assert env.observation_space.contains(step[0])
+                assert_same(step[0], given["observation"])
+                assert step[1:] == tuple(
+                    given[name]
+                    for name in ("reward", "terminated", "truncated", "info")
+                )
+                assert type(step[1]) is float
+            with pytest.raises(ServerError, match="the crate is stuck") as caught:
+                env.step(actions[0])
+            assert caught.value.code == "env-error"
+            with pytest.raises(ServerError, match="no such option") as caught:
+                env.reset(options={"impossible": True})
+            assert caught.value.code == "bad-parameter"
+        wait_until(lambda: {"agent": False} in lending.told)
+        (made,) = lending.done("init")
+        assert (made["kwargs"], made["renderMode"]) == ({"slow": 0}, "ansi")
+
+
+@pytest.mark.parametrize("dialect", ["json", "binary"])
+def test_no_step_is_doubled_or_lost_over_cut_connections(
+    server: Server, dialect: str
+) -> None:
+    with (
+        Cutter(server.port) as cutter,
+        Lending(f"http://127.0.0.1:{cutter.port}", "discrete", dialect) as lending,
+        RemoteEnv(server.url, "external/toy", wait_s=20) as env,
+    ):
+        env.reset(seed=1)
+        for number in range(1, 7):
+            cutter.cut_after(number % 2)
+            step = env.step(1)
+            assert step[4] == {"steps": number}
+            assert step[0] == lending.done("step")[-1]["observation"]
+        assert cutter.cuts == 6
+        assert len(lending.done("step")) == 6
+        lending.wait_for("goes on")
+        assert {"agent": False} not in lending.told
+
+
+def test_a_step_that_is_under_way_is_not_done_again(server: Server) -> None:
+    with (
+        Cutter(server.port) as cutter,
+        Lending(f"http://127.0.0.1:{cutter.port}", "discrete", "json") as lending,
+        RemoteEnv(server.url, "external/toy", wait_s=20, slow=500) as env,
+    ):
+        env.reset(seed=1)
+        cutter.cut_after(1)
+        assert env.step(1)[4] == {"steps": 1}
+        assert len(lending.done("step")) == 1
+
+
+def test_it_comes_to_a_server_that_is_started_anew(make_server: MakeServer) -> None:
+    server = make_server()
+    with Lending(server.url, "discrete", "json") as lending:
+        lending.wait_for("is there")
+        with RemoteEnv(server.url, "external/toy", wait_s=20) as env:
+            env.reset(seed=1)
+            lending.wait_for("an agent came")
+        server.stop()
+        lending.wait_for("trying again")
+        lending.told.clear()
+        again = make_server("--port", str(server.port))
+        lending.wait_for("is there")
+        with RemoteEnv(again.url, "external/toy", wait_s=20) as env:
+            env.reset(seed=1)
+
+
+def test_a_token_is_shown_where_one_is_wanted(make_server: MakeServer) -> None:
+    server = make_server("--token", TOKEN, token=TOKEN)
+    with Lending(server.url, "discrete", "json") as lending:
+        lending.wait_for("the token is missing or wrong")
+    with (
+        Lending(server.url, "discrete", "json", TOKEN) as lending,
+        RemoteEnv(
+            server.url.replace("://", f"://:{TOKEN}@"), "external/toy", wait_s=20
+        ) as env,
+    ):
+        assert env.reset(seed=1)[0] == lending.done("reset")[0]["observation"]
