@@ -38,6 +38,7 @@ CAPABILITIES = (
     "spaces",
     "streams",
     "tickets",
+    "watching",
     "wrappers",
 )
 _LIMITS = (

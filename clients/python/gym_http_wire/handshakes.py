@@ -155,12 +155,12 @@ def _protocol(offered: str) -> str:
 
 
 def _watched(watch: str, form: str, protocol: str) -> int:
-    if watch in ("", "0"):
-        return 0
-    if watch != "1":
+    if watch not in ("", "0", "1"):
         raise BadParameter(f"watch is {watch!r:.80}: expected 1")
     if form not in _FORMS:
         raise BadParameter(f"form is {form!r:.80}: expected plain or typed")
+    if watch != "1":
+        return 0
     if not form and protocol == BINARY_PROTOCOL:
         return Form.BINARY
     return _FORMS[form]
