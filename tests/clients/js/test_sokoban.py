@@ -1,0 +1,291 @@
+"""The Sokoban example in headless Chromium: people play it, and agents."""
+
+import importlib.util
+import json
+import re
+import subprocess
+import time
+from collections import deque
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from gym_http_client import RemoteEnv, ServerError
+from tests.support.api import Api, ok
+from tests.support.chromium import Chromium
+from tests.support.drivers import needs
+from tests.support.server import ROOT, Server
+from tests.support.wait import wait_until
+
+FOLDER = ROOT / "examples/sokoban"
+FLOOR, WALL, GOAL, CRATE, PLACED, PLAYER, PLAYER_ON_GOAL = range(7)
+WAYS = [(-1, 0), (1, 0), (0, -1), (0, 1)]
+KEYS = ["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"]
+LEVELS = 200
+
+pytestmark = [pytest.mark.live, pytest.mark.toolchain, pytest.mark.timeout(120)]
+Field = tuple[int, int]
+Grid = list[list[int]]
+
+
+def solution(grid: Grid) -> list[int] | None:
+    """Find the shortest solution of a level, from its observation alone."""
+    fields = {
+        (row, column): tile
+        for row, tiles in enumerate(grid)
+        for column, tile in enumerate(tiles)
+    }
+    goals = {at for at, tile in fields.items() if tile in (GOAL, PLACED, 6)}
+    crates = frozenset(at for at, tile in fields.items() if tile in (CRATE, PLACED))
+    (player,) = (at for at, tile in fields.items() if tile in (PLAYER, 6))
+    todo = deque([(player, crates, list[int]())])
+    seen = {(player, crates)}
+    while todo:
+        (row, column), crates, actions = todo.popleft()
+        if crates == goals:
+            return actions
+        for action, (down, right) in enumerate(WAYS):
+            to, beyond = (
+                (row + down, column + right),
+                (row + 2 * down, column + 2 * right),
+            )
+            pushed = crates
+            if to in crates:
+                pushed = (crates - {to}) | {beyond}
+                if beyond in crates or fields[beyond] == WALL:
+                    continue
+            if fields[to] != WALL and (to, pushed) not in seen:
+                seen.add((to, pushed))
+                todo.append((to, pushed, [*actions, action]))
+    return None
+
+
+def node(program: str) -> Any:
+    """Run a module of JavaScript in the example's folder, and read what it prints."""
+    needs("node")
+    done = subprocess.run(
+        ["node", "--input-type=module", "--eval", program],
+        cwd=FOLDER,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("crates", [1, 2])
+def test_all_levels_can_be_solved_and_are_small(crates: int) -> None:
+    grids = node(f"""
+        import {{ makeLevel }} from "./levels.js";
+        import {{ Game }} from "./rules.js";
+        const tiles = (level) => [...new Game(makeLevel(level, {crates})).tiles()];
+        const made = Array.from({{ length: {LEVELS} }}, (_, level) => tiles(level));
+        const again = Array.from({{ length: {LEVELS} }}, (_, level) => tiles(level));
+        console.log(JSON.stringify({{ made, again }}));
+    """)
+    assert grids["made"] == grids["again"]
+    assert len(set(map(str, grids["made"]))) > LEVELS * 0.9
+    for tiles in grids["made"]:
+        grid = np.reshape(tiles, (6, 6))
+        assert (grid == CRATE).sum() + (grid == PLACED).sum() == crates
+        border = np.concatenate([grid[0], grid[-1], grid[:, 0], grid[:, -1]])
+        assert (border == WALL).all()
+        found = solution(grid.tolist())
+        assert found is not None, grid
+        assert 5 <= len(found) <= (18, 30)[crates - 1]
+
+
+def test_crates_are_pushed_one_at_a_time_and_never_pulled() -> None:
+    told = node("""
+        import { Game, SIZE } from "./rules.js";
+        const walls = new Set([12, 17]);
+        const goals = new Set([16]);
+        const at = (player, crates) => new Game({ walls, goals, crates, player });
+        const done = (game, actions) => {
+            const rewards = actions.map((action) => game.step(action));
+            return [game.player, [...game.crates], rewards, game.solved];
+        };
+        console.log(JSON.stringify([
+            done(at(13, [14]), [3, 3, 3]),
+            done(at(13, [14, 15]), [3]),
+            done(at(13, []), [2]),
+            done(at(14, [15]), [2]),
+        ]));
+    """)
+    pushed, blocked, stopped, left = told
+    # Onto the goal with the second push; the third meets the wall.
+    assert pushed[:2] == [15, [16]]
+    assert pushed[2] == pytest.approx([-0.1, 10.9, 9.9])
+    assert blocked[:2] == [13, [14, 15]]
+    assert stopped[0] == 13
+    assert left[:2] == [13, [15]]
+
+
+@pytest.fixture(scope="module")
+def origin() -> Iterator[str]:
+    """Serve the page on a port of its own."""
+    needs("node", "chromium")
+    with subprocess.Popen(
+        ["node", str(FOLDER / "serve.mjs"), "0"], stdout=subprocess.PIPE, text=True
+    ) as serving:
+        assert serving.stdout
+        found = re.search(r"--allow-origin (\S+)", serving.stdout.readline())
+        assert found
+        try:
+            yield found[1]
+        finally:
+            serving.terminate()
+
+
+@pytest.fixture(scope="module")
+def server(origin: str) -> Iterator[Server]:
+    with Server("--allow-origin", origin) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def page(origin: str, server: Server) -> Iterator[Chromium]:
+    """Open the page, and wait until its game can be created."""
+    with Chromium() as browser:
+        browser.open(f"{origin}/?server={server.url}")
+        api = Api(server)
+        wait_until(
+            lambda: ok(api.get("/v1/registry/?search=external/sokoban"))["count"],
+            30.0,
+            "the page to connect",
+        )
+        yield browser
+
+
+def said(page: Chromium, name: str) -> str:
+    return str(page.run(f"document.getElementById('{name}').textContent"))
+
+
+def press(page: Chromium, key: str) -> None:
+    page.run(f"dispatchEvent(new KeyboardEvent('keydown', {{ key: '{key}' }}))")
+
+
+def made(server: Server, **kwargs: Any) -> RemoteEnv:
+    return RemoteEnv(server.url, "external/sokoban", wait_s=20, **kwargs)
+
+
+def test_people_play_until_an_agent_comes(page: Chromium, server: Server) -> None:
+    assert said(page, "who") == "You play, until an agent comes."
+    press(page, "n")
+    level = re.match(r"level (\d+), 0 steps", said(page, "state"))
+    assert level
+    for key in ("ArrowUp", "a"):
+        press(page, key)
+    assert f"level {level[1]}, 2 steps" in said(page, "state")
+    press(page, "r")
+    assert f"level {level[1]}, 0 steps" in said(page, "state")
+
+    # What an agent is shown of the level, a person can solve.
+    with made(server, fast=True) as env:
+        assert said(page, "who") == "An agent plays."
+        observation, _ = env.reset(options={"level": int(level[1])})
+        drawn = said(page, "state")
+        press(page, "n")
+        assert said(page, "state") == drawn
+    wait_until(lambda: said(page, "who").startswith("You play"), 10.0)
+    assert solution(observation.tolist())
+
+
+def test_a_random_agent_finishes_episodes(page: Chromium, server: Server) -> None:
+    with made(server, fast=True) as env:
+        assert env.observation_space == gymnasium.spaces.Box(0, 6, (6, 6), np.uint8)
+        assert env.action_space == gymnasium.spaces.Discrete(4)
+        env.action_space.seed(0)
+        observation, info = env.reset(seed=1)
+        for _ in range(20):
+            over = False
+            assert info["crates"] == 1
+            while not over:
+                assert env.observation_space.contains(observation)
+                observation, reward, terminated, truncated, info = env.step(
+                    env.action_space.sample()
+                )
+                assert -1.1 <= float(reward) <= 10.9
+                over = terminated or truncated
+            observation, info = env.reset()
+
+
+def test_seeds_and_options_are_honoured(page: Chromium, server: Server) -> None:
+    with made(server, fast=True) as env:
+        first = [env.reset(seed=9), env.reset(), env.reset()]
+        second = [env.reset(seed=9), env.reset(), env.reset()]
+        assert [info["level"] for _, info in first] == [i["level"] for _, i in second]
+        assert len({info["level"] for _, info in first}) == 3
+        observation, info = env.reset(options={"level": 7, "crates": 2})
+        assert info == {"level": 7, "crates": 2, "placed": info["placed"]}
+        (expected,) = node("""
+            import { makeLevel } from "./levels.js";
+            import { Game } from "./rules.js";
+            console.log(JSON.stringify([[...new Game(makeLevel(7, 2)).tiles()]]));
+        """)
+        assert observation.ravel().tolist() == expected
+        found = solution(observation.tolist())
+        assert found
+        for action in found:
+            terminated = env.step(action)[2]
+        assert terminated
+        for options in ({"crates": 3}, {"level": -1}, {"speed": 1}):
+            with pytest.raises(ServerError) as caught:
+                env.reset(options=options)
+            assert caught.value.code == "bad-parameter"
+
+
+def test_pixels_are_what_people_see(page: Chromium, server: Server) -> None:
+    with made(server, observation="pixels", render_mode="rgb_array") as env:
+        observation, _ = env.reset(options={"level": 5})
+        assert env.observation_space.contains(observation)
+        canvas = page.run(
+            "Array.from(document.getElementById('scene').getContext('2d')"
+            ".getImageData(0, 0, 48, 48).data)"
+        )
+        seen = np.reshape(np.array(canvas, np.uint8), (48, 48, 4))
+        assert (seen[..., :3] == observation).all()
+        assert (env.render() == observation).all()
+        after = env.step(0)[0]
+        assert after.shape == (48, 48, 3)
+
+
+def example() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("train", FOLDER / "train.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_tabular_agent_solves_a_fixed_set_of_levels(
+    page: Chromium, server: Server
+) -> None:
+    train = example()
+    began = time.monotonic()
+    with made(server, fast=True) as env:
+        for level in range(4):
+            steps, _ = train.solve(env, level)
+            observation, _ = env.reset(options={"level": level})
+            shortest = solution(observation.tolist())
+            assert shortest
+            assert steps >= len(shortest)
+    assert time.monotonic() - began < 60
+    # Nothing was drawn of it.
+    assert "An agent" not in said(page, "who")
+
+
+def test_without_permission_the_page_says_what_is_missing(
+    page: Chromium, origin: str, server: Server
+) -> None:
+    with Server() as other:
+        page.open(f"{origin}/?server={other.url}")
+        wait_until(lambda: "cannot be lent" in said(page, "log"), 20.0)
+        assert f"--allow-origin {origin}" in said(page, "log")
