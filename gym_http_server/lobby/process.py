@@ -9,7 +9,8 @@ import socket
 from typing import Any
 
 from gym_http_server import boot, prctl
-from gym_http_server.lobby.server import Lobby, LobbySettings
+from gym_http_server.lobby.said import LobbySettings
+from gym_http_server.lobby.server import Lobby
 
 __all__ = ["run"]
 

@@ -7,9 +7,6 @@ the hosts that take them. It hears no step.
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import hmac
 import logging
 import secrets
 import select
@@ -20,10 +17,11 @@ from collections.abc import Callable
 import msgspec
 
 from gym_http_server.lobby.arrivals import Arrival, Gone
+from gym_http_server.lobby.boxes import Boxes
 from gym_http_server.lobby.guests import Guests, Taken, Taking
-from gym_http_server.lobby.postboxes import Caller, PostBox, no_connection
+from gym_http_server.lobby.reception import check_spaces, is_same
+from gym_http_server.lobby.said import Come, LobbySettings, State, Wanted
 from gym_http_server.passing import PassingLine
-from gym_http_wire import rebuilding
 from gym_http_wire.external.carriers import COUNTED, WEBSOCKET, Heard
 from gym_http_wire.external.greetings import (
     PROTOCOL,
@@ -37,7 +35,7 @@ from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Form, Op, answer, problem_answer, request_head
 from gym_http_wire.problems import ExternalAway, Problem
 
-__all__ = ["Lobby", "LobbySettings"]
+__all__ = ["Lobby"]
 
 HELLO_SECONDS = 10.0
 TICK_SECONDS = 0.25
@@ -45,55 +43,6 @@ TICK_SECONDS = 0.25
 MAX_STRANGERS = 64
 
 log = logging.getLogger("gym_http_server.lobby")
-
-
-class LobbySettings(msgspec.Struct, frozen=True):
-    """What the lobby has to know.
-
-    Attributes:
-        heartbeat_s: After as long without a word from a connection, it is pinged.
-        grace_s: Within as long a connection that was lost can be gone on with.
-        max_message: Bytes that a message to a host may have.
-        max_external: Connections at a time.
-    """
-
-    heartbeat_s: float
-    grace_s: float
-    max_message: int
-    max_external: int
-
-
-class _Come(msgspec.Struct):
-    """What a web worker says of a connection.
-
-    Attributes:
-        greeting: What to send before all else.
-    """
-
-    greeting: str
-
-
-class _Next(msgspec.Struct):
-    """What a web worker says that waits for the next request."""
-
-    connection: str
-    wait_s: float
-
-
-class _Wanted(msgspec.Struct):
-    name: str
-    count: int
-    wait_s: float
-
-
-class _State(msgspec.Struct):
-    """As `Arrival.state` tells it."""
-
-    carrier: str
-    connection: str
-    hello: Hello
-    next_number: int
-    resume: str
 
 
 class Lobby:
@@ -112,18 +61,18 @@ class Lobby:
         self._token = ""
         self._arrivals: dict[int, Arrival] = {}
         self._lines: dict[int, PassingLine] = {}
-        self._boxes: dict[int, PostBox] = {}
         self._poll = select.poll()
         self._poll.register(listener, select.POLLIN)
+        self._boxes = Boxes(self._poll, self._enter_posted, settings)
         self._operations: dict[int, Callable[[PassingLine, Frame], None]] = {
             Op.FAR_COME: self._come,
             Op.FAR_LIST: self._list,
             Op.FAR_TAKE: self._take,
             Op.FAR_RELEASE: self._release,
             Op.FAR_ADOPT: self._adopt,
-            Op.FAR_HELLO: self._hear_hello,
-            Op.FAR_NEXT: self._give_next,
-            Op.FAR_ANSWER: self._take_answer,
+            Op.FAR_HELLO: self._boxes.hear_hello,
+            Op.FAR_NEXT: self._boxes.give_next,
+            Op.FAR_ANSWER: self._boxes.take_answer,
         }
 
     def run(self) -> None:
@@ -135,7 +84,7 @@ class Lobby:
                 if descriptor in self._arrivals:
                     self._hear(self._arrivals[descriptor])
                 elif descriptor in self._boxes:
-                    self._empty(self._boxes[descriptor])
+                    self._boxes.empty(descriptor)
                 elif descriptor in self._lines:
                     self._serve(self._lines[descriptor])
                 elif descriptor == self._listener.fileno():
@@ -209,7 +158,7 @@ class Lobby:
 
     def _come(self, line: PassingLine, frame: Frame) -> None:
         """Take a connection: the socket that came along, or else this very one."""
-        come = msgspec.json.decode(request_head(frame).value or "", type=_Come)
+        come = msgspec.json.decode(request_head(frame).value or "", type=Come)
         line.send(answer(204, number=frame.number, form=Form.NONE))
         end = line.taken()
         if end is None:
@@ -229,6 +178,9 @@ class Lobby:
         self._poll.register(arrival, select.POLLIN)
         return arrival
 
+    def _enter_posted(self, end: socket.socket) -> None:
+        self._enter(end, COUNTED, trusted=True)
+
     def _hear(self, arrival: Arrival) -> None:
         try:
             self._sort(arrival, arrival.receive(time.monotonic()))
@@ -245,10 +197,10 @@ class Lobby:
     def _greet(self, arrival: Arrival, payload: bytes) -> None:
         try:
             hello = hello_of(payload)
-            _check_spaces(hello)
+            check_spaces(hello)
         except BadHello as error:
             arrival.refuse(error.code, str(error))
-        if not arrival.trusted and not _is_same(hello.token, self._token):
+        if not arrival.trusted and not is_same(hello.token, self._token):
             arrival.refuse("unauthorized", "the token is missing or wrong")
         earlier = self._guests.taken.get(hello.resume)
         if earlier is not None and earlier.hello == hello.public():
@@ -315,56 +267,12 @@ class Lobby:
             name = arrival.hello.name
             log.info("external/%s left, %s: %s", name, arrival.connection, why)
 
-    def _hear_hello(self, line: PassingLine, frame: Frame) -> None:
-        """Take an environment in that calls by HTTP."""
-        ours, theirs = socket.socketpair()
-        self._enter(theirs, COUNTED, trusted=True)
-        now = time.monotonic()
-        caller = Caller(line, frame.number, now + HELLO_SECONDS)
-        most = self._settings.max_message
-        box = PostBox(ours, frame.body, caller, most, now)
-        self._boxes[box.fileno()] = box
-        self._poll.register(box, _interest(box))
-
-    def _give_next(self, line: PassingLine, frame: Frame) -> None:
-        asked = msgspec.json.decode(request_head(frame).value or "", type=_Next)
-        box = self._box(asked.connection)
-        box.wait(Caller(line, frame.number, box.seen_at + asked.wait_s))
-
-    def _take_answer(self, line: PassingLine, frame: Frame) -> None:
-        box = self._box(request_head(frame).value or "")
-        try:
-            box.post(frame.body)
-        except Gone:
-            raise no_connection(box.connection) from None
-        self._poll.modify(box, _interest(box))
-        line.send(answer(204, number=frame.number, form=Form.NONE))
-
-    def _box(self, connection: str) -> PostBox:
-        for box in self._boxes.values():
-            if connection and box.connection == connection:
-                box.seen_at = time.monotonic()
-                return box
-        raise no_connection(connection)
-
-    def _empty(self, box: PostBox) -> None:
-        """Take what the server said to an environment that calls by HTTP."""
-        try:
-            box.flush()
-            box.receive(time.monotonic(), 2 * self._settings.heartbeat_s)
-            self._poll.modify(box, _interest(box))
-        except (Gone, OSError):
-            del self._boxes[box.fileno()]
-            self._poll.unregister(box)
-            with contextlib.suppress(OSError):
-                box.close()
-
     def _list(self, line: PassingLine, frame: Frame) -> None:
         body = msgspec.json.encode(self._guests.listed())
         line.send(answer(200, body, number=frame.number))
 
     def _take(self, line: PassingLine, frame: Frame) -> None:
-        wanted = msgspec.json.decode(frame.body, type=_Wanted)
+        wanted = msgspec.json.decode(frame.body, type=Wanted)
         until = time.monotonic() + wanted.wait_s
         self._guests.waiting.append(Taking(line, wanted.name, wanted.count, until))
         self._serve_waiting()
@@ -412,7 +320,7 @@ class Lobby:
 
     def _release(self, line: PassingLine, frame: Frame) -> None:
         """Take a connection back from a host."""
-        state = msgspec.json.decode(frame.body, type=_State)
+        state = msgspec.json.decode(frame.body, type=State)
         end = line.taken()
         self._guests.taken.pop(state.resume, None)
         if end is None:
@@ -426,7 +334,7 @@ class Lobby:
 
     def _adopt(self, line: PassingLine, frame: Frame) -> None:
         """Learn what a host has, after another lobby ended that knew."""
-        for state in msgspec.json.decode(frame.body, type=list[_State]):
+        for state in msgspec.json.decode(frame.body, type=list[State]):
             taken = Taken(line, state.connection, state.resume, state.hello)
             self._guests.taken[state.resume] = taken
 
@@ -445,27 +353,6 @@ class Lobby:
             except Gone as gone:
                 self._leave(arrival, gone)
         self._refuse_late(now)
-        for box in self._boxes.values():
-            if box.waiting is not None and now >= box.waiting.until:
-                with contextlib.suppress(OSError):
-                    box.let_go()
+        self._boxes.tick(now)
         # One that was within a message may have come to its end.
         self._serve_waiting()
-
-
-def _interest(box: PostBox) -> int:
-    return select.POLLIN | (select.POLLOUT if box.unsent else 0)
-
-
-def _is_same(given: str, token: str) -> bool:
-    # Digests, so that neither length nor characters make a difference in time.
-    digests = (hashlib.sha256(each.encode()).digest() for each in (given, token))
-    return hmac.compare_digest(*digests)
-
-
-def _check_spaces(hello: Hello) -> None:
-    for which in ("observation_space", "action_space"):
-        try:
-            rebuilding.rebuild(getattr(hello, which))
-        except rebuilding.BadDescription as error:
-            raise BadHello(f"{which}: {error}", "bad-space") from None

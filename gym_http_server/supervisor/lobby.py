@@ -11,7 +11,7 @@ import traceback
 
 from gym_http_server.envhost.isolation import close_descriptors, reseed
 from gym_http_server.lobby.process import run
-from gym_http_server.lobby.server import LobbySettings
+from gym_http_server.lobby.said import LobbySettings
 from gym_http_server.rundir import RunDir
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor.modules import threads

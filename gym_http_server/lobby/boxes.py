@@ -1,0 +1,108 @@
+"""Boxes: all environments that call by HTTP."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from gym_http_server.lobby.arrivals import Gone
+from gym_http_server.lobby.postboxes import Caller, PostBox, no_connection
+from gym_http_server.lobby.said import LobbySettings, Next
+from gym_http_server.passing import PassingLine
+from gym_http_wire.frames import Frame
+from gym_http_wire.messages import Form, answer, request_head
+
+__all__ = ["Boxes"]
+
+HELLO_SECONDS = 10.0
+
+
+class Boxes:
+    """All post boxes.
+
+    Args:
+        poll: Watches them.
+        enter: Takes the other end of a box's pair as a connection like others.
+        settings: The lobby's settings.
+    """
+
+    def __init__(
+        self,
+        poll: select.poll,
+        enter: Callable[[socket.socket], None],
+        settings: LobbySettings,
+    ) -> None:
+        self._poll = poll
+        self._enter = enter
+        self._settings = settings
+        self._boxes: dict[int, PostBox] = {}
+
+    def __contains__(self, descriptor: object) -> bool:
+        """Whether a descriptor is that of a box."""
+        return descriptor in self._boxes
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._boxes)
+
+    def hear_hello(self, line: PassingLine, frame: Frame) -> None:
+        """Take an environment in that calls by HTTP."""
+        ours, theirs = socket.socketpair()
+        self._enter(theirs)
+        now = time.monotonic()
+        caller = Caller(line, frame.number, now + HELLO_SECONDS)
+        most = self._settings.max_message
+        box = PostBox(ours, frame.body, caller, most, now)
+        self._boxes[box.fileno()] = box
+        self._poll.register(box, _interest(box))
+
+    def give_next(self, line: PassingLine, frame: Frame) -> None:
+        """Give a web worker the next request, once there is one."""
+        asked = msgspec.json.decode(request_head(frame).value or "", type=Next)
+        box = self._box(asked.connection)
+        box.wait(Caller(line, frame.number, box.seen_at + asked.wait_s))
+
+    def take_answer(self, line: PassingLine, frame: Frame) -> None:
+        """Pass on what an environment posts."""
+        box = self._box(request_head(frame).value or "")
+        try:
+            box.post(frame.body)
+        except Gone:
+            raise no_connection(box.connection) from None
+        self._poll.modify(box, _interest(box))
+        line.send(answer(204, number=frame.number, form=Form.NONE))
+
+    def _box(self, connection: str) -> PostBox:
+        for box in self._boxes.values():
+            if connection and box.connection == connection:
+                box.seen_at = time.monotonic()
+                return box
+        raise no_connection(connection)
+
+    def empty(self, descriptor: int) -> None:
+        """Take what the server said to an environment that calls by HTTP."""
+        box = self._boxes[descriptor]
+        try:
+            box.flush()
+            box.receive(time.monotonic(), 2 * self._settings.heartbeat_s)
+            self._poll.modify(box, _interest(box))
+        except (Gone, OSError):
+            del self._boxes[box.fileno()]
+            self._poll.unregister(box)
+            with contextlib.suppress(OSError):
+                box.close()
+
+    def tick(self, now: float) -> None:
+        """Let go who has waited long enough."""
+        for box in self._boxes.values():
+            if box.waiting is not None and now >= box.waiting.until:
+                box.let_go()
+
+
+def _interest(box: PostBox) -> int:
+    return select.POLLIN | (select.POLLOUT if box.unsent else 0)

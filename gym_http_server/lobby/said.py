@@ -1,0 +1,60 @@
+"""What web workers and hosts say to the lobby, and what it is set to."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gym_http_wire.external.greetings import Hello
+
+__all__ = ["Come", "LobbySettings", "Next", "State", "Wanted"]
+
+
+class LobbySettings(msgspec.Struct, frozen=True):
+    """What the lobby has to know.
+
+    Attributes:
+        heartbeat_s: After as long without a word from a connection, it is pinged.
+        grace_s: Within as long a connection that was lost can be gone on with.
+        max_message: Bytes that a message to a host may have.
+        max_external: Connections at a time.
+    """
+
+    heartbeat_s: float
+    grace_s: float
+    max_message: int
+    max_external: int
+
+
+class Come(msgspec.Struct):
+    """What a web worker says of a connection.
+
+    Attributes:
+        greeting: What to send before all else.
+    """
+
+    greeting: str
+
+
+class Next(msgspec.Struct):
+    """What a web worker says that waits for the next request."""
+
+    connection: str
+    wait_s: float
+
+
+class Wanted(msgspec.Struct):
+    """What a host says that wants connections."""
+
+    name: str
+    count: int
+    wait_s: float
+
+
+class State(msgspec.Struct):
+    """As `Arrival.state` tells it."""
+
+    carrier: str
+    connection: str
+    hello: Hello
+    next_number: int
+    resume: str
