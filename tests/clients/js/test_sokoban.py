@@ -27,6 +27,8 @@ WAYS = [(-1, 0), (1, 0), (0, -1), (0, 1)]
 KEYS = ["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"]
 LEVELS = 200
 
+TOKEN = "a-token-for-games-only"
+
 pytestmark = [pytest.mark.live, pytest.mark.toolchain, pytest.mark.timeout(120)]
 Field = tuple[int, int]
 Grid = list[list[int]]
@@ -289,3 +291,32 @@ def test_without_permission_the_page_says_what_is_missing(
         page.open(f"{origin}/?server={other.url}")
         wait_until(lambda: "cannot be lent" in said(page, "log"), 20.0)
         assert f"--allow-origin {origin}" in said(page, "log")
+
+
+def test_with_a_token_the_page_comes_by_tickets(
+    page: Chromium, origin: str, server: Server
+) -> None:
+    with Server("--allow-origin", origin, "--token", TOKEN, token=TOKEN) as other:
+        url = other.url.replace("://", f"://:{TOKEN}@")
+        page.open(f"{origin}/?server={other.url}&name=guarded")
+        wait_until(lambda: "the token is missing" in said(page, "log"), 20.0)
+        page.open(f"{origin}/?server={other.url}&name=hidden#token={TOKEN}")
+        with RemoteEnv(url, "external/hidden", wait_s=20, fast=True) as env:
+            assert env.reset(seed=1)[0].shape == (6, 6)
+
+
+def test_a_page_that_is_reloaded_is_a_new_connection(
+    page: Chromium, origin: str
+) -> None:
+    with Server("--allow-origin", origin, "--external-grace", "1") as other:
+        page.open(f"{origin}/?server={other.url}")
+        with made(other, fast=True) as env:
+            env.reset(seed=1)
+            page.open(f"{origin}/?server={other.url}")
+            wait_until(lambda: "is there" in said(page, "log"), 20.0)
+            with pytest.raises(ServerError) as caught:
+                env.step(0)
+            assert caught.value.code == "instance-ended"
+            assert "An agent" not in said(page, "who")
+        with made(other, fast=True) as env:
+            env.reset(seed=1)
