@@ -511,3 +511,38 @@ def test_the_server_stops(make_server: Callable[..., Server]) -> None:
         began(api, far)
         server.stop()
         assert free.line.read_close()[0] == 1001
+
+
+def test_of_a_vector_only_who_was_lost_is_asked_again(api: Api) -> None:
+    with (
+        Far.to(api, capabilities=REPLAY) as one,
+        Far.to(api, capabilities=REPLAY) as two,
+    ):
+        body = {"env_id": "external/game", "num_envs": 2}
+        future = asking(api.post, "/v1/envs/", body)
+        for far in (one, two):
+            far.answer("init")
+        instance = Instance(api, ok(heard(future))["instance_id"])
+        future = asking(instance.post, "reset/", {})
+        for far in (one, two):
+            far.answer("reset", observation=[0, 0])
+        ok(heard(future))
+
+        future = asking(instance.post, "step/", {"action": [1, 2]})
+        first = two.asked("step")
+        one.answer("step", **{**RESULT, "reward": 5})
+        two.drop()
+        error(heard(future), 503, "external-away")
+        with back(api, two, capabilities=REPLAY) as again:
+            future = insisting(instance.post, "step/", {"action": [1, 2]})
+            assert again.answer("step", **RESULT)["id"] == first["id"]
+            assert ok(heard(future))["reward"] == [5.0, 2.0]
+            future = asking(instance.post, "step/", {"action": [0, 0]})
+            for far in (one, again):
+                assert far.answer("step", **RESULT)["action"] == 0
+            ok(heard(future))
+            future = asking(instance.close)
+            for far in (one, again):
+                far.answer("close")
+            assert heard(future).status == 204
+    settled(api)
