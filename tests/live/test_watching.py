@@ -382,6 +382,30 @@ def test_a_slow_watcher_gets_the_latest_and_holds_nobody_up(
         assert watcher.copy_binary()[:4] == (STEP, count + 2, 0, 200)
 
 
+def test_each_answer_is_told_or_counted(create: Callable[..., Instance]) -> None:
+    """Behind a long batch that filled all buffers, steps are taken as ever."""
+    instance = create()
+    with stream(instance, BINARY) as asker:
+        instance.reset(seed=3)
+        alone = [answer.body for answer in quick_steps(asker, 5)]
+    with slow(instance, TEXT) as watcher, stream(instance, BINARY) as asker:
+        assert watcher.copy()["number"] == 0
+        told = calls.ok(instance.post("rollout/", {"episodes": 200}))
+        total = told["steps"] + 200 + 1 + 5
+        instance.reset(seed=3)
+        assert [answer.body for answer in quick_steps(asker, 5)] == alone
+        seen = dropped = number = 0
+        while number < total:
+            copy = watcher.copy()
+            seen, dropped = seen + 1, dropped + copy["dropped"]
+            assert copy["number"] == number + copy["dropped"] + 1
+            number = copy["number"]
+        assert dropped > 0
+        assert seen + dropped == total
+        assert instance.step(1)
+        assert watcher.copy()["number"] == total + 1
+
+
 def test_who_takes_nothing_is_dropped_at_last(
     create_toy: Callable[..., Instance],
 ) -> None:

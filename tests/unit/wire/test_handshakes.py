@@ -53,6 +53,30 @@ def test_the_first_known_dialect_is_chosen(offered: str, chosen: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("changes", "form"),
+    [
+        ({}, 0),
+        ({"watch": "0", "form": "typed"}, 0),
+        ({"watch": "1"}, 3),
+        ({"watch": "1", "protocols": TEXT_PROTOCOL}, 1),
+        ({"watch": "1", "protocols": ""}, 1),
+        ({"watch": "1", "form": "plain"}, 1),
+        ({"watch": "1", "form": "typed"}, 2),
+    ],
+)
+def test_who_watches_has_a_form(changes: dict[str, str], form: int) -> None:
+    assert hello(**changes).watch == form
+
+
+@pytest.mark.parametrize(
+    "changes", [{"watch": "yes"}, {"watch": "1", "form": "binary"}, {"form": "png"}]
+)
+def test_other_ways_to_watch_are_refused(changes: dict[str, str]) -> None:
+    with pytest.raises(BadParameter, match="expected"):
+        hello(**changes)
+
+
+@pytest.mark.parametrize(
     "changes",
     [
         {"upgrade": ""},
