@@ -83,7 +83,7 @@ class Lending:
         wait_until(
             lambda: any(words in each.get("log", "") for each in self.told),
             30.0,
-            f"{words!r} in {self.told}",
+            f"a line with {words!r}",
         )
 
 
@@ -205,6 +205,24 @@ def test_it_comes_to_a_server_that_is_started_anew(make_server: MakeServer) -> N
         again = make_server("--port", str(server.port))
         lending.wait_for("is there")
         with RemoteEnv(again.url, "external/toy", wait_s=20) as env:
+            env.reset(seed=1)
+
+
+def test_a_server_that_says_nothing_is_left(make_server: MakeServer) -> None:
+    server = make_server("--external-heartbeat", "1")
+    with Lending(server.url, "discrete", "json") as lending:
+        lending.wait_for("is there")
+        stopped = server.members()
+        for process in stopped:
+            process.suspend()
+        try:
+            lending.wait_for("the server says nothing")
+            lending.told.clear()
+        finally:
+            for process in stopped:
+                process.resume()
+        lending.wait_for("is there")
+        with RemoteEnv(server.url, "external/toy", wait_s=20) as env:
             env.reset(seed=1)
 
 
