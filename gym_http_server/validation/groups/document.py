@@ -78,6 +78,9 @@ def _routes_are_there(served: Served) -> None:
     for path, item in served.document.data["paths"].items():
         if "get" not in item:
             continue
+        if "{" in path and not path.startswith("/v1/envs/{instance_id}/"):
+            # What these name is known to nobody, so 404 is right.
+            continue
         target = path.replace("{instance_id}", "ffffffff")
         target = target.replace("{name}", "gravity").replace("{value}", "1")
         answer = served.get(target)
