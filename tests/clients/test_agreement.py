@@ -17,7 +17,7 @@ from tests.support.drivers import DRIVERS, Program
 from tests.support.server import Server
 
 ENV_IDS = ["CartPole-v1", "Taxi-v4", "Blackjack-v1", "Pendulum-v1", *mixtures.ENV_IDS]
-STEPS = 300
+STEPS = 220
 
 pytestmark = [
     pytest.mark.toolchain,
