@@ -5,6 +5,7 @@ import { Env } from "./env.js";
 import { ProtocolError } from "./errors.js";
 import { Link } from "./http.js";
 import { stringify } from "./json_writer.js";
+import { checkOptions, withServer } from "./options.js";
 import { pathOf } from "./remote.js";
 import { spaceOf } from "./spaces/index.js";
 import { writeText } from "./text.js";
@@ -15,7 +16,9 @@ export class Client {
   #link;
   #stream;
 
-  constructor({ url, token, timeout, maxBody, stream } = {}) {
+  constructor(options = {}) {
+    checkOptions("Client", options);
+    const { url, token, timeout, maxBody, stream } = options;
     this.#link = new Link({ url, token, timeout, maxBody });
     this.#stream = stream;
   }
@@ -26,11 +29,13 @@ export class Client {
   }
 
   async make(envId, options = {}) {
+    checkOptions("make", options);
     return this.#made({ env_id: envId, ...optionsOf(options) }, options);
   }
 
-  async makeVec(envId, { numEnvs = 1, ...options } = {}) {
-    const { vectorizationMode, vectorKwargs, autoresetMode, hosts } = options;
+  async makeVec(envId, options = {}) {
+    checkOptions("makeVec", options);
+    const { numEnvs = 1, vectorizationMode, vectorKwargs, autoresetMode, hosts } = options;
     const asked = {
       env_id: envId,
       num_envs: numEnvs,
@@ -44,14 +49,18 @@ export class Client {
   }
 
   async attach(instanceId, call) {
+    checkOptions("attach", call);
     return this.#link.within(call, (deadline) => this.#attached(instanceId, deadline));
   }
 
   async list(call) {
+    checkOptions("list", call);
     return (await this.#get("/v1/envs/", call)).all_envs;
   }
 
-  async registry({ search, available, ...call } = {}) {
+  async registry(options = {}) {
+    checkOptions("registry", options);
+    const { search, available, ...call } = options;
     const query = new URLSearchParams();
     if (search !== undefined) query.set("search", search);
     if (available !== undefined) query.set("available", String(available));
@@ -59,6 +68,7 @@ export class Client {
   }
 
   async info(call) {
+    checkOptions("info", call);
     return this.#get("/v1/", call);
   }
 
@@ -136,22 +146,27 @@ function described(told) {
   };
 }
 
-export async function make(envId, options = {}) {
-  return new Client(options).make(envId, options);
+export async function make(envId, options) {
+  const { server, rest } = withServer("make", options);
+  return new Client(server).make(envId, rest);
 }
 
-export async function makeVec(envId, options = {}) {
-  return new Client(options).makeVec(envId, options);
+export async function makeVec(envId, options) {
+  const { server, rest } = withServer("makeVec", options);
+  return new Client(server).makeVec(envId, rest);
 }
 
-export async function attach(instanceId, options = {}) {
-  return new Client(options).attach(instanceId, options);
+export async function attach(instanceId, options) {
+  const { server, rest } = withServer("attach", options);
+  return new Client(server).attach(instanceId, rest);
 }
 
-export async function list(options = {}) {
-  return new Client(options).list(options);
+export async function list(options) {
+  const { server, rest } = withServer("list", options);
+  return new Client(server).list(rest);
 }
 
-export async function registry(options = {}) {
-  return new Client(options).registry(options);
+export async function registry(options) {
+  const { server, rest } = withServer("registry", options);
+  return new Client(server).registry(rest);
 }

@@ -3,6 +3,7 @@
 import { TYPED, jsonOf, typedOf } from "./answers.js";
 import { ApiError } from "./errors.js";
 import { Op } from "./frames.js";
+import { checkOptions } from "./options.js";
 import { NOTHING, bodyOf } from "./requests.js";
 import { Session } from "./session.js";
 
@@ -40,31 +41,39 @@ export class Remote {
     return this.#session.transport;
   }
 
-  async reset({ seed, options, ...call } = {}) {
+  async reset(asked = {}) {
+    checkOptions("reset", asked);
+    const { seed, options, ...call } = asked;
     const { observation, info } = await this.#ask(RESET, bodyOf({ seed, options }), call);
     return { observation, info };
   }
 
   async step(action, call) {
     if (action === undefined) throw new TypeError("a step needs an action");
+    checkOptions("step", call);
     return this.#ask(STEP, this._stepBody(action), call);
   }
 
   async stepMany(actions, call) {
+    checkOptions("stepMany", call);
     return this.#ask(STEP, bodyOf({ actions }), call);
   }
 
-  async rollout({ episodes, policy, actions, seed, options, maxSteps, ...call } = {}) {
-    const asked = { episodes, policy, actions, seed, options, max_steps: maxSteps };
-    return this.#ask(ROLLOUT, bodyOf(asked), call);
+  async rollout(asked = {}) {
+    checkOptions("rollout", asked);
+    const { episodes, policy, actions, seed, options, maxSteps, ...call } = asked;
+    const body = bodyOf({ episodes, policy, actions, seed, options, max_steps: maxSteps });
+    return this.#ask(ROLLOUT, body, call);
   }
 
   async render(call) {
+    checkOptions("render", call);
     return (await this.#ask(RENDER, NOTHING, call)).rendered;
   }
 
   /** Describe the instance as it is now. */
   async describe(call) {
+    checkOptions("describe", call);
     const path = pathOf(this.instanceId);
     return this.#link.within(call, async (deadline) =>
       typedOf(await this.#link.request("GET", path, deadline, { accept: TYPED }), this.#link.url + path),
@@ -72,7 +81,8 @@ export class Remote {
   }
 
   /** End the instance. Later calls fail; closing again does nothing. */
-  close(call) {
+  async close(call) {
+    checkOptions("close", call);
     this.#closed ??= this.#close(call);
     return this.#closed;
   }
