@@ -36,12 +36,12 @@ local NO_STREAMS = {
 
 --- Begin a session.
 -- @tparam Link link to the server
--- @tparam string instance_id
+-- @tparam string quoted_id the instance's ID, as it stands in a path
 -- @tparam table options `streams` and `raw`
-function session.new(link, instance_id, options)
+function session.new(link, quoted_id, options)
   return setmetatable({
     link = link,
-    path = "/v1/envs/" .. instance_id .. "/",
+    path = "/v1/envs/" .. quoted_id .. "/",
     name = entropy.name(),
     number = 0,
     streams = options.streams,
