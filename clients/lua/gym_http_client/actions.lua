@@ -4,6 +4,7 @@ local arrays = require("gym_http_client.arrays")
 local elements = require("gym_http_client.elements")
 local json = require("gym_http_client.json")
 local kinds = require("gym_http_client.kinds")
+local misuse = require("gym_http_client.misuse")
 local plain = require("gym_http_client.plain")
 local platform = require("gym_http_client.platform")
 local refusal = require("gym_http_client.refusal")
@@ -24,7 +25,7 @@ local INT = padded('{"dict":[["action","int"]]}')
 -- Gives plain JSON; or nil, a signature and leaves.
 local function general(action)
   if action == nil then
-    error("an action is needed", 0)
+    misuse.raise("an action is needed, as env:step(env.action_space:sample())")
   elseif type(action) == "table" and EXACT[kinds.of(action)] then
     return nil, sign({ action = action })
   end

@@ -1,5 +1,7 @@
 --- Addresses of servers, and the token that they want.
 -- @module gym_http_client.address
+local misuse = require("gym_http_client.misuse")
+
 local address = {}
 
 local PORTS = { http = 80, https = 443 }
@@ -22,7 +24,7 @@ local function checked_token(token)
   if token == nil or token == "" then
     return nil
   elseif token:find("[%c\127-\255]") then
-    error("a token has no line breaks and no characters beyond ASCII in it", 0)
+    misuse.raise("a token has no line breaks and no characters beyond ASCII in it")
   end
   return token
 end
@@ -50,16 +52,16 @@ function address.parse(url, token)
   scheme = scheme and scheme:lower()
   if not PORTS[scheme] then
     -- The address is not shown: there may be a token in what cannot be read.
-    error(LOOKS, 0)
+    misuse.raise(LOOKS)
   end
   local authority, path = rest:match("^([^/?#]*)([^?#]*)$")
   if not authority or path:find("[%c ]") then
-    error(LOOKS, 0)
+    misuse.raise(LOOKS)
   end
   local user, place = authority:match("^(.*)@(.-)$")
   local host, port = host_and_port(place or authority)
   if not host then
-    error(LOOKS, 0)
+    misuse.raise(LOOKS)
   end
   if token == nil then
     token = user and user:match(":(.+)$")

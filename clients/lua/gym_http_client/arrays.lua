@@ -3,6 +3,7 @@
 local dtypes = require("gym_http_client.dtypes")
 local elements = require("gym_http_client.elements")
 local kinds = require("gym_http_client.kinds")
+local misuse = require("gym_http_client.misuse")
 local platform = require("gym_http_client.platform")
 local refusal = require("gym_http_client.refusal")
 
@@ -33,7 +34,7 @@ local function flatten(value, depth, shape, flat)
   if shape[depth] == nil then
     shape[depth] = size
   elseif shape[depth] ~= size then
-    error("gym.array: rows of different sizes", 0)
+    misuse.raise("gym.array: rows of different sizes")
   end
   for index = 1, size do
     local item = value[index]
@@ -48,7 +49,7 @@ end
 local function of_bytes(dtype, data, shape)
   shape = shape or { #data / dtype.bytes }
   if arrays.count(shape) * dtype.bytes ~= #data then
-    error(("gym.array: %d bytes are not of this shape"):format(#data), 3)
+    misuse.raise("gym.array: %d bytes are not of this shape", #data)
   end
   return setmetatable({ data = data, shape = shape, dtype = dtype.name }, Array)
 end
@@ -60,7 +61,7 @@ end
 function arrays.new(dtype, items, shape)
   local found = dtypes.find(dtype)
   if not found then
-    error("gym.array: no dtype: " .. tostring(dtype), 2)
+    misuse.raise("gym.array: no dtype: %s", tostring(dtype))
   elseif type(items) == "string" then
     return of_bytes(found, items, shape)
   end
@@ -68,7 +69,7 @@ function arrays.new(dtype, items, shape)
   flatten(items, 1, sizes, flat)
   flat.shape, flat.dtype = shape or sizes, found.name
   if arrays.count(flat.shape) ~= #flat and #sizes > 0 then
-    error(("gym.array: %d elements for a shape of %d"):format(#flat, arrays.count(flat.shape)), 2)
+    misuse.raise("gym.array: %d elements for a shape of %d", #flat, arrays.count(flat.shape))
   end
   return setmetatable(flat, Array)
 end

@@ -8,6 +8,8 @@ local asking = require("gym_http_client.asking")
 local kinds = require("gym_http_client.kinds")
 local legacy = require("gym_http_client.legacy")
 local links = require("gym_http_client.link")
+local misuse = require("gym_http_client.misuse")
+local options = require("gym_http_client.options")
 
 local Client = {}
 Client.__index = Client
@@ -25,62 +27,72 @@ local MAKING = {
   "kwargs", "seed", "render_mode", "max_episode_steps", "disable_env_checker", "wrappers",
   "num_envs", "vectorization_mode", "vector_kwargs", "autoreset_mode", "hosts",
 }
+local TYPES = {
+  url = "string", token = "string", time_limit = "number", answer_limit = "number",
+  max_body = "number", stream = "boolean", raw = "boolean", tls = "table",
+}
 local CLIENT = {
   "url", "token", "time_limit", "answer_limit", "max_body", "stream", "raw", "tls",
 }
-local KNOWN_MAKING, KNOWN_CLIENT = {}, {}
-for _, name in ipairs(MAKING) do
-  KNOWN_MAKING[name] = true
-end
-for _, name in ipairs(CLIENT) do
-  KNOWN_CLIENT[name] = true
+local ALL = {}
+for _, names in ipairs({ CLIENT, MAKING }) do
+  for _, name in ipairs(names) do
+    ALL[#ALL + 1] = name
+  end
 end
 
-local function check_options(options, known, more)
-  for name in pairs(options) do
-    if not known[name] and not (more and more[name]) then
-      error("there is no option " .. tostring(name), 3)
-    end
-  end
+local function checked(given, call, example, known)
+  given = options.checked(given, call, example, known)
+  options.typed(given, TYPES)
+  return given
+end
+
+-- Check what `make` was given.
+function Client.making_options(given, call)
+  return checked(given, call, '{render_mode = "rgb_array"}', ALL)
+end
+
+-- Check what `attach` was given.
+function Client.attaching_options(given, call)
+  return checked(given, call, "{stream = false}", CLIENT)
 end
 
 --- Make a client.
 -- @local
-function Client.new(url, options)
-  options = options or {}
-  check_options(options, KNOWN_CLIENT, KNOWN_MAKING)
-  local limit = options.time_limit or 60
-  local place = address.parse(url, options.token)
+function Client.new(url, given)
+  given = checked(given, "gym.new", "{time_limit = 60}", ALL)
+  local limit = given.time_limit or 60
+  local place = address.parse(url, given.token)
   local self = setmetatable({ url = place.url }, Client)
   self.link = links.new(place, {
     time_limit = limit,
-    answer_limit = options.answer_limit or limit * 2 / 3,
-    max_body = options.max_body or MAX_BODY,
-    tls = options.tls,
+    answer_limit = given.answer_limit or limit * 2 / 3,
+    max_body = given.max_body or MAX_BODY,
+    tls = given.tls,
   })
-  self.options = { streams = options.stream ~= false, raw = options.raw or false }
+  self.options = { streams = given.stream ~= false, raw = given.raw or false }
   return self
 end
 
-local function env_options(self, options)
-  local raw, streams = options.raw, self.options.streams
+local function env_options(self, given)
+  local raw, streams = given.raw, self.options.streams
   if raw == nil then
     raw = self.options.raw
   end
-  if options.stream ~= nil then
-    streams = options.stream
+  if given.stream ~= nil then
+    streams = given.stream
   end
   return { raw = raw, streams = streams }
 end
 
 -- Two requests: one makes the instance, the other tells what it is.
-local function make(self, env_id, body, options)
+local function make(self, env_id, body, given)
   local instance_id, failed = self:env_create(env_id, body)
   if not instance_id then
     return nil, failed
   end
   local env
-  env, failed = Env.attach(self.link, instance_id, env_options(self, options))
+  env, failed = Env.attach(self.link, instance_id, env_options(self, given))
   if not env then
     self:env_close(instance_id)
   end
@@ -89,41 +101,43 @@ end
 
 --- Make an environment.
 -- @tparam string env_id Gymnasium's name, as `"CartPole-v1"`
--- @tparam[opt] table options of Gymnasium: `kwargs`, `render_mode`, `max_episode_steps`,
+-- @tparam[opt] table given options of Gymnasium: `kwargs`, `render_mode`, `max_episode_steps`,
 -- `disable_env_checker`; `seed` of the first reset; `wrappers`; for a vector `num_envs`,
 -- `vectorization_mode`, `vector_kwargs`, `autoreset_mode` and `hosts`; and `raw` and
 -- `stream`, which are else the client's
 -- @treturn Env
-function Client:make(env_id, options)
+function Client:make(env_id, given)
   if type(env_id) ~= "string" then
-    error("the name of an environment is a string, as CartPole-v1", 2)
+    misuse.raise('the name of an environment is a string, as "CartPole-v1"; got %s',
+      misuse.shown(env_id))
   end
-  options = options or {}
-  check_options(options, KNOWN_MAKING, KNOWN_CLIENT)
+  given = Client.making_options(given, "make")
   local body = {}
   for _, name in ipairs(MAKING) do
-    body[name] = options[name]
+    body[name] = given[name]
   end
-  return self.link:together(make, self, env_id, body, options)
+  return self.link:together(make, self, env_id, body, given)
 end
 
 --- Make many environments that step as one.
 -- @tparam string env_id
--- @tparam table options see `Client:make`; `num_envs` is needed
+-- @tparam table given see `Client:make`; `num_envs` is needed
 -- @treturn Env
-function Client:make_vec(env_id, options)
-  if type(options) ~= "table" or type(options.num_envs) ~= "number" then
-    error("num_envs is needed: how many environments step as one", 2)
+function Client:make_vec(env_id, given)
+  if type(given) ~= "table" or type(given.num_envs) ~= "number" then
+    misuse.raise("num_envs is needed, as {num_envs = 8}: how many environments step as one")
   end
-  return self:make(env_id, options)
+  return self:make(env_id, given)
 end
 
 --- Get hold of an instance that somebody else has made.
 -- @tparam string instance_id
--- @tparam[opt] table options `raw` and `stream`
+-- @tparam[opt] table given `raw` and `stream`
 -- @treturn Env
-function Client:attach(instance_id, options)
-  return Env.attach(self.link, instance_id, env_options(self, options or {}))
+function Client:attach(instance_id, given)
+  options.instance_id(instance_id)
+  given = Client.attaching_options(given, "attach")
+  return Env.attach(self.link, instance_id, env_options(self, given))
 end
 
 --- List the instances.

@@ -2,16 +2,16 @@
 --
 -- A call gives its results, or nil and an `Error`; what is used wrongly raises one.
 -- @classmod Env
-local actions = require("gym_http_client.actions")
 local address = require("gym_http_client.address")
 local asking = require("gym_http_client.asking")
+local describe = require("gym_http_client.described")
 local errors = require("gym_http_client.errors")
 local kinds = require("gym_http_client.kinds")
+local misuse = require("gym_http_client.misuse")
+local options = require("gym_http_client.options")
 local plain = require("gym_http_client.plain")
 local reaching = require("gym_http_client.reaching")
-local refusal = require("gym_http_client.refusal")
 local sessions = require("gym_http_client.session")
-local spaces = require("gym_http_client.spaces")
 
 local Env = {}
 Env.__index = Env
@@ -26,45 +26,6 @@ end
 -- So that `local env <close> = …` closes it, in Lua 5.4.
 function Env:__close()
   self:close()
-end
-
-local function space_in(self, description, name)
-  local told = description[name]
-  local space = type(told) == "table" and told.space ~= nil and told.space or told
-  local found, why = refusal.attempt(spaces.read, space)
-  if not found then
-    return nil, errors.protocol(("the %s %s"):format(name, why), self.url)
-  end
-  self[name] = found
-  return found
-end
-
-local SPACES = { "action_space", "observation_space" }
-
--- Learn what an instance is.
-local function describe(self)
-  local description, failed = self:describe()
-  if not description then
-    return nil, failed
-  end
-  self.env_id = description.env_id
-  self.metadata, self.spec = description.metadata, description.spec
-  self.render_mode = description.render_mode ~= kinds.null and description.render_mode or nil
-  for _, name in ipairs(SPACES) do
-    local space
-    space, failed = space_in(self, description, name)
-    if not space then
-      return nil, failed
-    end
-  end
-  if type(description.num_envs) == "number" then
-    self.num_envs = description.num_envs
-    for _, name in ipairs(SPACES) do
-      space_in(self, description, "single_" .. name)
-    end
-  end
-  self.write_action = actions.writer(self.action_space)
-  return self
 end
 
 --- An environment's fields.
@@ -82,14 +43,14 @@ end
 
 --- Get hold of an instance that is there.
 -- @local
-function Env.attach(link, instance_id, options)
+function Env.attach(link, instance_id, transfer)
   local self = setmetatable({
     link = link,
     instance_id = instance_id,
     env_id = "environment",
     path = "/v1/envs/" .. address.quoted(instance_id) .. "/",
-    session = sessions.new(link, address.quoted(instance_id), options),
-    raw = options.raw,
+    session = sessions.new(link, address.quoted(instance_id), transfer),
+    raw = transfer.raw,
   }, Env)
   self.url = link:url(self.path)
   return describe(self)
@@ -98,7 +59,7 @@ end
 -- Calls to an environment that is closed are misuse.
 function Env:check_open()
   if self.closed then
-    error("the environment is closed: " .. self.instance_id, 3)
+    misuse.raise("the environment is closed: %s", self.instance_id)
   end
 end
 
@@ -113,7 +74,7 @@ end
 -- @treturn table info
 function Env:reset(arguments)
   self:check_open()
-  local answer, failed = self.session:ask("reset", plain.encode(arguments or {}))
+  local answer, failed = self.session:ask("reset", plain.encode(options.of_reset(arguments)))
   if not answer then
     return nil, failed
   elseif answer == true or answer.observation == nil then
@@ -170,7 +131,7 @@ end
 -- @treturn table `episodes`, a list of tables, `steps` and maybe `stopped`
 function Env:rollout(arguments)
   self:check_open()
-  local answer, failed = self.session:ask("rollout", plain.encode(arguments or {}))
+  local answer, failed = self.session:ask("rollout", plain.encode(options.of_rollout(arguments)))
   if not answer then
     return nil, failed
   elseif answer == true or answer.episodes == nil then

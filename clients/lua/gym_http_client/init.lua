@@ -12,6 +12,7 @@ local Client = require("gym_http_client.client")
 local arrays = require("gym_http_client.arrays")
 local errors = require("gym_http_client.errors")
 local kinds = require("gym_http_client.kinds")
+local misuse = require("gym_http_client.misuse")
 local refusal = require("gym_http_client.refusal")
 local spaces = require("gym_http_client.spaces")
 
@@ -39,18 +40,11 @@ gym.DEFAULT_URL = "http://127.0.0.1:5000"
 --   LuaSec has them, or `verify = false`
 -- @treturn Client
 function gym.new(url, options)
-  local made, client = pcall(Client.new, url or gym.DEFAULT_URL, options)
-  return made and client or error(client, 2)
+  return Client.new(url or gym.DEFAULT_URL, options)
 end
 
---- Make an environment, on a connection of its own.
--- @tparam string env_id Gymnasium's name, as `"CartPole-v1"`
--- @tparam[opt] table options those of `gym.new`, `url`, and those of `Client:make`
--- @treturn Env
-function gym.make(env_id, options)
-  options = options or {}
-  local client = gym.new(options.url, options)
-  local env, failed = client:make(env_id, options)
+-- Have the connection end with the environment, or at once where there is none.
+local function owning(client, env, failed)
   if env then
     env.owns_link = true
   else
@@ -59,13 +53,23 @@ function gym.make(env_id, options)
   return env, failed
 end
 
+--- Make an environment, on a connection of its own.
+-- @tparam string env_id Gymnasium's name, as `"CartPole-v1"`
+-- @tparam[opt] table options those of `gym.new`, `url`, and those of `Client:make`
+-- @treturn Env
+function gym.make(env_id, options)
+  options = Client.making_options(options, "gym.make")
+  local client = gym.new(options.url, options)
+  return owning(client, client:make(env_id, options))
+end
+
 --- Make many environments that step as one.
 -- @tparam string env_id
 -- @tparam table options as for `gym.make`; `num_envs` is needed
 -- @treturn Env
 function gym.make_vec(env_id, options)
   if type(options) ~= "table" or type(options.num_envs) ~= "number" then
-    error("num_envs is needed: how many environments step as one", 2)
+    misuse.raise("num_envs is needed, as {num_envs = 8}: how many environments step as one")
   end
   return gym.make(env_id, options)
 end
@@ -75,12 +79,9 @@ end
 -- @tparam[opt] table options those of `gym.new`, and `url`
 -- @treturn Env
 function gym.attach(instance_id, options)
-  options = options or {}
-  local env, failed = gym.new(options.url, options):attach(instance_id, options)
-  if env then
-    env.owns_link = true
-  end
-  return env, failed
+  options = Client.attaching_options(options, "gym.attach")
+  local client = gym.new(options.url, options)
+  return owning(client, client:attach(instance_id, options))
 end
 
 --- Make a space of a description, such as `{ type = "Discrete", n = 3 }`.
@@ -88,7 +89,7 @@ end
 -- @treturn Space
 function gym.space(description)
   local space, why = refusal.attempt(spaces.read, description)
-  return space or error("the table " .. why, 2)
+  return space or misuse.raise("the table %s", why)
 end
 
 --- Give the results of a call, or raise its error as text.

@@ -7,6 +7,8 @@
 local address = require("gym_http_client.address")
 local asking = require("gym_http_client.asking")
 local kinds = require("gym_http_client.kinds")
+local misuse = require("gym_http_client.misuse")
+local checks = require("gym_http_client.options")
 
 local legacy = {}
 
@@ -49,7 +51,8 @@ end
 -- @tparam[opt] table arguments `seed` and `options`
 -- @return the observation
 function legacy:env_reset(instance_id, arguments)
-  return ask(self, "POST", path_of(instance_id, "reset/"), arguments or {}, "observation")
+  return ask(self, "POST", path_of(instance_id, "reset/"), checks.of_reset(arguments),
+    "observation")
 end
 
 --- Take a step.
@@ -98,7 +101,7 @@ end
 
 local function contains(self, instance_id, which, value)
   if value == nil then
-    error("a value is needed to ask whether it is in the space", 3)
+    misuse.raise("a value is needed to ask whether it is in the space")
   end
   local path = path_of(instance_id, which .. "/contains")
   return ask(self, "POST", path, { value = value }, "member", "boolean")

@@ -5,6 +5,7 @@ local dtypes = require("gym_http_client.dtypes")
 local elements = require("gym_http_client.elements")
 local json = require("gym_http_client.json")
 local kinds = require("gym_http_client.kinds")
+local misuse = require("gym_http_client.misuse")
 local numbers = require("gym_http_client.numbers")
 local text = require("gym_http_client.text")
 
@@ -29,7 +30,7 @@ end
 
 local function write_number(number, dtype)
   if not numbers.is_finite(number) then
-    error("plain JSON has no NaN and no infinity", 0)
+    misuse.raise("plain JSON has no NaN and no infinity")
   elseif dtype and dtype.kind == "f" then
     return short_float(number, dtype)
   end
@@ -96,7 +97,7 @@ function KINDS.scalar(value) return write_element(value.value, dtypes.find(value
 
 function KINDS.float(value)
   if value.bits then
-    error("plain JSON has no floats of bits", 0)
+    misuse.raise("plain JSON has no floats of bits")
   end
   return numbers.float_text(value.number)
 end
@@ -129,7 +130,7 @@ function write(value)
     return tostring(value)
   elseif kind == "string" then
     if not text.is_unicode(value) then
-      error("plain JSON has no strings but those in UTF-8", 0)
+      misuse.raise("plain JSON has no strings but those in UTF-8")
     end
     return json.quote(value)
   elseif kind == "table" then
@@ -138,7 +139,7 @@ function write(value)
       return writer(value)
     end
   end
-  error("plain JSON cannot tell a " .. kind, 0)
+  misuse.raise("plain JSON cannot tell a %s", kind)
 end
 
 --- Write a value.

@@ -5,6 +5,7 @@
 local address = require("gym_http_client.address")
 local asking = require("gym_http_client.asking")
 local kinds = require("gym_http_client.kinds")
+local options = require("gym_http_client.options")
 
 local reaching = {}
 
@@ -21,13 +22,15 @@ end
 --- Have the server draw an action.
 -- @tparam[opt] table arguments `seed` and `mask`
 function reaching:sample_action(arguments)
-  return ask_member(self, "action_space/sample", arguments or {}, "action")
+  return ask_member(self, "action_space/sample",
+    options.of_sample(arguments, "sample_action"), "action")
 end
 
 --- Have the server draw an observation.
 -- @tparam[opt] table arguments `seed` and `mask`
 function reaching:sample_observation(arguments)
-  return ask_member(self, "observation_space/sample", arguments or {}, "observation")
+  return ask_member(self, "observation_space/sample",
+    options.of_sample(arguments, "sample_observation"), "observation")
 end
 
 --- Get an attribute of the environment.

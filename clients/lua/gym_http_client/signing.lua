@@ -5,6 +5,7 @@ local dtypes = require("gym_http_client.dtypes")
 local integers = require("gym_http_client.integers")
 local json = require("gym_http_client.json")
 local kinds = require("gym_http_client.kinds")
+local misuse = require("gym_http_client.misuse")
 local platform = require("gym_http_client.platform")
 local scalars = require("gym_http_client.scalars")
 local text = require("gym_http_client.text")
@@ -92,7 +93,7 @@ function KINDS.array(value, leaves)
 end
 
 function KINDS.scalar(value, leaves)
-  local dtype = dtypes.find(value.dtype) or error("no dtype: " .. tostring(value.dtype), 0)
+  local dtype = dtypes.find(value.dtype) or misuse.raise("no dtype: %s", tostring(value.dtype))
   leaves[#leaves + 1] = padded(scalars.bytes(dtype, value.value))
   return ('{"ns":"%s"}'):format(dtype.wire)
 end
@@ -138,14 +139,14 @@ function sign(value, leaves, depth)
     return '"bool"'
   elseif kind == "string" then
     if not text.check(value) then
-      error("a string that is not UTF-8 is sent by gym.bytes", 0)
+      misuse.raise("a string that is not UTF-8 is sent by gym.bytes")
     end
     varying(leaves, value)
     return '"str"'
   elseif kind == "table" then
     return KINDS[kinds.of(value)](value, leaves, depth)
   end
-  error("gym_http_client cannot send a " .. kind, 0)
+  misuse.raise("gym_http_client cannot send a %s", kind)
 end
 
 --- Give the signature of a value, with the blanks that fill it up, and its leaves.

@@ -6,6 +6,7 @@ local dtypes = require("gym_http_client.dtypes")
 local integers = require("gym_http_client.integers")
 local json = require("gym_http_client.json")
 local kinds = require("gym_http_client.kinds")
+local misuse = require("gym_http_client.misuse")
 local numbers = require("gym_http_client.numbers")
 local platform = require("gym_http_client.platform")
 local scalars = require("gym_http_client.scalars")
@@ -59,7 +60,7 @@ end
 local function write_string(value)
   local ok, surrogates = text.check(value)
   if not ok then
-    error("a string that is not UTF-8 is sent by gym.bytes", 0)
+    misuse.raise("a string that is not UTF-8 is sent by gym.bytes")
   end
   return surrogates and tagged("str", "v", write_bytes(value)) or json.quote(value)
 end
@@ -115,7 +116,7 @@ function KINDS.array(value)
 end
 
 function KINDS.scalar(value)
-  local dtype = dtypes.find(value.dtype) or error("no dtype: " .. tostring(value.dtype), 0)
+  local dtype = dtypes.find(value.dtype) or misuse.raise("no dtype: %s", tostring(value.dtype))
   return tagged("ns", "d", '"' .. dtype.wire .. '"',
     "v", write_bytes(scalars.bytes(dtype, value.value)))
 end
@@ -155,7 +156,7 @@ function write(value)
   elseif kind == "table" then
     return KINDS[kinds.of(value)](value)
   end
-  error("gym_http_client cannot send a " .. kind, 0)
+  misuse.raise("gym_http_client cannot send a %s", kind)
 end
 
 --- Write a value.

@@ -42,6 +42,12 @@ def test_against_a_server(interpreter: str, server: Server) -> None:
 
 
 @pytest.mark.live
+@interpreters
+def test_mistakes(interpreter: str, server: Server) -> None:
+    assert ", 0 failed" in run(interpreter, "tests/mistakes.lua", server.url)
+
+
+@pytest.mark.live
 @pytest.mark.slow
 @interpreters
 def test_examples(interpreter: str, server: Server) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.lua.test_lua import run
+from tests.clients.lua.test_lua import HERE, run
 from tests.support.drivers import needs
 from tests.support.scripted import (
     Scripted,
@@ -149,6 +149,32 @@ def test_redirects_are_not_followed() -> None:
     with Scripted.of(page(b"", "Location: http://127.0.0.1:1/", status=302)) as server:
         told = ask(server.url, "1")
     assert told.startswith("error\tprotocol\t302")
+
+
+@pytest.mark.parametrize("call", ["make", "attach"])
+def test_what_is_not_there_leaves_no_connection(call: str) -> None:
+    problem = page(b'{"code":"unknown-instance","message":"none"}', JSON, status=404)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(30)
+        program = (
+            # Else the collector might close what the client has left open.
+            'collectgarbage("stop") '
+            f'require("gym_http_client").{call}("none", '
+            f'{{url = "http://127.0.0.1:{listener.getsockname()[1]}"}}) io.read()'
+        )
+        path = f"{HERE}/?.lua;{HERE}/?/init.lua;;"
+        with subprocess.Popen(
+            ["lua5.1", "-e", program], stdin=subprocess.PIPE, env={"LUA_PATH": path}
+        ) as client:
+            connection = listener.accept()[0]
+            with connection:
+                connection.settimeout(10)
+                assert read_request(connection)
+                connection.sendall(problem)
+                # The program still runs.
+                assert connection.recv(1) == b""
+            assert client.poll() is None
+            client.communicate(b"\n")
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,7 @@
 --- What all spaces have.
 -- @module gym_http_client.spaces.base
+local misuse = require("gym_http_client.misuse")
+
 local base = {}
 
 -- The readers of descriptions, by type; each module of spaces adds its own.
@@ -23,9 +25,19 @@ function base.class(name)
   return class, methods
 end
 
---- The generator where the caller has none.
+local function is_callable(value)
+  local meta = type(value) == "table" and getmetatable(value)
+  return type(value) == "function" or (meta and meta.__call ~= nil)
+end
+
+--- The caller's generator, or the one where the caller has none.
 function base.generator(rng)
-  return rng or math.random
+  if rng == nil then
+    return math.random
+  elseif not is_callable(rng) then
+    misuse.raise("sample takes a function such as math.random; got %s", misuse.shown(rng))
+  end
+  return rng
 end
 
 return base

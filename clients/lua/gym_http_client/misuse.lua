@@ -1,0 +1,46 @@
+--- Misuse: errors that are raised at the line of the program that made the mistake.
+-- @module gym_http_client.misuse
+local misuse = {}
+
+-- Where the client's own files are; nil where there is no telling.
+local OWN = debug.getinfo(1, "S").source:match("^(@.*gym_http_client[/\\])")
+
+-- The innermost line outside the client: how deep in the client a mistake is found out
+-- says nothing to who made it.
+local function place()
+  local level = 2
+  while OWN do
+    local frame = debug.getinfo(level, "Sl")
+    if not frame then
+      break
+    elseif frame.currentline > 0 and frame.source:sub(1, #OWN) ~= OWN then
+      return ("%s:%d: "):format(frame.short_src, frame.currentline)
+    end
+    level = level + 1
+  end
+  return ""
+end
+
+--- Raise an error in words that `string.format` fills in, behind the place of the mistake.
+function misuse.raise(words, ...)
+  if select("#", ...) > 0 then
+    words = words:format(...)
+  end
+  error(place() .. words, 0)
+end
+
+local MAX_SHOWN = 40
+
+--- Show what was given in a message: numbers and short strings as they are written, of
+-- all else the type.
+function misuse.shown(value)
+  local kind = type(value)
+  if kind == "number" or kind == "boolean" or kind == "nil" then
+    return tostring(value)
+  elseif kind == "string" and #value <= MAX_SHOWN and not value:find("[%c\127-\255]") then
+    return '"' .. value .. '"'
+  end
+  return "a " .. kind
+end
+
+return misuse
