@@ -1,8 +1,9 @@
 /** What environments and vectors of them have in common: an instance on a server. */
 
+import { checkIntegers } from "./actions.js";
 import { TYPED, jsonOf, typedOf } from "./answers.js";
 import { ApiError } from "./errors.js";
-import { Op } from "./frames.js";
+import { Form, Op } from "./frames.js";
 import { checkOptions } from "./options.js";
 import { NOTHING, bodyOf } from "./requests.js";
 import { Session } from "./session.js";
@@ -56,14 +57,14 @@ export class Remote {
 
   async stepMany(actions, call) {
     checkOptions("stepMany", call);
-    return this.#ask(STEP, bodyOf({ actions }), call);
+    return this.#ask(STEP, this.#playing(actions, { actions }), call);
   }
 
   async rollout(asked = {}) {
     checkOptions("rollout", asked);
     const { episodes, policy, actions, seed, options, maxSteps, ...call } = asked;
-    const body = bodyOf({ episodes, policy, actions, seed, options, max_steps: maxSteps });
-    return this.#ask(ROLLOUT, body, call);
+    const members = { episodes, policy, actions, seed, options, max_steps: maxSteps };
+    return this.#ask(ROLLOUT, this.#playing(actions, members), call);
   }
 
   async render(call) {
@@ -102,7 +103,14 @@ export class Remote {
   }
 
   _stepBody(action) {
-    return bodyOf({ action });
+    return this.#playing(action, { action });
+  }
+
+  #playing(actions, members) {
+    const body = bodyOf(members);
+    // The server casts what is plain, and refuses what cannot be.
+    if (body.form === Form.BINARY) checkIntegers(this.actionSpace, actions);
+    return body;
   }
 
   async #ask(operation, body, call) {

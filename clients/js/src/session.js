@@ -112,7 +112,7 @@ export class Session {
     return ++this.#number;
   }
 
-  async #exchange(stream, number, { op }, body, deadline) {
+  async #exchange(stream, number, { op, path }, body, deadline) {
     const frame = encodeFrame({
       status: 1,
       operation: op,
@@ -126,7 +126,7 @@ export class Session {
     if (answer.status === 200 && answer.form === Form.BINARY) return stream.announced.read(answer.body);
     const told = problemIn(answer.body);
     if (!told) throw new ProtocolError(`what came with status ${answer.status} is neither value nor problem`);
-    throw apiError({ ...told.extras, ...told }, answer.status, this.#link.url + this.#path);
+    throw apiError({ ...told.extras, ...told }, answer.status, this.#link.url + this.#path + path);
   }
 
   /** Open a stream if that works; else what is asked goes by REST. */

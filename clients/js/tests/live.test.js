@@ -99,13 +99,18 @@ for (const how of transports) {
       await assert.rejects(env.step(0), (error) => {
         assert.ok(error instanceof ApiError);
         assert.deepEqual([error.kind, error.status, error.code], ["api", 409, "reset-needed"]);
-        assert.ok(error.url.startsWith(`${url}/v1/envs/`));
+        assert.equal(error.url, `${url}/v1/envs/${env.instanceId}/step/`);
         return true;
       });
       await env.reset({ seed: 1 });
       await assert.rejects(env.step("left"), { code: "invalid-action", status: 400 });
       await assert.rejects(env.step(scalar(2, "int64")), ApiError);
       await assert.rejects(env.step(), TypeError);
+      for (const action of [NaN, float(NaN), Infinity]) {
+        await assert.rejects(env.step(action), { name: "RangeError", message: /^an action of a Discrete is an integer/ });
+        await assert.rejects(env.stepMany([0, action]), RangeError);
+        await assert.rejects(env.rollout({ actions: [[0, action]] }), RangeError);
+      }
       await env.reset({ seed: 1 });
       assert.equal((await env.step(scalar(1, "int64"))).reward, 1);
     }));
@@ -133,6 +138,10 @@ for (const how of transports) {
       assert.deepEqual(step.reward.data, Float64Array.of(1, 1, 1));
       assert.deepEqual(step.terminated.toArray(), [false, false, false]);
       assert.equal((await vector.step(vector.actionSpace.sample())).observation.length, 3);
+      const refused = { name: "RangeError", message: "an action of a MultiDiscrete is made of integers; got NaN" };
+      await assert.rejects(vector.step([0, NaN, 0]), refused);
+      await assert.rejects(vector.step(Float32Array.of(0, 0, NaN)), refused);
+      assert.equal((await vector.step([0, 1, 0])).observation.length, 3);
       const again = await attach(vector.instanceId, { url });
       assert.ok(again instanceof VectorEnv);
     });
