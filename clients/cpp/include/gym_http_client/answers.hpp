@@ -3,7 +3,7 @@
 #ifndef GYM_HTTP_CLIENT_ANSWERS_HPP
 #define GYM_HTTP_CLIENT_ANSWERS_HPP
 
-#include "gym_http_client/json.hpp"
+#include "gym_http_client/json_tree.hpp"
 
 namespace gym_http::detail {
 

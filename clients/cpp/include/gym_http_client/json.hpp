@@ -186,31 +186,6 @@ inline void write_plain(const Value& value, std::string& out) {
     }
 }
 
-/// Makes JSON of what `read_json` read; integers beyond 64 bits become strings.
-inline Json to_json(const Value& value) {
-    switch (value.kind()) {
-        case Kind::boolean: return value.to<bool>();
-        case Kind::integer: return value.to<std::int64_t>();
-        case Kind::real: return value.to<double>();
-        case Kind::text:
-        case Kind::big_integer: return value.text();
-        case Kind::list: {
-            Json list = Json::array();
-            for (const Value& item : value.items()) list.push_back(to_json(item));
-            return list;
-        }
-        case Kind::dict: {
-            Json object = Json::object();
-            // Not one by one through operator[], which looks for each key.
-            auto& members = object.get_ref<Json::object_t&>();
-            for (const auto& [key, item] : value.members())
-                members.emplace_back(key.text(), to_json(item));
-            return object;
-        }
-        default: return nullptr;
-    }
-}
-
 }  // namespace gym_http
 
 #endif
