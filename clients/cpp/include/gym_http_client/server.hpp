@@ -32,7 +32,7 @@ struct Server {
         : url(std::move(address)), token(std::move(token_shown)) {
         const auto scheme = url.find("://");
         if (url.rfind("http://", 0) != 0 && url.rfind("https://", 0) != 0)
-            throw UsageError("\"" + url + "\" is no address of a server: http://… would be");
+            refuse(scheme == std::string::npos ? "" : url.substr(0, scheme + 3));
         while (url.back() == '/') url.pop_back();
         // A token in the address would be told with each error.
         const auto host = scheme + 3;
@@ -46,6 +46,16 @@ struct Server {
     }
 
 private:
+    [[noreturn]] void refuse(const std::string& scheme) const {
+        std::string rest = url.substr(scheme.size());
+        rest.erase(0, rest.find_first_not_of('/'));
+        // As below, a token is not told.
+        const auto at = rest.rfind('@', rest.find('/'));
+        if (at != std::string::npos) rest.erase(0, at + 1);
+        throw UsageError("\"" + scheme + rest + "\" is no address of a server: \"http://" +
+                         (rest.empty() ? "127.0.0.1:5000" : rest) + "\" would be");
+    }
+
     static std::string token_of_environment() {
         const char* given = std::getenv("GHS_TOKEN");
         return given == nullptr ? "" : given;
