@@ -2,6 +2,7 @@
 
 import { bytesOf, countOf, dtypeNamed } from "./dtypes.js";
 import { roundToHalf } from "./halves.js";
+import { arrayText } from "./printing.js";
 
 const TYPED = new Map([
   [Int8Array, "int8"],
@@ -88,9 +89,19 @@ export class NdArray {
     return Array.from(this, (row) => (row instanceof NdArray ? row.toArray() : row));
   }
 
-  toString() {
-    return `NdArray(${this.dtype}, [${this.shape}])`;
+  /** Nested arrays for `JSON.stringify`, with BigInts as decimal strings. */
+  toJSON() {
+    return withoutBigInts(this.toArray());
   }
+
+  toString() {
+    return arrayText(this);
+  }
+}
+
+function withoutBigInts(value) {
+  if (Array.isArray(value)) return value.map(withoutBigInts);
+  return typeof value === "bigint" ? value.toString() : value;
 }
 
 /** Give one element of a dtype without arrays; its bytes, if it is of no kind we know. */

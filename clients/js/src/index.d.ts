@@ -309,6 +309,10 @@ export class NdArray<Data extends ArrayLike<unknown> = any> {
   element(at: number): any;
   /** Nested arrays of the elements. */
   toArray(): any;
+  /** Nested arrays for `JSON.stringify`, with BigInts as decimal strings. */
+  toJSON(): any;
+  /** Dtype, shape and the first elements: `NdArray(float32, [2]: 0.5, 1)`. */
+  toString(): string;
   [Symbol.iterator](): IterableIterator<any>;
 }
 
@@ -380,6 +384,8 @@ export abstract class Space<Element = any> {
   sample(random?: Random): Element;
   /** The description of which {@link spaceOf} makes an equal space. */
   toJSON(): any;
+  /** As Gymnasium prints it: `Box(-1.0, 1.0, (2,), float32)`. */
+  toString(): string;
   /** Make an element of what plain JSON says of it. */
   fromPlain(plain: any): Element;
 }

@@ -4,8 +4,8 @@ import { NdArray, dtypeOfTyped } from "./arrays.js";
 import { dtypeNamed } from "./dtypes.js";
 import { objectOf } from "./json.js";
 import { Float, GraphInstance, Scalar } from "./scalars.js";
-import { shortest } from "./spaces/numbers.js";
 import { scalarAt } from "./numpy_scalars.js";
+import { shortest } from "./shortest.js";
 import { isUnicode } from "./text.js";
 
 /** Whether plain JSON says a value as it is. */

@@ -62,3 +62,20 @@ test("numbers are rounded to the nearest float16, ties to even", () => {
   assert.equal(roundToHalf(1.5 * 2 ** -25), 2 ** -24);
   assert.equal(roundToHalf(-(2 ** -24)), -(2 ** -24));
 });
+
+test("an array as text shows its dtype, its shape and eight elements", () => {
+  assert.equal(`${array([[0.1, -2]], { dtype: "float32" })}`, "NdArray(float32, [1, 2]: 0.1, -2)");
+  assert.equal(`${array(Uint8Array.from({ length: 12 }, (_, i) => i), { shape: [3, 4] })}`,
+    "NdArray(uint8, [3, 4]: 0, 1, 2, 3, 4, 5, 6, 7, …)");
+  assert.equal(`${array([1n, 2n], { dtype: "int64" })}`, "NdArray(int64, [2]: 1, 2)");
+  assert.equal(`${array([true], { dtype: "bool" })}`, "NdArray(bool, [1]: true)");
+  assert.equal(`${array(1.5)}`, "NdArray(float64, []: 1.5)");
+  assert.equal(`${array([])}`, "NdArray(float64, [0]: empty)");
+  assert.equal(`${new NdArray(new Uint8Array([97, 0, 0, 0]), [1], "<U1")}`, 'NdArray(<U1, [1]: "a")');
+  assert.equal(`${new NdArray([null, "b"], [2], "object")}`, 'NdArray(object, [2]: null, "b")');
+});
+
+test("an array in JSON is nested lists", () => {
+  const told = { a: array([[1, 2], [3, 4]]), b: array([2n ** 63n - 1n], { dtype: "int64" }), c: array(true, { dtype: "bool" }) };
+  assert.equal(JSON.stringify(told), '{"a":[[1,2],[3,4]],"b":["9223372036854775807"],"c":true}');
+});

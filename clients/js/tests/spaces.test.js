@@ -102,3 +102,35 @@ test("a stacked sequence is one batch", () => {
   assert.deepEqual(drawn.shape.slice(1), [2]);
   assert.ok(space.contains(drawn));
 });
+
+test("spaces are printed as by Gymnasium", () => {
+  const go = { type: "Discrete", n: 2 };
+  const box = { type: "Box", low: 0.5, high: 1.5, shape: [3] };
+  // What Gymnasium prints, but for commas within arrays.
+  const printed = {
+    "Discrete(2)": go,
+    "Discrete(3, start=-1)": { type: "Discrete", n: 3, start: -1 },
+    "Discrete(3, dtype=int32)": { type: "Discrete", n: 3, dtype: "int32" },
+    "Box(-1.0, 1.0, (2,), float32)": { type: "Box", low: -1, high: 1, shape: [2] },
+    "Box(0, 255, (4, 5, 3), uint8)": { type: "Box", low: 0, high: 255, shape: [4, 5, 3], dtype: "uint8" },
+    "Box(-inf, inf, (), float64)": { type: "Box", low: "-inf", high: "inf", shape: [], dtype: "float64" },
+    "Box([-4.8, -inf], [4.8, inf], (2,), float32)": { type: "Box", low: [-4.8, "-inf"], high: [4.8, "inf"], shape: [2] },
+    "Box(1e-05, 1e+16, (1,), float64)": { type: "Box", low: 1e-5, high: 1e16, shape: [1], dtype: "float64" },
+    "Box(-3.4e+38, 3.4e+38, (1,), float32)": { type: "Box", low: -3.4e38, high: 3.4e38, shape: [1] },
+    "Box(False, True, (2,), bool)": { type: "Box", low: false, high: true, shape: [2], dtype: "bool" },
+    "MultiDiscrete([5, 2])": { type: "MultiDiscrete", nvec: [5, 2] },
+    "MultiDiscrete([2, 2], start=[1, 0])": { type: "MultiDiscrete", nvec: [2, 2], start: [1, 0] },
+    "MultiDiscrete([2, 2, 2, 2, 2, 2, 2, 2, …])": { type: "MultiDiscrete", nvec: new Array(9).fill(2) },
+    "MultiBinary(4)": { type: "MultiBinary", n: 4 },
+    "MultiBinary((2, 3))": { type: "MultiBinary", n: [2, 3] },
+    "Text(1, 8, charset=ab)": { type: "Text", max_length: 8, charset: "ab" },
+    "Dict('go': Discrete(2), 'it': Box(0.5, 1.5, (3,), float32))": { type: "Dict", spaces: [["go", go], ["it", box]] },
+    "Tuple(Discrete(2), MultiBinary(1))": { type: "Tuple", spaces: [go, { type: "MultiBinary", n: 1 }] },
+    "Tuple()": { type: "Tuple", spaces: [] },
+    "OneOf(Discrete(2))": { type: "OneOf", spaces: [go] },
+    "Sequence(Discrete(2), stack=False)": { type: "Sequence", space: go },
+    "Sequence(Box(0.5, 1.5, (3,), float32), stack=True)": { type: "Sequence", space: box, stack: true },
+    "Graph(Discrete(2), None)": { type: "Graph", node_space: go, edge_space: null },
+  };
+  for (const [text, description] of Object.entries(printed)) assert.equal(`${spaceOf(description)}`, text);
+});

@@ -119,7 +119,7 @@ function values(): Value[] {
   const grid: NdArray = array([[1, 2]], { dtype: "float32" });
   const graph = new GraphInstance(grid, null, null);
   const bytes: Uint8Array = encodeBinary([exact, whole, pair, keyed, one, grid, graph]);
-  const text: string = encodeTyped(null);
+  const text: string = encodeTyped(null) + grid.toString() + JSON.stringify(grid.toJSON());
   return [decodeBinary(bytes), decodeTyped(text), exact.value, one.dtype, grid.row(0), AutoresetMode.DISABLED];
 }
 
@@ -137,14 +137,19 @@ function spaces(): boolean[] {
     new Sequence({ space: go.toJSON() }),
     new Graph({ node_space: go.toJSON(), edge_space: null }),
   ];
+  const texts: string[] = all.map((space) => space.toString());
   const drawn: number | bigint = new Discrete({ n: 2 }).sample(half);
-  return [go.contains(drawn), ...all.map((space) => space.contains(space.sample()))];
+  return [go.contains(drawn), texts.length === all.length, ...all.map((space) => space.contains(space.sample()))];
 }
 
 // @ts-expect-error what environments have in common is nobody's to make
 export type Common = import("gym-http-client").Remote;
 // @ts-expect-error an environment is made by `make`
 new Env();
+// @ts-expect-error there is no such option
+void make("CartPole-v1", { render_mode: "ansi" });
+// @ts-expect-error a seed is an option
+void make("CartPole-v1").then((env) => env.reset(42));
 // @ts-expect-error a seed is a number
 void make("CartPole-v1", { seed: "42" });
 

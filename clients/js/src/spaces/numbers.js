@@ -1,7 +1,7 @@
 /** Numbers and arrays in descriptions of spaces, such that any JSON reader keeps them. */
 
 import { dtypeNamed } from "../dtypes.js";
-import { roundToHalf } from "../halves.js";
+import { shortest } from "../shortest.js";
 
 const word = new DataView(new ArrayBuffer(8));
 
@@ -40,15 +40,4 @@ function elementData(element, dtype) {
 
 function narrowed(integer) {
   return integer <= 2n ** 53n && integer >= -(2n ** 53n) ? Number(integer) : integer;
-}
-
-/** Give the number of the fewest digits that is read as the same float32 or float16. */
-export function shortest(number, dtype) {
-  if (dtype.size === 8 || !Number.isFinite(number)) return number;
-  const round = dtype.size === 4 ? Math.fround : roundToHalf;
-  for (let digits = 1; digits < 10; digits++) {
-    const short = Number(number.toPrecision(digits));
-    if (Object.is(round(short), number)) return short;
-  }
-  return number;
 }

@@ -1,6 +1,7 @@
 /** What all spaces have in common. */
 
 import { Tuple } from "../scalars.js";
+import { spaceText } from "./printing.js";
 
 /**
  * A set of values, such as the actions that an environment takes.
@@ -25,6 +26,11 @@ export class Space {
   /** The description of which `spaceOf` makes an equal space. */
   toJSON() {
     throw new TypeError("an abstract space has no description");
+  }
+
+  /** As Gymnasium prints it. */
+  toString() {
+    return spaceText(this.toJSON());
   }
 
   /** Make an element of what plain JSON says of it. */
