@@ -75,6 +75,10 @@ for (const how of transports) {
       const frame = await env.render();
       assert.deepEqual([frame.shape, frame.dtype], [[400, 600, 3], "uint8"]);
     });
+    await using(make("CartPole-v1", options), async (env) => {
+      await env.reset({ seed: 1 });
+      assert.equal(await env.render(), null);
+    });
     await using(make("FrozenLake-v1", { ...options, renderMode: "ansi" }), async (env) => {
       await env.reset({ seed: 1 });
       assert.match(await env.render(), /FHFH/);
