@@ -75,6 +75,7 @@ build = {
     ["gym_http_client.spaces"] = "gym_http_client/spaces/init.lua",
     ["gym_http_client.spaces.members"] = "gym_http_client/spaces/members.lua",
     ["gym_http_client.spaces.sequences"] = "gym_http_client/spaces/sequences.lua",
+    ["gym_http_client.spaces.shown"] = "gym_http_client/spaces/shown.lua",
     ["gym_http_client.spaces.texts"] = "gym_http_client/spaces/texts.lua",
     ["gym_http_client.stream"] = "gym_http_client/stream.lua",
     ["gym_http_client.text"] = "gym_http_client/text.lua",

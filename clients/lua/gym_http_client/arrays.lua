@@ -2,6 +2,7 @@
 -- @module gym_http_client.arrays
 local dtypes = require("gym_http_client.dtypes")
 local elements = require("gym_http_client.elements")
+local integers = require("gym_http_client.integers")
 local kinds = require("gym_http_client.kinds")
 local misuse = require("gym_http_client.misuse")
 local platform = require("gym_http_client.platform")
@@ -12,12 +13,31 @@ local arrays = {}
 local ffi = platform.ffi
 local Array = kinds.Array
 
-function Array:__tostring()
-  local sizes = {}
-  for index, size in ipairs(self.shape) do
-    sizes[index] = tostring(size)
+local MAX_SHOWN = 8
+
+local function element_text(value, is_float)
+  if is_float and type(value) == "number" then
+    -- How NaN is written, with a sign or without, depends on the system; and so does
+    -- the decimal point.
+    return value ~= value and "nan" or (("%.6g"):format(value):gsub(",", "."))
   end
-  return ("array of %s, shape {%s}"):format(self.dtype, table.concat(sizes, ", "))
+  return integers.is_integer(value) and integers.digits(value) or tostring(value)
+end
+
+-- Shows the first few elements.
+function Array:__tostring()
+  local dtype = dtypes.find(self.dtype)
+  local items = {}
+  for index = 1, math.min(#self, MAX_SHOWN) do
+    items[index] = element_text(self[index], dtype and dtype.kind == "f")
+  end
+  if #self > MAX_SHOWN then
+    items[#items + 1] = "..."
+  end
+  local shape = table.concat(self.shape, ", ")
+  local text = ("array of %s, shape {%s}"):format(tostring(self.dtype), shape)
+  -- Of an array whose bytes alone there are, no element is known.
+  return self.data and text or ("%s: %s"):format(text, table.concat(items, ", "))
 end
 
 --- Count the elements of a shape.
@@ -47,7 +67,7 @@ local function flatten(value, depth, shape, flat)
 end
 
 local function of_bytes(dtype, data, shape)
-  shape = shape or { #data / dtype.bytes }
+  shape = shape or { math.floor(#data / dtype.bytes) }
   if arrays.count(shape) * dtype.bytes ~= #data then
     misuse.raise("gym.array: %d bytes are not of this shape", #data)
   end

@@ -141,7 +141,8 @@ function Env:rollout(arguments)
 end
 
 --- Draw the present frame; the environment needs a `render_mode` for that.
--- @return an array of pixels for `rgb_array`, a string for `ansi`
+-- @return an array of pixels for `rgb_array`, a string for `ansi`; `gym.null` where the
+-- environment was made without a `render_mode`
 function Env:render()
   self:check_open()
   local answer, failed = self.session:ask("render", "{}")
@@ -153,7 +154,8 @@ function Env:render()
   return answer.rendered
 end
 
---- Draw the present frame as a PNG file.
+--- Draw the present frame as a PNG file; without a `render_mode` the error is
+-- `no-render-mode`.
 -- @treturn string the bytes of the file
 function Env:png()
   self:check_open()

@@ -205,6 +205,48 @@ test("attributes, methods and the generator are reached", function()
   gym.assert(env:close())
 end)
 
+-- Lua before 5.4 cannot read such a program.
+local compiled = (rawget(_G, "loadstring") or load)([[
+  local gym, url = ...
+  local id, observation
+  do
+    local env <close> = gym.assert(gym.make("CartPole-v1", { url = url }))
+    id, observation = env.instance_id, gym.assert(env:reset({ seed = 42 }))
+  end
+  return id, observation
+]])
+
+if compiled then
+  test("an environment is closed at the end of its block", function()
+    local id = compiled(gym, url)
+    local gone, failed = gym.attach(id, { url = url })
+    equal(gone, nil)
+    equal(failed.code, "unknown-instance")
+  end)
+end
+
+test("an observation and the spaces can be printed", function()
+  local env = make("CartPole-v1", true)
+  equal(tostring(gym.assert(env:reset({ seed = 42 }))),
+    "array of float32, shape {4}: 0.0273956, -0.00611216, 0.0358598, 0.0197368")
+  equal(tostring(env.action_space), "Discrete(2)")
+  equal(tostring(env.observation_space), "Box(float32, {4})")
+  -- By Gymnasium.
+  equal(env.observation_space.high[1], 4.800000190734863)
+  equal(env.observation_space.low[2], -math.huge)
+  gym.assert(env:close())
+end)
+
+both("without a render mode there is nothing to see", function(stream)
+  local env = make("CartPole-v1", stream)
+  gym.assert(env:reset())
+  equal(gym.assert(env:render()), gym.null)
+  local file, failed = env:png()
+  equal(file, nil)
+  equal(failed.code, "no-render-mode")
+  gym.assert(env:close())
+end)
+
 test("an instance is shared, and gone when it is closed", function()
   local env = make("CartPole-v1", true)
   gym.assert(env:reset({ seed = 42 }))

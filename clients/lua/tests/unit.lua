@@ -135,9 +135,63 @@ test("arrays are flat, and have rows", function()
   local rows = gym.rows(array)
   items(rows[2], { 4, 5, 6 })
   items(rows[2].shape, { 3 })
-  equal(tostring(array), "array of int16, shape {2, 3}")
   items(gym.array("uint8", "\1\2\3\4", { 2, 2 }).shape, { 2, 2 })
   equal(plain.encode(gym.array("uint8", "\1\2\3\4", { 2, 2 })), "[[1,2],[3,4]]")
+end)
+
+test("arrays are printed with their first elements", function()
+  equal(tostring(gym.array("int16", { { 1, 2, 3 }, { 4, 5, 6 } })),
+    "array of int16, shape {2, 3}: 1, 2, 3, 4, 5, 6")
+  equal(tostring(gym.array("float32", { 0.0273956045, 1, -1 / 0, 0 / 0 })),
+    "array of float32, shape {4}: 0.0273956, 1, -inf, nan")
+  equal(tostring(gym.array("uint8", { 0, 1, 2, 3, 4, 5, 6, 7, 8 })),
+    "array of uint8, shape {9}: 0, 1, 2, 3, 4, 5, 6, 7, ...")
+  equal(tostring(gym.array("bool", { true, false })), "array of bool, shape {2}: true, false")
+  equal(tostring(gym.array("uint64", { gym.integer("18446744073709551615") })),
+    "array of uint64, shape {1}: 18446744073709551615")
+  equal(tostring(gym.array("int16", "\1\2\3\4")), "array of int16, shape {2}")
+  misuse("3 bytes", gym.array, "int16", "\1\2\3")
+end)
+
+test("spaces are printed as Gymnasium does", function()
+  local two, box = { type = "Discrete", n = 2 }, { type = "Box", shape = { 4 }, low = 0, high = 1 }
+  local short = { type = "Text", min_length = 2, max_length = 5, charset = "ab" }
+  for text, description in pairs({
+    ["Discrete(2)"] = two,
+    ["Discrete(3, start=-1)"] = { type = "Discrete", n = 3, start = -1 },
+    ["Box(float32, {4})"] = box,
+    ["MultiDiscrete([3 2])"] = { type = "MultiDiscrete", nvec = { 3, 2 } },
+    ["MultiDiscrete([[3 2] [4 5]], start=[[0 0] [0 1]])"] = {
+      type = "MultiDiscrete", nvec = { 3, 2, 4, 5 }, start = { 0, 0, 0, 1 }, shape = { 2, 2 },
+    },
+    ["MultiDiscrete([2 2 2 2 2 2 2 2 ...])"] = {
+      type = "MultiDiscrete", nvec = { 2, 2, 2, 2, 2, 2, 2, 2, 2, 2 },
+    },
+    ["MultiBinary(4)"] = { type = "MultiBinary", n = 4 },
+    ["MultiBinary((2, 3))"] = { type = "MultiBinary", n = { 2, 3 } },
+    ["Text(2, 5, charset=ab)"] = short,
+    ["Dict('a': Discrete(2), 'b': Box(float32, {4}))"] = {
+      type = "Dict", spaces = { { "a", two }, { "b", box } },
+    },
+    ["Tuple(Discrete(2), Text(2, 5, charset=ab))"] = { type = "Tuple", spaces = { two, short } },
+    ["OneOf(Discrete(2))"] = { type = "OneOf", spaces = { two } },
+    ["Sequence(Discrete(2), stack=False)"] = { type = "Sequence", space = two },
+    ["Graph(Discrete(2), None)"] = { type = "Graph", node_space = two },
+  }) do
+    equal(tostring(gym.space(description)), text)
+  end
+end)
+
+test("a Box has its bounds as arrays", function()
+  local box = gym.space({ type = "Box", shape = { 2, 1 }, low = { -4.8, "-inf" }, high = 1 })
+  equal(box.low.dtype, "float32")
+  items(box.low.shape, { 2, 1 })
+  -- The float32 next to -4.8.
+  items(box.low, { -4.800000190734863, -math.huge })
+  items(box.high, { 1, 1 })
+  assert(box:contains(box.high) and box.low == box.low)
+  equal(box.middle, nil)
+  equal(gym.space({ type = "Discrete", n = 2 }).low, nil)
 end)
 
 test("raw arrays are bytes, or arrays of C", function()

@@ -1,6 +1,7 @@
 --- What all spaces have.
 -- @module gym_http_client.spaces.base
 local misuse = require("gym_http_client.misuse")
+local shown = require("gym_http_client.spaces.shown")
 
 local base = {}
 
@@ -11,11 +12,7 @@ base.readers = {}
 -- @tparam string name Gymnasium's
 function base.class(name)
   local methods = { type = name }
-  local class = { __kind = "space", __index = methods }
-
-  function class:__tostring()
-    return name .. " space"
-  end
+  local class = { __kind = "space", __index = methods, __tostring = shown[name] }
 
   --- Give the description: a table that `gym.space` takes.
   function methods:describe()

@@ -55,6 +55,22 @@ function base.readers.Box(description)
   return setmetatable(self, Box)
 end
 
+local SIDES = { low = "low_at", high = "high_at" }
+
+-- The arrays of bounds, which may be large, are made when somebody looks at them.
+function Box:__index(name)
+  local side = SIDES[name]
+  if not side then
+    return methods[name]
+  end
+  local bounds, at = { shape = self.shape, dtype = self.dtype }, self[side]
+  for index = 1, self.size do
+    bounds[index] = at(index)
+  end
+  self[name] = setmetatable(bounds, kinds.Array)
+  return bounds
+end
+
 local function is_within(self, index, value)
   local dtype = self.element
   if dtype.kind == "b" then

@@ -2,7 +2,7 @@
 --
 -- A space has its `type` (Gymnasium's name), `contains(value)`, `sample(rng)` and
 -- `describe()`. Discrete spaces have `n` and `start`, those of arrays `shape` and
--- `dtype`, Dict `keys`, and composed ones `spaces`.
+-- `dtype`, Box `low` and `high`, arrays, Dict `keys`, and composed ones `spaces`.
 -- @module gym_http_client.spaces
 local base = require("gym_http_client.spaces.base")
 local integers = require("gym_http_client.integers")
