@@ -25,7 +25,7 @@ test("the nearest option is told for one that there is not", async () => {
   await assert.rejects(make("Any-v0", { url, render_mode: "ansi" }), told("render_mode", "renderMode"));
   await assert.rejects(make("Any-v0", { url, rendermod: "ansi" }), told("rendermod", "renderMode"));
   await assert.rejects(makeVec("Any-v0", { url, num_envs: 3 }), told("num_envs", "numEnvs"));
-  await assert.rejects(attach("c0ffee00", { url, tiemout: 1 }), told("tiemout", "timeout"));
+  await assert.rejects(attach("c0ffee00", { url, maxBdy: 1 }), told("maxBdy", "maxBody"));
   assert.throws(() => new Client({ URL: url }), told("URL", "url"));
 });
 
