@@ -48,13 +48,13 @@ local function checked(given, call, example, known)
 end
 
 -- Check what `make` was given.
-function Client.making_options(given, call)
-  return checked(given, call, '{render_mode = "rgb_array"}', ALL)
+function Client.making_options(given, call, example)
+  return checked(given, call, example, ALL)
 end
 
 -- Check what `attach` was given.
-function Client.attaching_options(given, call)
-  return checked(given, call, "{stream = false}", CLIENT)
+function Client.attaching_options(given, call, example)
+  return checked(given, call, example, CLIENT)
 end
 
 --- Make a client.
@@ -111,7 +111,7 @@ function Client:make(env_id, given)
     misuse.raise('the name of an environment is a string, as "CartPole-v1"; got %s',
       misuse.shown(env_id))
   end
-  given = Client.making_options(given, "make")
+  given = Client.making_options(given, "make", '{render_mode = "rgb_array"}')
   local body = {}
   for _, name in ipairs(MAKING) do
     body[name] = given[name]
@@ -136,7 +136,7 @@ end
 -- @treturn Env
 function Client:attach(instance_id, given)
   options.instance_id(instance_id)
-  given = Client.attaching_options(given, "attach")
+  given = Client.attaching_options(given, "attach", "{stream = false}")
   return Env.attach(self.link, instance_id, env_options(self, given))
 end
 

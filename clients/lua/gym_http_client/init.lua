@@ -43,6 +43,8 @@ function gym.new(url, options)
   return Client.new(url or gym.DEFAULT_URL, options)
 end
 
+local EXAMPLE = '{url = "http://127.0.0.1:5000"}'
+
 -- Have the connection end with the environment, or at once where there is none.
 local function owning(client, env, failed)
   if env then
@@ -58,7 +60,7 @@ end
 -- @tparam[opt] table options those of `gym.new`, `url`, and those of `Client:make`
 -- @treturn Env
 function gym.make(env_id, options)
-  options = Client.making_options(options, "gym.make")
+  options = Client.making_options(options, "gym.make", EXAMPLE)
   local client = gym.new(options.url, options)
   return owning(client, client:make(env_id, options))
 end
@@ -79,7 +81,7 @@ end
 -- @tparam[opt] table options those of `gym.new`, and `url`
 -- @treturn Env
 function gym.attach(instance_id, options)
-  options = Client.attaching_options(options, "gym.attach")
+  options = Client.attaching_options(options, "gym.attach", EXAMPLE)
   local client = gym.new(options.url, options)
   return owning(client, client:attach(instance_id, options))
 end

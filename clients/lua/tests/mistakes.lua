@@ -23,7 +23,7 @@ test("options of making", function()
     function() local _ = gym.make("CartPole-v1", { urll = url }) end)
   raises("there is no option Num_Envs: did you mean num_envs?",
     function() local _ = gym.make("CartPole-v1", { Num_Envs = 2 }) end)
-  raises('gym.make takes a table, as {render_mode = "rgb_array"}; got a string',
+  raises('gym.make takes a table, as {url = "http://127.0.0.1:5000"}; got a string',
     function() local _ = gym.make("CartPole-v1", "http://:secret@127.0.0.1:5000") end)
   raises("gym.new takes a table, as {time_limit = 60}; got 5",
     function() local _ = gym.new(url, 5) end)
@@ -43,7 +43,7 @@ test("options of attaching", function()
   local client = gym.new(url)
   raises("an instance_id is a string, as env.instance_id; got nil",
     function() local _ = gym.attach(nil, { url = url }) end)
-  raises("gym.attach takes a table, as {stream = false}; got a string",
+  raises('gym.attach takes a table, as {url = "http://127.0.0.1:5000"}; got a string',
     function() local _ = gym.attach("7a51be3d", url) end)
   raises("there is no option steam: did you mean stream?",
     function() local _ = client:attach("7a51be3d", { steam = false }) end)
