@@ -3,6 +3,9 @@
 #include <iostream>
 #include <thread>
 
+#include "checks.hpp"
+#include "texts.hpp"
+
 // Of the other translation unit, which includes everything as well.
 void run_readme();
 
@@ -16,23 +19,6 @@ static_assert(std::is_nothrow_move_assignable_v<VectorEnv>);
 static_assert(std::is_base_of_v<Error, TransportError> && std::is_base_of_v<Error, ApiError> &&
               std::is_base_of_v<Error, ProtocolError> && std::is_base_of_v<Error, UsageError>);
 static_assert(std::is_base_of_v<std::exception, Error>);
-
-int failures = 0;
-
-void check(bool good, const char* what) {
-    if (good) return;
-    ++failures;
-    std::cout << "FAIL " << what << "\n";
-}
-
-template <class Thrown, class Act>
-void check_throws(Act act, const char* what) {
-    try {
-        act();
-        check(false, what);
-    } catch (const Thrown&) {
-    }
-}
 
 // Steps from a seed on, as a sum that tells whether two runs were alike.
 template <class E>
@@ -160,6 +146,34 @@ void operations(const std::string& url) {
     check_throws<UsageError>([&] { env.step(std::nan("")); }, "JSON has no NaN");
 }
 
+template <class E, class V>
+void attached(const std::string& url) {
+    E first(url, "CartPole-v1");
+    first.reset(42);
+    const std::string id = first.release();
+    check(first.closed(), "what was released is closed here");
+    check_throws<UsageError>([&] { first.release(); }, "nothing is released twice");
+    check(list(url).at(id) == "CartPole-v1", "it is still there");
+    check_throws<UsageError>([&] { V::attach(url, id); }, "a single one is no vector");
+    check_throws<UsageError>([&] { E::attach(url, "../x"); }, "this is no ID");
+    check_throws<UsageError>([&] { E::attach(url, ""); }, "nor is nothing");
+    check_throws<ApiError>([&] { E::attach(url, "00000000"); }, "nothing has that ID");
+    {
+        E again = E::attach(url, id);
+        check(again.instance_id() == id, "it is that one");
+        E alone(url, "CartPole-v1");
+        alone.reset(42);
+        const Value here = again.step(1).observation, there = alone.step(1).observation;
+        check(here.to_doubles() == there.to_doubles(), "it goes on where it was");
+        check(again.render().is_none(), "without a render_mode there is no frame");
+    }
+    check(list(url).count(id) == 0, "what was attached to is closed with its owner");
+    const std::string of_vector = V(url, "CartPole-v1", 3).release();
+    check_throws<UsageError>([&] { E::attach(url, of_vector); }, "a vector is no single one");
+    V vector = V::attach(url, of_vector);
+    check(vector.num_envs() == 3 && vector.reset(1).observation.shape() == Shape{3, 4}, "a vector");
+}
+
 }  // namespace
 
 int main(int count, char** words) {
@@ -167,6 +181,16 @@ int main(int count, char** words) {
     const std::string url = count > 2 ? words[2] : "";
     try {
         if (command == "readme") run_readme();
+        if (command == "texts") {
+            texts::json_of_values();
+            texts::printed_values();
+            texts::printed_spaces();
+            texts::addresses();
+        }
+        if (command == "attached") {
+            attached<Env, VectorEnv>(url);
+            attached<StreamEnv, StreamVectorEnv>(url);
+        }
         if (command == "threads") threads(url);
         if (command == "owners") owners(url);
         if (command == "views") views(url);

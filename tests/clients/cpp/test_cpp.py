@@ -53,7 +53,16 @@ def test_the_first_program_needs_ten_lines_and_no_boost(
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
-    ["threads", "owners", "views", "containers", "vectors", "operations"],
+    [
+        "threads",
+        "owners",
+        "views",
+        "containers",
+        "vectors",
+        "operations",
+        "texts",
+        "attached",
+    ],
 )
 def test_native(built: Path, own_server: Server, command: str) -> None:
     assert building.run(built / "native", command, own_server.url) == "0 failed\n"
@@ -65,6 +74,9 @@ def test_the_other_programs_of_the_readme(built: Path) -> None:
     """They are in a translation unit of their own, and linked with another one."""
     lines = building.run(built / "native", "readme").splitlines()
     assert lines[:3] == ["from 0", "to 1, 0", "3 steps, last at 18"]
+    assert "CartPole-v1 is still there" in lines
+    assert any(line.startswith("Discrete(2) array([0.0273956") for line in lines)
+    assert "720000 bytes" in lines
     assert "0.0273956" in lines
     assert "-2 to 2" in lines
     assert "10" in lines

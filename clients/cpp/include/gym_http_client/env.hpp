@@ -75,6 +75,15 @@ public:
     Env(Server server, const std::string& env_id, const EnvOptions& options = {})
         : Env(std::move(server), env_id, options, detail::over_rest) {}
 
+    /// Goes on with an environment that is there, and closes it as if it were made here;
+    /// `release()` lets go of it instead.
+    /// @throws UsageError It is a vector, or that is no ID.
+    /// @throws ApiError There is no such instance.
+    /// @throws TransportError There is no answer.
+    static Env attach(Server server, const std::string& instance_id) {
+        return Env(detail::Attached{std::move(server), instance_id}, detail::over_rest);
+    }
+
     /// Begins an episode.
     /// @param seed For the environment's generator; without one it goes on.
     /// @param options What the environment takes.
@@ -132,6 +141,8 @@ protected:
     Env(Server server, const std::string& env_id, const EnvOptions& options,
         detail::TransportMaker maker)
         : Instance(std::move(server), detail::request_of(env_id, options), maker) {}
+    Env(detail::Attached attached, detail::TransportMaker maker)
+        : Instance(std::move(attached), false, maker) {}
     /// @endcond
 
 private:

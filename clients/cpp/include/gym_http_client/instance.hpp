@@ -1,10 +1,11 @@
 /// @file
-/// An instance on a server: made, asked, closed.
+/// An instance on a server, as it is asked.
 #ifndef GYM_HTTP_CLIENT_INSTANCE_HPP
 #define GYM_HTTP_CLIENT_INSTANCE_HPP
 
-#include "gym_http_client/asking.hpp"
 #include "gym_http_client/elements.hpp"
+#include "gym_http_client/lifetime.hpp"
+#include "gym_http_client/printing.hpp"
 
 namespace gym_http {
 
@@ -39,9 +40,18 @@ public:
         end(*state, state->http.server().timeout_s);
     }
 
+    /// Lets go of the instance, which stays on the server: `attach` goes on with it.
+    /// @returns Its ID.
+    /// @throws UsageError It was closed, moved from or released.
+    std::string release() {
+        std::string id = state().id;
+        state_.reset();
+        return id;
+    }
+
     /// Its ID, as it is part of the server's addresses.
     const std::string& instance_id() const { return state().id; }
-    /// Whether it was closed, or moved from.
+    /// Whether it was closed, moved from or released.
     bool closed() const noexcept { return !state_; }
 
     /// The space of actions; asked for once.
@@ -56,7 +66,8 @@ public:
     /// What the server tells of the instance.
     Json describe() { return get(""); }
 
-    /// The present frame as the environment gave it: an array, text, or a list.
+    /// The present frame as the environment gave it: an array, text, or a list; None of
+    /// an environment that was made without a `render_mode`.
     Value render() {
         return member(ask(detail::plain_ask(detail::Operation::render, Json::object())),
                       "rendered");
@@ -117,15 +128,24 @@ protected:
         Json told = request;
         for (auto member = told.begin(); member != told.end();)
             member = member->is_null() ? told.erase(member) : std::next(member);
-        try {
-            state_->id = created(told);
-        } catch (...) {
-            // There is nothing to close.
-            state_.reset();
-            throw;
-        }
+        state_->id = detail::create_instance(state_->http, told);
         state_->transport = maker(state_->http, state_->id);
     }
+
+    /// Goes on with an instance, which lives on if this throws.
+    Instance(detail::Attached attached, bool is_vector, detail::TransportMaker maker)
+        : state_(std::make_unique<State>(std::move(attached.server))) {
+        state_->num_envs = detail::find_instance(state_->http, attached.id);
+        if (is_vector != (state_->num_envs != 0))
+            throw UsageError("instance " + attached.id + " is " +
+                             (is_vector ? "no vector: attach to it as Env"
+                                        : "a vector: attach to it as VectorEnv"));
+        state_->id = std::move(attached.id);
+        state_->transport = maker(state_->http, state_->id);
+    }
+
+    /// How many environments there are in a vector that was attached to.
+    std::size_t attached_envs() const { return state().num_envs; }
 
     Value ask(const detail::Ask& asked) { return state().transport->ask(asked); }
 
@@ -153,13 +173,14 @@ private:
 
         detail::Http http;
         std::string id{};
+        std::size_t num_envs = 0;
         std::unique_ptr<detail::Transport> transport{};
         std::optional<Space> action_space{};
         std::optional<Space> observation_space{};
     };
 
     State& state() const {
-        if (!state_) throw UsageError("the environment is closed, or was moved from");
+        if (!state_) throw UsageError("the environment is closed, or was moved from or released");
         return *state_;
     }
 
@@ -167,47 +188,9 @@ private:
         return detail::Deadline(state().http.server().timeout_s);
     }
 
-    std::string path(const char* rest) const { return "/v1/envs/" + state().id + "/" + rest; }
+    std::string path(const char* rest) const { return detail::instance_path(state().id) + rest; }
 
-    std::string created(const Json& body) {
-        detail::Request request;
-        request.method = "POST";
-        request.path = "/v1/envs/";
-        request.accept = "application/json";
-        request.key = detail::random_name();
-        request.body = write_json(body);
-        const Json answer = json_of(request);
-        const auto id = answer.find("instance_id");
-        const std::string text =
-            id != answer.end() && id->is_string() ? id->get<std::string>() : "";
-        if (text.empty() || text.size() > 64 || detail::quoted(text) != text)
-            throw ProtocolError("the answer has no \"instance_id\"",
-                                Place{state().http.url(request.path), 200, ""});
-        return text;
-    }
-
-    Json json_of(const detail::Request& request) {
-        const detail::Reply reply = state().http.send(request, deadline());
-        const std::string where = state().http.url(request.path);
-        if (reply.status != 200 || !reply.is("application/json"))
-            detail::throw_refusal(reply, where);
-        const Place place{where, reply.status, ""};
-        try {
-            Json json = to_json(read_json(reply.text()));
-            if (!json.is_object()) throw ProtocolError("the answer is no object");
-            return json;
-        } catch (const ProtocolError& error) {
-            throw error.at(place);
-        }
-    }
-
-    Json get(const char* rest) {
-        detail::Request request;
-        request.method = "GET";
-        request.path = path(rest);
-        request.accept = "application/json";
-        return json_of(request);
-    }
+    Json get(const char* rest) { return detail::get_json(state().http, path(rest)); }
 
     const Space& space(const char* rest, std::optional<Space>& known) {
         if (!known) {
@@ -225,19 +208,7 @@ private:
 
     static void end(State& state, double seconds) {
         state.transport.reset();
-        detail::Request request;
-        request.method = "DELETE";
-        request.path = "/v1/envs/" + state.id + "/";
-        request.accept = "application/json";
-        request.key = detail::random_name();
-        const detail::Reply reply = state.http.send(request, detail::Deadline(seconds));
-        if (reply.status == 204) return;
-        try {
-            detail::throw_refusal(reply, state.http.url(request.path));
-        } catch (const ApiError& error) {
-            // That it is not there any more is what was wanted.
-            if (error.code() != "unknown-instance" && error.code() != "instance-ended") throw;
-        }
+        detail::end_instance(state.http, state.id, seconds);
     }
 
     void abandon() noexcept {

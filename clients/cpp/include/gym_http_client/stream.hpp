@@ -179,6 +179,15 @@ public:
     /// Makes an environment. @see Env::Env
     StreamEnv(Server server, const std::string& env_id, const EnvOptions& options = {})
         : Env(std::move(server), env_id, options, detail::over_stream) {}
+
+    /// Goes on with an environment that is there. @see Env::attach
+    static StreamEnv attach(Server server, const std::string& instance_id) {
+        return StreamEnv(detail::Attached{std::move(server), instance_id});
+    }
+
+private:
+    explicit StreamEnv(detail::Attached attached)
+        : Env(std::move(attached), detail::over_stream) {}
 };
 
 /// A `VectorEnv` that is asked over a stream, and over HTTP where there can be none.
@@ -188,6 +197,15 @@ public:
     StreamVectorEnv(Server server, const std::string& env_id, std::size_t num_envs,
                     const VectorOptions& options = {})
         : VectorEnv(std::move(server), env_id, num_envs, options, detail::over_stream) {}
+
+    /// Goes on with a vector that is there. @see VectorEnv::attach
+    static StreamVectorEnv attach(Server server, const std::string& instance_id) {
+        return StreamVectorEnv(detail::Attached{std::move(server), instance_id});
+    }
+
+private:
+    explicit StreamVectorEnv(detail::Attached attached)
+        : VectorEnv(std::move(attached), detail::over_stream) {}
 };
 
 }  // namespace gym_http

@@ -40,6 +40,12 @@ public:
               const VectorOptions& options = {})
         : VectorEnv(std::move(server), env_id, num_envs, options, detail::over_rest) {}
 
+    /// Goes on with a vector that is there. @see Env::attach
+    /// @throws UsageError It is a single environment, or that is no ID.
+    static VectorEnv attach(Server server, const std::string& instance_id) {
+        return VectorEnv(detail::Attached{std::move(server), instance_id}, detail::over_rest);
+    }
+
     /// How many environments there are.
     std::size_t num_envs() const noexcept { return num_envs_; }
 
@@ -76,6 +82,8 @@ protected:
               const VectorOptions& options, detail::TransportMaker maker)
         : Instance(std::move(server), request_of(env_id, num_envs, options), maker),
           num_envs_(num_envs) {}
+    VectorEnv(detail::Attached attached, detail::TransportMaker maker)
+        : Instance(std::move(attached), true, maker), num_envs_(attached_envs()) {}
     /// @endcond
 
 private:
