@@ -26,7 +26,7 @@ from gym_http_server.validation.sockets import Closed
 __all__ = ["RIGHT", "WRONG", "validate"]
 
 RIGHT, WRONG = 0, 1
-_ENDINGS = (signal.SIGTERM, signal.SIGHUP)
+_ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # What comes of answers that are built as no check could know.
 _UNFORESEEN = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
 #: Answers are held against the document all the time, and told of in the end.
@@ -56,7 +56,8 @@ def validate(
     _greet(served)
     report = Report(say, busy=None if as_json else _busy)
     say(f"Checking {address.url}\n")
-    before = {each: signal.signal(each, _leave) for each in _ENDINGS}
+    leave = _leaver(served)
+    before = {each: signal.signal(each, leave) for each in _ENDINGS}
     try:
         for group, checks in chosen:
             if checks:
@@ -65,6 +66,7 @@ def validate(
         if not only or ANSWERS in only:
             report.group(ANSWERS, _answers(served))
     finally:
+        served.interrupted_by = 0
         for words in served.close_all():
             say(f"could not close {words}")
         for number, handler in before.items():
@@ -75,8 +77,18 @@ def validate(
     return WRONG if report.counts[FAILED] else RIGHT
 
 
-def _leave(number: int, frame: object) -> None:
-    sys.exit(128 + number)
+def _leaver(served: Served) -> Callable[[int, object], None]:
+    """Make the handler of what interrupts: the next call is not made.
+
+    An exception out of a handler may come anywhere, where it is lost, or a lock is.
+    Who cannot wait interrupts twice.
+    """
+
+    def leave(number: int, frame: object) -> None:
+        served.interrupted_by = number
+        signal.signal(number, signal.SIG_DFL)
+
+    return leave
 
 
 def _sayer(as_json: bool) -> Callable[[str], None]:
@@ -146,6 +158,7 @@ def _run(served: Served, group: Group, checks: list[Check]) -> list[Outcome]:
         return [_failed(group.name, error)]
     outcomes = []
     for check in checks:
+        served.go_on()
         outcome = _outcome(served, check)
         outcomes.append(outcome)
         if outcome.result == FAILED and not _is_there(served):

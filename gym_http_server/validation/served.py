@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import secrets
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -38,6 +39,7 @@ class Served:
         document: Its OpenAPI document; ``None`` if there is none, or none that is.
         against_document: By operation and status, what was wrong with an answer; ""
             if nothing.
+        interrupted_by: The number of the signal that ends the checks; 0 so far.
     """
 
     def __init__(self, address: Address, timeout_s: float) -> None:
@@ -46,10 +48,20 @@ class Served:
         self.about: dict[str, Any] | None = None
         self.document: Document | None = None
         self.against_document: dict[str, Mismatch | None] = {}
+        self.interrupted_by = 0
         self._open: dict[str, None] = {}
         # Creates whose answer has not come: their instances may be there all the same.
         self._making: dict[str, bytes] = {}
         self._shared: dict[str, Instance] = {}
+
+    def go_on(self) -> None:
+        """Leave, if a signal said so.
+
+        Raises:
+            SystemExit: It did.
+        """
+        if self.interrupted_by:
+            sys.exit(128 + self.interrupted_by)
 
     def get(self, path: str, **more: Any) -> Answer:
         """Send a GET; see `call`."""
@@ -82,6 +94,7 @@ class Served:
         Raises:
             CallFailed: There is no answer.
         """
+        self.go_on()
         fields = dict(self.address.authorization) if token else {}
         if value is not _NO_JSON:
             body = json.dumps(value).encode()
