@@ -20,7 +20,6 @@ import msgspec
 from gym_http_server.envhost.answers import Answers
 from gym_http_server.envhost.connections import Connection
 from gym_http_server.envhost.create_request import CreateRequest
-from gym_http_server.envhost.external.making import make_external
 from gym_http_server.envhost.external.outside import LONGEST_TICK, Outside, Terms
 from gym_http_server.envhost.failures import note, problem_frame, unforeseen
 from gym_http_server.envhost.inspection import Inspection
@@ -102,6 +101,9 @@ def _make(start: HostStart) -> Answers:
         __import__(module)
     outside: Outside | None = None
     if start.request.external:
+        # Not before: other hosts would share it, and do not need it.
+        from gym_http_server.envhost.external.making import make_external
+
         outside = Outside(RunDir(start.run_path), start.terms)
         env = make_external(start.request, outside)
     else:

@@ -10,7 +10,6 @@ import sys
 import traceback
 
 from gym_http_server.envhost.isolation import close_descriptors, reseed
-from gym_http_server.lobby.process import run
 from gym_http_server.lobby.said import LobbySettings
 from gym_http_server.rundir import RunDir
 from gym_http_server.settings import Settings
@@ -88,6 +87,9 @@ class LobbyProcess:
             return pid
         status = 1
         try:
+            # Not before: what is imported here, every host has to share.
+            from gym_http_server.lobby.process import run
+
             close_descriptors([listener.fileno(), *(self._doors or ())])
             reseed()
             status = run(listener, self._doors, self._settings, parent)
