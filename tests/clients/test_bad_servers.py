@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.support.api import Api, Instance
+from tests.support.api import Api, Instance, ok
 from tests.support.drivers import Program
 from tests.support.impostor import Impostor, Seen, Trick, pass_on
 from tests.support.server import Server
@@ -31,6 +31,7 @@ from tests.support.tricks import (
     trickled,
     upgraded,
 )
+from tests.support.wait import wait_until
 from tests.support.websocket import value
 
 # The two Luas differ most: one has a single kind of number, the other integers too.
@@ -95,10 +96,17 @@ def probe(program: Program, plain_server: Server) -> Iterator[Callable[..., str]
         return done.stdout.strip()
 
     yield run
-    # A client that was told lies cannot be blamed for what it leaves.
+    # A client that was told lies cannot be blamed for what it leaves, nor for what is
+    # still being made or ended.
     api = Api(plain_server)
+    wait_until(lambda: closed(api), 15.0, "all instances to be closed")
+
+
+def closed(api: Api) -> bool:
+    """Close all instances, and tell whether none is left."""
     for instance_id in api.instances():
         Instance(api, instance_id).close()
+    return bool(ok(api.get("/v1/"))["instances"] == 0)
 
 
 def told(printed: str) -> Told:
