@@ -69,6 +69,7 @@ class Impostor:
         self._port = port
         self._tricks = {place: list(each) for place, each in tricks.items()}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._lines: list[Line] = []
         self._ready = threading.Event()
         self.seen: list[Seen] = []
 
@@ -99,15 +100,24 @@ class Impostor:
         self._ready.set()
         await self._over.wait()
         listener.close()
+        # Who has been accepted gets to its task within some turns of the loop.
+        for _ in range(5):
+            await asyncio.sleep(0)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        # A task that never began closed nothing, and closing waits for who reads.
+        for line in self._lines:
+            line.abort()
+        await asyncio.sleep(0)
 
     async def _accept(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         # In a task of its own, since asyncio complains of its own that are cancelled.
-        task = asyncio.create_task(self._attend(Line(reader, writer)))
+        line = Line(reader, writer)
+        self._lines.append(line)
+        task = asyncio.create_task(self._attend(line))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -115,6 +125,7 @@ class Impostor:
         server = None
         try:
             server = await Line.to(self._port)
+            self._lines.append(server)
             while await self._exchange(client, server):
                 pass
         except BROKEN:

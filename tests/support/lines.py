@@ -75,6 +75,10 @@ class Line:
                 peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
         self._writer.close()
 
+    def abort(self) -> None:
+        """Close at once, whatever has not been sent yet."""
+        self._writer.transport.abort()
+
     async def _head(self) -> bytes:
         return await self._reader.readuntil(b"\r\n\r\n")
 
