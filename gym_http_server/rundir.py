@@ -44,11 +44,8 @@ NAME_PREFIX = "gym-http-"
 LOCK = "lock"
 YOUNG_SECONDS = 5
 REMOVE_SECONDS = 10
-_PAGE = struct.Struct("<QQQQII")
-_BUSY, _USED, _STREAMS = 0, 8, 32
-_CALL = struct.Struct("<QQQQ")
-_U64 = struct.Struct("<Q")
-_U32 = struct.Struct("<I")
+_PAGE = struct.Struct("=QQQQQ")
+_BUSY, _USED, _STEPS, _EPISODES, _STREAMS = range(5)
 
 
 class RunDir:
@@ -200,7 +197,12 @@ class Status(NamedTuple):
 
 
 class StatusPage:
-    """The status page of a host, as the host writes it."""
+    """The status page of a host, as the host writes it.
+
+    Each number is stored at once: `struct.pack_into` clears the bytes and then writes
+    them one by one, and whoever reads in between sees a call that began, or a use that
+    was, hours ago.
+    """
 
     def __init__(self, path: str) -> None:
         file = _open_page(path)
@@ -208,27 +210,33 @@ class StatusPage:
             self._map = mmap.mmap(file, mmap.PAGESIZE)
         finally:
             os.close(file)
+        self._numbers = memoryview(self._map).cast("Q")
 
     def begin(self, now_ns: int) -> None:
         """Note that a call begins."""
-        _U64.pack_into(self._map, _BUSY, now_ns)
+        self._numbers[_BUSY] = now_ns
 
     def end(self, now_ns: int, *, used: bool) -> None:
         """Note that the call has ended."""
         if used:
-            _U64.pack_into(self._map, _USED, now_ns)
-        _U64.pack_into(self._map, _BUSY, 0)
+            self._numbers[_USED] = now_ns
+        self._numbers[_BUSY] = 0
 
     def finish(self, now_ns: int, steps: int, episodes: int) -> None:
         """Note that a call which counts as use has ended, and what there has been."""
-        _CALL.pack_into(self._map, _BUSY, 0, now_ns, steps, episodes)
+        numbers = self._numbers
+        numbers[_STEPS] = steps
+        numbers[_EPISODES] = episodes
+        numbers[_USED] = now_ns
+        numbers[_BUSY] = 0
 
     def set_streams(self, streams: int) -> None:
         """Note how many streams are open."""
-        _U32.pack_into(self._map, _STREAMS, streams)
+        self._numbers[_STREAMS] = streams
 
     def close(self) -> None:
         """Let go of the memory."""
+        self._numbers.release()
         self._map.close()
 
 
@@ -245,7 +253,7 @@ class StatusReader:
     def read(self) -> Status:
         """Read all of it; what has been cut off counts as zeros."""
         page = os.pread(self._file, _PAGE.size, 0).ljust(_PAGE.size, b"\0")
-        return Status(*_PAGE.unpack(page)[:5])
+        return Status(*_PAGE.unpack(page))
 
     def close(self) -> None:
         """Close the file."""

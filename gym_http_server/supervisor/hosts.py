@@ -212,18 +212,24 @@ class Hosts:
             self.kill(instance, instance.reason)
 
     def _check(self, instance: Instance, now: float, now_ns: int) -> None:
-        reason = watch.overdue(
+        reason = self._overdue(instance, now, now_ns)
+        if reason is not None:
+            # The reader may be interrupted within a number: that happens once.
+            reason = self._overdue(instance, now, now_ns)
+        if reason == "idle":
+            self.close(instance, reason)
+        elif reason is not None:
+            self.kill(instance, reason)
+        watch.cut_log(self._run.log(instance.instance_id))
+
+    def _overdue(self, instance: Instance, now: float, now_ns: int) -> str | None:
+        return watch.overdue(
             instance.page.read(),
             live=instance.live,
             age=now - instance.started,
             now_ns=now_ns,
             settings=self._settings,
         )
-        if reason == "idle":
-            self.close(instance, reason)
-        elif reason is not None:
-            self.kill(instance, reason)
-        watch.cut_log(self._run.log(instance.instance_id))
 
     def _check_memory(self) -> None:
         for instance in self:

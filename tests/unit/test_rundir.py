@@ -1,6 +1,7 @@
 """Run directories are unique, locked, short, and swept when nobody holds them."""
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,31 @@ def test_a_status_page_is_read_while_it_is_written(tmp_path: Path) -> None:
     assert reader.read() == (0, 11, 7, 2, 3)
     writer.close()
     reader.close()
+
+
+def test_no_number_of_a_status_page_is_read_half_written(tmp_path: Path) -> None:
+    path = str(tmp_path / "status")
+    reader, writer = StatusReader(path), StatusPage(path)
+    # All eight bytes of it count: a part of them is another number.
+    start = 0x0123_4567_89AB_CDEF
+    writer.end(start, used=True)
+    over = threading.Event()
+
+    def write() -> None:
+        while not over.is_set():
+            writer.begin(start)
+            writer.finish(start, start, start)
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    try:
+        read = {reader.read()[:2] for _ in range(200_000)}
+    finally:
+        over.set()
+        writing.join()
+    assert read <= {(0, start), (start, start)}
+    reader.close()
+    writer.close()
 
 
 def test_a_status_page_that_is_cut_short_is_read_as_zeros(tmp_path: Path) -> None:
