@@ -1,13 +1,25 @@
 """Run directories are unique, locked, short, and swept when nobody holds them."""
 
 import os
-import threading
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from gym_http_server.errors import StartError
 from gym_http_server.rundir import YOUNG_SECONDS, RunDir, StatusPage, StatusReader
+
+WRITE = """
+import sys
+from gym_http_server.rundir import StatusPage
+
+page, number = StatusPage(sys.argv[1]), int(sys.argv[2])
+print("writing", flush=True)
+while True:
+    page.begin(number)
+    page.finish(number, number, number)
+"""
 
 
 def age(run: RunDir) -> None:
@@ -76,20 +88,13 @@ def test_no_number_of_a_status_page_is_read_half_written(tmp_path: Path) -> None
     # All eight bytes of it count: a part of them is another number.
     start = 0x0123_4567_89AB_CDEF
     writer.end(start, used=True)
-    over = threading.Event()
-
-    def write() -> None:
-        while not over.is_set():
-            writer.begin(start)
-            writer.finish(start, start, start)
-
-    writing = threading.Thread(target=write)
-    writing.start()
-    try:
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITE, path, str(start)], stdout=subprocess.PIPE
+    ) as writing:
+        assert writing.stdout is not None
+        assert writing.stdout.readline() == b"writing\n"
         read = {reader.read()[:2] for _ in range(200_000)}
-    finally:
-        over.set()
-        writing.join()
+        writing.kill()
     assert read <= {(0, start), (start, start)}
     reader.close()
     writer.close()
