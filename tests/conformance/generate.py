@@ -28,6 +28,7 @@ KINDS = (
     "errors",
     "websocket",
     "transcripts",
+    "external",
 )
 
 

@@ -5,6 +5,7 @@
     driver.py agree URL ENV_ID SEED rest|stream ACTIONS_FILE
     driver.py probe URL rest|stream [TIMEOUT_S]
     driver.py bench URL rest|stream SECONDS
+    driver.py farside VECTORS_DIR
 
 What each prints stands in the README of the vectors.
 """
@@ -24,6 +25,7 @@ from gym_http_client.errors import ServerError, ServerUnreachable, UnexpectedAns
 from gym_http_wire.elements import reader
 from gym_http_wire.values import binary, typed
 from tests.clients.python.checking import checks_of
+from tests.clients.python.farside import can_talk, talk
 from tests.conformance.making.models import raw_of
 
 KINDS = {
@@ -185,12 +187,22 @@ def bench(url: str, transport: str, seconds: str) -> int:
     return 0
 
 
+def farside(folder: str) -> int:
+    """Print what an environment that is lent says in each conversation."""
+    content = json.loads(Path(folder, "external.json").read_text(encoding="utf-8"))
+    for case in content["cases"]:
+        if can_talk(case):
+            talk(case, lambda said, name=case["id"]: print(f"{name}\t{said}"))  # type: ignore[misc]
+    return 0
+
+
 COMMANDS = {
     "conformance": conformance,
     "show": show,
     "agree": agree,
     "probe": probe,
     "bench": bench,
+    "farside": farside,
 }
 
 

@@ -1,0 +1,124 @@
+"""Conversations of the vectors: a scripted environment, asked without a network."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+
+from gym_http_client.serving.lender import Lender
+from gym_http_client.serving.lent import LentEnv
+from gym_http_client.serving.lines import Line, LineLost
+from gym_http_wire.external.carriers import Heard
+from gym_http_wire.rebuilding import rebuild
+from tests.clients.python.trees import loosened
+from tests.conformance.making.models import model_of, native_of
+
+Case = dict[str, Any]
+_DIALECTS = {"typed", "binary"}
+
+
+def can_talk(case: Case) -> bool:
+    """Tell whether the client can have this conversation."""
+    return case["kind"] == "conversation" and case["dialect"] in _DIALECTS
+
+
+def talk(case: Case, say: Callable[[str], object]) -> None:
+    """Have a conversation.
+
+    Args:
+        case: The case.
+        say: Is given all that the environment says.
+    """
+    stopped = threading.Event()
+    messages = list(case["messages"])
+    lender = Lender(
+        LentEnv(_Scripted(case), None),
+        lambda: _Line(messages, say, stopped),
+        name="scripted",
+        token="",
+        dialect=case["dialect"],
+        stopped=stopped,
+        on_taken=lambda: None,
+        on_free=lambda: None,
+    )
+    lender.run()
+
+
+class _Line(Line):
+    """A connection that leads nowhere."""
+
+    def __init__(
+        self, messages: list[Case], say: Callable[[str], object], end: threading.Event
+    ) -> None:
+        self._messages = messages
+        self._say = say
+        self._stopped = end
+
+    def send(self, payload: bytes, *, text: bool) -> None:
+        self._say(f"text\t{payload.decode()}" if text else f"hex\t{payload.hex()}")
+        if self._messages and self._messages[0]["from"] == "environment":
+            del self._messages[0]
+
+    def receive(self, seconds: float | None) -> Heard | None:
+        if not self._messages or self._messages[0]["from"] == "environment":
+            # That was all, or there should have been an answer.
+            self._stopped.set()
+            return None
+        message = self._messages.pop(0)
+        if message["from"] == "nobody":
+            raise LineLost("the connection was lost")
+        if "text" in message:
+            return Heard(message["text"].encode(), True)
+        return Heard(bytes.fromhex(message["hex"]), False)
+
+    def close(self) -> None:
+        pass
+
+
+class _Scripted(gymnasium.Env[Any, Any]):
+    """An environment that does what a script says."""
+
+    def __init__(self, case: Case) -> None:
+        self.observation_space = rebuild(case["observation_space"])
+        self.action_space = rebuild(case["action_space"])
+        self.render_mode = case.get("render_mode")
+        self.metadata = {"render_modes": [self.render_mode] if self.render_mode else []}
+        self._script = list(case["script"])
+        for name, model in case.get("attributes", {}).items():
+            setattr(self, name, native_of(model))
+        for entry in self._script:
+            if "kwargs" in entry:
+                setattr(self, entry["handler"], self._method(entry["handler"]))
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        gives = self._next("reset", seed=seed, options=options or {})
+        return gives["observation"], gives["info"]
+
+    def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        gives = self._next("step", action=action)
+        names = ("observation", "reward", "terminated", "truncated", "info")
+        observation, reward, terminated, truncated, info = (gives[n] for n in names)
+        return observation, reward, terminated, truncated, info
+
+    def render(self) -> Any:
+        return self._next("render")["rendered"]
+
+    def _method(self, name: str) -> Callable[..., Any]:
+        def method(*args: Any, **kwargs: Any) -> Any:
+            return self._next(name, args=list(args), kwargs=kwargs)["value"]
+
+        return method
+
+    def _next(self, handler: str, **asked: Any) -> dict[str, Any]:
+        entry = self._script.pop(0) if self._script else {"handler": "nothing"}
+        if entry["handler"] != handler:
+            raise ValueError(f"{handler} was asked, and not {entry['handler']}")
+        for name, value in asked.items():
+            if loosened(model_of(value)) != loosened(entry[name]):
+                raise ValueError(f"{name} is {value!r}: expected {entry[name]}")
+        if "raises" in entry:
+            raise ValueError(entry["raises"])
+        return {name: native_of(model) for name, model in entry["gives"].items()}

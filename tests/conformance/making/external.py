@@ -1,0 +1,16 @@
+"""What is said between a server and environments that live elsewhere."""
+
+from collections.abc import Iterator
+
+from tests.conformance.making import Case, answers, conversations, hellos
+
+DESCRIPTION = (
+    "Environments elsewhere: hellos, answers and conversations, as in docs/external.md"
+)
+
+
+def cases() -> Iterator[Case]:
+    """Give all cases."""
+    yield from hellos.cases()
+    yield from answers.cases()
+    yield from conversations.cases()
