@@ -1,0 +1,149 @@
+"""Answers of an environment elsewhere that are none, and how they are wrong."""
+
+import math
+import struct
+from typing import Any
+
+import numpy as np
+
+from tests.conformance.making.forms import binary, compact, tree_of
+from tests.conformance.making.models import Model, model_of
+from tests.conformance.making.saying import dict_of, frame, plain_of
+from tests.conformance.making.talks import outcome
+
+HERE = np.array([0.25, 0.5], np.float32)
+STEP = outcome(HERE, 2.0)
+NUMBER = 7
+_NONE, _TYPED, _BINARY = 0, 2, 3
+
+
+def bad_members() -> dict[str, dict[str, Model | None]]:
+    """Give results that are none, by what is wrong; `None` is left out."""
+
+    def step(**changes: Any) -> dict[str, Model | None]:
+        models = {k: None if v is None else model_of(v) for k, v in changes.items()}
+        return {**STEP, **models}
+
+    null = {"none": None}
+    return {
+        "observation-missing": step(observation=None),
+        "observation-null": {**STEP, "observation": null},
+        "observation-text": step(observation="here"),
+        "observation-object": step(observation={"x": 0.25, "y": 0.5}),
+        "observation-shape": step(observation=np.zeros(3, np.float32)),
+        "observation-above": step(observation=np.array([0, 1.5], np.float32)),
+        "observation-below": step(observation=np.array([-0.5, 0], np.float32)),
+        "observation-nan": step(observation=np.array([0, math.nan], np.float32)),
+        "exact-observation-list": step(observation=[0.25, 0.5]),
+        "exact-observation-dtype": step(observation=np.array([0.25, 0.5])),
+        "reward-missing": step(reward=None),
+        "reward-null": {**STEP, "reward": null},
+        "reward-text": step(reward="1"),
+        "reward-flag": step(reward=True),
+        "reward-list": step(reward=[1.0]),
+        "reward-nan": step(reward=math.nan),
+        "exact-reward-inf": step(reward=math.inf),
+        "terminated-missing": step(terminated=None),
+        "terminated-null": {**STEP, "terminated": null},
+        "terminated-number": step(terminated=1),
+        "terminated-text": step(terminated="true"),
+        "truncated-missing": step(truncated=None),
+        "truncated-number": step(truncated=0),
+        "info-list": step(info=[]),
+        "info-text": step(info="none"),
+    }
+
+
+def bad_texts(dialect: str) -> dict[str, tuple[str, str]]:
+    """Give texts that are no answers, and the field."""
+    tree = plain_of if dialect == "json" else tree_of
+    step, no = tree(dict_of(STEP)), {"message": "no"}
+
+    def said(**members: Any) -> str:
+        return compact(members)
+
+    return {
+        "id-missing": (said(result=step), "id"),
+        "id-null": (said(id=None, result=step), "id"),
+        "id-text": (said(id="7", result=step), "id"),
+        "id-fraction": (said(id=7.5, result=step), "id"),
+        "id-0": (said(id=0, result=step), "id"),
+        "id-negative": (said(id=-7, result=step), "id"),
+        "id-2-32": (said(id=2**32, result=step), "id"),
+        "type-other": (said(type="answer", id=7, result=step), "type"),
+        "type-number": (said(type=1), "type"),
+        "result-none": (said(id=7), "result"),
+        "result-and-error": (said(id=7, result=step, error=no), "result"),
+        "result-null": (said(id=7, result=None), "result"),
+        "result-list": (said(id=7, result=[step]), "result"),
+        "error-text": (said(id=7, error="no"), "error"),
+        "error-null": (said(id=7, error=None), "error"),
+        "error-empty": (said(id=7, error={}), "error"),
+        "error-message-number": (said(id=7, error={"message": 1}), "error"),
+    }
+
+
+def no_texts() -> dict[str, str]:
+    """Give texts that cannot be parsed."""
+    whole = compact({"id": 7, "result": plain_of(dict_of(STEP))})
+    return {
+        "no-json": "hello",
+        "empty": "",
+        "list": "[]",
+        "number": "7",
+        "cut": whole[:-1],
+        "two": whole * 2,
+        "nan": whole.replace("0.25", "NaN"),
+    }
+
+
+def bad_frames() -> dict[str, tuple[bytes, str]]:
+    """Give frames that are no answers, and the field."""
+    body = _body(STEP)
+    error = compact({"message": "no"}).encode()
+
+    def said(
+        operation: int = 0, number: int = NUMBER, status: int = 200, **more: Any
+    ) -> bytes:
+        told = {"form": _BINARY, "body": body, **more}
+        return frame(operation, number, status=status, **told)
+
+    return {
+        "operation-step": (said(operation=2), "operation"),
+        "number-0": (said(number=0), "number"),
+        "form-none": (said(form=_NONE, body=b""), "form"),
+        "form-typed": (said(form=_TYPED, body=b"{}"), "form"),
+        "status-0": (said(status=0), "status"),
+        "status-300": (said(status=300, form=1, body=error), "status"),
+        "status-502-without-problem": (said(status=502), "status"),
+        "status-502-empty": (said(status=502, form=1, body=b"{}"), "status"),
+        "body-empty": (said(body=b""), "body"),
+        "body-cut": (said(body=body[:-8]), "body"),
+        "body-signature-unknown": (
+            said(body=struct.pack("<II", 0, 9) + body[8:]),
+            "body",
+        ),
+        "result-list": (said(body=_body_of(model_of([1]))), "result"),
+        "result-number": (said(body=_body_of(model_of(1))), "result"),
+    }
+
+
+def no_frames() -> dict[str, bytes]:
+    """Give bytes that are no frames."""
+    whole = frame(0, NUMBER, status=200, form=_BINARY, body=_body(STEP))
+    return {
+        "no-bytes": b"",
+        "header-cut": whole[:15],
+        "bytes-missing": whole[:-1],
+        "byte-after": whole + b"\x00",
+        "size-largest": b"\xff\xff\xff\xff" + whole[4:],
+        "head-size-largest": whole[:4] + b"\xf8\xff\xff\xff" + whole[8:],
+    }
+
+
+def _body(result: dict[str, Model]) -> bytes:
+    return _body_of(dict_of(result))
+
+
+def _body_of(model: Model) -> bytes:
+    return binary(model)

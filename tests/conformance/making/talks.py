@@ -1,0 +1,151 @@
+"""A conversation, as it goes on: what is asked, done and answered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gymnasium import Space
+
+from tests.conformance.making import Case
+from tests.conformance.making.describing import described
+from tests.conformance.making.forms import compact
+from tests.conformance.making.models import Model, model_of
+from tests.conformance.making.saying import Side
+
+_LIMITS = {"max_message": 67_108_864}
+_CAPABILITIES = ["options", "reset", "seed"]
+
+
+class Talk:
+    """One conversation, as it goes on."""
+
+    def __init__(
+        self, dialect: str, name: str, observed: Space[Any], acted: Space[Any]
+    ) -> None:
+        self.case: Case = {
+            "id": f"{dialect}-{name}",
+            "kind": "conversation",
+            "dialect": dialect,
+            "observation_space": described(observed),
+            "action_space": described(acted),
+            "capabilities": list(_CAPABILITIES),
+            "script": [],
+            "messages": [],
+        }
+        self._dialect = dialect
+        self._number = 0
+        self.connect()
+
+    @property
+    def _messages(self) -> list[Case]:
+        messages: list[Case] = self.case["messages"]
+        return messages
+
+    def connect(self, resume: str = "", *, resumed: bool = False, **more: Any) -> None:
+        """Say hello, and be welcome."""
+        self._server = Side(self._dialect)
+        self._number = self._number if resumed else 0
+        self._messages.append({"from": "environment", "hello": {"resume": resume}})
+        told = {
+            "type": "welcome",
+            "protocol": 1,
+            "connection": "c4d1e0f2",
+            "resume": "a-token-to-go-on",
+            "resumed": resumed,
+            "heartbeat_s": 60,
+            "grace_s": 30,
+            "limits": _LIMITS,
+            **more,
+        }
+        self.says({"text": compact(told)})
+
+    def says(self, message: Case, **more: Any) -> None:
+        """Have the server say something."""
+        self._messages.append({"from": "server", **message, **more})
+
+    def lose(self) -> None:
+        """Lose the connection."""
+        self._messages.append({"from": "nobody", "lost": True})
+
+    def ask(self, kind: str, **given: Model) -> None:
+        """Have the server ask something."""
+        self._number += 1
+        asks = {"type": kind, "id": self._number, "given": given}
+        self.says(self._server.request(kind, self._number, given), asks=asks)
+
+    def ask_again(self) -> None:
+        """Have the server ask the same again, over this connection."""
+        asks = next(m["asks"] for m in reversed(self._messages) if "asks" in m)
+        number, kind, given = asks["id"], asks["type"], asks["given"]
+        self.says(self._server.request(kind, number, given), asks=asks)
+
+    def control(self, kind: str) -> None:
+        """Have the server say ping or pong."""
+        self.says(self._server.control(kind))
+
+    def fault(self, message: str, field: str) -> None:
+        """Have the server say what was wrong."""
+        self.says(self._server.fault(message, self._number, field))
+
+    def answers(self, **result: Model) -> None:
+        """Have the environment answer."""
+        told = {"id": self._number, "result": result}
+        self._messages.append({"from": "environment", **told})
+
+    def fails(self, message: str, code: str = "env-error") -> None:
+        """Have the environment answer that it failed."""
+        told = {"id": self._number, "error": {"code": code, "message": message}}
+        self._messages.append({"from": "environment", **told})
+
+    def replies(self, kind: str) -> None:
+        """Have the environment say ping or pong."""
+        self._messages.append({"from": "environment", "control": kind})
+
+    def does(self, handler: str, **entry: Any) -> None:
+        """Have the script go on."""
+        self.case["script"].append({"handler": handler, **entry})
+
+    def begin(self) -> None:
+        """Make an instance."""
+        self.ask("init", kwargs=model_of({}), render_mode=model_of(None))
+        self.answers()
+
+    def end(self) -> None:
+        """Give it back."""
+        self.ask("close")
+        self.answers()
+
+    def reset(
+        self, observation: Any, seed: int | None = None, **options: Any
+    ) -> dict[str, Model]:
+        """Begin an episode."""
+        asked = model_of(options) if options else model_of(None)
+        gives = {"observation": model_of(observation), "info": model_of(options)}
+        given = {"seed": model_of(seed), "options": model_of(options)}
+        self.does("reset", **given, gives=gives)
+        self.ask("reset", options=asked, seed=model_of(seed))
+        self.answers(**gives)
+        return gives
+
+    def step(
+        self, action: Any, observation: Any, reward: float, *flags: bool
+    ) -> dict[str, Model]:
+        """Take a step."""
+        gives = outcome(observation, reward, *flags)
+        self.does("step", action=model_of(action), gives=gives)
+        self.ask("step", action=model_of(action))
+        self.answers(**gives)
+        return gives
+
+
+def outcome(
+    observation: Any, reward: Any, terminated: bool = False, truncated: bool = False
+) -> dict[str, Model]:
+    """Give what comes of a step."""
+    return {
+        "observation": model_of(observation),
+        "reward": model_of(reward),
+        "terminated": model_of(terminated),
+        "truncated": model_of(truncated),
+        "info": model_of({"note": "ok"}),
+    }
