@@ -1,0 +1,104 @@
+"""The desk: where hosts take connections, and bring them back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from gym_http_server.lobby.arrivals import Arrival
+from gym_http_server.lobby.guests import Guests, Taken, Taking
+from gym_http_server.lobby.hall import Hall
+from gym_http_server.lobby.said import State, Wanted
+from gym_http_server.passing import PassingLine
+from gym_http_wire.frames import Frame
+from gym_http_wire.messages import answer, problem_answer
+from gym_http_wire.problems import ExternalAway
+
+__all__ = ["Desk"]
+
+
+class Desk:
+    """Gives connections out, to each host all that it wants or none.
+
+    Args:
+        guests: Who is free, who was taken, and who waits.
+        hall: Where the free ones are.
+        hang_up: Called with the line of a host that is gone.
+    """
+
+    def __init__(
+        self, guests: Guests, hall: Hall, hang_up: Callable[[PassingLine], None]
+    ) -> None:
+        self._guests = guests
+        self._hall = hall
+        self._hang_up = hang_up
+
+    def list_guests(self, line: PassingLine, frame: Frame) -> None:
+        """Tell which environments there are."""
+        body = msgspec.json.encode(self._guests.listed())
+        line.send(answer(200, body, number=frame.number))
+
+    def take(self, line: PassingLine, frame: Frame) -> None:
+        """Give connections to a host, or have it wait for them."""
+        wanted = msgspec.json.decode(frame.body, type=Wanted)
+        until = time.monotonic() + wanted.wait_s
+        self._guests.waiting.append(Taking(line, wanted.name, wanted.count, until))
+        self.serve_waiting()
+        self.refuse_late(time.monotonic())
+
+    def release(self, line: PassingLine, frame: Frame) -> None:
+        """Take a connection back from a host."""
+        state = msgspec.json.decode(frame.body, type=State)
+        end = line.taken()
+        self._guests.taken.pop(state.resume, None)
+        if end is not None:
+            self._hall.come_again(end, state)
+
+    def adopt(self, line: PassingLine, frame: Frame) -> None:
+        """Learn what a host has, after another lobby ended that knew."""
+        for state in msgspec.json.decode(frame.body, type=list[State]):
+            taken = Taken(line, state.connection, state.resume, state.hello)
+            self._guests.taken[state.resume] = taken
+
+    def serve_waiting(self) -> None:
+        """Give to who waits, in their order: who wants many is not passed by."""
+        guests = self._guests
+        passed: set[str] = set()
+        for taking in list(guests.waiting):
+            found = guests.takeable(taking.name)[: taking.count]
+            if taking.name in passed or len(found) < taking.count:
+                passed.add(taking.name)
+                continue
+            guests.waiting.remove(taking)
+            try:
+                for arrival in found:
+                    self._give(taking.line, arrival)
+            except OSError:
+                self._hang_up(taking.line)
+
+    def _give(self, line: PassingLine, arrival: Arrival) -> None:
+        hello = arrival.hello
+        assert hello is not None  # noqa: S101 - it was free
+        line.send(answer(200, arrival.state()), arrival.line)
+        taken = Taken(line, arrival.connection, arrival.resume, hello)
+        self._hall.leave(arrival)
+        self._guests.taken[taken.resume] = taken
+
+    def refuse_late(self, now: float) -> None:
+        """Tell who has waited long enough that there are none."""
+        for taking in list(self._guests.waiting):
+            if now >= taking.until:
+                self._guests.waiting.remove(taking)
+                free = len(self._guests.takeable(taking.name))
+                some = "none is" if not free else f"only {free} of them are"
+                words = (
+                    f"external/{taking.name} was to be made of {taking.count} "
+                    f"connection{'s' if taking.count > 1 else ''}, and {some} free; "
+                    "it is made once they connect: ask again, or with wait_s"
+                )
+                try:
+                    taking.line.send(problem_answer(ExternalAway(words)))
+                except OSError:
+                    self._hang_up(taking.line)

@@ -1,0 +1,224 @@
+"""The hall: all connections that came in and that no host has."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import select
+import socket
+import time
+
+from gym_http_server.lobby.arrivals import Arrival, Gone
+from gym_http_server.lobby.guests import Guests, Taken
+from gym_http_server.lobby.reception import check_spaces, is_same
+from gym_http_server.lobby.said import LobbySettings, State
+from gym_http_wire.external.carriers import COUNTED, WEBSOCKET, Heard
+from gym_http_wire.external.greetings import (
+    PROTOCOL,
+    BadHello,
+    Hello,
+    Limits,
+    Welcome,
+    hello_of,
+)
+from gym_http_wire.frames import Frame
+from gym_http_wire.messages import Op
+
+__all__ = ["Hall"]
+
+HELLO_SECONDS = 10.0
+#: Connections by plain TCP that have not said hello yet.
+MAX_STRANGERS = 64
+
+log = logging.getLogger("gym_http_server.lobby")
+
+
+class Hall:
+    """Greets who comes, and keeps them alive.
+
+    Args:
+        poll: Watches them.
+        guests: Who was greeted.
+        settings: The lobby's settings.
+
+    Attributes:
+        token: What those have to show who come by plain TCP; "" is nothing.
+    """
+
+    def __init__(
+        self, poll: select.poll, guests: Guests, settings: LobbySettings
+    ) -> None:
+        self.token = ""
+        self._poll = poll
+        self._guests = guests
+        self._settings = settings
+        self._arrivals: dict[int, Arrival] = {}
+
+    def __contains__(self, descriptor: object) -> bool:
+        """Whether a descriptor is that of a connection here."""
+        return descriptor in self._arrivals
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._arrivals)
+
+    def enter(self, end: socket.socket, carrier: str, *, trusted: bool) -> Arrival:
+        """Take a connection.
+
+        Args:
+            end: Its socket.
+            carrier: Name of its carrier.
+            trusted: Whether it has shown the token already, or need not.
+        """
+        arrival = Arrival(end, carrier, trusted=trusted, now=time.monotonic())
+        self._arrivals[arrival.fileno()] = arrival
+        self._poll.register(arrival, select.POLLIN)
+        return arrival
+
+    def enter_posted(self, end: socket.socket) -> None:
+        """Take the connection of an environment that calls by HTTP."""
+        self.enter(end, COUNTED, trusted=True)
+
+    def let_in(self, door: socket.socket) -> None:
+        """Take a connection by plain TCP, unless too many have said nothing yet."""
+        try:
+            end, _ = door.accept()
+        except OSError:
+            return
+        strangers = sum(each.hello is None for each in self._arrivals.values())
+        if strangers >= MAX_STRANGERS:
+            end.close()
+            return
+        self.enter(end, COUNTED, trusted=not self.token)
+
+    def come(self, end: socket.socket, greeting: str, early: bytes) -> None:
+        """Take a WebSocket.
+
+        Args:
+            end: Its socket.
+            greeting: What to send before all else.
+            early: What has come already.
+        """
+        arrival = self.enter(end, WEBSOCKET, trusted=True)
+        try:
+            arrival.say(greeting.encode())
+            if early:
+                self._sort(arrival, arrival.feed(early, time.monotonic()))
+        except Gone as gone:
+            self.leave(arrival, gone)
+
+    def come_again(self, end: socket.socket, state: State) -> None:
+        """Take a connection that a host had."""
+        arrival = self.enter(end, state.carrier, trusted=True)
+        arrival.connection, arrival.resume = state.connection, state.resume
+        arrival.next_number = state.next_number
+        arrival.adopt(state.hello)
+        self._guests.add(arrival)
+
+    def leave(self, arrival: Arrival, why: Gone | None = None) -> None:
+        """Let go of a connection: it is gone, or another process has it."""
+        if self._arrivals.pop(arrival.fileno(), None) is None:
+            return
+        self._poll.unregister(arrival)
+        self._guests.remove(arrival)
+        arrival.close()
+        if why is not None and arrival.hello is not None:
+            name = arrival.hello.name
+            log.info("external/%s left, %s: %s", name, arrival.connection, why)
+
+    def farewell(self) -> None:
+        """Tell everybody that the server is stopping."""
+        for arrival in self._arrivals.values():
+            arrival.farewell("the server is stopping")
+
+    def hear(self, descriptor: int) -> None:
+        """Read what has come over a connection."""
+        arrival = self._arrivals[descriptor]
+        try:
+            self._sort(arrival, arrival.receive(time.monotonic()))
+        except Gone as gone:
+            self.leave(arrival, gone)
+
+    def _sort(self, arrival: Arrival, messages: list[Heard]) -> None:
+        for heard in messages:
+            if arrival.hello is None:
+                self._greet(arrival, heard.payload)
+            elif arrival.fileno() >= 0:
+                arrival.idle(heard)
+
+    def _greet(self, arrival: Arrival, payload: bytes) -> None:
+        try:
+            hello = hello_of(payload)
+            check_spaces(hello)
+        except BadHello as error:
+            arrival.refuse(error.code, str(error))
+        if not arrival.trusted and not is_same(hello.token, self.token):
+            arrival.refuse("unauthorized", "the token is missing or wrong")
+        earlier = self._guests.taken.get(hello.resume)
+        if earlier is not None and earlier.hello == hello.public():
+            self._go_on(arrival, hello.public(), earlier)
+            return
+        older = self._guests.free_with(hello.resume) if hello.resume else None
+        resumed = older is not None and older.hello == hello.public()
+        if older is not None and resumed:
+            older.farewell("another connection showed the same resume token")
+            arrival.connection, arrival.resume = older.connection, older.resume
+            arrival.next_number = older.next_number
+            self.leave(older, Gone("a newer connection took its place"))
+        elif self._guests.count >= self._settings.max_external:
+            arrival.refuse(
+                "too-many-external",
+                f"all {self._settings.max_external} connections that this server may "
+                "have are there; raise --max-external",
+            )
+        else:
+            arrival.connection = secrets.token_hex(4)
+            arrival.resume = secrets.token_urlsafe(16)
+        arrival.adopt(hello.public())
+        self._welcome(arrival, resumed=resumed)
+        self._guests.add(arrival)
+        log.info("external/%s came, connection %s", hello.name, arrival.connection)
+
+    def _go_on(self, arrival: Arrival, hello: Hello, taken: Taken) -> None:
+        """Pass a connection on to the host that had it before it was lost."""
+        arrival.connection, arrival.resume = taken.connection, taken.resume
+        arrival.adopt(hello)
+        self._welcome(arrival, resumed=True)
+        if not arrival.takeable:
+            raise Gone("it said more than hello")
+        try:
+            frame = Frame(Op.FAR_BACK, body=arrival.state())
+            taken.line.send(frame, arrival.line)
+        except OSError:
+            raise Gone("the host that had it is gone") from None
+        self.leave(arrival)
+
+    def _welcome(self, arrival: Arrival, *, resumed: bool) -> None:
+        settings = self._settings
+        arrival.greet(
+            Welcome(
+                PROTOCOL,
+                arrival.connection,
+                arrival.resume,
+                resumed,
+                settings.heartbeat_s,
+                settings.grace_s,
+                Limits(settings.max_message),
+            )
+        )
+
+    def tick(self, now: float) -> None:
+        """Ping who is silent, and let go of who stays so."""
+        heartbeat = self._settings.heartbeat_s
+        for arrival in list(self._arrivals.values()):
+            silent = now - arrival.heard_at
+            try:
+                if arrival.hello is None and silent > HELLO_SECONDS:
+                    arrival.refuse("bad-hello", f"no hello in {HELLO_SECONDS:g} s")
+                elif silent > 2 * heartbeat:
+                    arrival.farewell("no answer to a ping")
+                    raise Gone("no answer to a ping")
+                elif silent > heartbeat and arrival.hello and not arrival.pinged:
+                    arrival.ping()
+            except Gone as gone:
+                self.leave(arrival, gone)
