@@ -1,11 +1,8 @@
 """The Sokoban example in headless Chromium: people play it, and agents."""
 
 import importlib.util
-import json
 import re
-import subprocess
 import time
-from collections import deque
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
@@ -15,70 +12,27 @@ import numpy as np
 import pytest
 
 from gym_http_client import RemoteEnv, ServerError
-from tests.support.api import Api, ok
 from tests.support.chromium import Chromium
-from tests.support.drivers import needs
-from tests.support.server import ROOT, Server
+from tests.support.server import Server
+from tests.support.sokoban import (
+    CRATE,
+    ENV_ID,
+    FOLDER,
+    PLACED,
+    WALL,
+    Game,
+    grid_of,
+    node,
+    played,
+    solution,
+)
 from tests.support.wait import wait_until
 
-FOLDER = ROOT / "examples/sokoban"
-FLOOR, WALL, GOAL, CRATE, PLACED, PLAYER, PLAYER_ON_GOAL = range(7)
-WAYS = [(-1, 0), (1, 0), (0, -1), (0, 1)]
-KEYS = ["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"]
 LEVELS = 200
 
 TOKEN = "a-token-for-games-only"
 
 pytestmark = [pytest.mark.live, pytest.mark.toolchain, pytest.mark.timeout(120)]
-Field = tuple[int, int]
-Grid = list[list[int]]
-
-
-def solution(grid: Grid) -> list[int] | None:
-    """Find the shortest solution of a level, from its observation alone."""
-    fields = {
-        (row, column): tile
-        for row, tiles in enumerate(grid)
-        for column, tile in enumerate(tiles)
-    }
-    goals = {at for at, tile in fields.items() if tile in (GOAL, PLACED, 6)}
-    crates = frozenset(at for at, tile in fields.items() if tile in (CRATE, PLACED))
-    (player,) = (at for at, tile in fields.items() if tile in (PLAYER, 6))
-    todo = deque([(player, crates, list[int]())])
-    seen = {(player, crates)}
-    while todo:
-        (row, column), crates, actions = todo.popleft()
-        if crates == goals:
-            return actions
-        for action, (down, right) in enumerate(WAYS):
-            to, beyond = (
-                (row + down, column + right),
-                (row + 2 * down, column + 2 * right),
-            )
-            pushed = crates
-            if to in crates:
-                pushed = (crates - {to}) | {beyond}
-                if beyond in crates or fields[beyond] == WALL:
-                    continue
-            if fields[to] != WALL and (to, pushed) not in seen:
-                seen.add((to, pushed))
-                todo.append((to, pushed, [*actions, action]))
-    return None
-
-
-def node(program: str) -> Any:
-    """Run a module of JavaScript in the example's folder, and read what it prints."""
-    needs("node")
-    done = subprocess.run(
-        ["node", "--input-type=module", "--eval", program],
-        cwd=FOLDER,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 @pytest.mark.parametrize("crates", [1, 2])
@@ -130,39 +84,24 @@ def test_crates_are_pushed_one_at_a_time_and_never_pulled() -> None:
 
 
 @pytest.fixture(scope="module")
-def origin() -> Iterator[str]:
-    """Serve the page on a port of its own."""
-    needs("node", "chromium")
-    with subprocess.Popen(
-        ["node", str(FOLDER / "serve.mjs"), "0"], stdout=subprocess.PIPE, text=True
-    ) as serving:
-        assert serving.stdout
-        found = re.search(r"--allow-origin (\S+)", serving.stdout.readline())
-        assert found
-        try:
-            yield found[1]
-        finally:
-            serving.terminate()
+def game() -> Iterator[Game]:
+    with played() as game:
+        yield game
 
 
 @pytest.fixture(scope="module")
-def server(origin: str) -> Iterator[Server]:
-    with Server("--allow-origin", origin) as server:
-        yield server
+def origin(game: Game) -> str:
+    return game.origin
 
 
 @pytest.fixture(scope="module")
-def page(origin: str, server: Server) -> Iterator[Chromium]:
-    """Open the page, and wait until its game can be created."""
-    with Chromium() as browser:
-        browser.open(f"{origin}/?server={server.url}")
-        api = Api(server)
-        wait_until(
-            lambda: ok(api.get("/v1/registry/?search=external/sokoban"))["count"],
-            30.0,
-            "the page to connect",
-        )
-        yield browser
+def server(game: Game) -> Server:
+    return game.server
+
+
+@pytest.fixture(scope="module")
+def page(game: Game) -> Chromium:
+    return game.page
 
 
 def said(page: Chromium, name: str) -> str:
@@ -174,7 +113,7 @@ def press(page: Chromium, key: str) -> None:
 
 
 def made(server: Server, **kwargs: Any) -> RemoteEnv:
-    return RemoteEnv(server.url, "external/sokoban", wait_s=20, **kwargs)
+    return RemoteEnv(server.url, ENV_ID, wait_s=20, **kwargs)
 
 
 def test_people_play_until_an_agent_comes(page: Chromium, server: Server) -> None:
@@ -226,12 +165,7 @@ def test_seeds_and_options_are_honoured(page: Chromium, server: Server) -> None:
         assert len({info["level"] for _, info in first}) == 3
         observation, info = env.reset(options={"level": 7, "crates": 2})
         assert info == {"level": 7, "crates": 2, "placed": info["placed"]}
-        (expected,) = node("""
-            import { makeLevel } from "./levels.js";
-            import { Game } from "./rules.js";
-            console.log(JSON.stringify([[...new Game(makeLevel(7, 2)).tiles()]]));
-        """)
-        assert observation.ravel().tolist() == expected
+        assert observation.tolist() == grid_of(7, crates=2)
         found = solution(observation.tolist())
         assert found
         for action in found:
