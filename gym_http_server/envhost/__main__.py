@@ -15,7 +15,7 @@ import sys
 
 import msgspec
 
-from gym_http_server.envhost.server import HostStart, run
+from gym_http_server.envhost.process import HostStart, run
 
 if __name__ == "__main__":
     channel, listener = (socket.socket(fileno=int(number)) for number in sys.argv[1:3])

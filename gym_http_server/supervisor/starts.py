@@ -10,7 +10,7 @@ import traceback
 
 import msgspec
 
-from gym_http_server.envhost import server
+from gym_http_server.envhost import process
 from gym_http_server.envhost.create_request import CreateRequest
 from gym_http_server.envhost.external.outside import Terms
 from gym_http_server.rundir import RunDir, StatusReader
@@ -49,7 +49,7 @@ def start_host(
         OSError: The system has no room for another process, file or folder.
     """
     apart = request.env_id in modules.apart_ids
-    start = server.HostStart(
+    start = process.HostStart(
         instance_id=instance_id,
         run_path=run.path,
         parent_pid=os.getpid(),
@@ -91,7 +91,7 @@ def start_host(
 
 
 def _fork(
-    start: server.HostStart,
+    start: process.HostStart,
     channel: socket.socket,
     listener: socket.socket,
     *,
@@ -107,7 +107,7 @@ def _fork(
     try:
         if fresh:
             _execute(start, channel, listener)
-        status = server.run(start, channel, listener)
+        status = process.run(start, channel, listener)
     except BaseException:
         traceback.print_exc()
     finally:
@@ -117,7 +117,7 @@ def _fork(
 
 
 def _execute(
-    start: server.HostStart, channel: socket.socket, listener: socket.socket
+    start: process.HostStart, channel: socket.socket, listener: socket.socket
 ) -> None:
     for end in (channel, listener):
         os.set_inheritable(end.fileno(), True)

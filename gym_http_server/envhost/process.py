@@ -1,0 +1,116 @@
+"""What a host's process does with itself: it makes its environment, and serves it.
+
+Runs in a process that the supervisor forked, and never returns there. Over the channel,
+whose other end the supervisor holds, the host says once whether the environment could
+be made, and hears when it is to close. If the channel ends, the supervisor is gone, and
+so goes the host.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+import time
+
+import msgspec
+
+from gym_http_server.envhost.answers import Answers
+from gym_http_server.envhost.create_request import CreateRequest
+from gym_http_server.envhost.external.outside import Outside, Terms
+from gym_http_server.envhost.failures import note, problem_frame, unforeseen
+from gym_http_server.envhost.inspection import Inspection
+from gym_http_server.envhost.isolation import isolate
+from gym_http_server.envhost.making import make
+from gym_http_server.envhost.server import Host
+from gym_http_server.rundir import RunDir, StatusPage
+from gym_http_wire.exact import Exact
+from gym_http_wire.frames import encode
+from gym_http_wire.messages import answer
+from gym_http_wire.problems import Problem
+from gym_http_wire.vectors import operations_of
+
+__all__ = ["HostStart", "run"]
+
+
+class HostStart(msgspec.Struct, frozen=True):
+    """What a host needs to know.
+
+    Attributes:
+        modules: Modules to import before the environment is made.
+        importable: Directories to look for modules in.
+        spin_us: Microseconds to look for a stream's next request before sleeping.
+        terms: What environments that live elsewhere are held to.
+    """
+
+    instance_id: str
+    run_path: str
+    parent_pid: int
+    request: CreateRequest
+    terms: Terms
+    data_dir: str
+    max_body: int
+    max_answer: int
+    strict_actions: bool
+    spin_us: int = 0
+    modules: tuple[str, ...] = ()
+    importable: tuple[str, ...] = ()
+
+
+def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> int:
+    """Be the host: isolate, make the environment, serve it until the end.
+
+    Returns:
+        The exit status for this process.
+    """
+    run_dir = RunDir(start.run_path)
+    keep = [channel.fileno(), listener.fileno()]
+    isolate(run_dir, start.instance_id, start.parent_pid, keep)
+    page = StatusPage(run_dir.status(start.instance_id))
+    channel.setblocking(True)
+    try:
+        answers = _make(start)
+    except Exception as error:
+        note(error)
+        problem = error if isinstance(error, Problem) else unforeseen(error)
+        channel.sendall(encode(problem_frame(problem)))
+        return 0
+    page.end(time.monotonic_ns(), used=True)
+    body = msgspec.json.encode({"instance_id": start.instance_id}) + b"\n"
+    channel.sendall(encode(answer(200, body)))
+    host = Host(
+        answers,
+        page,
+        channel,
+        listener,
+        max_body=start.max_body,
+        spin_us=start.spin_us,
+    )
+    host.serve()
+    return 0
+
+
+def _make(start: HostStart) -> Answers:
+    sys.path += [each for each in start.importable if each not in sys.path]
+    for module in start.modules:
+        __import__(module)
+    outside: Outside | None = None
+    if start.request.external:
+        # Not before: other hosts would share it, and do not need it.
+        from gym_http_server.envhost.external.making import make_external
+
+        outside = Outside(RunDir(start.run_path), start.terms)
+        env = make_external(start.request, outside)
+    else:
+        env = make(start.request)
+    operations = operations_of(
+        env, first_seed=start.request.seed, strict_actions=start.strict_actions
+    )
+    exact = Exact(operations)
+    return Answers(
+        operations,
+        exact,
+        Inspection(operations, exact, start.instance_id, start.request.env_id),
+        data_dir=start.data_dir,
+        max_answer=start.max_answer,
+        outside=outside,
+    )
