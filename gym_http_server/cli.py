@@ -74,12 +74,18 @@ def serve(**flags: Any) -> None:
 
 
 def _serve(settings: Settings, *, show_token: bool) -> int:
+    if settings.zmq and importlib.util.find_spec("zmq") is None:
+        raise StartError(
+            "--zmq needs pyzmq, which is not installed: "
+            "pip install 'gymnasium-http-server[zmq]'"
+        )
     with (
         listening(settings) as listeners,
-        letting_in(settings) as external,
+        letting_in(settings.external_place, "--external-tcp") as external,
+        letting_in(settings.zmq_place, "--zmq") as zmq,
         RunDir.make(settings.run_dir) as run,
     ):
-        launcher = Launcher(settings, run, listeners, external)
+        launcher = Launcher(settings, run, listeners, external, zmq)
         try:
             envs = launcher.start()
         except BaseException:
@@ -90,6 +96,9 @@ def _serve(settings: Settings, *, show_token: bool) -> int:
         if external is not None:
             place = address(external).replace("http:", "tcp:")
             click.echo(f"External environments connect in at {place}")
+        if zmq is not None:
+            place = address(zmq).replace("http:", "tcp:")
+            click.echo(f"Environments and agents come in by ZeroMQ at {place}")
         return launcher.wait()
 
 

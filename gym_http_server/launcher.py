@@ -56,6 +56,7 @@ class Launcher:
         run: The run directory.
         listeners: The sockets to serve on.
         external: Where external environments connect in by plain TCP, if anywhere.
+        zmq: Where they and agents come in by ZeroMQ, if anywhere.
     """
 
     def __init__(
@@ -64,11 +65,14 @@ class Launcher:
         run: RunDir,
         listeners: Sequence[socket.socket],
         external: socket.socket | None = None,
+        zmq: socket.socket | None = None,
     ) -> None:
         self._settings = settings
         self._run = run
         self._listeners = listeners
-        self._external = external
+        # The doors beside HTTP's, by the name under which the supervisor knows them.
+        doors = {"external": external, "zmq": zmq}
+        self._doors = {k: v for k, v in doors.items() if v is not None}
         self._signals, self._waker = socket.socketpair()
         self._alive_reader, self._alive_writer = os.pipe()
         self._supervisor: subprocess.Popen[bytes] | None = None
@@ -161,10 +165,10 @@ class Launcher:
             "settings": msgspec.json.decode(self._settings.without_token().to_json()),
         }
         with boot.leave(self._settings, self._run) as left:
-            if self._external is not None:
-                # The lobby reads the token there; nobody else below does.
-                start |= {"external": self._external.fileno(), "boot": left.fileno()}
-                passed += [self._external.fileno(), left.fileno()]
+            for name, door in self._doors.items():
+                # Lobby and gateway read the token there; nobody else below does.
+                start |= {name: door.fileno(), "boot": left.fileno()}
+                passed += [door.fileno(), left.fileno()]
             argument = msgspec.json.encode(start).decode()
             self._supervisor = subprocess.Popen(
                 [sys.executable, "-P", "-m", "gym_http_server.supervisor", argument],

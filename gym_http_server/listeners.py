@@ -49,17 +49,22 @@ def listening(settings: Settings) -> Iterator[list[socket.socket]]:
 
 
 @contextlib.contextmanager
-def letting_in(settings: Settings) -> Iterator[socket.socket | None]:
-    """Listen for external environments, if the settings say so; in the end, close.
+def letting_in(
+    place: tuple[str, int] | None, flag: str
+) -> Iterator[socket.socket | None]:
+    """Listen for those who do not speak HTTP, if there is a place; in the end, close.
+
+    Args:
+        place: Host and port; ``None``: nowhere.
+        flag: The flag that says so.
 
     Raises:
         StartError: There is no such place, or it is in use.
     """
-    place = settings.external_place
     if place is None:
         yield None
         return
-    with _tcp(*place, "--external-tcp") as listener:
+    with _tcp(*place, flag) as listener:
         yield listener
 
 

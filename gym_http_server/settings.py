@@ -23,6 +23,7 @@ __all__ = ["PREFIX", "TABLE", "Setting", "Settings", "from_mapping"]
 PREFIX = "GHS_"
 MIB = 1024 * 1024
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_LAST_PORT = 65535
 
 
 def _setting(
@@ -142,6 +143,16 @@ class Settings:
         "Where external environments connect in by plain TCP, as [HOST:]PORT; beyond "
         "loopback only with a token.",
     )
+    zmq: str = _setting(
+        "",
+        "Where external environments and agents come in by ZeroMQ, as "
+        "tcp://HOST:PORT; beyond loopback only with a token.",
+    )
+    tango_name: str = _setting(
+        "tango",
+        "Name of the external environment that agents of Tango's drive, and that its "
+        "pages are unless they say another.",
+    )
     external_deadline: float = _setting(
         30.0,
         "Seconds in which an external environment has to answer; cut to four fifths "
@@ -196,7 +207,7 @@ class Settings:
         if not self.external_tcp:
             return None
         host, _, port = self.external_tcp.rpartition(":")
-        if not port.isascii() or not port.isdigit() or int(port) > 65535:
+        if not port.isascii() or not port.isdigit() or int(port) > _LAST_PORT:
             raise SettingError(
                 f"--external-tcp is {self.external_tcp!r}: expected a port, or "
                 "HOST:PORT, as 5005 or 0.0.0.0:5005"
@@ -207,6 +218,30 @@ class Settings:
     def external_loopback(self) -> bool:
         """Whether only this machine's environments can connect in by plain TCP."""
         place = self.external_place
+        return place is None or _is_local(place[0])
+
+    @property
+    def zmq_place(self) -> tuple[str, int] | None:
+        """Host and port where peers come in by ZeroMQ; ``None``: nowhere.
+
+        Raises:
+            SettingError: The setting is none.
+        """
+        if not self.zmq:
+            return None
+        host, _, port = self.zmq.removeprefix("tcp://").rpartition(":")
+        good = port.isascii() and port.isdigit() and int(port) <= _LAST_PORT
+        if not self.zmq.startswith("tcp://") or not host or not good:
+            raise SettingError(
+                f"--zmq is {self.zmq!r}: expected tcp://HOST:PORT, as "
+                "tcp://127.0.0.1:5556"
+            )
+        return ("0.0.0.0" if host == "*" else host.strip("[]")), int(port)  # noqa: S104
+
+    @property
+    def zmq_loopback(self) -> bool:
+        """Whether only this machine's peers can come in by ZeroMQ."""
+        place = self.zmq_place
         return place is None or _is_local(place[0])
 
     @property

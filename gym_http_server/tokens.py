@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import hmac
 import re
 import secrets
 from collections.abc import Mapping
@@ -11,7 +13,7 @@ from pathlib import Path
 from gym_http_server.errors import SettingError
 from gym_http_server.settings import Settings
 
-__all__ = ["AUTO", "settle", "to_show"]
+__all__ = ["AUTO", "is_same", "settle", "to_show"]
 
 AUTO = "auto"
 SHORTEST = 16
@@ -45,6 +47,11 @@ def settle(settings: Settings) -> Settings:
         raise SettingError(
             f"--external-tcp {settings.external_tcp} can be reached from other "
             "machines: set a token with --token (or --token auto)"
+        )
+    if not token and not settings.zmq_loopback:
+        raise SettingError(
+            f"--zmq {settings.zmq} can be reached from other machines: set a token "
+            "with --token (or --token auto)"
         )
     if token and settings.no_token:
         raise SettingError("--no-token and a token were given: choose one")
@@ -86,6 +93,13 @@ def to_show(token: str, token_file: str, environ: Mapping[str, str]) -> str:
     if token and token_file:
         raise SettingError("a token and a token file were given: choose one")
     return _read(token_file) if token_file else token
+
+
+def is_same(given: str, token: str) -> bool:
+    """Whether what was given is the token."""
+    # Digests, so that neither length nor characters make a difference in time.
+    digests = (hashlib.sha256(each.encode()).digest() for each in (given, token))
+    return hmac.compare_digest(*digests)
 
 
 def _read(path: str) -> str:

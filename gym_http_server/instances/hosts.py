@@ -7,16 +7,11 @@ import re
 import socket
 import time
 from http import HTTPStatus
-from typing import Any
 
 import msgspec
 
-from gym_http_server.errors import (
-    EnvCrashed,
-    InstanceEnded,
-    StepDeadline,
-    UnknownInstance,
-)
+from gym_http_server.errors import EnvCrashed, UnknownInstance
+from gym_http_server.fates import told, was_in_flight
 from gym_http_server.instances.connections import (
     Connection,
     ConnectionLost,
@@ -32,21 +27,9 @@ from gym_http_wire.problems import Problem
 __all__ = ["Hosts"]
 
 FATE_SECONDS = 2.0
-# Within which a client with a call in flight notices that the host has ended.
-NOTICED_SECONDS = 1.0
 MAX_GREETING = 64 * 1024
 _HEADER = re.compile(r"(Gym|Idempotent)-[A-Za-z-]+: [!-~]*").fullmatch
 _INSTANCE_ID = re.compile(r"[0-9a-f]{8}").fullmatch
-
-_REASONS = {
-    "crashed": "its process ended",
-    "step-deadline": "a call took longer than the server allows",
-    "idle": "nobody used it for longer than the server allows",
-    "memory": "it used more memory than the server allows",
-    "external-gone": "its environment, which lives elsewhere, has not come back",
-    "shutdown": "the server is stopping",
-    "closed": "it was closed",
-}
 
 
 class Hosts:
@@ -160,12 +143,12 @@ class Hosts:
             raise UnknownInstance(f"{instance_id:.80}")
         self.pool.drop(self._run.host_socket(instance_id))
         try:
-            told = self._supervision.ask(Op.END, instance_id, key)
+            ended = self._supervision.ask(Op.END, instance_id, key)
         except Problem as problem:
             if problem.code != UnknownInstance.default_code:
                 raise
             raise self._gone(instance_id, in_flight=False) from None
-        return bool(told["replayed"])
+        return bool(ended["replayed"])
 
     def _gone(
         self, instance_id: str, *, in_flight: bool, lost_s: float | None = None
@@ -179,9 +162,8 @@ class Hosts:
                     return UnknownInstance(instance_id)
                 return problem
             if not fate["alive"]:
-                if lost_s is not None:
-                    in_flight = fate["ended_s_ago"] < lost_s + NOTICED_SECONDS
-                return _told(instance_id, fate, in_flight=in_flight)
+                in_flight = in_flight or was_in_flight(fate, lost_s)
+                return told(instance_id, fate, in_flight=in_flight)
             if time.monotonic() > deadline:
                 return EnvCrashed(
                     f"the host of instance {instance_id} dropped the call, and lives"
@@ -203,26 +185,3 @@ def _check(answer: Frame) -> None:
         raise ConnectionLost from error
     if not all(map(_HEADER, itertools.starmap("{}: {}".format, headers.items()))):
         raise ConnectionLost
-
-
-def _told(instance_id: str, fate: dict[str, Any], *, in_flight: bool) -> Problem:
-    reason = fate["reason"]
-    if reason == "closed" and not in_flight:
-        return UnknownInstance(instance_id)
-    why = _REASONS.get(reason, reason)
-    how = fate["signal"] or f"exit status {fate['exit_status']}"
-    if reason == "crashed":
-        why += f" ({how})"
-    extras = {"reason": reason, "ended_s_ago": fate["ended_s_ago"]}
-    if in_flight and reason == "step-deadline":
-        return StepDeadline(
-            f"the call took longer than this server allows, so instance {instance_id} "
-            "was ended; raise --step-deadline, or create it anew",
-            extras=extras,
-        )
-    if in_flight and reason in ("crashed", "memory"):
-        extras |= {"signal": fate["signal"], "log_tail": fate["log_tail"]}
-        return EnvCrashed(
-            f"instance {instance_id} ended in this call: {why}", extras=extras
-        )
-    return InstanceEnded(f"instance {instance_id} has ended: {why}", extras=extras)

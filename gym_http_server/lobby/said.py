@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from gym_http_wire.external.carriers import WEBSOCKET
 from gym_http_wire.external.greetings import Hello
 
 __all__ = ["Come", "LobbySettings", "Next", "State", "Wanted"]
@@ -26,13 +27,15 @@ class LobbySettings(msgspec.Struct, frozen=True):
 
 
 class Come(msgspec.Struct):
-    """What a web worker says of a connection.
+    """What a web worker or the gateway says of a connection.
 
     Attributes:
         greeting: What to send before all else.
+        carrier: Name of its carrier.
     """
 
     greeting: str
+    carrier: str = WEBSOCKET
 
 
 class Next(msgspec.Struct):

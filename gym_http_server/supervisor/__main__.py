@@ -37,7 +37,8 @@ class SupervisorStart(msgspec.Struct):
         importable: Directories to look for modules in.
         external: Descriptor of the socket by which external environments connect in
             by plain TCP, or -1.
-        boot: Descriptor from which the lobby reads the token then.
+        zmq: Descriptor of the socket by which peers come in by ZeroMQ, or -1.
+        boot: Descriptor from which lobby and gateway read the token then.
     """
 
     launcher_pid: int
@@ -47,6 +48,7 @@ class SupervisorStart(msgspec.Struct):
     importable: tuple[str, ...]
     settings: Settings
     external: int = -1
+    zmq: int = -1
     boot: int = -1
 
 
@@ -77,7 +79,8 @@ def main(argument: str) -> int:
         importable=start.importable,
         signals=signals,
         launcher=start.launcher,
-        doors=_doors(start),
+        doors=_doors(start, start.external),
+        zmq_doors=_doors(start, start.zmq),
     )
     envs = _count(modules)
     newest.look_through()
@@ -87,13 +90,13 @@ def main(argument: str) -> int:
     return 0
 
 
-def _doors(start: SupervisorStart) -> tuple[int, int] | None:
-    if start.external < 0:
+def _doors(start: SupervisorStart, door: int) -> tuple[int, int] | None:
+    if door < 0:
         return None
-    for descriptor in (start.external, start.boot):
+    for descriptor in (door, start.boot):
         # Not for the interpreters of some hosts.
         os.set_inheritable(descriptor, False)
-    return start.external, start.boot
+    return door, start.boot
 
 
 def _modules(settings: Settings) -> tuple[str, ...]:

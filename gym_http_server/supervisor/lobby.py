@@ -6,14 +6,11 @@ import contextlib
 import os
 import signal
 import socket
-import sys
-import traceback
 
-from gym_http_server.envhost.isolation import close_descriptors, reseed
 from gym_http_server.lobby.said import LobbySettings
 from gym_http_server.rundir import RunDir
 from gym_http_server.settings import Settings
-from gym_http_server.supervisor.modules import threads
+from gym_http_server.supervisor.forks import fork_service
 
 __all__ = ["LobbyProcess"]
 
@@ -69,7 +66,9 @@ class LobbyProcess:
             self._listener = socket.socket(socket.AF_UNIX)
             self._listener.bind(self._path)
             self._listener.listen(BACKLOG)
-        self.pid = self._fork(self._listener)
+        listener = self._listener
+        keep = [listener.fileno(), *(self._doors or ())]
+        self.pid = fork_service(keep, lambda parent: self._run(listener, parent))
 
     def stop(self) -> None:
         """Have it say goodbye and end."""
@@ -77,25 +76,7 @@ class LobbyProcess:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGTERM)
 
-    def _fork(self, listener: socket.socket) -> int:
-        if threads() != 1:
-            # A fork would copy the locks that other threads hold.
-            raise RuntimeError("the supervisor has started threads and must not fork")
-        parent = os.getpid()
-        pid = os.fork()
-        if pid:
-            return pid
-        status = 1
-        try:
-            # Not before: what is imported here, every host has to share.
-            from gym_http_server.lobby.process import run
+    def _run(self, listener: socket.socket, parent: int) -> int:
+        from gym_http_server.lobby.process import run
 
-            close_descriptors([listener.fileno(), *(self._doors or ())])
-            reseed()
-            status = run(listener, self._doors, self._settings, parent)
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(status)
+        return run(listener, self._doors, self._settings, parent)

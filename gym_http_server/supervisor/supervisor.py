@@ -24,13 +24,14 @@ from gym_http_server.settings import Settings
 from gym_http_server.supervisor import processes
 from gym_http_server.supervisor.connections import Connection
 from gym_http_server.supervisor.creations import Creations
+from gym_http_server.supervisor.gateway import GatewayProcess
 from gym_http_server.supervisor.hosts import Hosts
 from gym_http_server.supervisor.instance import Ended, Instance
 from gym_http_server.supervisor.journal import NAME
 from gym_http_server.supervisor.lobby import LobbyProcess
 from gym_http_server.supervisor.modules import Modules
 from gym_http_server.supervisor.survey import start_survey
-from gym_http_server.supervisor.watches import READ, WRITE, Watches
+from gym_http_server.watches import READ, WRITE, Watches
 from gym_http_wire.frames import Frame, FrameError
 from gym_http_wire.messages import Op, answer, problem_answer, request_head
 from gym_http_wire.problems import Problem
@@ -55,6 +56,7 @@ class Supervisor:
         launcher: Descriptor that ends when the launcher does.
         doors: Descriptors of the socket by which external environments connect in by
             plain TCP, and of what was left for the lobby to read the token from.
+        zmq_doors: The same of those who come in by ZeroMQ, and for the gateway.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Supervisor:
         signals: socket.socket,
         launcher: int,
         doors: tuple[int, int] | None = None,
+        zmq_doors: tuple[int, int] | None = None,
     ) -> None:
         self._run = run
         self._settings = settings
@@ -82,6 +85,7 @@ class Supervisor:
         )
         self._creations = Creations()
         self._lobby = LobbyProcess(run, settings, doors)
+        self._gateway = GatewayProcess(settings, zmq_doors)
         self._hosts.on_spared = self._on_spared
         self._survey: bytes | None = None
         self._survey_waiters: list[Connection] = []
@@ -107,14 +111,16 @@ class Supervisor:
 
     def run(self) -> None:
         """Work until told to stop and no host is left."""
-        if self._lobby.has_doors:
+        if self._lobby.has_doors or self._gateway.wanted:
             self._start_lobby()
+        self._start_gateway()
         next_tick = time.monotonic() + TICK_SECONDS
         while not self._stopping or len(self._hosts):
             wait = max(0.0, next_tick - time.monotonic())
             self._watches.serve(wait)
             if time.monotonic() >= next_tick:
                 self._hosts.tick()
+                self._start_gateway()
                 next_tick = time.monotonic() + TICK_SECONDS
         processes.kill_strays({})
 
@@ -264,7 +270,16 @@ class Supervisor:
         self._lobby.start()
         self._hosts.spared.add(self._lobby.pid)
 
+    def _start_gateway(self) -> None:
+        if self._gateway.due and not self._stopping:
+            self._gateway.start()
+            self._hosts.spared.add(self._gateway.pid)
+
     def _on_spared(self, pid: int) -> None:
+        if pid == self._gateway.pid:
+            self._gateway.pid = 0
+            if not self._stopping:
+                log.warning("the gateway ended; starting another one")
         if pid == self._lobby.pid:
             self._lobby.pid = 0
             if not self._stopping:
@@ -311,6 +326,7 @@ class Supervisor:
 
     def _stop(self) -> None:
         self._stopping = True
+        self._gateway.stop()
         self._lobby.stop()
         for instance in self._hosts:
             if instance.live:

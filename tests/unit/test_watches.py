@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from gym_http_server.supervisor import heap, journal
-from gym_http_server.supervisor.watches import READ, WRITE, Watches
+from gym_http_server.watches import READ, WRITE, Watches
 
 
 def test_what_happens_is_taken() -> None:

@@ -9,9 +9,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from gym_http_client.serving.calls import CallingLine
 from gym_http_client.serving.lent import LentEnv
-from gym_http_client.serving.lines import Line, LineLost
+from gym_http_client.serving.lines import AnyLine, LineLost
 from gym_http_wire.external.asks import (
     Answer,
     Ask,
@@ -55,7 +54,7 @@ class Lender:
     def __init__(
         self,
         lent: LentEnv,
-        open_line: Callable[[], Line | CallingLine],
+        open_line: Callable[[], AnyLine],
         *,
         name: str,
         token: str,
@@ -101,7 +100,7 @@ class Lender:
             self._stopped.wait(pause * (0.5 + random.random() / 2))
             pause = min(2 * pause, LONGEST_PAUSE)
 
-    def _serve(self, line: Line | CallingLine) -> None:
+    def _serve(self, line: AnyLine) -> None:
         welcome = self._greet(line)
         if not welcome.resumed:
             self._last = Answer(0, None)
@@ -126,7 +125,7 @@ class Lender:
             elif said == Control(Ask.PING):
                 line.send(dialect.control(Ask.PONG), text=dialect.text)
 
-    def _greet(self, line: Line | CallingLine) -> Welcome:
+    def _greet(self, line: AnyLine) -> Welcome:
         hello = msgspec.structs.replace(self._hello, resume=self._resume)
         line.send(msgspec.json.encode(hello), text=True)
         heard = line.receive(WELCOME_SECONDS)

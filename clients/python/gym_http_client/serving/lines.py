@@ -10,6 +10,7 @@ import socket
 import ssl
 import time
 from collections import deque
+from typing import Protocol
 
 from gym_http_client.addresses import Address
 from gym_http_client.dialing import Dialer
@@ -26,7 +27,7 @@ from gym_http_wire.external.carriers import (
 )
 from gym_http_wire.external.carriers import WebSocketCarrier as WebSocket
 
-__all__ = ["Line", "LineLost", "open_tcp", "open_websocket"]
+__all__ = ["AnyLine", "Line", "LineLost", "open_tcp", "open_websocket"]
 
 RECEIVE_BYTES = 256 * 1024
 HANDSHAKE_SECONDS = 10.0
@@ -35,6 +36,27 @@ MAX_MESSAGE = 64 * 1024 * 1024
 
 class LineLost(Exception):
     """The connection has ended, or could not be opened."""
+
+
+class AnyLine(Protocol):
+    """A connection, whatever it is made of."""
+
+    def send(self, payload: bytes, *, text: bool) -> None:
+        """Send a message.
+
+        Raises:
+            LineLost: The connection has ended.
+        """
+
+    def receive(self, seconds: float | None) -> Heard | None:
+        """Wait for a message; ``None`` if there is none yet.
+
+        Raises:
+            LineLost: The connection has ended.
+        """
+
+    def close(self) -> None:
+        """End the connection."""
 
 
 class Line:

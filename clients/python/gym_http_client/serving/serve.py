@@ -13,7 +13,8 @@ from gym_http_client.addresses import Address
 from gym_http_client.serving.calls import CallingLine
 from gym_http_client.serving.lender import Lender
 from gym_http_client.serving.lent import LentEnv
-from gym_http_client.serving.lines import Line, open_tcp, open_websocket
+from gym_http_client.serving.lines import AnyLine, open_tcp, open_websocket
+from gym_http_client.zeromq import check_installed
 
 __all__ = ["serve_env"]
 
@@ -42,7 +43,8 @@ def serve_env(
         env_or_factory: An environment, which is then this function's alone; or a
             function that makes one, with the arguments that an agent gives.
         url: The server's address, as `Server` takes it; or ``tcp://HOST:PORT``, where
-            it is started with ``--external-tcp``.
+            it is started with ``--external-tcp``; or ``zmq+tcp://HOST:PORT``, where it
+            is started with ``--zmq``, which needs pyzmq.
         name: A letter or digit, then up to 63 of ``A-Za-z0-9_.-``.
         n: How many to lend; more than one needs a factory. Each is served by a thread
             of its own.
@@ -50,7 +52,7 @@ def serve_env(
             environment variable ``GHS_TOKEN``.
         dialect: ``"binary"``, or ``"typed"`` for JSON, which a person can read.
         transport: ``"websocket"``, or ``"http"`` where nothing else gets out, which is
-            slower; a URL that begins with ``tcp:`` says by itself what it is.
+            slower; other URLs than of HTTP say by themselves what they are.
         stop: Set by whoever wants this to return.
         on_taken: Called when an agent comes.
         on_free: Called when it goes.
@@ -58,6 +60,7 @@ def serve_env(
     Raises:
         ConnectionRefusedError: The server does not take this environment, and says
             why.
+        ModuleNotFoundError: There is no pyzmq, and the address is of ZeroMQ.
         ValueError: An argument cannot be.
     """
     if dialect not in ("binary", "typed"):
@@ -118,10 +121,17 @@ def serve_env(
 
 def _opener(
     url: str, token: str | None, transport: str
-) -> tuple[Callable[[], Line | CallingLine], str]:
+) -> tuple[Callable[[], AnyLine], str]:
     """Give what opens connections, and the token that a hello has to show."""
     if transport == "http":
         return functools.partial(CallingLine, url, token), ""
+    if url.startswith("zmq+tcp://"):
+        check_installed()
+        from gym_http_client.zeromq.dealers import address_of
+        from gym_http_client.zeromq.lines import ZeroMQLine
+
+        address = address_of(url, token)
+        return functools.partial(ZeroMQLine, address), address.token or ""
     if not url.startswith("tcp://"):
         return functools.partial(open_websocket, Address.parse(url, token)), ""
     address = Address.parse(url.replace("tcp://", "http://", 1), token)

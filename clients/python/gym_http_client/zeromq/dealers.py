@@ -1,0 +1,155 @@
+"""Dealers: connections to a server's ZeroMQ socket, which can be lost like others.
+
+ZeroMQ connects anew by itself, and says nothing: then the server does not know who
+that is. So each dealer is watched, and is lost with its first connection.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from typing import Any
+
+import zmq
+from zmq.utils.monitor import recv_monitor_message
+
+from gym_http_client.addresses import Address
+
+__all__ = ["Dealer", "address_of"]
+
+HEARTBEAT_MS = 10_000
+#: Milliseconds in which what was said last may still go out.
+LINGER_MS = 200
+_LOOKS = "A server's ZeroMQ address looks like tcp://127.0.0.1:5556"
+_EVENTS = (
+    zmq.Event.HANDSHAKE_SUCCEEDED
+    | zmq.Event.CLOSED
+    | zmq.Event.CONNECT_RETRIED
+    | zmq.Event.DISCONNECTED
+    | zmq.Event.HANDSHAKE_FAILED_NO_DETAIL
+    | zmq.Event.HANDSHAKE_FAILED_PROTOCOL
+    | zmq.Event.HANDSHAKE_FAILED_AUTH
+)
+
+
+def address_of(url: str, token: str | None = None) -> Address:
+    """Take the address of a server's ZeroMQ socket apart.
+
+    Args:
+        url: As ``tcp://127.0.0.1:5556`` or ``zmq+tcp://127.0.0.1:5556``; it may hold a
+            token, as ``tcp://:TOKEN@host:5556``.
+        token: As for `Address`.
+
+    Raises:
+        ValueError: It is none.
+    """
+    scheme, separator, rest = url.partition("://")
+    if scheme not in ("tcp", "zmq+tcp") or not separator:
+        raise ValueError(_LOOKS)
+    try:
+        address = Address.parse(f"http://{rest}", token)
+    except ValueError as error:
+        words = str(error)
+        raise ValueError(words if "token" in words.lower() else _LOOKS) from None
+    if address.prefix:
+        raise ValueError(_LOOKS)
+    return address
+
+
+class Dealer:
+    """One connection, in a context of its own; for one thread at a time.
+
+    Args:
+        address: The server's.
+        max_message: Bytes that a message may have.
+        seconds: For the connection to be there.
+
+    Raises:
+        ConnectionRefusedError: Nobody is there.
+        TimeoutError: It took too long.
+        OSError: It is lost.
+    """
+
+    def __init__(self, address: Address, max_message: int, seconds: float) -> None:
+        host = f"[{address.host}]" if ":" in address.host else address.host
+        self.place = f"tcp://{host}:{address.port}"
+        self._pid = os.getpid()
+        self._context: zmq.Context[Any] = zmq.Context()
+        self._socket: zmq.Socket[Any] = self._context.socket(zmq.DEALER)
+        for option, value in (
+            (zmq.LINGER, LINGER_MS),
+            (zmq.MAXMSGSIZE, max_message),
+            (zmq.HEARTBEAT_IVL, HEARTBEAT_MS),
+            (zmq.HEARTBEAT_TIMEOUT, HEARTBEAT_MS),
+            (zmq.IPV6, 1),
+        ):
+            self._socket.set(option, value)
+        self._monitor: Any = self._socket.get_monitor_socket(_EVENTS)
+        self._poller = zmq.Poller()
+        self._poller.register(self._socket, zmq.POLLIN)
+        self._poller.register(self._monitor, zmq.POLLIN)
+        try:
+            self._connect(seconds)
+        except BaseException:
+            self.close()
+            raise
+
+    def _connect(self, seconds: float) -> None:
+        try:
+            self._socket.connect(self.place)
+        except zmq.ZMQError as error:
+            raise OSError(f"{self.place}: {error}") from error
+        if not self._monitor.poll(seconds * 1000):
+            raise TimeoutError(f"no connection within {seconds:g} s")
+        event = recv_monitor_message(self._monitor)["event"]
+        if event != zmq.Event.HANDSHAKE_SUCCEEDED:
+            raise ConnectionRefusedError(f"nobody speaks ZeroMQ at {self.place}")
+
+    def send(self, payload: bytes) -> None:
+        """Send a message.
+
+        Raises:
+            OSError: The connection is lost, or takes nothing.
+        """
+        try:
+            self._socket.send(payload, zmq.NOBLOCK)
+        except zmq.ZMQError as error:
+            raise ConnectionResetError(f"{self.place}: {error}") from error
+
+    def receive(self, seconds: float | None) -> bytes | None:
+        """Wait for a message.
+
+        Args:
+            seconds: How long to wait; ``None``: until there is one.
+
+        Returns:
+            The message; ``None`` if there is none yet.
+
+        Raises:
+            OSError: The connection is lost.
+        """
+        until = None if seconds is None else time.monotonic() + seconds
+        while True:
+            ready = dict(self._poller.poll(_milliseconds(until)))
+            if self._socket in ready:
+                return self._socket.recv()
+            if self._monitor in ready:
+                raise ConnectionResetError(f"the server at {self.place} is gone")
+            if until is not None and time.monotonic() >= until:
+                return None
+
+    def close(self) -> None:
+        """Close the connection; what was said last still goes out."""
+        # Who was forked has neither the threads nor the sockets.
+        if self._pid == os.getpid() and not self._context.closed:
+            self._socket.disable_monitor()
+            self._monitor.close(0)
+            self._socket.close()
+            self._context.term()
+
+
+def _milliseconds(until: float | None) -> int | None:
+    if until is None:
+        return None
+    return math.ceil(max(0.0, until - time.monotonic()) * 1000)

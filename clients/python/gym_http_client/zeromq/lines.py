@@ -1,0 +1,66 @@
+"""Lines: connections of an environment to a server by ZeroMQ."""
+
+from __future__ import annotations
+
+import json
+
+from gym_http_client.addresses import Address
+from gym_http_client.serving.lines import HANDSHAKE_SECONDS, MAX_MESSAGE, LineLost
+from gym_http_client.zeromq.dealers import Dealer
+from gym_http_wire.external.carriers import Heard
+
+__all__ = ["ZeroMQLine"]
+
+#: How a message begins by which the server ends the conversation.
+REFUSED = b'{"type":"refused",'
+
+
+class ZeroMQLine:
+    """One connection.
+
+    Args:
+        address: The server's.
+
+    Raises:
+        LineLost: There is no server.
+    """
+
+    def __init__(self, address: Address) -> None:
+        # The first message says itself whether the environment is refused.
+        self._greeted = False
+        try:
+            self._dealer = Dealer(address, MAX_MESSAGE, HANDSHAKE_SECONDS)
+        except OSError as error:
+            raise LineLost(f"there is no server: {error}") from error
+
+    def send(self, payload: bytes, *, text: bool) -> None:
+        """Send a message.
+
+        Raises:
+            LineLost: The connection has ended.
+        """
+        try:
+            self._dealer.send(payload)
+        except OSError as error:
+            raise LineLost(str(error)) from error
+
+    def receive(self, seconds: float | None) -> Heard | None:
+        """Wait for a message; ``None`` if there is none yet.
+
+        Raises:
+            LineLost: The connection has ended.
+        """
+        try:
+            payload = self._dealer.receive(seconds)
+        except OSError as error:
+            raise LineLost(str(error)) from error
+        if payload is None:
+            return None
+        if self._greeted and payload.startswith(REFUSED):
+            raise LineLost(str(json.loads(payload).get("message")))
+        self._greeted = True
+        return Heard(payload, None)
+
+    def close(self) -> None:
+        """End the connection."""
+        self._dealer.close()

@@ -1,0 +1,1 @@
+"""The gateway: the process where far sides and agents come in by ZeroMQ."""

@@ -1,0 +1,163 @@
+"""Agents: who drives an instance by ZeroMQ, with the messages of streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from gym_http_server.gateway.asking import Asking
+from gym_http_server.gateway.house import House
+from gym_http_server.gateway.posts import Post
+from gym_http_server.gateway.said import Agent, refusal, welcome
+from gym_http_server.gateway.streams import HostStream
+from gym_http_wire.frames import HEADER, Frame
+from gym_http_wire.handshakes import new_session
+from gym_http_wire.messages import Op, RequestHead, problem_of, request
+from gym_http_wire.problems import BadParameter, Problem
+
+__all__ = ["AgentPeer"]
+
+#: Operation by which an agent ends its instance: over HTTP, that is a route.
+CLOSE = 49
+_CLOSE_OP = bytes([CLOSE])
+_AT_OP = 10
+_encode = msgspec.json.Encoder().encode
+
+
+class _Closing(msgspec.Struct):
+    op: str
+    number: int = 0
+
+
+_decode_closing = msgspec.json.Decoder(_Closing).decode
+
+
+class AgentPeer:
+    """One of them.
+
+    Args:
+        house: What everybody needs.
+        post: Where what is said to it goes out.
+        greeting: What it said first.
+        on_over: Called when the conversation is over.
+    """
+
+    def __init__(
+        self, house: House, post: Post, greeting: Agent, on_over: Callable[[], None]
+    ) -> None:
+        self._house = house
+        self._post = post
+        self._on_over = on_over
+        self._text = greeting.dialect == "json"
+        self._session = greeting.session or new_session()
+        self._lost_s = greeting.lost
+        self._keyed = bool(greeting.key)
+        self._instance_id = greeting.instance_id
+        self._asking: Asking | None = None
+        self._stream: HostStream | None = None
+        if greeting.create is None:
+            self._open()
+            return
+        head = RequestHead(key=greeting.key) if greeting.key else None
+        question = request(Op.CREATE, bytes(greeting.create), head)
+        self._asking = Asking(house, question, self._made)
+
+    def hear(self, payload: bytes) -> None:
+        """Pass on what it asks."""
+        if self._stream is None:
+            words = "a message came before the welcome: wait for that"
+            self._refuse(BadParameter(words))
+            self.leave()
+            return
+        number = self._closing(payload)
+        if number is None:
+            self._stream.send(payload)
+            return
+        self._stream.close()
+        key = f"{self._session}-{number}"
+        head = RequestHead(instance_id=self._instance_id, key=key)
+        self._asking = Asking(
+            self._house,
+            request(Op.END, head=head),
+            lambda answer: self._closed(number, answer),
+        )
+
+    def resume(self) -> None:
+        """Go on, since it takes messages again."""
+        if self._stream is not None:
+            self._stream.resume()
+
+    def leave(self) -> None:
+        """Take note that it is gone; its instance stays."""
+        if self._stream is not None:
+            self._stream.close()
+        elif self._asking is not None:
+            made = self._asking.cancel()
+            if made is not None and made.status == 200 and not self._keyed:
+                # Nobody could ever learn its ID.
+                head = RequestHead(instance_id=_instance_in(made))
+                Asking(self._house, request(Op.END, head=head), lambda answer: None)
+
+    def _made(self, answer: Frame) -> None:
+        if answer.status != 200:
+            self._refuse(problem_of(answer))
+            return
+        self._instance_id = _instance_in(answer)
+        self._open()
+
+    def _open(self) -> None:
+        self._stream = HostStream(
+            self._house,
+            self._instance_id,
+            session=self._session,
+            text=self._text,
+            lost_s=self._lost_s,
+            on_open=self._opened,
+            on_message=self._said,
+            on_end=self._refuse,
+        )
+
+    def _opened(self) -> None:
+        most = self._house.settings.max_message
+        self._post.say(welcome(self._instance_id, self._session, most))
+
+    def _said(self, payload: bytes) -> None:
+        self._post.say(payload)
+        if self._post.full_since and self._stream is not None:
+            self._stream.pause()
+
+    def _refuse(self, problem: Problem) -> None:
+        self._post.say(refusal(problem))
+        self._on_over()
+
+    def _closing(self, payload: bytes) -> int | None:
+        """Give the number of a request to end the instance; ``None`` of all others."""
+        if not self._text:
+            if payload[_AT_OP : _AT_OP + 1] != _CLOSE_OP or len(payload) < HEADER.size:
+                return None
+            return int(HEADER.unpack_from(payload)[-1])
+        if b'"close"' not in payload:
+            return None
+        try:
+            closing = _decode_closing(payload)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            # The host says what is wrong with it.
+            return None
+        return closing.number if closing.op == "close" else None
+
+    def _closed(self, number: int, answer: Frame) -> None:
+        if answer.status != 200:
+            self._refuse(problem_of(answer))
+            return
+        if self._text:
+            told: dict[str, Any] = {"number": number, "status": 204, "body": None}
+            self._post.say(_encode(told))
+        else:
+            self._post.say(HEADER.pack(0, 0, 204, 0, 0, number))
+        self._on_over()
+
+
+def _instance_in(made: Frame) -> str:
+    return str(msgspec.json.decode(made.body)["instance_id"])

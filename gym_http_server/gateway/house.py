@@ -1,0 +1,80 @@
+"""The house: what everybody in the gateway needs."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from gym_http_server.gateway.lobby import LobbyLine
+from gym_http_server.gateway.posts import Post
+from gym_http_server.rundir import RunDir
+from gym_http_server.watches import Watches
+
+__all__ = ["GatewaySettings", "House", "Timers"]
+
+
+class GatewaySettings(msgspec.Struct, frozen=True):
+    """What the gateway has to know.
+
+    Attributes:
+        place: Where it listens, as ``tcp://HOST:PORT``.
+        heartbeat_s: After as long without a word from a connection, it is pinged.
+        max_message: Bytes that a message may have.
+        max_peers: Far sides and agents at a time.
+        tango_name: The environment that agents of Tango's drive.
+    """
+
+    place: str
+    heartbeat_s: float
+    max_message: int
+    max_peers: int
+    tango_name: str
+
+
+class Timers:
+    """What is to be done later."""
+
+    def __init__(self) -> None:
+        self._due: list[tuple[float, int, Callable[[], None]]] = []
+        self._count = itertools.count()
+
+    def add(self, seconds: float, call: Callable[[], None]) -> None:
+        """Have something called in so many seconds."""
+        due = time.monotonic() + seconds
+        heapq.heappush(self._due, (due, next(self._count), call))
+
+    def serve(self) -> None:
+        """Call what is due."""
+        now = time.monotonic()
+        while self._due and self._due[0][0] <= now:
+            heapq.heappop(self._due)[2]()
+
+    def left(self, most: float) -> float:
+        """Give the seconds until something is due."""
+        if not self._due:
+            return most
+        return min(most, max(0.0, self._due[0][0] - time.monotonic()))
+
+
+class House:
+    """All of it.
+
+    Args:
+        run: The run directory.
+        settings: The settings.
+        token: What peers have to show; "" is nothing.
+    """
+
+    def __init__(self, run: RunDir, settings: GatewaySettings, token: str) -> None:
+        self.run = run
+        self.settings = settings
+        self.token = token
+        self.watches = Watches()
+        self.timers = Timers()
+        self.lobby = LobbyLine(run, self.watches)
+        # Those to whom nothing can be sent at the moment.
+        self.troubled: set[Post] = set()

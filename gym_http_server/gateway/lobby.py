@@ -1,0 +1,73 @@
+"""The lobby as the gateway reaches it: far sides are handed over to it."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+
+import msgspec
+
+from gym_http_server.passing import PassingLine
+from gym_http_server.rundir import RunDir
+from gym_http_server.watches import Watches
+from gym_http_wire.external.carriers import COUNTED
+from gym_http_wire.messages import Op, RequestHead, request
+
+__all__ = ["LobbyLine"]
+
+_COME = msgspec.json.encode({"greeting": "", "carrier": COUNTED}).decode()
+
+
+class LobbyLine:
+    """The connection to the lobby, opened again if the lobby is another one.
+
+    Args:
+        run: The run directory.
+        watches: Watches it.
+    """
+
+    def __init__(self, run: RunDir, watches: Watches) -> None:
+        self._path = run.lobby_socket
+        self._watches = watches
+        self._line: PassingLine | None = None
+
+    def hand_over(self, end: socket.socket) -> None:
+        """Hand one end of a far side's connection over.
+
+        Raises:
+            OSError: There is no lobby.
+        """
+        frame = request(Op.FAR_COME, head=RequestHead(value=_COME))
+        if self._line is not None:
+            with contextlib.suppress(OSError):
+                self._line.send(frame, end)
+                return
+            self._drop()
+        line = self._connected()
+        try:
+            line.send(frame, end)
+        except OSError:
+            self._drop()
+            raise
+
+    def _connected(self) -> PassingLine:
+        end = socket.socket(socket.AF_UNIX)
+        try:
+            end.connect(self._path)
+        except OSError:
+            end.close()
+            raise
+        self._line = PassingLine(end)
+        self._watches.add(self._line, self._hear)
+        return self._line
+
+    def _hear(self, events: int) -> None:
+        # It says that it has taken them, and nothing else.
+        if self._line is not None and self._line.receive() is None:
+            self._drop()
+
+    def _drop(self) -> None:
+        line, self._line = self._line, None
+        if line is not None:
+            self._watches.remove(line)
+            line.close()

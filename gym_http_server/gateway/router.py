@@ -1,0 +1,129 @@
+"""The router: the one ZeroMQ socket, on which everybody is."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from typing import Any, NamedTuple
+
+import zmq
+from zmq.utils.monitor import recv_monitor_message
+
+__all__ = ["Came", "Router", "Unreachable"]
+
+#: Messages on their way to a peer, and as many from it, before they are kept back.
+HIGH_WATER = 64
+#: Milliseconds in which what was said last may still go out.
+LINGER_MS = 500
+_PIECES_OF_DEALER, _PIECES_OF_REQ = 2, 3
+
+
+class Unreachable(Exception):
+    """The peer is gone."""
+
+
+class Came(NamedTuple):
+    """A message.
+
+    Attributes:
+        identity: Of the peer; good for nothing but answers.
+        descriptor: Of the peer's connection.
+        asking: Whether the peer is a REQ, which waits for one answer to each message.
+        payload: The message; ``None`` if it was in pieces, as none may be.
+    """
+
+    identity: bytes
+    descriptor: int
+    asking: bool
+    payload: bytes | None
+
+
+class Router:
+    """The socket, and what it tells of connections.
+
+    Args:
+        door: Descriptor of the TCP socket on which it listens.
+        place: The same, as ``tcp://HOST:PORT``.
+        max_message: Bytes that a message may have; more end the connection.
+        heartbeat_s: Seconds of silence after which a connection is pinged; after as
+            many again it is gone.
+    """
+
+    def __init__(
+        self, door: int, place: str, max_message: int, heartbeat_s: float
+    ) -> None:
+        # Its threads do not survive a fork: it is made in the process that uses it.
+        self._context: zmq.Context[Any] = zmq.Context()
+        self._socket: zmq.Socket[Any] = self._context.socket(zmq.ROUTER)
+        heartbeat_ms = max(1, int(heartbeat_s * 1000))
+        for option, value in (
+            # Who is gone, or takes nothing, is told of, and not passed over.
+            (zmq.ROUTER_MANDATORY, 1),
+            (zmq.SNDHWM, HIGH_WATER),
+            (zmq.RCVHWM, HIGH_WATER),
+            (zmq.MAXMSGSIZE, max_message),
+            (zmq.HEARTBEAT_IVL, heartbeat_ms),
+            (zmq.HEARTBEAT_TIMEOUT, heartbeat_ms),
+            (zmq.LINGER, LINGER_MS),
+            (zmq.IPV6, 1),
+            (zmq.USE_FD, door),
+        ):
+            self._socket.set(option, value)
+        self._monitor: Any = self._socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+        self._socket.bind(place)
+
+    @property
+    def descriptors(self) -> tuple[int, int]:
+        """What becomes readable when there may be something; it stays so for nothing.
+
+        After that, and after each `send`, everything has to be taken.
+        """
+        return self._socket.fileno(), self._monitor.fileno()
+
+    def receive(self) -> Came | None:
+        """Give the next message, if there is one."""
+        try:
+            pieces = self._socket.recv_multipart(zmq.NOBLOCK, copy=False)
+        except zmq.Again:
+            return None
+        identity, last = pieces[0].bytes, pieces[-1]
+        asking = len(pieces) == _PIECES_OF_REQ and not len(pieces[1])
+        whole = asking or len(pieces) == _PIECES_OF_DEALER
+        payload = last.bytes if whole else None
+        return Came(identity, int(last.get(zmq.SRCFD)), asking, payload)
+
+    def send(self, identity: bytes, payload: bytes, *, asking: bool) -> bool:
+        """Send a message.
+
+        Returns:
+            Whether it was taken; if not, the peer has to take others first.
+
+        Raises:
+            Unreachable: The peer is gone.
+        """
+        pieces = [identity, b"", payload] if asking else [identity, payload]
+        try:
+            self._socket.send_multipart(pieces, zmq.NOBLOCK)
+        except zmq.Again:
+            return False
+        except zmq.ZMQError as error:
+            if error.errno != errno.EHOSTUNREACH:
+                raise
+            raise Unreachable from None
+        return True
+
+    def ended(self) -> int | None:
+        """Give the descriptor of the next connection that has ended, if one has."""
+        try:
+            event = recv_monitor_message(self._monitor, zmq.NOBLOCK)
+        except zmq.Again:
+            return None
+        return int(event["value"])
+
+    def close(self) -> None:
+        """End, once what was said last is out, or soon."""
+        with contextlib.suppress(zmq.ZMQError):
+            self._socket.disable_monitor()
+        self._monitor.close(0)
+        self._socket.close()
+        self._context.term()

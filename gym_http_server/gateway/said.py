@@ -1,0 +1,114 @@
+"""What the gateway hears first from a peer, and what it says itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from gym_http_wire.external.greetings import PROTOCOL
+from gym_http_wire.handshakes import SESSION
+from gym_http_wire.problems import BadParameter, Problem
+
+__all__ = ["REFUSED", "Agent", "First", "agent_of", "first_of", "refusal", "welcome"]
+
+#: How every refusal begins; no frame of the binary dialects does.
+REFUSED = b'{"type":"refused",'
+_DIALECTS = ("json", "binary")
+
+
+class First(msgspec.Struct):
+    """What every first message has.
+
+    Attributes:
+        type: What it is.
+        token: The server's, if it has one.
+    """
+
+    type: str = ""
+    token: str = ""
+
+
+class Agent(msgspec.Struct):
+    """What an agent says first.
+
+    Attributes:
+        protocol: Version of the conversation.
+        token: The server's, if it has one.
+        dialect: Of the stream's messages, ``json`` or ``binary``.
+        session: Name of the stream's session; "" has the server choose one.
+        create: Body of a create request, in the place of an instance.
+        key: Of that request, or "".
+        instance_id: The instance to go on with, in the place of a create request.
+        lost: Seconds since it lost an answer along with a stream.
+    """
+
+    protocol: int
+    token: str = ""
+    dialect: str = "json"
+    session: str = ""
+    create: msgspec.Raw | None = None
+    key: str = ""
+    instance_id: str = ""
+    lost: float | None = None
+
+
+_decode_first = msgspec.json.Decoder(First).decode
+_decode_agent = msgspec.json.Decoder(Agent).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def first_of(payload: bytes) -> First:
+    """Read what every first message has; what is none has nothing."""
+    try:
+        return _decode_first(payload)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return First()
+
+
+def agent_of(payload: bytes) -> Agent:
+    """Read what an agent says first.
+
+    Raises:
+        BadParameter: It is none.
+    """
+    try:
+        agent = _decode_agent(payload)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise BadParameter(f"this is no agent's greeting: {error}") from None
+    if agent.protocol != PROTOCOL:
+        raise BadParameter(f"protocol is {agent.protocol}: expected {PROTOCOL}")
+    if agent.dialect not in _DIALECTS:
+        raise BadParameter(f"dialect is {agent.dialect!r:.80}: expected json or binary")
+    if agent.session and not SESSION(agent.session):
+        raise BadParameter(
+            f"session is {agent.session!r:.80}: expected 1 to 64 of A-Z, a-z, 0-9, _ "
+            "and -"
+        )
+    if (agent.create is None) == (not agent.instance_id):
+        raise BadParameter("expected either create or instance_id")
+    return agent
+
+
+def welcome(instance_id: str, session: str, max_message: int) -> bytes:
+    """Write what an agent is answered."""
+    return _encode(
+        {
+            "type": "welcome",
+            "protocol": PROTOCOL,
+            "instance_id": instance_id,
+            "session": session,
+            "limits": {"max_message": max_message},
+        }
+    )
+
+
+def refusal(problem: Problem) -> bytes:
+    """Write that the conversation is over, or does not begin, and why."""
+    told: dict[str, Any] = {
+        "type": "refused",
+        "code": problem.code,
+        "message": problem.message,
+        "status": problem.status,
+    }
+    return _encode(told | {k: v for k, v in problem.extras.items() if k not in told})

@@ -1,0 +1,221 @@
+"""The gateway's loop: one process, one thread, and messages go to and fro.
+
+Far sides and agents are on one ROUTER. The gateway reads what each says first; from
+then on it copies: for far sides to the lobby and to hosts, who know nothing of ZeroMQ,
+and for agents to streams.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from gym_http_server.errors import Draining, Unauthorized
+from gym_http_server.gateway.agents import AgentPeer
+from gym_http_server.gateway.far_sides import FarSide
+from gym_http_server.gateway.house import House
+from gym_http_server.gateway.posts import Post
+from gym_http_server.gateway.router import Came, Router
+from gym_http_server.gateway.said import First, agent_of, first_of, refusal
+from gym_http_server.gateway.tango import (
+    KINDS,
+    TangoAgent,
+    TangoTaken,
+    problem_answer,
+)
+from gym_http_server.tokens import is_same
+from gym_http_wire.problems import BadParameter, Problem
+
+__all__ = ["Gateway"]
+
+TICK_SECONDS = 1.0
+#: Between two tries to send to somebody who took nothing.
+BLOCKED_TICK_SECONDS = 0.01
+#: After which who takes nothing is gone.
+GONE_SECONDS = 5.0
+#: Messages to take before anybody else gets a turn.
+TURN = 64
+
+
+class TooManyPeers(Problem):
+    """As many are there as there can be."""
+
+    default_status, default_code = 503, "too-many-peers"
+
+
+class Peer(Protocol):
+    """A far side or an agent."""
+
+    def hear(self, payload: bytes) -> None:
+        """Take a message."""
+
+    def resume(self) -> None:
+        """Go on, since it takes messages again."""
+
+    def leave(self) -> None:
+        """Take note that it is gone."""
+
+
+@dataclass(eq=False)
+class _Entry:
+    post: Post
+    peer: Peer
+
+
+class Gateway:
+    """Whoever is there by ZeroMQ.
+
+    Args:
+        house: What everybody needs.
+        router: The socket on which they are.
+    """
+
+    def __init__(self, house: House, router: Router) -> None:
+        self._house = house
+        self._router = router
+        self._entries: dict[bytes, _Entry] = {}
+        self._by_descriptor: dict[int, bytes] = {}
+        # The agent of Tango's, of which there can be one.
+        self._tango = b""
+        for descriptor in router.descriptors:
+            # What they are readable for is taken after each turn.
+            house.watches.add(descriptor, lambda events: None)
+
+    def run(self) -> None:
+        """Work until something ends it."""
+        house = self._house
+        while True:
+            if house.troubled:
+                self._look_after()
+            self._take_endings()
+            more = self._take_messages()
+            tick = BLOCKED_TICK_SECONDS if house.troubled else TICK_SECONDS
+            house.watches.serve(0.0 if more else house.timers.left(tick))
+            house.timers.serve()
+
+    def farewell(self) -> None:
+        """Tell everybody that the server is stopping, and end."""
+        stopping = Draining("the server is stopping")
+        for entry in list(self._entries.values()):
+            entry.peer.leave()
+            entry.post.say(_refusal(entry.post.asking, stopping))
+        self._router.close()
+
+    def _take_messages(self) -> bool:
+        """Take what has come; tell whether there may be more."""
+        for _ in range(TURN):
+            came = self._router.receive()
+            if came is None:
+                return False
+            self._hear(came)
+        return True
+
+    def _take_endings(self) -> None:
+        """Let go of those whose connections have ended."""
+        while (descriptor := self._router.ended()) is not None:
+            identity = self._by_descriptor.get(descriptor)
+            if identity is not None:
+                self._drop(self._entries[identity].post)
+
+    def _look_after(self) -> None:
+        """Send to those who took nothing, and let go of those who are gone."""
+        now = time.monotonic()
+        for post in list(self._house.troubled):
+            entry = self._entries.get(post.identity)
+            if entry is None or entry.post is not post:
+                self._house.troubled.discard(post)
+                continue
+            post.flush()
+            if post.lost or (post.full_since and now - post.full_since > GONE_SECONDS):
+                self._drop(post)
+            elif not post.full_since:
+                entry.peer.resume()
+
+    def _hear(self, came: Came) -> None:
+        entry = self._entries.get(came.identity)
+        if entry is not None and entry.post.descriptor != came.descriptor:
+            # Another connection took the name of one that has ended.
+            self._drop(entry.post)
+            entry = None
+        if entry is None:
+            self._greet(came)
+        elif came.payload is None:
+            entry.post.say(_refusal(came.asking, _in_pieces()))
+        else:
+            entry.peer.hear(came.payload)
+
+    def _greet(self, came: Came) -> None:
+        """Take the first message of somebody."""
+        self._take_endings()
+        post = Post(self._router, came, self._house.troubled)
+        try:
+            peer = self._peer(came, post)
+        except Problem as problem:
+            post.say(_refusal(came.asking, problem))
+            return
+        self._entries[post.identity] = _Entry(post, peer)
+        self._by_descriptor[post.descriptor] = post.identity
+        if not isinstance(peer, AgentPeer) and came.payload is not None:
+            peer.hear(came.payload)
+
+    def _peer(self, came: Came, post: Post) -> Peer:
+        house, payload = self._house, came.payload
+        if payload is None:
+            raise _in_pieces()
+        first = first_of(payload)
+        if house.token and not is_same(first.token, house.token):
+            raise Unauthorized("the token is missing or wrong: show it as token")
+        most = house.settings.max_peers
+        if len(self._entries) >= most:
+            raise TooManyPeers(f"there are {most} others already, and no more can be")
+        on_over = functools.partial(self._forget, post)
+        if came.asking:
+            return self._tango_agent(first, post, on_over)
+        if first.type == "hello":
+            return FarSide(house, post, on_over)
+        if first.type == "agent":
+            return AgentPeer(house, post, agent_of(payload), on_over)
+        raise BadParameter(
+            f"type is {first.type!r:.80}: expected hello, of an environment, or agent; "
+            "if there was one, its conversation is over"
+        )
+
+    def _tango_agent(
+        self, first: First, post: Post, on_over: Callable[[], None]
+    ) -> TangoAgent:
+        if first.type not in KINDS:
+            raise BadParameter(
+                f"type is {first.type!r:.80}: expected reset, action or close"
+            )
+        if self._tango:
+            raise TangoTaken("another agent has the environment: it has to close first")
+        self._tango = post.identity
+        return TangoAgent(self._house, post, on_over)
+
+    def _drop(self, post: Post) -> None:
+        """Let go of somebody who is gone."""
+        entry = self._entries.get(post.identity)
+        self._forget(post)
+        if entry is not None and entry.post is post:
+            entry.peer.leave()
+
+    def _forget(self, post: Post) -> None:
+        """Forget somebody whose conversation is over."""
+        entry = self._entries.get(post.identity)
+        if entry is None or entry.post is not post:
+            return
+        del self._entries[post.identity]
+        self._by_descriptor.pop(post.descriptor, None)
+        if self._tango == post.identity:
+            self._tango = b""
+
+
+def _refusal(asking: bool, problem: Problem) -> bytes:
+    return problem_answer(problem) if asking else refusal(problem)
+
+
+def _in_pieces() -> Problem:
+    return BadParameter("a message has several frames: expected one")

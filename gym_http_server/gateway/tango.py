@@ -1,0 +1,215 @@
+"""Tango's agents: a REQ that asks for resets and actions, and knows no instances.
+
+::
+
+    {"type": "reset", "seed": 1, "options": null}
+    {"type": "action", "action": "2"}
+    {"type": "close"}
+
+Each message is answered, whatever happens: a REQ without an answer is stuck for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from gym_http_server.gateway.asking import Asking
+from gym_http_server.gateway.house import House
+from gym_http_server.gateway.posts import Post
+from gym_http_server.gateway.streams import HostStream
+from gym_http_wire.frames import Frame
+from gym_http_wire.handshakes import new_session
+from gym_http_wire.messages import Op, RequestHead, problem_of, request
+from gym_http_wire.problems import BadJSON, BadParameter, Problem
+
+__all__ = ["KINDS", "TangoAgent", "TangoTaken", "problem_answer"]
+
+KINDS = frozenset({"reset", "action", "close"})
+_GIVEN = {
+    "reset": ("observation", "info"),
+    "action": ("observation", "reward", "terminated", "truncated", "info"),
+}
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class TangoTaken(Problem):
+    """Another agent of Tango's is there, and there is room for one."""
+
+    default_status, default_code = 409, "tango-taken"
+
+
+def problem_answer(problem: Problem) -> bytes:
+    """Write the answer that tells of a problem."""
+    told = {"code": problem.code, "message": problem.message, "status": problem.status}
+    return _encode({"error": told})
+
+
+class TangoAgent:
+    """One of them, while it is the one.
+
+    Args:
+        house: What everybody needs.
+        post: Where answers go out.
+        on_over: Called when it has closed its environment.
+    """
+
+    def __init__(self, house: House, post: Post, on_over: Callable[[], None]) -> None:
+        self._house = house
+        self._post = post
+        self._on_over = on_over
+        # What is to be answered: "" is nothing.
+        self._asked = ""
+        # What the host is asked once it can be.
+        self._waiting: dict[str, Any] = {}
+        self._instance_id = ""
+        self._asking: Asking | None = None
+        self._stream: HostStream | None = None
+        # Whether actions are texts, and not numbers written as such.
+        self._texts = False
+
+    def hear(self, payload: bytes) -> None:
+        """Take what it asks."""
+        if self._asked:
+            # No REQ does so; its answers are counted.
+            return
+        try:
+            asked = _read(payload, self._house.token)
+        except Problem as problem:
+            self._post.say(problem_answer(problem))
+            return
+        self._asked = asked["type"]
+        if self._asked == "close":
+            self._close()
+            return
+        self._waiting = asked
+        if self._stream is None:
+            self._make()
+        else:
+            self._ask()
+
+    def resume(self) -> None:
+        """Go on: there is nothing that it could have kept from coming."""
+
+    def leave(self) -> None:
+        """Take note that it is gone: so goes its environment."""
+        if self._asking is not None:
+            made = self._asking.cancel()
+            if made is not None and made.status == 200:
+                self._instance_id = _instance_in(made)
+        self._asked = ""
+        self._end(lambda answer: None)
+
+    def _make(self) -> None:
+        env_id = f"external/{self._house.settings.tango_name}"
+        question = request(Op.CREATE, _encode({"env_id": env_id}))
+        self._asking = Asking(self._house, question, self._made)
+
+    def _made(self, answer: Frame) -> None:
+        self._asking = None
+        if answer.status != 200:
+            self._fail(problem_of(answer))
+            return
+        self._instance_id = _instance_in(answer)
+        self._stream = HostStream(
+            self._house,
+            self._instance_id,
+            session=new_session(),
+            text=True,
+            on_open=lambda: None,
+            on_message=self._told_space,
+            on_end=self._lost,
+        )
+        self._stream.send(b'{"op":"action_space"}')
+
+    def _told_space(self, payload: bytes) -> None:
+        told = _decode(payload)
+        if told["status"] != 200:
+            self._told(payload)
+            return
+        self._texts = told["body"]["info"]["name"] == "Text"
+        if self._stream is not None:
+            self._stream.on_message = self._told
+            self._ask()
+
+    def _ask(self) -> None:
+        asked, self._waiting = self._waiting, {}
+        if self._asked == "reset":
+            given = {"seed": asked.get("seed"), "options": asked.get("options")}
+            op = {"op": "reset", **{k: v for k, v in given.items() if v is not None}}
+        else:
+            op = {"op": "step", "action": self._action(asked.get("action"))}
+        if self._stream is not None:
+            self._stream.send(_encode(op))
+
+    def _action(self, action: Any) -> Any:
+        """Give the action that stands in a text, as ``"2"`` does for 2."""
+        if isinstance(action, str) and not self._texts:
+            try:
+                return msgspec.json.decode(action)
+            except (msgspec.MsgspecError, ValueError, RecursionError):
+                # The environment says what it expects.
+                return action
+        return action
+
+    def _told(self, payload: bytes) -> None:
+        told = _decode(payload)
+        asked, self._asked = self._asked, ""
+        body = told["body"]
+        if told["status"] != 200:
+            error = {"code": body["code"], "message": body["message"]}
+            self._post.say(_encode({"error": error | {"status": told["status"]}}))
+            return
+        self._post.say(_encode({name: body[name] for name in _GIVEN[asked]}))
+
+    def _lost(self, problem: Problem) -> None:
+        """Take note that the instance has ended; the next message makes another."""
+        self._stream = None
+        self._instance_id = ""
+        if self._asked:
+            self._fail(problem)
+
+    def _fail(self, problem: Problem) -> None:
+        self._asked = ""
+        self._post.say(problem_answer(problem))
+
+    def _close(self) -> None:
+        if not self._instance_id:
+            self._closed()
+            return
+        self._end(lambda answer: self._closed())
+
+    def _closed(self) -> None:
+        self._asked = ""
+        self._post.say(b'{"info":"closed"}')
+        self._on_over()
+
+    def _end(self, on_answer: Callable[[Frame], None]) -> None:
+        instance_id, self._instance_id = self._instance_id, ""
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.close()
+        if instance_id:
+            head = RequestHead(instance_id=instance_id)
+            self._asking = Asking(self._house, request(Op.END, head=head), on_answer)
+
+
+def _read(payload: bytes, token: str) -> dict[str, Any]:
+    try:
+        asked = _decode(payload)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise BadJSON(str(error)) from None
+    if asked.get("type") not in KINDS:
+        raise BadParameter(
+            f"type is {asked.get('type')!r:.80}: expected reset, action or close"
+        )
+    if asked["type"] == "action" and "action" not in asked:
+        raise BadParameter("there is no action in it")
+    return asked
+
+
+def _instance_in(made: Frame) -> str:
+    return str(msgspec.json.decode(made.body)["instance_id"])

@@ -1,0 +1,81 @@
+"""The gateway as the supervisor sees it: forked at the start, if it is asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+
+from gym_http_server.settings import Settings
+from gym_http_server.supervisor.forks import fork_service
+
+__all__ = ["GatewayProcess"]
+
+#: Between two starts, at least, so that one that cannot live does not hold up others.
+PAUSE_SECONDS = 1.0
+#: Agents, beside the far sides.
+MAX_AGENTS = 4096
+
+
+class GatewayProcess:
+    """Starts the gateway, and starts another one where it ended.
+
+    The socket stays open here: who connects while there is no gateway has the next one.
+
+    Args:
+        settings: The settings.
+        doors: Descriptors of the socket by which peers come in by ZeroMQ, and of what
+            was left for the gateway to read the token from; ``None``: there is none.
+
+    Attributes:
+        pid: Of the gateway; 0 if there is none.
+    """
+
+    def __init__(self, settings: Settings, doors: tuple[int, int] | None) -> None:
+        self.pid = 0
+        self._settings = settings
+        self._doors = doors
+        self._started = float("-inf")
+
+    @property
+    def wanted(self) -> bool:
+        """Whether there is to be one."""
+        return self._doors is not None
+
+    @property
+    def due(self) -> bool:
+        """Whether one is to be started now."""
+        rested = time.monotonic() - self._started >= PAUSE_SECONDS
+        return self.wanted and not self.pid and rested
+
+    def start(self) -> None:
+        """Start it.
+
+        Raises:
+            OSError: The system has no room for another process.
+        """
+        doors = self._doors
+        if doors is not None:
+            self._started = time.monotonic()
+            self.pid = fork_service(doors, lambda parent: self._run(*doors, parent))
+
+    def stop(self) -> None:
+        """Have it say goodbye and end."""
+        if self.pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGTERM)
+
+    def _run(self, door: int, left: int, parent: int) -> int:
+        from gym_http_server.gateway.house import GatewaySettings
+        from gym_http_server.gateway.process import run
+
+        settings = self._settings
+        told = GatewaySettings(
+            place=settings.zmq,
+            heartbeat_s=settings.external_heartbeat,
+            max_message=max(settings.max_answer, settings.max_body),
+            max_peers=settings.max_external + MAX_AGENTS,
+            tango_name=settings.tango_name,
+        )
+        return run(door, left, told, parent)

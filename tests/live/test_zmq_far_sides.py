@@ -1,0 +1,225 @@
+"""Environments come in by ZeroMQ, where the server is told to let them."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import gymnasium
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from gym_http_client import RemoteEnv, RemoteVectorEnv
+from tests.support.agents import asking, heard
+from tests.support.api import Api, Instance, error, ok
+from tests.support.far import RESULT
+from tests.support.identity import assert_identical
+from tests.support.lending import lent
+from tests.support.server import Server
+from tests.support.wait import wait_until
+from tests.support.zmq_peers import HELLO, ZmqFar, ZmqPeer, gateway, place
+
+TOKEN = "a-token-of-the-tests"
+ZMQ = ["--zmq", "tcp://127.0.0.1:0"]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """A server that lets environments in by ZeroMQ."""
+    with Server(*ZMQ, "--external-grace", "1") as server:
+        yield server
+
+
+def listed(server: Server, name: str = "game") -> Any:
+    told = ok(Api(server).get(f"/v1/registry/?search=external/{name}"))["envs"]
+    return told[0]["external"] if told else None
+
+
+def began(server: Server, far: ZmqFar) -> Instance:
+    api = Api(server)
+    body = {"env_id": "external/game", "wait_s": 5}
+    future = asking(api.post, "/v1/envs/", body)
+    far.answer("init")
+    instance = Instance(api, ok(heard(future))["instance_id"])
+    future = asking(instance.post, "reset/", {})
+    far.answer("reset", observation=[0, 1])
+    assert ok(heard(future))["observation"] == [0.0, 1.0]
+    return instance
+
+
+def test_it_is_stepped_and_given_back(server: Server) -> None:
+    with ZmqFar.to(server) as far:
+        for _ in range(2):
+            instance = began(server, far)
+            future = asking(instance.post, "step/", {"action": 2})
+            far.answer("step", **RESULT)
+            assert ok(heard(future))["reward"] == 2.0
+            future = asking(instance.close)
+            far.answer("close")
+            assert heard(future).status == 204
+        assert listed(server)["free"] == 1
+    wait_until(lambda: listed(server) is None)
+
+
+def test_who_leaves_is_gone_at_once(server: Server) -> None:
+    far = ZmqFar.to(server)
+    instance = began(server, far)
+    far.drop()
+    error(instance.post("step/", {"action": 1}), 503, "external-away")
+    wait_until(lambda: instance.id not in Api(server).instances())
+    told = error(instance.post("step/", {"action": 1}), 410, "instance-ended")
+    assert told["reason"] == "external-gone"
+
+
+def test_it_comes_back_with_its_token(server: Server) -> None:
+    replay = {"capabilities": ["reset", "replay"]}
+    far = ZmqFar.to(server, **replay)
+    instance = began(server, far)
+    future = asking(instance.post, "step/", {"action": 1})
+    first = far.asked("step")
+    far.drop()
+    error(heard(future), 503, "external-away")
+    with ZmqFar(server, resume=far.welcome["resume"], **replay) as again:
+        assert again.welcome["resumed"] is True
+        future = asking(instance.post, "step/", {"action": 1})
+        assert again.answer("step", **RESULT)["id"] == first["id"]
+        ok(heard(future))
+        future = asking(instance.close)
+        again.answer("close")
+        assert heard(future).status == 204
+    wait_until(lambda: listed(server) is None)
+
+
+def test_a_fault_is_told(server: Server) -> None:
+    with ZmqFar.to(server) as far:
+        instance = began(server, far)
+        future = asking(instance.post, "step/", {"action": 1})
+        far.answer("step", **{**RESULT, "reward": "much"})
+        error(heard(future), 502, "bad-answer")
+        assert far.asked("fault")["field"] == "reward"
+        future = asking(instance.close)
+        far.answer("close")
+        assert heard(future).status == 204
+    wait_until(lambda: listed(server) is None)
+
+
+def test_what_is_no_hello_is_refused_and_another_is_heard(server: Server) -> None:
+    with ZmqPeer(server) as peer:
+        assert peer.ask(type="hi")["code"] == "bad-parameter"
+        peer.socket.send(b"\xff\0{")
+        assert peer.hear()["code"] == "bad-parameter"
+        peer.socket.send_multipart([b"{}", b"{}", b"{}"])
+        assert "several frames" in peer.hear()["message"]
+        assert peer.ask(**{**HELLO, "name": "-"})["code"] == "bad-hello"
+        assert peer.ask(**HELLO)["type"] == "welcome"
+    wait_until(lambda: listed(server) is None)
+
+
+def test_who_does_not_answer_pings_is_told_so(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server(*ZMQ, "--external-heartbeat", "0.2")
+    with ZmqFar.to(server) as far:
+        assert far.hear() == {"type": "ping"}
+        far.say(type="pong")
+        assert far.hear() == {"type": "ping"}
+        assert far.hear()["code"] == "ended"
+        wait_until(lambda: listed(server) is None)
+
+
+def test_the_token_is_in_the_hello(make_server: Callable[..., Server]) -> None:
+    server = make_server(*ZMQ, "--token", TOKEN, token=TOKEN)
+    with ZmqPeer(server) as far:
+        for token in ("", "another-token-of-the-tests"):
+            assert far.ask(**HELLO, token=token)["code"] == "unauthorized"
+        assert far.ask(**HELLO, token=TOKEN)["type"] == "welcome"
+        assert listed(server)["free"] == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--zmq", "tcp://0.0.0.0:0"], "set a token"),
+        (["--zmq", "tcp://*:0", "--no-token"], "set a token"),
+        (["--zmq", "5556"], "expected tcp://HOST:PORT"),
+        (["--zmq", "ipc:///here"], "expected tcp://HOST:PORT"),
+        (["--zmq", "tcp://127.0.0.1:70000"], "expected tcp://HOST:PORT"),
+    ],
+)
+def test_what_is_refused_at_the_start(
+    launch_server: Callable[..., Server], flags: list[str], words: str
+) -> None:
+    server = launch_server(*flags)
+    assert server.wait_exit() == 1
+    assert words in server.stderr
+
+
+def test_it_is_off_unless_asked_for(make_server: Callable[..., Server]) -> None:
+    assert "ZeroMQ" not in make_server().stdout
+
+
+def lending_url(server: Server) -> str:
+    return "zmq+" + place(server)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dialect", ["binary", "typed"])
+def test_gymnasium_finds_nothing_wrong(server: Server, dialect: str) -> None:
+    with (
+        lent(lending_url(server), "CartPole-v1", dialect=dialect),
+        RemoteEnv(server.url, "external/lent", wait_s=20) as env,
+    ):
+        check_env(env, skip_render_check=False)
+    wait_until(lambda: listed(server, "lent") is None)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dialect", ["binary", "typed"])
+def test_it_is_equal_to_the_same_made_here(server: Server, dialect: str) -> None:
+    local = gymnasium.make("Blackjack-v1")
+    local.action_space.seed(3)
+    with (
+        lent(lending_url(server), "Blackjack-v1", dialect=dialect),
+        RemoteEnv(server.url, "external/lent", wait_s=20) as env,
+    ):
+        assert_identical(env.reset(seed=5), local.reset(seed=5))
+        for _ in range(60):
+            action = local.action_space.sample()
+            step, expected = env.step(action), local.step(action)
+            assert_identical(step, expected)
+            if expected[2] or expected[3]:
+                assert_identical(env.reset(), local.reset())
+    local.close()
+    wait_until(lambda: listed(server, "lent") is None)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_vector_of_8_is_equal_to_the_same_made_here(server: Server) -> None:
+    local = gymnasium.make_vec("CartPole-v1", 8, "sync")
+    local.action_space.seed(3)
+    with lent(lending_url(server), "CartPole-v1", n=8):
+        env = RemoteVectorEnv(server.url, "external/lent", num_envs=8, wait_s=20)
+        assert_identical(env.reset(seed=5), local.reset(seed=5))
+        for _ in range(60):
+            action = local.action_space.sample()
+            assert_identical(env.step(action), local.step(action))
+        env.close()
+    local.close()
+    wait_until(lambda: listed(server, "lent") is None)
+
+
+def test_its_process_finds_the_next_gateway(
+    make_server: Callable[..., Server],
+) -> None:
+    """Agents go on where they were, and the environment takes every step once."""
+    server = make_server(*ZMQ)
+    with (
+        lent(lending_url(server), "CartPole-v1"),
+        RemoteEnv(server.url, "external/lent", wait_s=20) as env,
+    ):
+        local = gymnasium.make("CartPole-v1")
+        assert_identical(env.reset(seed=5), local.reset(seed=5))
+        for _ in range(2):
+            gateway(server).kill()
+            for _ in range(3):
+                assert_identical(env.step(0), local.step(0))
+        local.close()
+    wait_until(lambda: listed(server, "lent") is None)
