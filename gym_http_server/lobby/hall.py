@@ -11,8 +11,8 @@ import time
 from gym_http_server.lobby.arrivals import Arrival, Gone
 from gym_http_server.lobby.guests import Guests, Taken
 from gym_http_server.lobby.reception import check_spaces, is_same
-from gym_http_server.lobby.said import LobbySettings, State
-from gym_http_wire.external.carriers import COUNTED, WEBSOCKET, Heard
+from gym_http_server.lobby.said import Come, LobbySettings, State
+from gym_http_wire.external.carriers import COUNTED, Heard
 from gym_http_wire.external.greetings import (
     PROTOCOL,
     BadHello,
@@ -91,17 +91,17 @@ class Hall:
             return
         self.enter(end, COUNTED, trusted=not self.token)
 
-    def come(self, end: socket.socket, greeting: str, early: bytes) -> None:
-        """Take a WebSocket.
+    def come(self, end: socket.socket, said: Come, early: bytes) -> None:
+        """Take a WebSocket, or what the gateway brings.
 
         Args:
             end: Its socket.
-            greeting: What to send before all else.
+            said: What was said of it.
             early: What has come already.
         """
-        arrival = self.enter(end, WEBSOCKET, trusted=True)
+        arrival = self.enter(end, said.carrier, trusted=True)
         try:
-            arrival.say(greeting.encode())
+            arrival.say(said.greeting.encode())
             if early:
                 self._sort(arrival, arrival.feed(early, time.monotonic()))
         except Gone as gone:

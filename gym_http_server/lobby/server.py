@@ -139,4 +139,4 @@ class Lobby:
         if end is None:
             self._forget(line)
             end = line.surrender()
-        self._hall.come(end, come.greeting, frame.body)
+        self._hall.come(end, come, frame.body)
