@@ -147,7 +147,7 @@ def _taken_apart(payload: bytes) -> tuple[int, int, int, int, int]:
     """Give where the body begins, and status, operation, form and number."""
     if len(payload) < _SIZE:
         words = f"a message has {len(payload)} bytes, less than a header"
-        raise BadMessage(words, fatal=True)
+        raise BadMessage(words, field="message", fatal=True)
     body_size, head_size, status, kind, form, number = HEADER.unpack_from(payload)
     start = _SIZE + head_size
     if start + body_size != len(payload) or head_size > MAX_HEAD_BYTES:
@@ -155,7 +155,7 @@ def _taken_apart(payload: bytes) -> tuple[int, int, int, int, int]:
             f"a message of {len(payload)} bytes announces a head of {head_size} and a "
             f"body of {body_size}"
         )
-        raise BadMessage(words, fatal=True)
+        raise BadMessage(words, field="message", fatal=True)
     return start, status, kind, form, number
 
 

@@ -137,7 +137,8 @@ class Refused(msgspec.Struct, tag_field="type", tag="refused"):
     message: str
 
 
-_decode_hello = msgspec.json.Decoder(Hello).decode
+# Of one type alone, the tag may be missing.
+_decode_hello = msgspec.json.Decoder(Hello | Refused).decode
 _decode_reply = msgspec.json.Decoder(Welcome | Refused).decode
 
 
@@ -156,6 +157,8 @@ def hello_of(payload: bytes) -> Hello:
         hello = _decode_hello(payload)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise BadHello(f"this is no hello: {error}") from None
+    if not isinstance(hello, Hello):
+        raise BadHello("this is no hello: its type is 'refused'")
     if hello.protocol != PROTOCOL:
         raise BadHello(
             f"protocol is {hello.protocol}: expected {PROTOCOL}", "bad-protocol"

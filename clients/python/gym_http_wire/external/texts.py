@@ -145,7 +145,7 @@ def _members(payload: bytes) -> dict[str, msgspec.Raw]:
         return _decode_members(payload)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         words = f"a message is no JSON object: {error}"
-        raise BadMessage(words, fatal=True) from None
+        raise BadMessage(words, field="message", fatal=True) from None
 
 
 def _control(members: dict[str, msgspec.Raw]) -> Control:

@@ -1,0 +1,193 @@
+"""Servers, and environments that connect in, say and understand what vectors tell."""
+
+import copy
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from gym_http_server.envhost import plain
+from gym_http_server.envhost.external.border import Border
+from gym_http_server.lobby.reception import check_spaces
+from gym_http_wire.external.asks import NAMES, Answer, Ask, BadMessage, Dialect, Request
+from gym_http_wire.external.binaries import BinaryDialect
+from gym_http_wire.external.greetings import CAPABILITIES, BadHello, Hello, hello_of
+from gym_http_wire.external.texts import TextDialect
+from gym_http_wire.spaces import describe
+from gym_http_wire.values import typed
+from tests.conformance.generate import VECTORS
+from tests.conformance.making.models import model_of, native_of
+from tests.conformance.making.saying import DEADLINE_S
+from tests.support.conversing import problems_of, said_in
+from tests.support.drivers import Program
+
+CONTENT = json.loads((VECTORS / "external.json").read_bytes())
+CASES: list[dict[str, Any]] = CONTENT["cases"]
+#: What each SDK can do: dialects, and whether it has attributes.
+SDKS = {
+    "python": ({"typed", "binary"}, True),
+    "js": ({"json", "binary"}, True),
+}
+
+
+def of_kind(kind: str) -> list[Any]:
+    """Give the cases of a kind, for tests of each."""
+    return [pytest.param(c, id=c["id"]) for c in CASES if c["kind"] == kind]
+
+
+def dialect_of(name: str) -> Dialect:
+    """Give a dialect as the server has it."""
+    if name == "binary":
+        return BinaryDialect()
+    forms = {"json": (plain.dumps, plain.loads), "typed": (typed.encode, typed.decode)}
+    return TextDialect(*forms[name])
+
+
+def expected_of(name: str) -> list[dict[str, Any]]:
+    """Give the conversations that an SDK can have."""
+    dialects, attributes = SDKS[name]
+    return [
+        case
+        for case in CASES
+        if case["kind"] == "conversation"
+        and case["dialect"] in dialects
+        and (attributes or "attributes" not in case["capabilities"])
+    ]
+
+
+@pytest.mark.toolchain
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", SDKS)
+def test_sdks_say_what_conversations_tell(
+    name: str, driver: Callable[[str], Program]
+) -> None:
+    said = said_in(driver(name).output("farside", str(VECTORS)))
+    expected = expected_of(name)
+    assert said.keys() == {case["id"] for case in expected}
+    for case in expected:
+        assert not list(problems_of(case, said[case["id"]])), case["id"]
+
+
+def spoilt(case: dict[str, Any], way: str) -> dict[str, Any]:
+    """Have a conversation tell something else."""
+    case = copy.deepcopy(case)
+    mine = [each for each in case["messages"] if each["from"] == "environment"]
+    results = [each for each in mine if "reward" in each.get("result", {})]
+    if way == "resume":
+        mine[0]["hello"]["resume"] = "another"
+    elif way == "id":
+        results[0]["id"] += 1
+    elif way == "missing":
+        case["messages"].remove(mine[-1])
+    elif way == "error":
+        results[0]["error"] = {"code": "env-error", "message": "no"}
+        del results[0]["result"]
+    elif way == "control":
+        results[0]["control"] = "pong"
+    else:
+        results[0]["result"][way] = model_of(np.float64(0.75))
+    return case
+
+
+@pytest.mark.parametrize("dialect", ["typed", "binary"])
+def test_what_is_said_otherwise_is_seen(
+    dialect: str, driver: Callable[[str], Program]
+) -> None:
+    said = said_in(driver("python").output("farside", str(VECTORS)))
+    (case,) = (c for c in CASES if c["id"] == f"{dialect}-episode-box")
+    assert not list(problems_of(case, said[case["id"]]))
+    ways = ("resume", "id", "missing", "error", "control")
+    for way in (*ways, "observation", "reward", "terminated", "info"):
+        assert list(problems_of(spoilt(case, way), said[case["id"]])), way
+
+
+@pytest.mark.parametrize("case", of_kind("hello"))
+def test_servers_take_hellos_or_refuse_them(case: dict[str, Any]) -> None:
+    payload = case["text"].encode()
+    if "welcome" in case:
+        check_spaces(hello_of(payload))
+        return
+    with pytest.raises(BadHello) as caught:
+        check_spaces(hello_of(payload))
+    assert caught.value.code == case["refused"]
+    assert str(caught.value)
+
+
+def read(case: dict[str, Any]) -> Answer | dict[str, Any]:
+    """Read an answer as a host does."""
+    space = describe(spaces.Discrete(3))
+    hello = Hello(1, "game", case["observation_space"], space, dialect=case["dialect"])
+    hello.reward_channels = case.get("reward_channels")
+    payload = case["text"].encode() if "text" in case else bytes.fromhex(case["hex"])
+    answer = dialect_of(case["dialect"]).hear_answer(payload)
+    assert isinstance(answer, Answer)
+    assert answer.number == case["number"]
+    if answer.result is None:
+        return answer
+    border = Border(hello)
+    names: tuple[str, ...] = ("observation", "info")
+    if case["to"] == "reset":
+        return dict(zip(names, border.reset(answer.result), strict=True))
+    names = ("observation", "reward", "terminated", "truncated", "info")
+    return dict(zip(names, border.step(answer.result), strict=True))
+
+
+@pytest.mark.parametrize("case", of_kind("answer"))
+def test_servers_read_answers_or_say_what_is_bad(case: dict[str, Any]) -> None:
+    if "bad" in case:
+        with pytest.raises(BadMessage) as caught:
+            read(case)
+        assert caught.value.field == case["bad"]
+        assert caught.value.fatal == case.get("ends", False)
+        return
+    told = read(case)
+    if "error" in case:
+        assert isinstance(told, Answer)
+        assert told.error == case["error"]
+    else:
+        assert isinstance(told, dict)
+        assert {k: model_of(v) for k, v in told.items()} == case["result"]
+
+
+@pytest.mark.parametrize("case", of_kind("conversation"))
+def test_servers_ask_to_the_byte(case: dict[str, Any]) -> None:
+    dialect = dialect_of(case["dialect"])
+    for message in case["messages"]:
+        if "hello" in message:
+            dialect = dialect_of(case["dialect"])
+        if "asks" not in message:
+            continue
+        asks = message["asks"]
+        given = {name: native_of(model) for name, model in asks["given"].items()}
+        request = Request(NAMES[asks["type"]], asks["id"], given)
+        written = dialect.asked(request, DEADLINE_S)
+        if "text" in message:
+            assert written.decode() == message["text"]
+        else:
+            assert written.hex() == message["hex"]
+
+
+def controls() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Give pings, pongs and faults of servers, with their dialects."""
+    for case in CASES:
+        for message in case.get("messages", []):
+            if message["from"] == "server" and "asks" not in message:
+                yield case["dialect"], message
+
+
+def test_all_that_may_be_said_is_there() -> None:
+    talks = [case for case in CASES if case["kind"] == "conversation"]
+    types = {m["asks"]["type"] for c in talks for m in c["messages"] if "asks" in m}
+    without = {"generator", "set_generator"}
+    said = {"ping", "pong", "fault"}
+    assert types == {ask.name.lower() for ask in Ask} - said - without
+    told = {json.loads(m["text"])["type"] for _, m in controls() if "text" in m}
+    assert told == {"welcome", *said}
+    can = {each for case in talks for each in case["capabilities"]}
+    assert can | {"replay", "pause", "realtime"} == set(CAPABILITIES)
+    fields = {case["bad"] for case in CASES if "bad" in case}
+    assert fields >= {"observation", "reward", "terminated", "truncated", "info", "id"}
+    assert fields >= {"result", "error", "type", "message", "operation", "status"}
