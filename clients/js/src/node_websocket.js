@@ -1,27 +1,10 @@
 /** A WebSocket over the upgrade of `node:http`, where there is none: Node before 22. */
 
-import { createHash, randomBytes, randomFillSync } from "node:crypto";
-import http from "node:http";
-import https from "node:https";
+import { randomFillSync } from "node:crypto";
 
 import { ProtocolError } from "./errors.js";
+import { upgraded } from "./node_upgrade.js";
 import { MessageReader, Opcode, closeOf, encodeMessage } from "./websocket_frames.js";
-
-const GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
-const MAX_REFUSAL = 1024 * 1024;
-
-/** Give the Sec-WebSocket-Accept that answers a key. */
-export function acceptOf(key) {
-  return createHash("sha1").update(key + GUID).digest("base64");
-}
-
-/** The handshake was answered otherwise. */
-export class NoStream extends Error {
-  constructor(answer) {
-    super(`the handshake was answered with status ${answer.status}`);
-    this.answer = answer;
-  }
-}
 
 /**
  * Open a WebSocket.
@@ -31,47 +14,11 @@ export class NoStream extends Error {
  * @returns {Promise<NodeSocket>}
  * @throws {NoStream} There is a server, but no stream.
  */
-export function openSocket(url, { protocol, headers, signal, maxMessage }) {
-  const key = randomBytes(16).toString("base64");
-  const request = (url.startsWith("https:") ? https : http).request(url, {
-    signal,
-    agent: false,
-    headers: {
-      ...headers,
-      Connection: "Upgrade",
-      Upgrade: "websocket",
-      "Sec-WebSocket-Version": "13",
-      "Sec-WebSocket-Protocol": protocol,
-      "Sec-WebSocket-Key": key,
-    },
-  });
-  return new Promise((resolve, reject) => {
-    request.on("error", reject);
-    request.on("response", (response) => refusalOf(response).then(reject, reject));
-    request.on("upgrade", ({ headers: answered }, line, early) => {
-      const accepted = answered["sec-websocket-accept"] === acceptOf(key);
-      if (accepted && answered["sec-websocket-protocol"] === protocol) {
-        resolve(new NodeSocket(line, early, maxMessage));
-      } else {
-        line.destroy();
-        reject(new ProtocolError(`the answer to the handshake does not speak ${protocol}`));
-      }
-    });
-    request.end();
-  });
-}
-
-async function refusalOf(response) {
-  const parts = [];
-  let size = 0;
-  for await (const part of response) {
-    parts.push(part);
-    size += part.length;
-    if (size > MAX_REFUSAL) throw new ProtocolError("the refusal of a stream is too long");
-  }
-  const headers = new Headers();
-  for (const [name, value] of Object.entries(response.headers)) headers.set(name, String(value));
-  return new NoStream({ status: response.statusCode, headers, body: Buffer.concat(parts) });
+export async function openSocket(url, { protocol, headers, signal, maxMessage }) {
+  const { socket, early, protocol: spoken } = await upgraded(url, { protocol, headers, signal });
+  if (spoken === protocol) return new NodeSocket(socket, early, maxMessage);
+  socket.destroy();
+  throw new ProtocolError(`the answer to the handshake does not speak ${protocol}`);
 }
 
 /** Random masks, drawn many at a time. */
@@ -100,8 +47,6 @@ class NodeSocket {
     this.onclose = (_error) => {};
     const reader = new MessageReader(maxMessage, (opcode, payload) => this.#take(opcode, payload));
     const feed = (bytes) => this.#feed(reader, bytes);
-    line.setNoDelay(true);
-    line.setTimeout(0);
     // A process may end without a word; while a call waits, its time limit holds it.
     line.unref();
     line.on("data", feed);

@@ -34,12 +34,20 @@ export interface Making {
   renderMode: string | null;
 }
 
+/** The state of a random generator, in whatever form its author has it. */
+export interface Generator {
+  /** Tells the state. */
+  state(): Soon<Value>;
+  /** Goes on from one that `state` told. */
+  setState(state: any): Soon<void>;
+}
+
 /**
  * An environment: what it is, and the handlers that do what agents ask.
  *
  * Handlers run one after the other. What one throws is told to the agent. If the error has
- * the `code` "bad-parameter", "invalid-action", "reset-needed" or "unsupported", nothing
- * has been done, and the agent may go on; else it has to reset.
+ * the `code` "bad-parameter", "invalid-action", "no-attribute", "reset-needed" or
+ * "unsupported", nothing has been done, and the agent may go on; else it has to reset.
  */
 export interface Lending {
   /** The server's address, `http://127.0.0.1:5000` unless told. */
@@ -61,8 +69,19 @@ export interface Lending {
   /** How often it goes on by itself, if it does not wait for steps. */
   realtime?: { hz: number };
   /**
+   * Lets agents at an object: they get and set its members, and call its methods, where
+   * what an agent gives by name comes last, as one object. Names that begin with an
+   * underscore are private, and so is what every object has.
+   */
+  attributes?: object;
+  /** With `attributes`, the environment's spec, as Gymnasium's `EnvSpec.to_json` tells it. */
+  spec?: object;
+  /** With `attributes`, lets agents keep and set the state of the random generator. */
+  generator?: Generator;
+  /**
    * "json", which people can read, or "binary", in which frames are arrays. Unless told,
-   * it is "binary" where observations have more than 256 elements, or frames are colours.
+   * it is "binary" where observations have more than 256 elements, where frames are
+   * colours, and with `attributes`.
    */
   dialect?: "json" | "binary";
   /** Ends it. */

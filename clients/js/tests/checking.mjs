@@ -6,7 +6,7 @@ import { Deadline } from "../src/deadlines.js";
 import { decodeFrame, encodeFrame } from "../src/frames.js";
 import { parse } from "../src/json.js";
 import { stringify } from "../src/json_writer.js";
-import { acceptOf } from "../src/node_websocket.js";
+import { acceptOf } from "../src/node_upgrade.js";
 import { plainTree } from "../src/plain.js";
 import { Tries } from "../src/retries.js";
 import { Announced } from "../src/signatures.js";

@@ -6,6 +6,7 @@
  *     driver.mjs agree URL ENV_ID SEED rest|stream ACTIONS_FILE
  *     driver.mjs probe URL rest|stream [TIMEOUT_S]
  *     driver.mjs bench URL rest|stream SECONDS
+ *     driver.mjs farside VECTORS_DIR
  *
  * What each prints stands in the README of the vectors.
  */
@@ -16,6 +17,7 @@ import { join } from "node:path";
 import { GymHttpError, decodeBinary, decodeTyped, make } from "../src/index.js";
 import { agree } from "./agreeing.mjs";
 import { FILES, checksOf } from "./checking.mjs";
+import { canTalk, talk } from "./farside.mjs";
 import { kindOf, unhex } from "./models.mjs";
 
 function casesOf(path) {
@@ -117,7 +119,13 @@ async function bench(url, transport, seconds) {
   await env.close();
 }
 
-const COMMANDS = { conformance, show, agree: agreeing, probe, bench };
+async function farside(folder) {
+  for (const vector of casesOf(join(folder, "external.json")).filter(canTalk)) {
+    await talk(vector, (line) => console.log(`${vector.id}\t${line}`));
+  }
+}
+
+const COMMANDS = { conformance, show, agree: agreeing, probe, bench, farside };
 
 const [command, ...args] = process.argv.slice(2);
 if (!Object.hasOwn(COMMANDS, command ?? "")) {

@@ -23,21 +23,24 @@ const SPACES = {
     ],
   },
 };
+// What it lets agents at has the spaces of the first.
+SPACES.open = SPACES.discrete;
 const controller = new AbortController();
 let [draw, steps, slow] = [() => 0.5, 0, 0];
+let state = 1;
 
 const print = (line) => console.log(JSON.stringify(line));
 const plain = (value) => value?.toArray?.() ?? value;
 
 /** A small generator with a seed. */
 function generator(seed) {
-  let state = Number(seed) >>> 0;
+  state = Number(seed) >>> 0;
   return () => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0) / 2 ** 32;
 }
 
 function observed() {
   const place = Math.floor(draw() * 1000);
-  if (kind === "discrete") return place;
+  if (kind === "discrete" || kind === "open") return place;
   if (kind === "box") return Float32Array.from({ length: 6 }, () => draw() * 2 - 1);
   return { place, seen: Uint8Array.from({ length: 4 }, () => draw() * 256) };
 }
@@ -47,6 +50,25 @@ function shown(observation) {
   if (ArrayBuffer.isView(observation)) return [...observation];
   return { place: observation.place, seen: [...observation.seen] };
 }
+
+class Toy {
+  gravity = 9.8;
+  field = Float32Array.of(1, 2);
+  _secret = 1;
+
+  async add(one, other, { twice = false } = {}) {
+    return (one + other) * (twice ? 2 : 1);
+  }
+
+  fail() {
+    throw new Error("that is broken");
+  }
+}
+
+const OPEN = {
+  attributes: new Toy(),
+  generator: { state: () => ({ state }), setState: (told) => void (state = Number(told.state)) },
+};
 
 createInterface({ input: process.stdin }).on("line", () => controller.abort());
 await serveEnv({
@@ -82,4 +104,5 @@ await serveEnv({
     return { ...told, observation };
   },
   render: () => `step ${steps}`,
+  ...(kind === "open" && OPEN),
 });

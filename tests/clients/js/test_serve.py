@@ -8,11 +8,12 @@ from threading import Thread
 from types import TracebackType
 from typing import Any, Self
 
+import gymnasium
 import numpy as np
 import pytest
 
 from gym_http_client import RemoteEnv, ServerError
-from tests.support.api import Api
+from tests.support.api import Api, Instance, error, ok
 from tests.support.cutter import Cutter
 from tests.support.drivers import CLIENTS, needs
 from tests.support.far import Far
@@ -237,3 +238,59 @@ def test_a_token_is_shown_where_one_is_wanted(make_server: MakeServer) -> None:
         ) as env,
     ):
         assert env.reset(seed=1)[0] == lending.done("reset")[0]["observation"]
+
+
+@pytest.mark.parametrize("dialect", ["json", "binary"])
+def test_agents_get_at_what_the_author_gives_them(server: Server, dialect: str) -> None:
+    with (
+        Lending(server.url, "open", dialect) as lending,
+        RemoteEnv(server.url, "external/toy", wait_s=20) as env,
+    ):
+        assert env.spec is None
+        assert env.metadata["render_modes"] == ["ansi"]
+        with pytest.raises(gymnasium.error.ResetNeeded):
+            env.step(1)
+        env.reset(seed=7, options={"level": 3})
+        assert env.get_wrapper_attr("gravity") == 9.8
+        env.set_wrapper_attr("gravity", 1.62)
+        assert env.get_wrapper_attr("gravity") == 1.62
+        assert list(env.get_wrapper_attr("field")) == [1, 2]
+        assert env.get_wrapper_attr("add")(1, 2) == 3
+        assert env.get_wrapper_attr("add")(1, 2, twice=True) == 6
+        assert env.set_wrapper_attr("weather", 1, force=False) is False
+        for name in ("weather", "_secret", "constructor", "__proto__", "toString"):
+            with pytest.raises(AttributeError):
+                env.get_wrapper_attr(name)
+        with pytest.raises(ServerError, match="that is broken") as caught:
+            env.get_wrapper_attr("fail")()
+        assert caught.value.code == "env-error"
+        env.reset(seed=7)
+        assert len(lending.done("reset")) == 2
+
+
+def test_its_generator_is_kept_and_set(server: Server) -> None:
+    api = Api(server)
+    with (
+        Lending(server.url, "open", "binary") as lending,
+        RemoteEnv(server.url, "external/toy", wait_s=20) as env,
+    ):
+        env.reset(seed=7)
+        (made,) = [k for k, v in api.instances().items() if v == "external/toy"]
+        instance = Instance(api, made)
+        kept = ok(instance.get("generator/"))
+        first = env.reset()[0]
+        assert env.reset()[0] != first
+        assert ok(instance.post("generator/", kept)) == {}
+        assert env.reset()[0] == first
+        assert lending.done("reset")[1]["observation"] == first
+
+
+def test_who_tells_no_generator_says_so(server: Server) -> None:
+    api = Api(server)
+    with (
+        Lending(server.url, "discrete", "json") as lending,
+        RemoteEnv(server.url, "external/toy", wait_s=20),
+    ):
+        lending.wait_for("an agent came")
+        (made,) = [k for k, v in api.instances().items() if v == "external/toy"]
+        error(Instance(api, made).get("generator/"), 501, "unsupported")

@@ -6,10 +6,11 @@ import { scalar } from "../numpy_scalars.js";
 import { isPlain } from "../plain.js";
 import { Float, Tuple } from "../scalars.js";
 import { DictSpace, Discrete, TupleSpace, spaceOf } from "../spaces/index.js";
+import { Attributes } from "./attributes.js";
 
 const PROTOCOL = 1;
 /** What agents may do again, since the environment says that it has not begun. */
-const UNDONE = new Set(["bad-parameter", "invalid-action", "reset-needed", "unsupported"]);
+const UNDONE = new Set(["bad-parameter", "invalid-action", "no-attribute", "reset-needed", "unsupported"]);
 /** Elements of an observation from which on it is worth less to be read by people. */
 const MANY = 256;
 
@@ -18,6 +19,9 @@ export class LentEnv {
   #given;
   #observationSpace;
   #actionSpace;
+  #renderMode = null;
+  // Whether there is an episode to act in.
+  #begun = false;
   #calls = {
     init: (asked) => this.#init(asked),
     reset: (asked) => this.#reset(asked),
@@ -36,9 +40,11 @@ export class LentEnv {
     }
     this.#given = given;
     this.#setSpaces(given);
+    if (given.attributes !== undefined) this.#tell(new Attributes(given));
     /** @type {boolean} Whether an agent has it. */
     this.taken = false;
-    this.dialect = given.dialect ?? (this.#hasMany() ? "binary" : "json");
+    // Values of attributes are to lose nothing, either.
+    this.dialect = given.dialect ?? (given.attributes || this.#hasMany() ? "binary" : "json");
     if (!["json", "binary"].includes(this.dialect)) {
       throw new RangeError(`dialect is ${this.dialect}: expected "json" or "binary"`);
     }
@@ -48,10 +54,15 @@ export class LentEnv {
     return sizeOf(this.#observationSpace) > MANY || this.#given.renderModes?.some((mode) => mode.startsWith("rgb"));
   }
 
+  #tell(attributes) {
+    Object.assign(this.#calls, attributes.calls, { describe: () => attributes.described(this.#renderMode) });
+  }
+
   /** Say what it is. */
   hello() {
     const { name, capabilities = [], renderModes, rewardChannels, metadata, realtime } = this.#given;
-    const own = { reset: this.#given.reset, render: this.#given.render, realtime };
+    const { reset, render, attributes } = this.#given;
+    const own = { reset, render, attributes, realtime };
     const can = new Set([...capabilities, "replay", ...Object.keys(own).filter((key) => own[key])]);
     return {
       type: "hello",
@@ -92,17 +103,25 @@ export class LentEnv {
     }
     const told = (await init?.({ kwargs: kwargs ?? {}, renderMode: renderMode ?? null })) ?? {};
     this.#setSpaces({ ...this.#given, ...told });
+    this.#renderMode = renderMode ?? null;
+    this.#begun = false;
     this.taken = true;
     return { observation_space: this.#observationSpace.toJSON(), action_space: this.#actionSpace.toJSON() };
   }
 
   async #reset({ seed, options }) {
-    const { reset, observe } = this.#given;
+    const { reset, observe, capabilities = [] } = this.#given;
+    // Where there are attributes, the server leaves it to the environment to say so.
+    if (options && Object.keys(options).length && !capabilities.includes("options")) {
+      throw new Refusal("this environment takes no options: expected none", "unsupported");
+    }
     const told = reset ? await reset({ seed: seed ?? null, options: options ?? {} }) : { observation: await observe() };
+    this.#begun = true;
     return { observation: this.#observed(told, "reset"), info: told.info ?? {} };
   }
 
   async #step({ action }) {
+    if (!this.#begun) throw new Refusal("this environment was not reset yet: reset it first", "reset-needed");
     const told = await this.#given.step(asElement(this.#actionSpace, action));
     const { reward, terminated = false, truncated = false, info = {} } = told ?? {};
     return {

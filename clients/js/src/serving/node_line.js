@@ -1,16 +1,13 @@
 /** A line over the upgrade of `node:http`, where there is no WebSocket: Node before 22. */
 
 import { randomBytes } from "node:crypto";
-import http from "node:http";
-import https from "node:https";
 
 import { problemIn } from "../answers.js";
-import { acceptOf } from "../node_websocket.js";
+import { NoStream, upgraded } from "../node_upgrade.js";
 import { readUtf8, writeText } from "../text.js";
 import { MessageReader, Opcode, closeOf, encodeMessage } from "../websocket_frames.js";
 
 const MAX_MESSAGE = 64 * 1024 * 1024;
-const MAX_REFUSAL = 64 * 1024;
 
 /**
  * Open a line.
@@ -20,47 +17,15 @@ const MAX_REFUSAL = 64 * 1024;
  * @param {Record<string, string>} headers
  * @param {AbortSignal} signal Ends the handshake.
  */
-export function openNodeLine(url, protocol, headers, signal) {
-  const key = randomBytes(16).toString("base64");
-  const request = (url.startsWith("https:") ? https : http).request(url, {
-    agent: false,
-    headers: {
-      ...headers,
-      Connection: "Upgrade",
-      Upgrade: "websocket",
-      "Sec-WebSocket-Version": "13",
-      "Sec-WebSocket-Protocol": protocol,
-      "Sec-WebSocket-Key": key,
-    },
-  });
-  const abandon = () => request.destroy();
-  signal.addEventListener("abort", abandon, { once: true });
-  return new Promise((resolve, reject) => {
-    request.on("error", reject);
-    request.on("response", (response) => refusalOf(response).then(reject, reject));
-    request.on("upgrade", (answer, socket, early) => {
-      signal.removeEventListener("abort", abandon);
-      if (answer.headers["sec-websocket-accept"] === acceptOf(key)) {
-        resolve(new NodeLine(socket, early));
-      } else {
-        socket.destroy();
-        reject(new Error("the handshake is answered by something else than a WebSocket"));
-      }
-    });
-    request.end();
-  });
-}
-
-async function refusalOf(response) {
-  const parts = [];
-  let size = 0;
-  for await (const part of response) {
-    parts.push(part);
-    size += part.length;
-    if (size > MAX_REFUSAL) break;
+export async function openNodeLine(url, protocol, headers, signal) {
+  try {
+    const { socket, early } = await upgraded(url, { protocol, headers, signal });
+    return new NodeLine(socket, early);
+  } catch (error) {
+    if (!(error instanceof NoStream)) throw error;
+    const { body, status } = error.answer;
+    throw new Error(`the server refuses: ${problemIn(body)?.message ?? `status ${status}`}`);
   }
-  const told = problemIn(Buffer.concat(parts));
-  return new Error(`the server refuses: ${told?.message ?? `status ${response.statusCode}`}`);
 }
 
 /** A line over a socket after its handshake. */
@@ -73,8 +38,6 @@ class NodeLine {
     this.onclose = (_error) => {};
     const reader = new MessageReader(MAX_MESSAGE, (opcode, payload) => this.#take(opcode, payload));
     const feed = (bytes) => this.#feed(reader, bytes);
-    socket.setNoDelay(true);
-    socket.setTimeout(0);
     socket.on("data", feed);
     socket.on("error", (error) => this.#end(error));
     socket.on("close", () => this.#end(new Error("the connection was lost")));

@@ -1,0 +1,217 @@
+/** A lender: keeps one environment connected, and answers for it. */
+
+import { ApiError } from "../errors.js";
+import { parse } from "../json.js";
+import { stringify } from "../json_writer.js";
+import { BinaryDialect, JsonDialect } from "./dialects.js";
+
+const FIRST_PAUSE = 50;
+const LONGEST_PAUSE = 5000;
+const WELCOME = 10_000;
+/** Refusals that may end by themselves. */
+const PASSING = new Set(["too-many-external"]);
+
+/** One environment's connection, opened again as often as it is lost. */
+export class Lender {
+  #lent;
+  #given;
+  #open;
+  #url;
+  #line = null;
+  #dialect = null;
+  // In memory only: when a page is left, the game is gone, too.
+  #resume = undefined;
+  // The last answer, in case the server did not get it.
+  #last = { id: 0, told: null };
+  // Handlers run one after the other, even if the server gave one up.
+  #running = Promise.resolve();
+
+  /**
+   * @param {import("./lent.js").LentEnv} lent
+   * @param {object} given What `serveEnv` is called with.
+   * @param {(signal?: AbortSignal) => Promise<object>} open Opens a line, as `openLine` does.
+   * @param {string} url The server, for errors.
+   */
+  constructor(lent, given, open, url) {
+    [this.#lent, this.#given, this.#open, this.#url] = [lent, given, open, url];
+  }
+
+  /** Serve until the signal. */
+  async run(signal) {
+    for (let pause = FIRST_PAUSE, said = ""; !signal?.aborted; ) {
+      try {
+        const line = (this.#line = await this.#open(signal));
+        const lost = await this.#serve(line, signal, () => ([pause, said] = [FIRST_PAUSE, ""]));
+        if (lost) this.#log(`${lost.message}; connecting anew`);
+      } catch (error) {
+        if (signal?.aborted) break;
+        if (error instanceof ApiError && error.body?.type === "refused") throw error;
+        if (error.message !== said) this.#log(`${error.message}; trying again`);
+        said = error.message;
+      }
+      // Not all at the same moment, where many lost the same server.
+      await sleep(pause * (0.5 + Math.random() / 2), signal);
+      pause = Math.min(2 * pause, LONGEST_PAUSE);
+    }
+    this.#setFree();
+    this.#log("is lent no more");
+  }
+
+  /** Serve over one line; give why it ended. */
+  #serve(line, signal, onWelcome) {
+    return new Promise((resolve, reject) => {
+      const beats = new Heartbeats();
+      const end = (settle, reason) => {
+        beats.stop();
+        signal?.removeEventListener("abort", leave);
+        if (this.#line === line) this.#line = null;
+        line.close();
+        settle(reason);
+      };
+      const lose = (error) => end(resolve, error);
+      const leave = () => end(resolve);
+      signal?.addEventListener("abort", leave);
+      line.onclose = lose;
+      line.onmessage = (message) => {
+        beats.heard();
+        try {
+          this.#greeted(parse(message));
+        } catch (error) {
+          return end(reject, error);
+        }
+        onWelcome();
+        const { heartbeat_s: seconds } = parse(message);
+        beats.start(seconds * 1000, () => line.send(this.#dialect.control("ping")), lose);
+        line.onmessage = (next) => {
+          beats.heard();
+          try {
+            this.#take(line, this.#dialect.read(next));
+          } catch (error) {
+            lose(new Error(`what the server sent cannot be read: ${error.message}`));
+          }
+        };
+      };
+      beats.start(WELCOME / 3, () => {}, () => end(reject, new Error("the server does not answer to hello")));
+      line.send(stringify({ ...this.#lent.hello(), resume: this.#resume }));
+    });
+  }
+
+  #greeted(reply) {
+    if (reply?.type === "refused") {
+      const words = `${reply.code}: ${reply.message}`;
+      if (PASSING.has(reply.code)) throw new Error(words);
+      throw new ApiError(words, { code: reply.code, url: this.#url, body: reply });
+    }
+    if (reply?.type !== "welcome") throw new Error("the answer to the hello is none");
+    if (!reply.resumed) {
+      this.#last = { id: 0, told: null };
+      this.#setFree();
+    }
+    this.#resume = reply.resume;
+    this.#dialect = this.#lent.dialect === "binary" ? new BinaryDialect() : new JsonDialect();
+    this.#log(`${reply.resumed ? "goes on" : "is there"}, connection ${reply.connection}`);
+  }
+
+  #take(line, said) {
+    if (said.type === "ping") line.send(this.#dialect.control("pong"));
+    else if (said.type === "fault") {
+      this.#log(`the server found a fault${said.field ? ` in ${said.field}` : ""}: ${said.message}`);
+    } else if (said.type !== "pong") this.#asked(line, said);
+  }
+
+  /** Answer a request; what comes again is not done again. */
+  async #asked(line, request) {
+    const { id } = request;
+    if (id !== this.#last.id) {
+      const told = (this.#running = this.#running.then(() => this.#done(request)));
+      this.#last = { id, told };
+    }
+    const told = await this.#last.told;
+    // A later line asks for it anew.
+    if (this.#line === line && this.#last.id === id) line.send(this.#written(id, told));
+  }
+
+  async #done(request) {
+    const { taken } = this.#lent;
+    const told = await this.#lent.answer(request);
+    if (told.error) this.#log(told.error.message);
+    if (this.#lent.taken && !taken) {
+      this.#log("an agent came");
+      this.#call(this.#given.onAgent);
+    } else if (taken && !this.#lent.taken) {
+      this.#tellFree();
+    }
+    return told;
+  }
+
+  #written(id, { result, error }) {
+    if (error) return this.#dialect.failure(id, error);
+    try {
+      return this.#dialect.answer(id, result);
+    } catch (failure) {
+      const message = `what the environment gave cannot be said: ${failure.message}`;
+      this.#log(message);
+      return this.#dialect.failure(id, { code: "env-error", message });
+    }
+  }
+
+  #setFree() {
+    if (!this.#lent.taken) return;
+    this.#lent.taken = false;
+    this.#tellFree();
+  }
+
+  #tellFree() {
+    this.#log("the agent went");
+    this.#call(this.#given.onAgentGone);
+  }
+
+  #call(handler) {
+    try {
+      handler?.();
+    } catch (error) {
+      this.#log(`a handler failed: ${error.message}`);
+    }
+  }
+
+  #log(words) {
+    (this.#given.log ?? console.log)(`external/${this.#given.name}: ${words}`);
+  }
+}
+
+/** Find out whether the other side is still there. */
+class Heartbeats {
+  #timer;
+  #quiet = 0;
+
+  start(pause, ping, lose) {
+    this.stop();
+    this.#timer = setInterval(() => {
+      // Counted in beats, since timers of hidden pages come late.
+      this.#quiet++;
+      if (this.#quiet === 1) ping();
+      else if (this.#quiet > 2) lose(new Error("the server says nothing"));
+    }, pause);
+  }
+
+  heard() {
+    this.#quiet = 0;
+  }
+
+  stop() {
+    clearInterval(this.#timer);
+    this.#quiet = 0;
+  }
+}
+
+function sleep(pause, signal) {
+  return new Promise((resolve) => {
+    const timer = setTimeout(done, pause);
+    function done() {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", done);
+      resolve();
+    }
+    signal?.addEventListener("abort", done);
+  });
+}

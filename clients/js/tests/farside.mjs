@@ -1,0 +1,106 @@
+/** Conversations of the vectors: an environment with a script, asked without a network. */
+
+import { Lender } from "../src/serving/lender.js";
+import { LentEnv } from "../src/serving/lent.js";
+import { build, hex, matches, shown, unhex } from "./models.mjs";
+
+const DIALECTS = new Set(["json", "binary"]);
+const PATIENCE = 5000;
+
+/** Whether the client can have a conversation. */
+export function canTalk({ kind, dialect }) {
+  return kind === "conversation" && DIALECTS.has(dialect);
+}
+
+/**
+ * Have a conversation.
+ *
+ * @param {object} vector The case.
+ * @param {(line: string) => void} print Is given all that the environment says.
+ */
+export async function talk(vector, print) {
+  const ended = new AbortController();
+  const network = new Network();
+  const given = { ...scripted(vector), log: () => {} };
+  const lender = new Lender(new LentEnv(given), given, () => network.open(), "http://127.0.0.1:5000");
+  const running = lender.run(ended.signal);
+  try {
+    for (const { from, text, hex: raw } of vector.messages) {
+      if (from === "environment") {
+        const message = await network.said();
+        print(typeof message === "string" ? `text\t${message}` : `hex\t${hex(message)}`);
+      } else if (from === "server") {
+        network.line.onmessage(text ?? unhex(raw));
+      } else {
+        network.line.onclose(new Error("the connection was lost"));
+      }
+    }
+  } finally {
+    ended.abort();
+    await running;
+  }
+}
+
+/** Lines that lead nowhere, and what is said over them. */
+class Network {
+  #said = [];
+  #wake = () => {};
+
+  open() {
+    this.line = {
+      send: (message) => {
+        this.#said.push(message);
+        this.#wake();
+      },
+      close: () => {},
+      onmessage: () => {},
+      onclose: () => {},
+    };
+    return this.line;
+  }
+
+  /** Wait for what is said next. */
+  async said() {
+    const late = setTimeout(() => this.#wake(), PATIENCE);
+    if (!this.#said.length) await new Promise((resolve) => (this.#wake = resolve));
+    clearTimeout(late);
+    if (!this.#said.length) throw new Error("it says nothing");
+    return this.#said.shift();
+  }
+}
+
+/** What `serveEnv` is to be called with for a case. */
+function scripted(vector) {
+  const script = [...vector.script];
+  function next(handler, asked) {
+    const entry = script.shift();
+    if (entry?.handler !== handler) throw new Error(`${handler} is not what the script goes on with`);
+    for (const [name, value] of Object.entries(asked)) {
+      if (!matches(entry[name], value)) throw new Error(`${name} is ${shown(value)}: expected ${JSON.stringify(entry[name])}`);
+    }
+    if (entry.raises) throw new Error(entry.raises);
+    return built(entry.gives);
+  }
+  const { observation_space, action_space, capabilities, render_mode: mode } = vector;
+  const target = { ...built(vector.attributes ?? {}) };
+  for (const { handler, kwargs } of script) {
+    if (kwargs === undefined) continue;
+    target[handler] = (...args) => next(handler, { kwargs: kwargs.dict.length ? args.pop() : {}, args }).value;
+  }
+  return {
+    name: "scripted",
+    observationSpace: observation_space,
+    actionSpace: action_space,
+    dialect: vector.dialect,
+    capabilities: capabilities.filter((each) => ["seed", "options"].includes(each)),
+    renderModes: mode && [mode],
+    attributes: capabilities.includes("attributes") ? target : undefined,
+    reset: ({ seed, options }) => next("reset", { seed, options }),
+    step: (action) => next("step", { action }),
+    render: mode && (() => next("render", {}).rendered),
+  };
+}
+
+function built(models) {
+  return Object.fromEntries(Object.entries(models).map(([name, model]) => [name, build(model)]));
+}
