@@ -1,4 +1,4 @@
-/** Links: requests to one server, by `fetch`, sent until there is an answer. */
+/** Links: requests to one server, sent until there is an answer. */
 
 import { Deadline, TimeIsUp } from "./deadlines.js";
 import { ProtocolError, TransportError } from "./errors.js";
@@ -10,10 +10,13 @@ export const TIMEOUT = 60_000;
 /** Bytes that an answer may have, unless told otherwise. */
 export const MAX_BODY = 256 * 1024 * 1024;
 
+const IN_NODE = Boolean(globalThis.process?.versions?.node);
 const ABSENT = new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH"]);
 const MALFORMED = /^(HPE_|UND_ERR_HEADERS_OVERFLOW|UND_ERR_RES_EXCEEDED)/;
 const VISIBLE = /^[\x21-\x7e]+$/;
 const ORIGIN_AFTER = 2;
+
+let transport;
 
 /** Requests to one server. */
 export class Link {
@@ -65,7 +68,7 @@ export class Link {
    */
   async request(method, path, deadline, { body, contentType, accept, key, keepalive } = {}) {
     const url = this.url + path;
-    const init = { method, body, keepalive, redirect: "manual", cache: "no-store", credentials: "omit" };
+    const init = { method, body, keepalive };
     init.headers = this.#headers(accept, contentType, method === "POST" ? (key ?? this.key()) : undefined);
     const tries = new Tries(deadline, this.#met);
     for (;;) {
@@ -102,13 +105,9 @@ export class Link {
 
   /** Send a request once. */
   async #exchange(url, init, deadline) {
+    const { exchange } = await (transport ??= import(IN_NODE ? "./node_http.js" : "./page_http.js"));
     try {
-      const response = await fetch(url, { ...init, signal: deadline.signal });
-      const { status, headers } = response;
-      if (response.type === "opaqueredirect") {
-        throw new ProtocolError(`${url} leads elsewhere: is it a gym_http_server?`, { url });
-      }
-      return { status, headers, body: await readBody(response, this.maxBody, url) };
+      return await exchange(url, init, deadline, this.maxBody);
     } catch (error) {
       if (error instanceof ProtocolError) throw error;
       if (deadline.reason !== undefined) throw lateError(deadline.reason, url) ?? deadline.reason;
@@ -122,41 +121,6 @@ export function lateError(reason, url) {
   return reason instanceof TimeIsUp ? new TransportError(reason.message, { url }) : undefined;
 }
 
-async function readBody(response, maxBody, url) {
-  const announced = Number(response.headers.get("content-length") ?? NaN);
-  const tooLarge = () => new ProtocolError(`the answer of ${url} has more than ${maxBody} bytes`, { url, status: response.status });
-  if (announced > maxBody) {
-    await response.body?.cancel();
-    throw tooLarge();
-  }
-  if (announced >= 0 && !response.headers.has("content-encoding")) {
-    return new Uint8Array(await response.arrayBuffer());
-  }
-  const parts = [];
-  let size = 0;
-  for (const reader = response.body?.getReader(); reader; ) {
-    const { done, value } = await reader.read();
-    if (done) break;
-    size += value.length;
-    if (size > maxBody) {
-      await reader.cancel();
-      throw tooLarge();
-    }
-    parts.push(value);
-  }
-  return joined(parts, size);
-}
-
-function joined(parts, size) {
-  const bytes = new Uint8Array(size);
-  let at = 0;
-  for (const part of parts) {
-    bytes.set(part, at);
-    at += part.length;
-  }
-  return bytes;
-}
-
 /** Tell what went wrong with a request: browsers do not say, Node does. */
 function failureOf(error, url) {
   const cause = error.cause ?? error;
@@ -165,7 +129,7 @@ function failureOf(error, url) {
   if (MALFORMED.test(code)) {
     throw new ProtocolError(`what came from ${url} is no answer in HTTP: ${reason}`, { url, cause: error });
   }
-  const absent = ABSENT.has(code) || error.cause === undefined;
+  const absent = ABSENT.has(code) || !code;
   const message = `no answer from ${url}: ${reason}`;
   return { lost: absent ? Lost.ABSENT : Lost.CUT, message, cause: error };
 }
