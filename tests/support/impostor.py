@@ -3,14 +3,13 @@
 import asyncio
 import re
 import struct
-import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from tests.support import websocket
 from tests.support.lines import BROKEN, Line
 from tests.support.rapids import is_handshake
+from tests.support.relays import Relay
 
 #: Does with a client's connection what a test wants, knowing the request. Gives whether
 #: the connection goes on behind it. `PASS` has the server answer.
@@ -52,7 +51,7 @@ async def pass_on(_line: Line, _seen: Seen) -> bool:
     raise AssertionError("this is not called")
 
 
-class Impostor:
+class Impostor(Relay):
     """Stands before a server, from here to the end of the block.
 
     Args:
@@ -61,79 +60,22 @@ class Impostor:
             last goes for all that follow. Where nothing is told, the server answers.
 
     Attributes:
-        url: Where clients find it.
         seen: All requests.
     """
 
     def __init__(self, port: int, tricks: Mapping[str, Sequence[Trick]]) -> None:
-        self._port = port
+        super().__init__(port)
         self._tricks = {place: list(each) for place, each in tricks.items()}
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._lines: list[Line] = []
-        self._ready = threading.Event()
         self.seen: list[Seen] = []
-
-    def __enter__(self) -> Self:
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
-        self._thread.start()
-        assert self._ready.wait(10.0)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._loop.call_soon_threadsafe(self._over.set)
-        self._thread.join()
 
     def at(self, *places: str) -> list[Seen]:
         """Return the requests that came to some places."""
         return [each for each in self.seen if each.place in places]
 
-    async def _serve(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._over = asyncio.Event()
-        listener = await asyncio.start_server(self._accept, "127.0.0.1", 0)
-        self.url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
-        self._ready.set()
-        await self._over.wait()
-        listener.close()
-        # Who has been accepted gets to its task within some turns of the loop.
-        for _ in range(5):
-            await asyncio.sleep(0)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        # A task that never began closed nothing, and closing waits for who reads.
-        for line in self._lines:
-            line.abort()
-        await asyncio.sleep(0)
-
-    async def _accept(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        # In a task of its own, since asyncio complains of its own that are cancelled.
-        line = Line(reader, writer)
-        self._lines.append(line)
-        task = asyncio.create_task(self._attend(line))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _attend(self, client: Line) -> None:
-        server = None
-        try:
-            server = await Line.to(self._port)
-            self._lines.append(server)
-            while await self._exchange(client, server):
-                pass
-        except BROKEN:
-            pass  # one of the two has ended it, so the other one shall see it ended
-        finally:
-            client.close()
-            if server:
-                server.close()
+    async def attend(self, client: Line, server: Line, number: int) -> None:
+        """Answer requests, one after the other."""
+        while await self._exchange(client, server):
+            pass
 
     async def _exchange(self, client: Line, server: Line) -> bool:
         """Answer a request; tell whether the connection goes on."""

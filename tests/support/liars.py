@@ -6,10 +6,9 @@ import socket
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
 from gym_http_wire.websocket import MessageReader, encode
+from tests.support.listening import Listening, shut
 
 LIMIT = 64 * 1024 * 1024
 
@@ -60,64 +59,25 @@ class Lie:
     lost: Callable[[Exchange], bool] = lambda exchange: False
 
 
-class Liar:
+class Liar(Listening):
     """Passes requests on to a server, one for each connection, and streams.
 
     Args:
         port: The server's.
         lie: What it does with them.
-
-    Attributes:
-        url: Its own.
     """
 
     def __init__(self, port: int, lie: Lie) -> None:
         self._port = port
         self._lie = lie
 
-    def __enter__(self) -> Self:
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        self._lock = threading.Lock()
-        self._open: set[socket.socket] = set()
-        self._threads = [threading.Thread(target=self._accept)]
-        self._threads[0].start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._threads[0].join()
-        with self._lock:
-            for each in self._open:
-                with contextlib.suppress(OSError):
-                    each.shutdown(socket.SHUT_RDWR)
-        for thread in self._threads:
-            thread.join()
-        self._listener.close()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self._listener.accept()
-            except OSError:
-                return
-            thread = threading.Thread(target=self._serve, args=(client,))
-            self._threads.append(thread)
-            thread.start()
-
-    def _serve(self, client: socket.socket) -> None:
-        server = socket.create_connection(("127.0.0.1", self._port))
-        with client, server, contextlib.suppress(OSError, ValueError):
-            with self._lock:
-                self._open |= {client, server}
-            self._pass(client, server)
-        with self._lock:
-            self._open -= {client, server}
+    def attend(self, connection: socket.socket, number: int) -> None:
+        """Pass on one exchange, or a stream."""
+        with (
+            self.onward(self._port) as server,
+            contextlib.suppress(OSError, ValueError),
+        ):
+            self._pass(connection, server)
 
     def _pass(self, client: socket.socket, server: socket.socket) -> None:
         head, rest = _head_of(client)
@@ -153,8 +113,7 @@ class Liar:
             while data := client.recv(65536):
                 server.sendall(data)
         for each in (client, server):
-            with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
+            shut(each)
         back.join()
 
     def _say(self, server: socket.socket, client: socket.socket, data: bytes) -> None:
@@ -169,8 +128,7 @@ class Liar:
                 data = server.recv(65536)
                 if not data:
                     break
-        with contextlib.suppress(OSError):
-            client.shutdown(socket.SHUT_RDWR)
+        shut(client)
 
 
 def _head_of(peer: socket.socket) -> tuple[bytes, bytes]:

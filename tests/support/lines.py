@@ -28,6 +28,11 @@ class Line:
         """Connect to a port of this machine."""
         return cls(*await asyncio.open_connection("127.0.0.1", port))
 
+    @classmethod
+    async def over(cls, connection: socket.socket) -> Self:
+        """Take a connection that there is."""
+        return cls(*await asyncio.open_connection(sock=connection))
+
     async def request(self) -> bytes:
         """Read a request."""
         head = await self._head()

@@ -5,8 +5,8 @@ import re
 import socket
 import threading
 from collections.abc import Callable
-from types import TracebackType
-from typing import Self
+
+from tests.support.listening import Listening, shut
 
 #: Does with a handshake what a proxy of its kind does; gives what to pass on, if any.
 Way = Callable[[socket.socket, bytes], bytes]
@@ -37,7 +37,7 @@ def hanging(client: socket.socket, request: bytes) -> bytes:
     return b""
 
 
-class Middleman:
+class Middleman(Listening):
     """Passes connections on to a server, but for handshakes of WebSockets.
 
     Args:
@@ -45,7 +45,6 @@ class Middleman:
         way: What it does with handshakes.
 
     Attributes:
-        url: Its own.
         upgrades: Handshakes so far.
     """
 
@@ -54,45 +53,13 @@ class Middleman:
         self._way = way
         self.upgrades = 0
 
-    def __enter__(self) -> Self:
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        self._lock = threading.Lock()
-        self._open: set[socket.socket] = set()
-        self._threads = [threading.Thread(target=self._accept)]
-        self._threads[0].start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._threads[0].join()
-        with self._lock:
-            for each in self._open:
-                with contextlib.suppress(OSError):
-                    each.shutdown(socket.SHUT_RDWR)
-        for thread in self._threads:
-            thread.join()
-        for each in (self._listener, *self._open):
-            each.close()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self._listener.accept()
-            except OSError:
-                return
-            far = socket.create_connection(("127.0.0.1", self._port))
-            with self._lock:
-                self._open |= {client, far}
-            for way in ((client, far), (far, client)):
-                thread = threading.Thread(target=self._pass_on, args=way)
-                self._threads.append(thread)
-                thread.start()
+    def attend(self, connection: socket.socket, number: int) -> None:
+        """Pass on what comes from either side."""
+        with self.onward(self._port) as far:
+            back = threading.Thread(target=self._pass_on, args=(far, connection))
+            back.start()
+            self._pass_on(connection, far)
+            back.join()
 
     def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
         with contextlib.suppress(OSError):
@@ -102,5 +69,4 @@ class Middleman:
                     data = self._way(source, data)
                 target.sendall(data)
         for each in (source, target):
-            with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
+            shut(each)

@@ -7,8 +7,9 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Self
+
+from tests.support.listening import Listening
 
 #: Does with a connection what a test wants; when it returns, the connection is closed.
 Act = Callable[[socket.socket], None]
@@ -37,7 +38,7 @@ class Seen:
 
 
 @dataclass
-class Scripted:
+class Scripted(Listening):
     """Gives one of its answers to each request, in turn; then the last for ever.
 
     An answer is what is sent, with the connection kept open behind it; or a function
@@ -46,58 +47,20 @@ class Scripted:
 
     answers: deque[bytes | Act]
     seen: list[Seen] = field(default_factory=list)
+    _turn: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
     def of(cls, *answers: bytes | Act) -> Self:
         """Prepare a server with a script."""
         return cls(deque(answers))
 
-    def __enter__(self) -> Self:
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=32)
-        self.port = self._listener.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
-        self._lock = threading.Lock()
-        self._open: set[socket.socket] = set()
-        self._threads = [threading.Thread(target=self._accept)]
-        self._threads[0].start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        # Closing alone would not wake the thread that accepts.
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._threads[0].join()
-        with self._lock:
-            for connection in self._open:
-                with contextlib.suppress(OSError):
-                    connection.shutdown(socket.SHUT_RDWR)
-        for thread in self._threads:
-            thread.join()
-        self._listener.close()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            number = len(self._threads) - 1
-            with self._lock:
-                self._open.add(connection)
-            thread = threading.Thread(target=self._serve, args=(connection, number))
-            self._threads.append(thread)
-            thread.start()
-
-    def _serve(self, connection: socket.socket, number: int) -> None:
+    def attend(self, connection: socket.socket, number: int) -> None:
+        """Answer requests as they come, in the order of the script."""
         # A client may go away whenever it wants.
-        with connection, contextlib.suppress(ConnectionError):
+        with contextlib.suppress(ConnectionError):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             while request := read_request(connection):
-                with self._lock:
+                with self._turn:
                     self.seen.append(Seen(*request, number))
                     more = len(self.answers) > 1
                     answer = self.answers.popleft() if more else self.answers[0]
@@ -105,8 +68,6 @@ class Scripted:
                     answer(connection)
                     break
                 connection.sendall(answer)
-        with self._lock:
-            self._open.discard(connection)
 
 
 def read_request(connection: socket.socket) -> tuple[bytes, bytes] | None:

@@ -1,0 +1,34 @@
+"""The relays of the tests close whatever they have accepted, in whatever moment."""
+
+import gc
+import socket
+
+from tests.support.lines import Line
+from tests.support.processes import open_descriptors
+from tests.support.relays import Relay
+
+ROUNDS = 200
+
+
+class Idle(Relay):
+    """Lets its clients wait."""
+
+    async def attend(self, client: Line, server: Line, number: int) -> None:
+        """Wait with them."""
+        await client.until_closed()
+
+
+def test_who_connects_while_a_relay_ends_is_not_forgotten() -> None:
+    before = open_descriptors()
+    # What the garbage collector closes was forgotten.
+    gc.disable()
+    try:
+        with socket.create_server(("127.0.0.1", 0), backlog=2 * ROUNDS) as server:
+            for _ in range(ROUNDS):
+                with Idle(server.getsockname()[1]) as relay:
+                    _, _, port = relay.url.rpartition(":")
+                    client = socket.create_connection(("127.0.0.1", int(port)))
+                client.close()
+        assert open_descriptors() == before
+    finally:
+        gc.enable()
