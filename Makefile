@@ -11,6 +11,9 @@ ifneq ($(shell test -x $(BIN)/python && cat $(VENV)/.place 2>/dev/null),$(CURDIR
 .PHONY: $(VENV)/.place
 endif
 
+# A file's tests stay together, and files begin in the order of tests/conftest.py.
+side_by_side := --numprocesses logical --dist loadfile --no-loadscope-reorder
+
 .PHONY: help
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -27,7 +30,7 @@ install: $(VENV)/.server ## Set up .venv with the server and its environments
 test: $(VENV)/.dev ## Check and test everything, setting up what that needs
 	@scripts/toolchain
 	@$(MAKE) --no-print-directory lint
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest $(side_by_side)
 
 .PHONY: lint
 lint: $(VENV)/.dev ## Check style, types, imports, spelling and the Dockerfile

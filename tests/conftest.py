@@ -4,12 +4,13 @@ import contextlib
 import functools
 import os
 from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-from tests.support import processes
+from tests.support import processes, turns
 from tests.support.api import Api, Instance
 from tests.support.drivers import Program, prepare
 from tests.support.server import Server
@@ -85,13 +86,14 @@ def instance(create: Callable[..., Instance]) -> Instance:
 
 
 @pytest.fixture(scope="session")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Program]:
+def driver() -> Callable[[str], Program]:
     """Give a function from a client's name to its driver, built once if need be."""
     built: dict[str, Program] = {}
 
     def get(name: str) -> Program:
         if name not in built:
-            built[name] = prepare(name, tmp_path_factory.mktemp(name))
+            with turns.only_one(f"build-{name}"):
+                built[name] = prepare(name, turns.folder() / name)
         return built[name]
 
     return get
@@ -110,13 +112,48 @@ def nothing_left_behind() -> Iterator[None]:
     assert not left, f"the test left behind:\n{left}"
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Make what the processes of this run share; workers of xdist find it."""
+    if not _is_worker(config):
+        turns.begin()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove it."""
+    if not _is_worker(config):
+        turns.end()
+
+
+def _is_worker(config: pytest.Config) -> bool:
+    return hasattr(config, "workerinput")
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that need a server as live."""
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Mark the tests that need a server as live, and put files in order for workers."""
     starters = {"server", "toy_server", "launch_server", "make_server"}
     for item in items:
         if starters & set(getattr(item, "fixturenames", ())):
             item.add_marker("live")
+    if _is_worker(config):
+        marked = {name: _files_with(name, items) for name in ("alone", "slow")}
+        # Long ones first, so that workers end together; in the end, who runs alone.
+        items.sort(
+            key=lambda i: (i.path in marked["alone"], i.path not in marked["slow"])
+        )
+
+
+def _files_with(marker: str, items: list[pytest.Item]) -> set[Path]:
+    return {item.path for item in items if item.get_closest_marker(marker)}
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool, bool]:
+    """Let a test wait for its turn, before its time begins to run."""
+    with turns.turn(alone=item.get_closest_marker("alone") is not None):
+        return (yield)
 
 
 @pytest.hookimpl(wrapper=True)

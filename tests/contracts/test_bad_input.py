@@ -223,7 +223,7 @@ def padded(size: int) -> bytes:
     return json.dumps({"action": 1}).encode().ljust(size)
 
 
-PACKED = chunked(gzip.compress(padded(13)))
+PACKED = chunked(gzip.compress(padded(13), mtime=0))
 
 
 def send(instance: Instance, head: str, body: bytes, *, end: bool = False) -> Any:

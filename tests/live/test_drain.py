@@ -36,11 +36,11 @@ def test_a_signal_lets_a_step_end_and_refuses_new_instances(
         idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert idle.recv(4096).startswith(b"HTTP/1.1 200")
         step.start()
-        wait_until(lambda: busy(server, slow.id), 2.0, "the step to begin")
+        wait_until(lambda: busy(server, slow.id), 10.0, "the step to begin")
         began = time.monotonic()
         os.kill(server.pid, sig)
         refused = wait_until(
-            lambda: (a := api.get("/readyz")).status == 503 and a, 1.0, "readiness 503"
+            lambda: (a := api.get("/readyz")).status == 503 and a, 5.0, "readiness 503"
         )
         assert "Retry-After" in dict(refused.headers)
         calls.error(api.post("/v1/envs/", {"env_id": "CartPole-v1"}), 503, "draining")
@@ -50,7 +50,7 @@ def test_a_signal_lets_a_step_end_and_refuses_new_instances(
     step.join(1.0)
     assert calls.ok(answers[0])["observation"] == 1
     wait_until(
-        lambda: not any(p.is_running() for p in members), 1.0, "processes to be gone"
+        lambda: not any(p.is_running() for p in members), 5.0, "processes to be gone"
     )
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", server.port))
@@ -68,13 +68,13 @@ def test_a_second_signal_ends_at_once(make_server: Callable[..., Server]) -> Non
     slow.reset()
     step = threading.Thread(target=lambda: swallow(slow))
     step.start()
-    wait_until(lambda: busy(server, slow.id), 2.0, "the step to begin")
+    wait_until(lambda: busy(server, slow.id), 10.0, "the step to begin")
     os.kill(server.pid, signal.SIGTERM)
-    wait_until(lambda: Api(server).get("/readyz").status == 503, 2.0, "draining")
+    wait_until(lambda: Api(server).get("/readyz").status == 503, 10.0, "draining")
     began = time.monotonic()
     os.kill(server.pid, signal.SIGTERM)
     assert server.wait_exit(5.0) == 0
-    assert time.monotonic() - began < 2.0
+    assert time.monotonic() - began < 5.0
     step.join(5.0)
 
 
@@ -92,7 +92,7 @@ def test_an_idle_server_stops_fast(make_server: Callable[..., Server]) -> None:
         Api(server).create().reset()
     began = time.monotonic()
     assert server.stop() == 0
-    assert time.monotonic() - began < 3.0
+    assert time.monotonic() - began < 5.0
     assert list(server.run_dir.iterdir()) == []
 
 

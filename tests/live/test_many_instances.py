@@ -81,14 +81,14 @@ def test_pending_steps_go_on_and_are_told_later(
     make_server: Callable[..., Server],
 ) -> None:
     api = Api(make_server("--import", "tests.support.hostile", "--workers", "2"))
-    slow = api.create("hostile/Slow-v0", kwargs={"seconds": 1.0})
+    slow = api.create("hostile/Slow-v0", kwargs={"seconds": 2.0})
     quick = [api.create() for _ in range(2)]
     for each in (slow, *quick):
         each.reset()
     items = [{"instance_id": each.id, "action": 1} for each in (slow, *quick)]
     began = time.monotonic()
     told = batch(api, *items, first=2)
-    assert time.monotonic() - began < 0.9
+    assert time.monotonic() - began < 1.9
     assert [r["instance_id"] for r in told["results"]] == [each.id for each in quick]
     (pending,) = told["pending"]
     assert pending["instance_id"] == slow.id
@@ -139,7 +139,7 @@ def test_a_batch_is_as_slow_as_its_slowest(make_server: Callable[..., Server]) -
     told = batch(api, *({"instance_id": i.id, "action": 1} for i in instances))
     assert len(told["results"]) == 6
     # One after the other, it would take three seconds.
-    assert time.monotonic() - began < 2.0
+    assert time.monotonic() - began < 2.9
 
 
 def test_a_death_is_told_of_the_dead(make_server: Callable[..., Server]) -> None:

@@ -60,6 +60,7 @@ def p99(call: Callable[[], None]) -> float:
     return sorted(took)[CALLS * 99 // 100]
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(120)
 def test_idle_streams_cost_nothing_and_outlive_web_workers(
     make_server: Callable[..., Server],

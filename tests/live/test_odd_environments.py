@@ -69,7 +69,7 @@ def test_an_odd_frame_is_the_environments_error(
     instance.step(0)
 
 
-@pytest.mark.parametrize("has", set(Odd.TRAITS) - {"no action", "deep action"})
+@pytest.mark.parametrize("has", sorted(set(Odd.TRAITS) - {"no action", "deep action"}))
 def test_an_odd_environment_is_no_fault_of_the_servers(
     odd: Callable[..., Instance], has: str
 ) -> None:

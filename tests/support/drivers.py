@@ -103,6 +103,9 @@ def _lua(interpreter: str) -> Driver:
 
 
 def _cpp(folder: Path) -> list[str]:
+    folder.mkdir(parents=True, exist_ok=True)
+    if (folder / "driver").exists():
+        return [str(folder / "driver")]
     return build_cpp(folder, "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror")
 
 
@@ -190,7 +193,7 @@ def needs(*tools: str) -> None:
 
 
 def prepare(name: str, folder: Path) -> Program:
-    """Build a driver in an empty folder; skips if its tools are missing."""
+    """Build a driver in its folder, if need be; skips if its tools are missing."""
     driver = DRIVERS[name]
     needs(*driver.tools)
     return Program(tuple(driver.build(folder)), driver.variables)

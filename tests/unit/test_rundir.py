@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,33 +24,40 @@ while True:
 """
 
 
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder whose path is short: a socket's path in it holds 107 bytes."""
+    with tempfile.TemporaryDirectory(prefix="ghst-", dir="/tmp") as made:
+        yield Path(made)
+
+
 def age(run: RunDir) -> None:
     """Make a directory look as if it were old."""
     then = os.stat(run.path).st_mtime - 2 * YOUNG_SECONDS
     os.utime(f"{run.path}/lock", (then, then))
 
 
-def test_two_servers_have_two_and_leave_none(tmp_path: Path) -> None:
-    parent = str(tmp_path / "r")
+def test_two_servers_have_two_and_leave_none(folder: Path) -> None:
+    parent = str(folder / "r")
     with RunDir.make(parent) as one, RunDir.make(parent) as other:
         assert one.path != other.path
         assert os.stat(one.path).st_mode & 0o777 == 0o700
     assert os.listdir(parent) == []
 
 
-def test_what_a_killed_server_left_is_swept(tmp_path: Path) -> None:
-    making = RunDir.make(str(tmp_path))
+def test_what_a_killed_server_left_is_swept(folder: Path) -> None:
+    making = RunDir.make(str(folder))
     left = making.__enter__()
     age(left)
-    with RunDir.make(str(tmp_path)):
+    with RunDir.make(str(folder)):
         assert os.path.exists(left.path), "it is locked"
-    copy = tmp_path / "gym-http-abcdefgh"
+    copy = folder / "gym-http-abcdefgh"
     copy.mkdir()
     (copy / "lock").touch()
     age(RunDir(str(copy)))
-    stranger = tmp_path / "gym-http-stranger"
+    stranger = folder / "gym-http-stranger"
     stranger.mkdir()
-    with RunDir.make(str(tmp_path)):
+    with RunDir.make(str(folder)):
         assert not copy.exists()
         assert stranger.exists(), "it has no lock, so it is not ours"
     making.__exit__(None, None, None)

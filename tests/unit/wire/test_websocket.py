@@ -264,6 +264,12 @@ def test_what_wsproto_refuses_is_refused_and_nothing_else(
         (bytes([0x82, 0xFF]) + b"\xff" * 8 + bytes(4), Close.TOO_LARGE),
         (frame(BINARY, bytes(LIMIT), fin=False) + frame(0, b"x"), Close.TOO_LARGE),
     ],
+    # Masks are random, and the names of tests may not be.
+    ids=[
+        *("unmasked", "opcode-3", "opcode-11", "reserved-bit", "nothing-continued"),
+        *("two-at-once", "ping-in-parts", "long-ping", "close-of-1", "close-1005"),
+        *("close-no-utf8", "text-no-utf8", "long", "endless", "long-in-parts"),
+    ],
 )
 def test_each_fault_has_its_status(data: bytes, code: Close) -> None:
     with pytest.raises(WebSocketError) as raised:
