@@ -11,6 +11,8 @@ __all__ = ["cut_log", "overdue"]
 
 MAX_LOG_BYTES = 1024 * 1024
 KEPT_LOG_BYTES = 64 * 1024
+# The supervisor may have been busy since it last looked at the clock.
+_LATE_NS = 10_000_000_000
 
 
 def overdue(
@@ -26,10 +28,16 @@ def overdue(
         settings: The limits.
 
     Returns:
-        The reason to end it, or ``None``.
+        The reason to end it, or ``None``; ``crashed`` if it tells of times when there
+        was no host.
     """
     if not live:
         return "create-deadline" if age > settings.create_deadline else None
+    began_ns = now_ns - int(age * 1e9)
+    times = (status.last_used_ns, status.busy_since_ns or now_ns)
+    if not began_ns - _LATE_NS < min(times) <= max(times) < now_ns + _LATE_NS:
+        # An environment can cut the page off, or write to it, and then hang for ever.
+        return "crashed"
     if status.busy_since_ns:
         busy = (now_ns - status.busy_since_ns) / 1e9
         return "step-deadline" if busy > settings.step_deadline else None

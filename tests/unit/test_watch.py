@@ -1,0 +1,55 @@
+"""Which instances are over their limits, by what their hosts have written."""
+
+import pytest
+
+from gym_http_server.rundir import Status
+from gym_http_server.settings import Settings
+from gym_http_server.supervisor.watch import overdue
+
+NOW_S = 5000.0
+LIMITS = Settings(step_deadline=10.0, idle_timeout=20.0, create_deadline=5.0)
+
+
+def reason(busy_since: float, used: float, age: float, streams: int = 0) -> str | None:
+    """Ask of a host that wrote these seconds."""
+    numbers = (int(seconds * 1e9) for seconds in (busy_since, used))
+    status = Status(*numbers, 0, 0, streams)
+    now_ns = int(NOW_S * 1e9)
+    return overdue(status, live=True, age=age, now_ns=now_ns, settings=LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("busy_for", "told"), [(9.0, None), (11.0, "step-deadline"), (-1.0, None)]
+)
+def test_a_call_may_take_so_long(busy_for: float, told: str | None) -> None:
+    assert reason(NOW_S - busy_for, NOW_S - 1000, age=2000.0) == told
+
+
+@pytest.mark.parametrize(("idle_for", "told"), [(19.0, None), (21.0, "idle")])
+def test_between_calls_there_may_be_so_much(idle_for: float, told: str | None) -> None:
+    assert reason(0.0, NOW_S - idle_for, age=2000.0) == told
+    assert reason(0.0, NOW_S - idle_for, age=2000.0, streams=1) is None
+
+
+@pytest.mark.parametrize(
+    ("busy_since", "used"),
+    [
+        (0.0, 0.0),
+        (1.0, NOW_S - 1),
+        (NOW_S - 1, 1.0),
+        (0.0, NOW_S + 1000),
+        (NOW_S + 1000, NOW_S - 1),
+    ],
+    ids=["cut-off", "busy-before", "used-before", "used-later", "busy-later"],
+)
+def test_no_host_was_there_before_it_was_started_or_is_later(
+    busy_since: float, used: float
+) -> None:
+    assert reason(busy_since, used, age=5.0) == "crashed"
+
+
+@pytest.mark.parametrize(("age", "told"), [(4.0, None), (6.0, "create-deadline")])
+def test_making_may_take_so_long(age: float, told: str | None) -> None:
+    blank = Status(0, 0, 0, 0, 0)
+    given = overdue(blank, live=False, age=age, now_ns=1, settings=LIMITS)
+    assert given == told
