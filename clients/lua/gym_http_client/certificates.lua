@@ -63,10 +63,10 @@ local function settings(tls)
   }
 end
 
---- Speak TLS on a connection, which is closed if that fails.
--- @treturn ?table LuaSec's socket
+--- Prepare to speak TLS on a connection, which is closed if that fails.
+-- @treturn ?table LuaSec's socket, for the handshake
 -- @treturn ?string why not
-function certificates.secure(raw, host, tls, seconds)
+function certificates.wrap(raw, host, tls)
   local ssl, missing = certificates.library()
   if not ssl then
     raw:close()
@@ -78,13 +78,30 @@ function certificates.secure(raw, host, tls, seconds)
     return nil, "no TLS: " .. tostring(reason)
   end
   secured:sni(host)
+  return secured
+end
+
+--- Tell why a server may not be who it says, after the handshake.
+-- @treturn ?string nil if it is
+function certificates.doubt(secured, host, tls)
+  if not (tls and tls.verify == false) and not names_host(secured:getpeercertificate(), host) then
+    return "its certificate is not for " .. host
+  end
+  return nil
+end
+
+--- Speak TLS on a connection, which is closed if that fails.
+-- @treturn ?table LuaSec's socket
+-- @treturn ?string why not
+function certificates.secure(raw, host, tls, seconds)
+  local secured, missing = certificates.wrap(raw, host, tls)
+  if not secured then
+    return nil, missing
+  end
   secured:settimeout(math.max(0.001, seconds), "t")
   local ok, refused = secured:dohandshake()
-  if ok and not (tls and tls.verify == false)
-    and not names_host(secured:getpeercertificate(), host) then
-    ok, refused = nil, "its certificate is not for " .. host
-  end
-  if not ok then
+  refused = ok and certificates.doubt(secured, host, tls) or not ok and refused or nil
+  if not ok or refused then
     secured:close()
     return nil, "the server could not prove who it is: " .. tostring(refused)
   end

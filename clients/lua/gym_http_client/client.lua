@@ -25,7 +25,7 @@ local MAX_BODY = 268435456
 -- Members of the body that makes an instance; all other options are the client's.
 local MAKING = {
   "kwargs", "seed", "render_mode", "max_episode_steps", "disable_env_checker", "wrappers",
-  "num_envs", "vectorization_mode", "vector_kwargs", "autoreset_mode", "hosts",
+  "num_envs", "vectorization_mode", "vector_kwargs", "autoreset_mode", "hosts", "wait_s",
 }
 local TYPES = {
   url = "string", token = "string", time_limit = "number", answer_limit = "number",
@@ -103,8 +103,8 @@ end
 -- @tparam string env_id Gymnasium's name, as `"CartPole-v1"`
 -- @tparam[opt] table given options of Gymnasium: `kwargs`, `render_mode`, `max_episode_steps`,
 -- `disable_env_checker`; `seed` of the first reset; `wrappers`; for a vector `num_envs`,
--- `vectorization_mode`, `vector_kwargs`, `autoreset_mode` and `hosts`; and `raw` and
--- `stream`, which are else the client's
+-- `vectorization_mode`, `vector_kwargs`, `autoreset_mode` and `hosts`; `wait_s`, how
+-- long to wait for one that lives elsewhere; and `raw` and `stream`, which are else the client's
 -- @treturn Env
 function Client:make(env_id, given)
   if type(env_id) ~= "string" then

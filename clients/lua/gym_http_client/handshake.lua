@@ -6,7 +6,9 @@ local http1 = require("gym_http_client.http1")
 local line = require("gym_http_client.line")
 local websocket = require("gym_http_client.websocket")
 
-local PROTOCOL = "gym-http.v1"
+local handshake = {}
+
+local STREAM = "gym-http.v1"
 
 local function refused(connection, head, link, deadline)
   local body, rest = http1.read_body(connection, head, link.options.max_body, deadline)
@@ -16,14 +18,23 @@ local function refused(connection, head, link, deadline)
   return nil, nil, { status = head.status, fields = head.fields, body = body }
 end
 
-local function upgraded(connection, link, path, deadline)
+--- Make a WebSocket of a connection.
+-- @tparam table connection a `Line`, or what is like one
+-- @tparam Link link to the server
+-- @tparam string path of the WebSocket
+-- @tparam string protocol that is spoken on it
+-- @tparam number deadline
+-- @treturn ?boolean true
+-- @treturn ?table failure
+-- @treturn ?table reply, where there is a server, but no WebSocket
+function handshake.upgrade(connection, link, path, protocol, deadline)
   local key = base64.encode(entropy.bytes(16))
   local sent, failed = connection:send(link:head("GET", path, {
     { "Accept", "application/problem+json" },
     { "Connection", "Upgrade" },
     { "Upgrade", "websocket" },
     { "Sec-WebSocket-Version", "13" },
-    { "Sec-WebSocket-Protocol", PROTOCOL },
+    { "Sec-WebSocket-Protocol", protocol },
     { "Sec-WebSocket-Key", key },
   }), deadline)
   if not sent then
@@ -36,7 +47,7 @@ local function upgraded(connection, link, path, deadline)
   elseif head.status ~= 101 then
     return refused(connection, head, link, deadline)
   elseif head.fields["sec-websocket-accept"] ~= websocket.accept_of(key)
-    or head.fields["sec-websocket-protocol"] ~= PROTOCOL then
+    or head.fields["sec-websocket-protocol"] ~= protocol then
     return nil, line.failure("malformed", "the handshake's answer is not to our handshake")
   end
   return true
@@ -49,15 +60,17 @@ end
 -- @treturn ?Line
 -- @treturn ?table failure
 -- @treturn ?table reply, where there is a server, but no stream
-return function(link, path, deadline)
+function handshake.open(link, path, deadline)
   local connection, failed = line.open(link.address, deadline, link.options.tls)
   if not connection then
     return nil, failed
   end
-  local ok, lost, reply = upgraded(connection, link, path, deadline)
+  local ok, lost, reply = handshake.upgrade(connection, link, path, STREAM, deadline)
   if not ok then
     connection:close()
     return nil, lost, reply
   end
   return connection
 end
+
+return handshake

@@ -71,8 +71,8 @@ function kinds.of(value)
   local kind = meta and meta.__kind
   if kind then
     return kind
-  elseif value.dtype ~= nil and value.shape ~= nil then
-    return "array"
+  elseif value.dtype ~= nil and value.shape ~= nil and value.type == nil then
+    return "array" -- and not the description of a space
   end
   return value[1] ~= nil and "list" or "dict"
 end

@@ -1,12 +1,12 @@
 --- A stream: one WebSocket to one instance, until it is lost.
 -- @module gym_http_client.stream
 local announced = require("gym_http_client.announced")
+local announcing = require("gym_http_client.announcing")
 local entropy = require("gym_http_client.entropy")
 local frames = require("gym_http_client.frames")
 local line = require("gym_http_client.line")
 local refusal = require("gym_http_client.refusal")
 local websocket = require("gym_http_client.websocket")
-local words = require("gym_http_client.words")
 
 local stream = {}
 
@@ -14,7 +14,6 @@ local Stream = {}
 Stream.__index = Stream
 
 local BINARY = websocket.BINARY
-local MAX_NUMBERS, MAX_NUMBERED_BYTES = 255, 16384
 
 --- Make a stream of a connection whose handshake is done.
 -- @tparam Line connection
@@ -25,22 +24,8 @@ function stream.new(connection, max_message, raw)
     connection = connection,
     reader = websocket.reader(connection, max_message),
     announced = announced.new(raw),
-    numbers = {},
-    count = 0,
+    announcing = announcing.new(),
   }, Stream)
-end
-
--- What goes before the leaves of a value: its signature the first time, then its number.
-local function header_of(self, signature)
-  local number = self.numbers[signature]
-  if number then
-    return "\0\0\0\0" .. words.write_u32(number)
-  elseif self.count == MAX_NUMBERS or #signature > MAX_NUMBERED_BYTES then
-    return words.write_u32(#signature) .. "\0\0\0\0" .. signature
-  end
-  self.count = self.count + 1
-  self.numbers[signature] = self.count
-  return words.write_u32(#signature) .. words.write_u32(self.count) .. signature
 end
 
 --- Send a request.
@@ -53,7 +38,7 @@ function Stream:send(asked, deadline)
   if asked.plain then
     form, body = frames.PLAIN, asked.plain
   elseif asked.signature then
-    form, body = frames.BINARY, header_of(self, asked.signature) .. asked.leaves
+    form, body = frames.BINARY, self.announcing:header(asked.signature) .. asked.leaves
   end
   local message = frames.encode(asked.operation, asked.number, 1, form + 16 * frames.BINARY,
     body)

@@ -39,6 +39,12 @@ test("integers are added beyond what numbers hold", function()
   equal(integers.digits(integers.sum(integers.parse("9007199254740993"), -1)), "9007199254740992")
 end)
 
+test("a description with a dtype and a shape is no array", function()
+  local space = gym.space({ type = "Box", low = 0, high = 9, shape = { 2 }, dtype = "uint8" })
+  equal(space.dtype, "uint8")
+  equal(gym.kind(space:describe()), "dict")
+end)
+
 test("floats are rounded to the nearest, halves to even", function()
   -- 2049 and 2051 lie between two float16; 65519 is the last below infinity.
   for value, rounded in pairs({ [2049] = 2048, [2051] = 2052, [65519] = 65504, [-2049] = -2048 }) do

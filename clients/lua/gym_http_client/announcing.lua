@@ -1,0 +1,32 @@
+--- Signatures by number, on the way out: each is sent once, and then only named.
+-- @module gym_http_client.announcing
+local words = require("gym_http_client.words")
+
+local announcing = {}
+
+local Announcing = {}
+Announcing.__index = Announcing
+
+local MAX_NUMBERS, MAX_NUMBERED_BYTES = 255, 16384
+
+--- The signatures that this side has sent on one stream.
+function announcing.new()
+  return setmetatable({ numbers = {}, count = 0 }, Announcing)
+end
+
+--- Give what goes before the leaves of a value: its signature the first time, then its
+-- number.
+-- @tparam string signature
+function Announcing:header(signature)
+  local number = self.numbers[signature]
+  if number then
+    return "\0\0\0\0" .. words.write_u32(number)
+  elseif self.count == MAX_NUMBERS or #signature > MAX_NUMBERED_BYTES then
+    return words.write_u32(#signature) .. "\0\0\0\0" .. signature
+  end
+  self.count = self.count + 1
+  self.numbers[signature] = self.count
+  return words.write_u32(#signature) .. words.write_u32(self.count) .. signature
+end
+
+return announcing

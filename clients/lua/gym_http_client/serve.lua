@@ -1,0 +1,88 @@
+--- Environments of this program, lent to a server.
+--
+--     local serve = require("gym_http_client.serve")
+--     local place = 0
+--     local lending = serve.env({
+--       url = "http://127.0.0.1:5000",
+--       name = "corridor",
+--       observation_space = { type = "Discrete", n = 5 },
+--       action_space = { type = "Discrete", n = 2 },
+--       reset = function()
+--         place = 0
+--         return { observation = place }
+--       end,
+--       step = function(action)
+--         place = math.max(0, math.min(4, place + (action == 1 and 1 or -1)))
+--         return { observation = place, reward = place == 4 and 1 or 0, terminated = place == 4 }
+--       end,
+--     })
+--     lending:run()
+--
+-- Agents find it as `external/corridor`. Instead of `run`, which blocks, a game calls
+-- `poll` once a frame.
+-- @module gym_http_client.serve
+local lenders = require("gym_http_client.serving.lender")
+local lents = require("gym_http_client.serving.lent")
+local lines = require("gym_http_client.serving.lines")
+local misuse = require("gym_http_client.misuse")
+local options = require("gym_http_client.options")
+
+local serve = {}
+
+--- Where a server listens unless it is told otherwise.
+serve.DEFAULT_URL = "http://127.0.0.1:5000"
+
+local TYPES = {
+  url = "string", token = "string", tls = "table", name = "string", dialect = "string",
+  capabilities = "table", render_modes = "table", reward_channels = "table",
+  metadata = "table", realtime = "table", log = "function", on_agent = "function",
+  on_agent_gone = "function", init = "function", reset = "function", observe = "function",
+  step = "function", render = "function", close = "function",
+}
+local NAMES = { "action_space", "observation_space" }
+for name in pairs(TYPES) do
+  NAMES[#NAMES + 1] = name
+end
+table.sort(NAMES)
+
+local function check(given)
+  given = options.checked(given, "serve.env", '{name = "corridor", step = function() … end}',
+    NAMES)
+  options.typed(given, TYPES)
+  for _, name in ipairs({ "name", "observation_space", "action_space", "step" }) do
+    if given[name] == nil then
+      misuse.raise("serve.env needs the option %s", name)
+    end
+  end
+  if not given.reset and not given.observe then
+    misuse.raise("serve.env needs the option reset; or observe, where no episode can be begun")
+  end
+  return given
+end
+
+--- Lend an environment, from when `Lending:run` or `Lending:poll` is called.
+-- The name of the server is looked up here, which may wait.
+-- @tparam table given what it is, and the handlers that do what agents ask:
+--
+-- * `name`: a letter or digit, then up to 63 of `A-Za-z0-9_.-`
+-- * `observation_space`, `action_space`: spaces, or their descriptions
+-- * `reset`: a function of `{seed = …, options = …}`, which begins an episode and gives
+--   `{observation = …, info = …}`; or `observe`, which gives the present observation
+-- * `step`: a function of an action, which gives `{observation = …, reward = …,
+--   terminated = …, truncated = …, info = …}`
+-- * `init`: a function of `{kwargs = …, render_mode = …}`; may give other spaces
+-- * `render`: a function that gives a text, an array, or a picture
+-- * `close`: called when the agent has closed the instance
+-- * `on_agent`, `on_agent_gone`: called when an agent comes and goes
+-- * `url`: with `http`, `https`, `ws`, `wss`, or `tcp`; `token`; `tls`, as for `gym.new`
+-- * `dialect`: `"json"` or `"binary"`
+-- * `capabilities`, `render_modes`, `reward_channels`, `metadata`, `realtime`
+-- * `log`: takes a line for each thing that happens; `print` unless told otherwise
+-- @treturn Lending
+function serve.env(given)
+  check(given)
+  local target = lines.target(given.url or serve.DEFAULT_URL, given.token, given.tls)
+  return lenders.new(given, lents.new(given), target)
+end
+
+return serve

@@ -1,0 +1,112 @@
+--- Dialects: what is said between a server and an environment that connected in.
+--
+-- The server says a table with `type` and `id`: a request, with what it is asked with as
+-- further members; or `ping`, `pong` or `fault`. The environment says what came of a
+-- request, or that it failed.
+-- @module gym_http_client.serving.dialects
+local announced = require("gym_http_client.announced")
+local announcing = require("gym_http_client.announcing")
+local frames = require("gym_http_client.frames")
+local json = require("gym_http_client.json")
+local kinds = require("gym_http_client.kinds")
+local plain = require("gym_http_client.plain")
+local refusal = require("gym_http_client.refusal")
+local sign = require("gym_http_client.signing")
+
+local dialects = {}
+
+-- Operations of frames; those below 48 are streams'.
+local TYPES = {
+  [1] = "reset", [2] = "step", [3] = "render",
+  [48] = "init", [49] = "close", [50] = "ping", [51] = "pong", [52] = "fault",
+}
+local NUMBERS = {}
+for number, name in pairs(TYPES) do
+  NUMBERS[name] = number
+end
+local FAILED = 502
+
+local function members_of(tree)
+  if type(tree) ~= "table" or kinds.of(tree) ~= "dict" then
+    refusal.refuse("is no object")
+  end
+  return tree
+end
+
+local Json = { is_text = true }
+Json.__index = Json
+
+--- Read what the server says; refuses what is nothing that it says.
+function Json.read(_, message)
+  return members_of(json.read(message))
+end
+
+--- Say what came of a request.
+function Json.answer(_, id, result)
+  return ('{"id":%.0f,"result":%s}'):format(id, plain.encode(result))
+end
+
+--- Say that a request failed.
+function Json.failure(_, id, problem)
+  return ('{"id":%.0f,"error":%s}'):format(id, plain.encode(problem))
+end
+
+--- Say `ping` or `pong`.
+function Json.control(_, name)
+  return ('{"type":"%s"}'):format(name)
+end
+
+local Binary = { is_text = false }
+Binary.__index = Binary
+
+local function forget(self)
+  self.announced, self.announcing = announced.new(), announcing.new()
+end
+
+function Binary:read(message)
+  local frame, why = frames.decode(message)
+  if not frame then
+    refusal.refuse("is no frame: %s", why)
+  end
+  local name = TYPES[frame.operation] or ("operation " .. frame.operation)
+  if name == "init" then
+    forget(self)
+  end
+  local given = {}
+  if frame.body_at <= #message then
+    given = frame.forms % 16 == frames.BINARY and self.announced:read(message, frame.body_at)
+      or json.read(message:sub(frame.body_at))
+  end
+  local told = { type = name, id = frame.number }
+  for key, value in pairs(members_of(given)) do
+    told[key] = told[key] or value
+  end
+  return told
+end
+
+function Binary:answer(id, result)
+  local signature, leaves = sign(result)
+  local body = self.announcing:header(signature) .. leaves
+  return frames.encode(0, id, 200, frames.BINARY, body)
+end
+
+function Binary.failure(_, id, problem)
+  return frames.encode(0, id, FAILED, frames.PLAIN, plain.encode(problem))
+end
+
+function Binary.control(_, name)
+  return frames.encode(NUMBERS[name], 0, 0, frames.NONE, "")
+end
+
+--- Begin to speak a dialect on a connection.
+-- @tparam string name `"json"` or `"binary"`
+function dialects.new(name)
+  if name == "json" then
+    return setmetatable({}, Json)
+  end
+  local self = setmetatable({}, Binary)
+  forget(self)
+  return self
+end
+
+return dialects

@@ -1,0 +1,72 @@
+--- Greetings: how the conversation of a lent environment with a server begins.
+-- @module gym_http_client.serving.greeting
+local errors = require("gym_http_client.errors")
+local json = require("gym_http_client.json")
+local kinds = require("gym_http_client.kinds")
+local plain = require("gym_http_client.plain")
+local refusal = require("gym_http_client.refusal")
+local spaces = require("gym_http_client.spaces")
+
+local greeting = {}
+
+local PROTOCOL = 1
+-- Refusals that may end by themselves.
+local PASSING = { ["too-many-external"] = true }
+
+local function description_of(space)
+  return (kinds.of(space) == "space" and space or spaces.read(space)):describe()
+end
+
+local function capabilities_of(given)
+  local can = {
+    reset = given.reset, render = given.render, realtime = given.realtime, replay = true,
+  }
+  for _, name in ipairs(given.capabilities or {}) do
+    can[name] = true
+  end
+  local names = {}
+  for name in pairs(can) do
+    names[#names + 1] = name
+  end
+  table.sort(names)
+  return kinds.list(names)
+end
+
+--- Write what an environment says of itself.
+-- @tparam table given what `serve.env` was given
+-- @tparam string dialect
+-- @tparam ?string token of the server, where nothing else shows it
+-- @tparam ?string resume what an earlier welcome gave, to go on with that
+-- @treturn string
+function greeting.hello(given, dialect, token, resume)
+  return plain.encode({
+    type = "hello", protocol = PROTOCOL, name = given.name, dialect = dialect,
+    token = token, resume = resume, metadata = given.metadata, realtime = given.realtime,
+    capabilities = capabilities_of(given),
+    observation_space = description_of(given.observation_space),
+    action_space = description_of(given.action_space),
+    render_modes = given.render_modes and kinds.list(given.render_modes),
+    reward_channels = given.reward_channels and kinds.list(given.reward_channels),
+  })
+end
+
+--- Read what a server answers.
+-- @tparam string message
+-- @tparam string url where the hello went
+-- @treturn ?table the welcome
+-- @treturn ?string why there is none
+-- @treturn ?Error if there will be none later either
+function greeting.read(message, url)
+  local reply = refusal.attempt(json.read, message)
+  local is_dict = type(reply) == "table" and kinds.of(reply) == "dict"
+  if is_dict and reply.type == "welcome" and type(reply.heartbeat_s) == "number"
+    and type(reply.resume) == "string" then
+    return reply
+  elseif not is_dict or reply.type ~= "refused" or type(reply.message) ~= "string" then
+    return nil, "the answer to the hello is none"
+  end
+  local words = ("%s: %s"):format(tostring(reply.code), reply.message)
+  return nil, words, not PASSING[reply.code] and errors.api(reply, url) or nil
+end
+
+return greeting

@@ -1,0 +1,249 @@
+--- Lendings: each keeps one environment connected, and answers for it.
+-- @classmod Lending
+local dialects = require("gym_http_client.serving.dialects")
+local entropy = require("gym_http_client.entropy")
+local heartbeats = require("gym_http_client.serving.heartbeats")
+local lines = require("gym_http_client.serving.lines")
+local greeting = require("gym_http_client.serving.greeting")
+local refusal = require("gym_http_client.refusal")
+local socket = require("socket")
+
+local Lending = {}
+
+local FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5
+local WELCOME_SECONDS, LOOK_SECONDS = 10, 0.25
+
+-- Make one; nothing happens yet.
+function Lending.new(given, lent, target)
+  return setmetatable({
+    given = given, lent = lent, target = target,
+    pause = FIRST_PAUSE, due = 0, last = {}, over = false,
+  }, Lending)
+end
+
+--- What it is doing.
+-- @table Lending
+-- @tfield boolean connected whether a server knows it now
+-- @tfield boolean taken whether an agent has it
+function Lending:__index(name)
+  if name == "taken" then
+    return self.lent.taken
+  elseif name == "connected" then
+    return rawget(self, "dialect") ~= nil
+  end
+  return Lending[name]
+end
+
+local function log(self, words)
+  (self.given.log or print)(("external/%s: %s"):format(self.given.name, words))
+end
+
+local function call(self, handler)
+  if handler then
+    local ok, why = pcall(handler)
+    if not ok then
+      log(self, "a handler failed: " .. tostring(why))
+    end
+  end
+end
+
+local function tell_free(self)
+  log(self, "the agent went")
+  call(self, self.given.on_agent_gone)
+end
+
+-- Forget all that an earlier connection was asked.
+local function set_free(self)
+  local taken = self.lent.taken
+  self.last = {}
+  self.lent:set_free()
+  if taken then
+    tell_free(self)
+  end
+end
+
+local function drop(self)
+  if self.line then
+    self.line:close()
+  end
+  self.line, self.dialect = nil, nil
+end
+
+-- Give the line up, and come again later.
+local function leave(self, why)
+  if self.dialect then
+    log(self, why .. "; connecting anew")
+  elseif why ~= self.said then
+    log(self, why .. "; trying again")
+    self.said = why
+  end
+  drop(self)
+  -- Not all at the same moment, where many lost the same server.
+  self.due = socket.gettime() + self.pause * (0.5 + entropy.fraction() / 2)
+  self.pause = math.min(2 * self.pause, LONGEST_PAUSE)
+end
+
+local function finish(self, failed)
+  self.over, self.failed = true, failed
+  drop(self)
+  set_free(self)
+  log(self, "is lent no more" .. (failed and ": " .. failed.message or ""))
+end
+
+local function greeted(self, message)
+  local welcome, why, failed = greeting.read(message, self.target.address.url)
+  if failed then
+    return finish(self, failed)
+  elseif not welcome then
+    return leave(self, why)
+  elseif welcome.resumed ~= true then
+    set_free(self)
+  end
+  -- In memory only: when the program ends, the game is gone, too.
+  self.resume = welcome.resume
+  self.heartbeats = heartbeats.new(welcome.heartbeat_s)
+  self.dialect = dialects.new(self.lent.dialect)
+  self.pause, self.said = FIRST_PAUSE, nil
+  log(self, ("%s, connection %s"):format(welcome.resumed == true and "goes on" or "is there",
+    refusal.elided(welcome.connection)))
+end
+
+local function say(self, message)
+  self.line:send(message, self.dialect.is_text)
+end
+
+-- Send the last answer, if there is one; a later line asks for it anew.
+local function deliver(self)
+  local last, dialect = self.last, self.dialect
+  if not dialect or not last.told then
+    return
+  end
+  local problem = last.told.problem
+  if not problem then
+    local ok, message = pcall(dialect.answer, dialect, last.id, last.told.result)
+    if ok then
+      return say(self, message)
+    end
+    local words = "what the environment gave cannot be said: " .. tostring(message)
+    problem = { code = "env-error", message = words }
+    log(self, words)
+  end
+  say(self, dialect:failure(last.id, problem))
+end
+
+-- Answer a request; what comes again is not done again.
+local function asked(self, request)
+  if request.id == self.last.id then
+    return deliver(self)
+  end
+  local record, taken = { id = request.id }, self.lent.taken
+  self.last = record
+  self.lent:ask(request, function(result, problem)
+    record.told = { result = result, problem = problem }
+    if problem then
+      log(self, problem.message)
+    elseif self.lent.taken and not taken then
+      log(self, "an agent came")
+      call(self, self.given.on_agent)
+    end
+    deliver(self)
+  end)
+  if self.last == record and taken and not self.lent.taken then
+    tell_free(self)
+  end
+end
+
+local function take(self, message)
+  local said, why = refusal.attempt(self.dialect.read, self.dialect, message)
+  if not said then
+    leave(self, "a message of the server " .. why)
+  elseif said.type == "ping" then
+    say(self, self.dialect:control("pong"))
+  elseif said.type == "fault" then
+    local field = said.field and said.field ~= "" and " in " .. tostring(said.field) or ""
+    log(self, ("the server found a fault%s: %s"):format(field, tostring(said.message)))
+  elseif said.type ~= "pong" then
+    asked(self, said)
+  end
+end
+
+-- Find out whether the server is still there.
+local function listen(self)
+  local due = self.heartbeats:beat(self.line:heard())
+  if due == "ping" then
+    say(self, self.dialect:control("ping"))
+  elseif due == "leave" then
+    leave(self, "the server says nothing")
+  end
+end
+
+local function greet(self, now)
+  self.greet_by = now + WELCOME_SECONDS
+  local address = self.target.address
+  -- A WebSocket has shown it in its handshake.
+  local token = address.counted and address.token or nil
+  self.line:send(greeting.hello(self.given, self.lent.dialect, token, self.resume), true)
+end
+
+local function go_on(self, line)
+  local arrived, lost = line:advance()
+  local now = socket.gettime()
+  if line.is_open and not self.greet_by then
+    greet(self, now)
+  end
+  for _, message in ipairs(arrived) do
+    (self.dialect and take or greeted)(self, message)
+    -- Whoever was called may have ended it.
+    if self.line ~= line then
+      return
+    end
+  end
+  if lost then
+    leave(self, lost)
+  elseif self.dialect then
+    listen(self)
+  elseif self.greet_by and now > self.greet_by then
+    leave(self, "the server does not answer to hello")
+  end
+end
+
+--- Do what there is to do, and never wait: connect, call handlers, answer. A game calls
+-- this once a frame.
+-- @tparam[opt=0] number seconds to wait for something to do, where that is wanted
+-- @treturn ?boolean true while it is lent
+-- @treturn ?Error why the server does not take this environment, if it does not
+function Lending:poll(seconds)
+  seconds = seconds or 0
+  if self.line and seconds > 0 then
+    self.line:wait(seconds)
+  elseif not self.line and not self.over then
+    local left = self.due - socket.gettime()
+    if left > 0 and seconds > 0 then
+      socket.sleep(math.min(seconds, left))
+    elseif left <= 0 then
+      self.line, self.greet_by = lines.open(self.target), nil
+    end
+  end
+  if self.line then
+    go_on(self, self.line)
+  end
+  return self.failed == nil and not self.over or nil, self.failed
+end
+
+--- Serve until `stop` is called, or the server does not take this environment.
+-- @treturn[1] boolean true
+-- @treturn[2] nil
+-- @treturn[2] Error why not
+function Lending:run()
+  repeat until not self:poll(LOOK_SECONDS)
+  return self.failed == nil or nil, self.failed
+end
+
+--- Lend it no more. An agent that has it is told that it is away.
+function Lending:stop()
+  if not self.over then
+    finish(self, nil)
+  end
+end
+
+return Lending

@@ -1,0 +1,214 @@
+--- A lent environment: its author's handlers, and what the server asks of them.
+-- @module gym_http_client.serving.lent
+local answers = require("gym_http_client.serving.answer")
+local arrays = require("gym_http_client.arrays")
+local elements = require("gym_http_client.serving.elements")
+local kinds = require("gym_http_client.kinds")
+local misuse = require("gym_http_client.misuse")
+local refusal = require("gym_http_client.refusal")
+local spaces = require("gym_http_client.spaces")
+
+local lent = {}
+
+local Lent = {}
+Lent.__index = Lent
+
+-- What agents may do again, since the environment says that it has not begun.
+local UNDONE = {
+  ["bad-parameter"] = true, ["invalid-action"] = true, ["reset-needed"] = true,
+  unsupported = true,
+}
+-- Elements of an observation from which on it is worth less to be read by people.
+local MANY = 256
+local SPACES = { "observation_space", "action_space" }
+
+local function space_of(given, name)
+  if type(given) == "table" and kinds.of(given) == "space" then
+    return given
+  end
+  local space, why = refusal.attempt(spaces.read, given)
+  return space or misuse.raise("%s %s", name, why)
+end
+
+local function set_spaces(self, told)
+  for _, name in ipairs(SPACES) do
+    self[name] = space_of(told[name] or self.given[name], name)
+  end
+end
+
+local function has_many(self)
+  local space = self.observation_space
+  local many = space.shape and arrays.count(space.shape) > MANY
+  for _, mode in ipairs(self.given.render_modes or {}) do
+    many = many or tostring(mode):find("^rgb") ~= nil
+  end
+  return many
+end
+
+--- Make one of what `serve.env` was given.
+function lent.new(given)
+  local self = setmetatable({ given = given, taken = false }, Lent)
+  set_spaces(self, given)
+  self.dialect = given.dialect or (has_many(self) and "binary" or "json")
+  if self.dialect ~= "json" and self.dialect ~= "binary" then
+    misuse.raise('dialect is %s: expected "json" or "binary"', misuse.shown(given.dialect))
+  end
+  return self
+end
+
+local function refuse(code, words, ...)
+  error({ code = code, message = words:format(...) }, 0)
+end
+
+local function given_of(value)
+  return value ~= kinds.null and value or nil
+end
+
+local function observed(self, told)
+  if type(told) ~= "table" or told.observation == nil then
+    refuse(nil, "it gave no observation: expected a table, as {observation = 1}")
+  end
+  local info = told.info or {}
+  return elements.given(self.observation_space, told.observation), info
+end
+
+local function as_float(reward)
+  return type(reward) == "number" and kinds.float(reward) or reward
+end
+
+-- What begins a request calls a handler; what ends it makes a result of what that gave.
+local BEGIN, FINISH = {}, {}
+
+function BEGIN.init(self, asked, answer)
+  local kwargs, init = given_of(asked.kwargs) or {}, self.given.init
+  if init then
+    return init({ kwargs = kwargs, render_mode = given_of(asked.render_mode) }, answer)
+  elseif next(kwargs) ~= nil then
+    refuse("bad-parameter", "kwargs has %s: expected none, since this environment takes none",
+      table.concat(kinds.keys(kwargs), ", "))
+  end
+  return {}
+end
+
+function FINISH.init(self, told)
+  set_spaces(self, type(told) == "table" and told or {})
+  self.taken = true
+  return {
+    observation_space = self.observation_space:describe(),
+    action_space = self.action_space:describe(),
+  }
+end
+
+function BEGIN.reset(self, asked, answer)
+  if self.given.reset then
+    local how = { seed = given_of(asked.seed), options = given_of(asked.options) or {} }
+    return self.given.reset(how, answer)
+  end
+  return { observation = self.given.observe() }
+end
+
+function FINISH.reset(self, told)
+  local observation, info = observed(self, told)
+  return { observation = observation, info = info }
+end
+
+function BEGIN.step(self, asked, answer)
+  return self.given.step(elements.asked(self.action_space, asked.action), answer)
+end
+
+function FINISH.step(self, told)
+  local observation, info = observed(self, told)
+  local reward = told.reward
+  if type(reward) == "table" then
+    local channels = {}
+    for index, each in ipairs(reward) do
+      channels[index] = as_float(each)
+    end
+    reward = kinds.list(channels)
+  end
+  return {
+    observation = observation, info = info, reward = as_float(reward),
+    terminated = told.terminated or false, truncated = told.truncated or false,
+  }
+end
+
+function BEGIN.render(self, _, answer)
+  if not self.given.render then
+    refuse("unsupported", "this environment gives no frames")
+  end
+  return self.given.render(answer)
+end
+
+function FINISH.render(_, told)
+  return { rendered = elements.frame(told) }
+end
+
+function BEGIN.close(self, _, answer)
+  self.taken = false
+  local close = self.given.close
+  return close and close(answer)
+end
+
+function FINISH.close(self)
+  set_spaces(self, self.given)
+  return {}
+end
+
+-- What the server is told of what was raised.
+local function problem_of(raised, name)
+  local told = type(raised) == "table" and raised.message ~= nil and raised or { message = raised }
+  local words = tostring(told.message)
+  if UNDONE[told.code] then
+    return { code = told.code, message = words }
+  end
+  return { code = "env-error", message = ("%s failed: %s"):format(name, words) }
+end
+
+--- Do what is asked; `tell` is called once, with a result, or nil and a problem, at once
+-- or later, or never if something else is asked before.
+-- @tparam table asked with `type`
+-- @tparam function tell
+function Lent:ask(asked, tell)
+  local name = asked.type
+  self:forget()
+  local answer
+  answer = answers.new(function(given, raised)
+    local ok, result = raised == nil, raised
+    if ok then
+      ok, result = pcall(FINISH[name], self, given)
+    end
+    if ok then
+      tell(result)
+    else
+      tell(nil, problem_of(result, name))
+    end
+  end)
+  self.present = answer
+  local begin = BEGIN[name] or function()
+    refuse("unsupported", "there is no %s here", tostring(name))
+  end
+  local ok, given = pcall(begin, self, asked, answer)
+  if not ok and answer:is_wanted() then
+    local raised = type(given) == "table" and given.message ~= nil and given or { message = given }
+    answer:fail(raised.message, raised.code)
+  elseif ok and given ~= answer and answer:is_wanted() then
+    answer(given)
+  end
+end
+
+--- Wait no more for the answer that is owed.
+function Lent:forget()
+  if self.present then
+    answers.drop(self.present)
+    self.present = nil
+  end
+end
+
+--- Be free again, without a word from the agent.
+function Lent:set_free()
+  self:forget()
+  self.taken = false
+  set_spaces(self, self.given)
+end
+
+return lent

@@ -1,0 +1,187 @@
+--- Lines of lent environments: messages to and from a server, without waiting.
+-- @module gym_http_client.serving.lines
+local socket = require("socket")
+
+local addresses = require("gym_http_client.address")
+local certificates = require("gym_http_client.certificates")
+local entropy = require("gym_http_client.entropy")
+local errors = require("gym_http_client.errors")
+local handshake = require("gym_http_client.handshake")
+local links = require("gym_http_client.link")
+local misuse = require("gym_http_client.misuse")
+local websocket = require("gym_http_client.websocket")
+local wires = require("gym_http_client.serving.wire")
+local words = require("gym_http_client.words")
+
+local lines = {}
+
+local PATH = "/v1/external/"
+local PROTOCOL = "gym-http.external.v1"
+local OPENING_SECONDS = 10
+local MAX_MESSAGE = 64 * 1024 * 1024
+local MAX_REFUSAL = 65536
+local SCHEMES = { ws = "http", wss = "https", tcp = "http" }
+
+local Line = {}
+Line.__index = Line
+
+--- Say where lines lead.
+-- @tparam string url with http, https, ws, wss, or tcp
+-- @tparam ?string token as for `address.parse`
+-- @tparam ?table tls
+function lines.target(url, token, tls)
+  local scheme, rest = tostring(url):match("^(%a+)(://.*)$")
+  scheme = scheme and scheme:lower()
+  local known = SCHEMES[scheme] and SCHEMES[scheme] .. rest or url
+  local address = addresses.parse(known, token)
+  if scheme == "tcp" and (address.port == 80 and not rest:find(":80$") or address.prefix ~= "") then
+    misuse.raise("an address with tcp looks like tcp://127.0.0.1:5555")
+  elseif address.scheme == "https" then
+    local _, missing = certificates.library()
+    if missing then
+      misuse.raise(missing)
+    end
+  end
+  address.counted = scheme == "tcp"
+  local link = links.new(address, { max_body = MAX_REFUSAL, tls = tls })
+  local target = { address = address, link = link, tls = tls }
+  -- Names are looked up before the first frame, since that waits.
+  lines.look_up(target)
+  return target
+end
+
+--- Look the host's name up, if it is not known yet; this may wait.
+function lines.look_up(target)
+  local address = target.address
+  if not address.places or not address.places[1] then
+    address.places = {}
+    for index, found in ipairs(socket.dns.getaddrinfo(address.host) or {}) do
+      address.places[index] = found.addr
+    end
+  end
+end
+
+local function upgraded(self, deadline)
+  local ok, failed, reply = handshake.upgrade(self.wire, self.target.link, PATH, PROTOCOL, deadline)
+  if ok then
+    return true
+  elseif reply then
+    return nil, "the server refuses: " .. errors.of_reply(reply, "").message
+  end
+  return nil, "the handshake failed: " .. failed.words
+end
+
+local function next_counted(self)
+  local count, failed = self.wire:exactly(4)
+  if not count then
+    return nil, failed.words
+  end
+  local size = words.u32(count, 1)
+  if size > MAX_MESSAGE then
+    return nil, ("a message announces %.0f bytes; the limit is %d"):format(size, MAX_MESSAGE)
+  end
+  local message
+  message, failed = self.wire:exactly(size)
+  return message, failed and failed.words
+end
+
+local function next_of_websocket(self)
+  while true do
+    local opcode, payload = self.reader:next()
+    if not opcode then
+      return nil, payload.words
+    elseif opcode == websocket.TEXT or opcode == websocket.BINARY then
+      return payload
+    elseif opcode == websocket.PING then
+      self.wire:send(websocket.frame(websocket.PONG, payload, entropy.bytes(4)))
+    elseif opcode == websocket.CLOSE then
+      local reason = payload:sub(3)
+      return nil, reason ~= "" and reason or "the server ended the connection"
+    end
+  end
+end
+
+-- What the coroutine does; gives why the line has ended.
+local function live(self)
+  local address = self.target.address
+  local deadline = socket.gettime() + OPENING_SECONDS
+  local ok, failed = self.wire:connect(address, deadline, self.target.tls)
+  if not ok then
+    local where = (address.counted and address.url:gsub("^http", "tcp") or address.url)
+    return ("there is no server at %s: %s"):format(where, failed.words)
+  elseif not address.counted then
+    ok, failed = upgraded(self, deadline)
+    if not ok then
+      return failed
+    end
+    self.reader = websocket.reader(self.wire, MAX_MESSAGE)
+  end
+  self.is_open = true
+  local next_message = address.counted and next_counted or next_of_websocket
+  while true do
+    local message, lost = next_message(self)
+    if not message then
+      return lost
+    end
+    self.arrived[#self.arrived + 1] = message
+  end
+end
+
+--- Begin to open a line.
+-- @tparam table target as `lines.target` gives it
+-- @treturn Line
+function lines.open(target)
+  lines.look_up(target)
+  local self = setmetatable({ target = target, wire = wires.new(), arrived = {} }, Line)
+  self.living = coroutine.create(live)
+  return self
+end
+
+--- Do what can be done now.
+-- @treturn table the messages that came
+-- @treturn ?string why the line has ended, if it has
+function Line:advance()
+  self.wire:flush()
+  local ok, lost = coroutine.resume(self.living, self)
+  if not ok then
+    error(debug.traceback(self.living, tostring(lost)), 0)
+  end
+  local arrived = self.arrived
+  self.arrived = {}
+  return arrived, lost
+end
+
+--- Whether something has come since this was last asked.
+function Line:heard()
+  local heard = self.wire.heard
+  self.wire.heard = false
+  return heard
+end
+
+--- Send a message.
+-- @tparam string message
+-- @tparam boolean is_text
+function Line:send(message, is_text)
+  if self.target.address.counted then
+    self.wire:send(words.write_u32(#message) .. message)
+  else
+    local opcode = is_text and websocket.TEXT or websocket.BINARY
+    self.wire:send(websocket.frame(opcode, message, entropy.bytes(4)))
+  end
+end
+
+--- Wait until there may be something to do, at most for so many seconds.
+function Line:wait(seconds)
+  self.wire:wait(seconds)
+end
+
+--- End the line, and say so.
+function Line:close()
+  if self.is_open and not self.target.address.counted then
+    -- Its code is 1000: the environment leaves.
+    self.wire:send(websocket.frame(websocket.CLOSE, "\3\232", entropy.bytes(4)))
+  end
+  self.wire:close()
+end
+
+return lines

@@ -1,0 +1,153 @@
+--- Lends an environment, as a game that has 60 frames a second, and prints all that its
+-- handlers are asked and give.
+--
+--     lua lending.lua URL NAME KIND DIALECT STOP_FILE
+--
+-- Each line is JSON. It ends when there is a file of that name. Its twin is in Python,
+-- in test_lua_serve.py.
+local folder = arg[0]:match("^(.*)/[^/]*$") or "."
+package.path = folder .. "/?.lua;" .. package.path
+require("checking")
+
+local gym = require("gym_http_client")
+local plain = require("gym_http_client.plain")
+local serve = require("gym_http_client.serve")
+local socket = require("socket")
+
+local url, name, kind, dialect, stop_file = arg[1], arg[2], arg[3], arg[4], arg[5]
+io.stdout:setvbuf("line")
+
+local SPACES = {
+  discrete = { type = "Discrete", n = 1000 },
+  box = { type = "Box", low = -1, high = 1, shape = { 2, 3 }, dtype = "float32" },
+  dict = {
+    type = "Dict",
+    spaces = {
+      { "place", { type = "Discrete", n = 1000 } },
+      { "seen", { type = "Box", low = 0, high = 255, shape = { 4 }, dtype = "uint8" } },
+    },
+  },
+}
+local FRAME = 1 / 60
+
+local state, steps, frame = 0, 0, 0
+-- Frames from a step to its answer, as the agent wants it; and what is owed.
+local later, owed = 0, nil
+local longest, long = 0, 0
+
+local function print_json(told)
+  print(plain.encode(told))
+end
+
+-- The interpreters' own generators differ.
+local function draw()
+  state = (state * 1664525 + 1013904223) % 4294967296
+  return state / 4294967296
+end
+
+local function observed()
+  if kind == "discrete" then
+    return math.floor(draw() * 1000)
+  elseif kind == "box" then
+    local rows = {}
+    for row = 1, 2 do
+      rows[row] = { draw() * 2 - 1, draw() * 2 - 1, draw() * 2 - 1 }
+    end
+    return rows
+  end
+  local place = math.floor(draw() * 1000)
+  local seen = {}
+  for index = 1, 4 do
+    seen[index] = math.floor(draw() * 256)
+  end
+  return { place = place, seen = seen }
+end
+
+local function shown(action)
+  return type(action) == "table" and gym.list({ action[1], action[2] }) or action
+end
+
+local function outcome(action)
+  steps = steps + 1
+  if steps > 50 then
+    error("the crate is stuck", 0)
+  end
+  local told = {
+    observation = observed(), reward = draw(), terminated = steps == 50,
+    info = { steps = steps },
+  }
+  print_json({ asked = "step", action = shown(action), steps = steps })
+  return told
+end
+
+local lending = serve.env({
+  url = url,
+  name = name,
+  dialect = dialect,
+  observation_space = SPACES[kind],
+  action_space = kind == "box" and { type = "Box", low = -1, high = 1, shape = { 2 } }
+    or { type = "Discrete", n = 5 },
+  capabilities = { "seed", "options", "pause" },
+  render_modes = { "ansi" },
+  log = function(line)
+    print_json({ log = line })
+  end,
+  on_agent = function()
+    print_json({ agent = true })
+  end,
+  on_agent_gone = function()
+    print_json({ agent = false })
+  end,
+  init = function(making)
+    later = making.kwargs.later or 0
+    local render_mode = making.render_mode or gym.null
+    print_json({ asked = "init", kwargs = making.kwargs, render_mode = render_mode })
+  end,
+  reset = function(how)
+    if how.options.impossible then
+      error({ code = "bad-parameter", message = "no such option" })
+    end
+    if how.seed then
+      state = how.seed % 4294967296
+    end
+    steps, owed = 0, nil
+    print_json({ asked = "reset", seed = how.seed or gym.null })
+    return { observation = observed(), info = { options = how.options } }
+  end,
+  step = function(action, answer)
+    if later == 0 then
+      return outcome(action)
+    end
+    -- Never, if it is less.
+    if later > 0 then
+      owed = { due = frame + later, answer = answer, action = action }
+    end
+    return answer
+  end,
+  render = function()
+    return "step " .. steps
+  end,
+})
+
+local function is_stopped()
+  local file = io.open(stop_file)
+  return file ~= nil and file:close()
+end
+
+local next_frame = socket.gettime()
+while frame % 6 > 0 or not is_stopped() do
+  frame = frame + 1
+  local began = socket.gettime()
+  assert(lending:poll())
+  local took = socket.gettime() - began
+  longest, long = math.max(longest, took), long + (took > FRAME and 1 or 0)
+  if owed and frame >= owed.due then
+    local present = owed
+    owed = nil
+    present.answer(outcome(present.action))
+  end
+  next_frame = math.max(next_frame + FRAME, socket.gettime() - FRAME)
+  socket.sleep(math.max(0, next_frame - socket.gettime()))
+end
+lending:stop()
+print_json({ frames = frame, longest = longest, long = long })

@@ -1,0 +1,476 @@
+"""Environments that Lua lends, driven from Python."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Thread
+from types import TracebackType
+from typing import Any, ClassVar, Self
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from gym_http_client import RemoteEnv, ServerError
+from tests.clients.lua.test_lua import HERE, interpreters, run
+from tests.support.api import Api
+from tests.support.cutter import Cutter
+from tests.support.drivers import needs
+from tests.support.far import Far
+from tests.support.server import Server
+from tests.support.wait import wait_until
+
+TOKEN = "a-token-for-far-sides-only"
+FRAME = 1 / 60
+ONE = "lua5.1"
+
+pytestmark = [pytest.mark.live, pytest.mark.toolchain, pytest.mark.timeout(120)]
+MakeServer = Callable[..., Server]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """A server whose lobby is there from the beginning."""
+    with Server() as server:
+        Far.to(Api(server)).drop()
+        yield server
+
+
+class Lending:
+    """A game in Lua that lends, and tells what its handlers do.
+
+    Args:
+        url: The server's address.
+        kind: Of observations.
+        dialect: What is spoken.
+        interpreter: Which Lua.
+        token: What it finds in ``GHS_TOKEN``.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        folder: Path,
+        kind: str = "discrete",
+        dialect: str = "json",
+        interpreter: str = ONE,
+        token: str | None = None,
+    ) -> None:
+        needs(interpreter)
+        variables = {k: v for k, v in os.environ.items() if not k.startswith("GHS_")}
+        if token:
+            variables["GHS_TOKEN"] = token
+        self._stop = folder / "stop"
+        words = [interpreter, "tests/lending.lua", url, "toy", kind, dialect]
+        self._process = subprocess.Popen(
+            [*words, str(self._stop)],
+            cwd=HERE,
+            stdout=subprocess.PIPE,
+            env=variables,
+            text=True,
+        )
+        self.told: list[dict[str, Any]] = []
+        self._reading = Thread(target=self._read)
+
+    def __enter__(self) -> Self:
+        self._reading.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop.touch()
+        try:
+            self._process.wait(timeout=20)
+        finally:
+            self.kill()
+            self._stop.unlink()
+        if error is None and self._process.returncode != -signal.SIGKILL:
+            assert self._process.returncode == 0
+            self._check_frames(self.told[-1])
+
+    def kill(self) -> None:
+        """End it without a word."""
+        self._process.kill()
+        self._process.wait()
+        self._reading.join()
+        assert self._process.stdout
+        self._process.stdout.close()
+
+    def _check_frames(self, told: dict[str, Any]) -> None:
+        """Demand that no frame waited for the network.
+
+        Others use this machine, too: a few may have come late.
+        """
+        assert told["long"] <= 2 + told["frames"] / 20, told
+        assert told["longest"] < 0.5, told
+
+    def _read(self) -> None:
+        assert self._process.stdout
+        for line in self._process.stdout:
+            self.told.append(json.loads(line))
+
+    def done(self, kind: str) -> list[dict[str, Any]]:
+        """Give what its handlers of a kind did."""
+        return [each for each in self.told if each.get("asked") == kind]
+
+    def wait_for(self, words: str) -> None:
+        """Wait until it logs a line with these words."""
+
+        def there() -> bool:
+            assert self._process.poll() is None, self.told[-5:]
+            return any(words in each.get("log", "") for each in self.told)
+
+        wait_until(there, 30.0, f"a line with {words!r}")
+
+
+class Twin(gymnasium.Env[Any, Any]):
+    """What tests/lending.lua does, in Python."""
+
+    SPACES: ClassVar[dict[str, spaces.Space[Any]]] = {
+        "discrete": spaces.Discrete(1000),
+        "box": spaces.Box(-1, 1, (2, 3), np.float32),
+        "dict": spaces.Dict(
+            {
+                "place": spaces.Discrete(1000),
+                "seen": spaces.Box(0, 255, (4,), np.uint8),
+            }
+        ),
+    }
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.observation_space = self.SPACES[kind]
+        is_box = kind == "box"
+        self.action_space = spaces.Box(-1, 1, (2,)) if is_box else spaces.Discrete(5)
+        self._state = self._steps = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        if seed is not None:
+            self._state = seed % 2**32
+        self._steps = 0
+        return self._observed(), {"options": options or {}}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self._steps += 1
+        observation = self._observed()
+        over = self._steps == 50
+        return observation, self._draw(), over, False, {"steps": self._steps}
+
+    def _draw(self) -> float:
+        self._state = (self._state * 1664525 + 1013904223) % 2**32
+        return self._state / 2**32
+
+    def _observed(self) -> Any:
+        if self.kind == "discrete":
+            return np.int64(int(self._draw() * 1000))
+        if self.kind == "box":
+            drawn = [self._draw() * 2 - 1 for _ in range(6)]
+            return np.array(drawn, np.float32).reshape(2, 3)
+        place = np.int64(int(self._draw() * 1000))
+        seen = [int(self._draw() * 256) for _ in range(4)]
+        return {"place": place, "seen": np.array(seen, np.uint8)}
+
+
+def assert_same(one: Any, other: Any) -> None:
+    """Compare two observations, types included."""
+    assert type(one) is type(other)
+    if isinstance(one, dict):
+        assert list(one) == list(other)
+        for key, value in one.items():
+            assert_same(value, other[key])
+    else:
+        assert one.dtype == other.dtype
+        assert np.array_equal(one, other)
+
+
+@interpreters
+def test_units(interpreter: str) -> None:
+    assert ", 0 failed" in run(interpreter, "tests/serving.lua")
+
+
+@interpreters
+@pytest.mark.parametrize("dialect", ["json", "binary"])
+def test_it_is_equal_to_its_twin(
+    server: Server, tmp_path: Path, dialect: str, interpreter: str
+) -> None:
+    for kind in Twin.SPACES:
+        twin = Twin(kind)
+        with (
+            Lending(server.url, tmp_path, kind, dialect, interpreter) as lending,
+            RemoteEnv(
+                server.url, "external/toy", wait_s=20, render_mode="ansi", later=0
+            ) as env,
+        ):
+            assert env.observation_space == twin.observation_space
+            assert env.action_space == twin.action_space
+            env.action_space.seed(1)
+            options = {"level": 3}
+            ours = env.reset(seed=2**53 - 1, options=options)
+            theirs = twin.reset(seed=2**53 - 1, options=options)
+            assert_same(ours[0], theirs[0])
+            assert ours[1] == theirs[1]
+            actions = []
+            for number in range(1, 51):
+                actions.append(env.action_space.sample())
+                step, expected = env.step(actions[-1]), twin.step(actions[-1])
+                assert_same(step[0], expected[0])
+                assert step[1:] == expected[1:]
+                assert type(step[1]) is float
+                if number % 10 == 0:
+                    assert env.render() == f"step {number}"
+            for action, given in zip(actions, lending.done("step"), strict=True):
+                assert np.asarray(action).tolist() == given["action"]
+            with pytest.raises(ServerError, match="the crate is stuck") as caught:
+                env.step(actions[0])
+            assert caught.value.code == "env-error"
+            with pytest.raises(ServerError, match="no such option") as caught:
+                env.reset(options={"impossible": True})
+            assert caught.value.code == "bad-parameter"
+        (made,) = lending.done("init")
+        assert (made["kwargs"], made["render_mode"]) == ({"later": 0}, "ansi")
+        assert {"agent": True} in lending.told
+
+
+@pytest.mark.parametrize("interpreter", ["lua5.1", "luajit"])
+def test_steps_are_answered_some_frames_later(
+    server: Server, tmp_path: Path, interpreter: str
+) -> None:
+    twin = Twin("discrete")
+    with (
+        Lending(server.url, tmp_path, interpreter=interpreter),
+        RemoteEnv(server.url, "external/toy", wait_s=20, later=3) as env,
+    ):
+        assert_same(env.reset(seed=4)[0], twin.reset(seed=4)[0])
+        for action in (0, 1, 2, 3):
+            assert_same(env.step(action)[0], twin.step(action)[0])
+
+
+@pytest.mark.parametrize("dialect", ["json", "binary"])
+def test_no_step_is_doubled_or_lost_over_cut_connections(
+    server: Server, tmp_path: Path, dialect: str
+) -> None:
+    with (
+        Cutter(server.port) as cutter,
+        Lending(
+            f"http://127.0.0.1:{cutter.port}", tmp_path, dialect=dialect
+        ) as lending,
+        RemoteEnv(server.url, "external/toy", wait_s=20) as env,
+    ):
+        twin = Twin("discrete")
+        env.reset(seed=1)
+        twin.reset(seed=1)
+        for number in range(1, 7):
+            cutter.cut_after(number % 2)
+            step = env.step(1)
+            assert step[4] == {"steps": number}
+            assert_same(step[0], twin.step(1)[0])
+        assert cutter.cuts == 6
+        assert len(lending.done("step")) == 6
+        lending.wait_for("goes on")
+        assert {"agent": False} not in lending.told
+
+
+def test_a_step_that_is_under_way_is_not_done_again(
+    server: Server, tmp_path: Path
+) -> None:
+    with (
+        Cutter(server.port) as cutter,
+        Lending(f"http://127.0.0.1:{cutter.port}", tmp_path) as lending,
+        RemoteEnv(server.url, "external/toy", wait_s=20, later=30) as env,
+    ):
+        env.reset(seed=1)
+        cutter.cut_after(1)
+        assert env.step(1)[4] == {"steps": 1}
+        assert len(lending.done("step")) == 1
+
+
+def test_who_is_never_answered_may_reset(
+    make_server: MakeServer, tmp_path: Path
+) -> None:
+    server = make_server("--step-deadline", "1")
+    with (
+        Lending(server.url, tmp_path) as lending,
+        RemoteEnv(server.url, "external/toy", wait_s=20, later=-1) as env,
+    ):
+        for _ in range(2):
+            env.reset(seed=1)
+            with pytest.raises(ServerError) as caught:
+                env.step(1)
+            assert caught.value.code == "external-deadline"
+        assert lending.done("step") == []
+
+
+def test_it_comes_to_a_server_that_is_started_anew(
+    make_server: MakeServer, tmp_path: Path
+) -> None:
+    server = make_server()
+    with Lending(server.url, tmp_path) as lending:
+        lending.wait_for("is there")
+        with RemoteEnv(server.url, "external/toy", wait_s=20) as env:
+            env.reset(seed=1)
+            lending.wait_for("an agent came")
+        server.stop()
+        lending.wait_for("trying again")
+        lending.told.clear()
+        again = make_server("--port", str(server.port))
+        lending.wait_for("is there")
+        with RemoteEnv(again.url, "external/toy", wait_s=20) as env:
+            env.reset(seed=1)
+
+
+def test_it_is_killed_and_started_again(
+    make_server: MakeServer, tmp_path: Path
+) -> None:
+    server = make_server("--external-grace", "1")
+    for _ in range(3):
+        with (
+            Lending(server.url, tmp_path) as lending,
+            RemoteEnv(server.url, "external/toy", wait_s=20) as env,
+        ):
+            assert env.reset(seed=1)[0] == Twin("discrete").reset(seed=1)[0]
+            env.step(1)
+            lending.kill()
+            with pytest.raises(ServerError) as caught:
+                env.step(1)
+            assert caught.value.code == "instance-ended"
+            assert caught.value.status == 410
+
+
+def test_a_server_that_says_nothing_is_left(
+    make_server: MakeServer, tmp_path: Path
+) -> None:
+    server = make_server("--external-heartbeat", "1")
+    with Lending(server.url, tmp_path) as lending:
+        lending.wait_for("is there")
+        stopped = server.members()
+        for process in stopped:
+            process.suspend()
+        try:
+            lending.wait_for("the server says nothing")
+            lending.told.clear()
+        finally:
+            for process in stopped:
+                process.resume()
+        lending.wait_for("is there")
+        with RemoteEnv(server.url, "external/toy", wait_s=20) as env:
+            env.reset(seed=1)
+
+
+def test_frames_go_on_where_nobody_accepts(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
+        port = listener.getsockname()[1]
+        # Whoever comes after these waits for them, for ever.
+        crowd = [socket.socket() for _ in range(3)]
+        for each in crowd:
+            each.setblocking(False)
+            each.connect_ex(("127.0.0.1", port))
+        with Lending(f"http://127.0.0.1:{port}", tmp_path) as lending:
+            lending.wait_for("there is no server at")
+        for each in crowd:
+            each.close()
+
+
+def test_a_token_is_shown_where_one_is_wanted(
+    make_server: MakeServer, tmp_path: Path
+) -> None:
+    server = make_server("--token", TOKEN, token=TOKEN)
+    with Lending(server.url, tmp_path) as lending:
+        lending.wait_for("the token is missing or wrong")
+    url = server.url.replace("://", f"://:{TOKEN}@")
+    with (
+        Lending(server.url, tmp_path, token=TOKEN),
+        RemoteEnv(url, "external/toy", wait_s=20) as env,
+    ):
+        env.reset(seed=1)
+
+
+def test_plain_tcp(make_server: MakeServer, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    flags = ("--external-tcp", str(port), "--external-heartbeat", "1")
+    server = make_server(*flags, "--token", TOKEN, token=TOKEN)
+    url = server.url.replace("://", f"://:{TOKEN}@")
+    address = f"tcp://127.0.0.1:{port}"
+    for dialect in ("json", "binary"):
+        twin = Twin("dict")
+        with (
+            Lending(address, tmp_path, "dict", dialect, token=TOKEN) as lending,
+            RemoteEnv(url, "external/toy", wait_s=20) as env,
+        ):
+            assert_same(env.reset(seed=3)[0], twin.reset(seed=3)[0])
+            assert_same(env.step(2)[0], twin.step(2)[0])
+            lending.wait_for("is there")
+
+
+BAD = {
+    "nothing": ("nil", "env-error", "gave no observation"),
+    "outside": ("{observation = 5, reward = 1}", "bad-answer", "observation"),
+    "no reward": ("{observation = 1}", "bad-answer", "reward"),
+    "no flag": (
+        "{observation = 1, reward = 1, terminated = 1}",
+        "bad-answer",
+        "terminated",
+    ),
+    "words": ("{observation = 'far', reward = 1}", "bad-answer", "observation"),
+    "NaN": ("{observation = 1, reward = 0 / 0}", None, ""),
+    "function": ("{observation = print, reward = 1}", "env-error", "cannot be said"),
+}
+LEND = """
+local serve = require("gym_http_client.serve")
+local lending = serve.env({
+  url = arg[1], name = arg[2], dialect = arg[3],
+  observation_space = { type = "Discrete", n = 5 },
+  action_space = { type = "Discrete", n = 2 },
+  reset = function() return { observation = 0 } end,
+  step = function() return VALUE end,
+})
+local ok, failed = lending:run()
+print(ok, failed and failed.code, failed)
+"""
+
+
+@pytest.mark.parametrize("dialect", ["json", "binary"])
+def test_what_is_no_answer_is_told_to_the_agent(
+    server: Server, tmp_path: Path, dialect: str
+) -> None:
+    needs(ONE)
+    for number, (value, code, words) in enumerate(BAD.values()):
+        program = tmp_path / f"{number}.lua"
+        program.write_text(LEND.replace("VALUE", value))
+        name = f"bad-{dialect}-{number}"
+        with subprocess.Popen(
+            [ONE, str(program), server.url, name, dialect],
+            cwd=HERE,
+            env={**os.environ, "LUA_PATH": f"{HERE}/?.lua;{HERE}/?/init.lua;;"},
+            stdout=subprocess.PIPE,
+        ) as lending:
+            try:
+                with RemoteEnv(server.url, f"external/{name}", wait_s=20) as env:
+                    for _ in range(2):
+                        env.reset()
+                        with pytest.raises(ServerError, match=words) as caught:
+                            env.step(1)
+                        assert caught.value.code in (code or caught.value.code)
+                        assert caught.value.status == 502
+            finally:
+                lending.kill()
+
+
+def test_what_the_server_does_not_take_is_an_error(
+    server: Server, tmp_path: Path
+) -> None:
+    program = tmp_path / "program.lua"
+    program.write_text(LEND)
+    told = run(ONE, str(program), server.url, "two words", "json")
+    assert "nil\tbad-hello\tbad-hello: name is 'two words'" in told

@@ -1,0 +1,36 @@
+"""The Sokoban example, its page in headless Chromium, driven by a Lua agent."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.clients.lua.test_lua import interpreters, run
+from tests.support.sokoban import Game, grid_of, played, solution
+
+LEVEL = 7
+
+pytestmark = [pytest.mark.live, pytest.mark.toolchain, pytest.mark.timeout(120)]
+
+
+@pytest.fixture(scope="module")
+def game() -> Iterator[Game]:
+    with played() as game:
+        yield game
+
+
+@interpreters
+def test_a_known_solution_gets_its_return(interpreter: str, game: Game) -> None:
+    actions = solution(grid_of(LEVEL))
+    assert actions
+    moves = "".join("udlr"[action] for action in actions)
+    printed = run(
+        interpreter, "examples/sokoban.lua", game.server.url, str(LEVEL), moves
+    )
+    # Each step costs 0.1; the crate on the goal is worth 1, and the end 10.
+    steps = len(actions)
+    expected = 11 - 0.1 * steps
+    assert printed == f"level 7: return {expected:.1f} in {steps} steps, solved\n"
+    printed = run(
+        interpreter, "examples/sokoban.lua", game.server.url, str(LEVEL), moves[:-1]
+    )
+    assert printed.endswith("not solved\n")
