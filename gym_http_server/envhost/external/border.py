@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from gymnasium import Space
+from gymnasium import Space, spaces
 
 from gym_http_wire import elements, rebuilding
 from gym_http_wire.external.asks import BadMessage
@@ -18,6 +18,7 @@ __all__ = ["Border"]
 
 Values = dict[str, Any]
 _FLAGS = (bool, np.bool_)
+_ARRAYS = (spaces.Box, spaces.MultiBinary, spaces.MultiDiscrete)
 
 
 class Border:
@@ -49,6 +50,7 @@ class Border:
         self._channels = hello.reward_channels
         self._plain = hello.dialect == "json"
         self._is_element = elements.membership(self.observation_space)
+        self._wants_arrays = _has_arrays(self.observation_space)
         self._read: Callable[[object], Any] | None = None
         if self._plain:
             self._read = elements.reader(self.observation_space)
@@ -97,6 +99,8 @@ class Border:
                 raise BadMessage(str(error), field="observation") from None
         try:
             inside = self._is_element(value)
+            if self._wants_arrays:
+                inside = inside and _is_in_arrays(self.observation_space, value)
         except Exception:
             inside = False
         if not inside:
@@ -119,6 +123,20 @@ class Border:
         good = isinstance(value, int | float | np.integer | np.floating)
         if not good or isinstance(value, bool) or not math.isfinite(value):
             raise _bad(field, value, "a finite number")
+
+
+def _has_arrays(space: Space[Any]) -> bool:
+    return isinstance(space, (*_ARRAYS, spaces.Dict, spaces.Tuple))
+
+
+def _is_in_arrays(space: Space[Any], value: Any) -> bool:
+    """Whether there are arrays where the space has them, and not lists."""
+    if isinstance(space, spaces.Dict):
+        parts = space.spaces.items()
+        return all(_is_in_arrays(part, value[key]) for key, part in parts)
+    if isinstance(space, spaces.Tuple):
+        return all(map(_is_in_arrays, space.spaces, value))
+    return not isinstance(space, _ARRAYS) or isinstance(value, np.ndarray | np.generic)
 
 
 def _info(result: Values) -> dict[str, Any]:
