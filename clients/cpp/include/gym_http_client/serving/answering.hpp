@@ -1,0 +1,217 @@
+/// @file
+/// Answering: what a server asks, as calls of an author's handlers.
+#ifndef GYM_HTTP_CLIENT_SERVING_ANSWERING_HPP
+#define GYM_HTTP_CLIENT_SERVING_ANSWERING_HPP
+
+#include <set>
+
+#include "gym_http_client/serving/dialects.hpp"
+#include "gym_http_client/serving/fitting.hpp"
+#include "gym_http_client/serving/lent.hpp"
+
+namespace gym_http::detail {
+
+/// What came of a request.
+struct Told {
+    Value result{};  ///< A dict, unless there is an error.
+    std::optional<EnvError> error{};
+};
+
+inline Value value_of(const Json& json) { return read_json(write_json(json)); }
+
+/// Asks the handlers of one environment, one at a time.
+class Answering {
+public:
+    /// @throws UsageError A handler is missing.
+    Answering(const Lent& lent, std::function<void()> wake)
+        : lent_(lent), wake_(std::move(wake)), spaces_(own_spaces()) {
+        if (!lent.step) throw UsageError("there is no step: give it a function");
+        if (!lent.reset && !lent.observe)
+            throw UsageError("there is neither reset nor observe: give one a function");
+    }
+
+    /// Whether an agent has it.
+    bool taken = false;
+
+    /// What it says of itself.
+    Json hello(const std::string& resume) const {
+        std::set<std::string> can(lent_.capabilities.begin(), lent_.capabilities.end());
+        can.insert("replay");
+        if (lent_.reset) can.insert("reset");
+        if (lent_.render) can.insert("render");
+        if (lent_.hz > 0) can.insert("realtime");
+        Json hello{{"type", "hello"},
+                   {"protocol", 1},
+                   {"name", lent_.name},
+                   {"observation_space", describe(lent_.observation_space)},
+                   {"action_space", describe(lent_.action_space)},
+                   {"capabilities", can},
+                   {"render_modes", lent_.render_modes},
+                   {"metadata", lent_.metadata},
+                   {"dialect", lent_.dialect == Dialect::binary ? "binary" : "json"}};
+        if (!lent_.reward_channels.empty()) hello["reward_channels"] = lent_.reward_channels;
+        if (lent_.hz > 0) hello["realtime"] = {{"hz", lent_.hz}};
+        if (!resume.empty()) hello["resume"] = resume;
+        return hello;
+    }
+
+    /// Whether a handler has not answered yet.
+    bool is_busy() const { return bool(look_); }
+
+    /// Gives what the handler that was asked last has answered, once.
+    std::optional<Told> look() {
+        auto told = look_();
+        if (told) look_ = nullptr;
+        return told;
+    }
+
+    /// Asks a handler.
+    void ask(const Said& said) {
+        try {
+            if (said.type == "init") return init(said);
+            if (said.type == "reset") return reset(said);
+            if (said.type == "step") return step(said);
+            if (said.type == "render") return render();
+            if (said.type == "close") return close();
+            throw EnvError("there is no " + said.type + " here", "unsupported");
+        } catch (const EnvError& error) {
+            look_ = [error] { return std::optional<Told>(Told{{}, error}); };
+        }
+    }
+
+private:
+    Spaces own_spaces() const { return {lent_.observation_space, lent_.action_space}; }
+
+    template <class Result, class Finish, class... Asked>
+    void call(const std::string& name, const Handler<Result, Asked...>& handler, Finish finish,
+              const Asked&... asked) {
+        const auto slot = std::make_shared<Slot<Result>>();
+        slot->wake = wake_;
+        look_ = [slot, name, finish] { return told_by(*slot, name, finish); };
+        const auto fail = [&slot](const EnvError& error) {
+            const std::lock_guard<std::mutex> lock(slot->mutex);
+            if (!slot->result) slot->error.emplace(error);
+        };
+        try {
+            handler(asked..., gym_http::Reply<Result>(slot));
+        } catch (const EnvError& error) {
+            fail(error);
+        } catch (const std::exception& error) {
+            fail(EnvError(error.what()));
+        } catch (...) {
+            fail(EnvError("something was thrown that is no std::exception"));
+        }
+    }
+
+    template <class Result, class Finish>
+    static std::optional<Told> told_by(Slot<Result>& slot, const std::string& name,
+                                       const Finish& finish) {
+        const std::lock_guard<std::mutex> lock(slot.mutex);
+        if (slot.error) return Told{{}, named(*slot.error, name)};
+        if (!slot.result) return {};
+        try {
+            return Told{finish(*slot.result), {}};
+        } catch (const std::exception& error) {
+            return Told{{}, named(EnvError(error.what()), name)};
+        }
+    }
+
+    /// An error as agents are told of it.
+    static EnvError named(const EnvError& error, const std::string& name) {
+        for (const char* undone :
+             {"bad-parameter", "invalid-action", "reset-needed", "unsupported"}) {
+            if (error.code() == undone) return error;
+        }
+        return EnvError(name + " failed: " + error.message());
+    }
+
+    static Value dict_of(const Said& said, const char* name) {
+        const Value* found = said.find(name);
+        return found != nullptr && found->kind() == Kind::dict ? *found : Value::dict({});
+    }
+
+    static Value info_of(const Value& info) { return info.is_none() ? Value::dict({}) : info; }
+
+    void init(const Said& said) {
+        const InitAsked asked{dict_of(said, "kwargs"), said.text("render_mode")};
+        const auto finish = [this](const Spaces& given) {
+            spaces_ = own_spaces();
+            if (given.observation) spaces_.observation = given.observation;
+            if (given.action) spaces_.action = given.action;
+            taken = true;
+            return Value::dict({{"observation_space", value_of(describe(*spaces_.observation))},
+                                {"action_space", value_of(describe(*spaces_.action))}});
+        };
+        if (lent_.init) return call("init", lent_.init, finish, asked);
+        if (asked.kwargs.size() != 0)
+            throw EnvError("kwargs are given, as " +
+                               to_string(asked.kwargs.members().front().first) +
+                               ": expected none, since this environment takes none",
+                           "bad-parameter");
+        call("init", Handler<Spaces>([] { return Spaces{}; }), finish);
+    }
+
+    void reset(const Said& said) {
+        const auto finish = [this](const Reset& given) {
+            return Value::dict({{"observation", fitted(*spaces_.observation, given.observation)},
+                                {"info", info_of(given.info)}});
+        };
+        if (lent_.reset)
+            return call("reset", lent_.reset, finish,
+                        ResetAsked{seed_of(said), dict_of(said, "options")});
+        call("reset", lent_.observe,
+             [finish](const Value& observation) { return finish(Reset{observation, {}}); });
+    }
+
+    static std::optional<std::uint64_t> seed_of(const Said& said) {
+        const Value* seed = said.find("seed");
+        if (seed == nullptr) return {};
+        const auto number = integer_in(*seed, Dtype::read("<u8"));
+        if (number && !number->negative) return number->magnitude;
+        throw EnvError("seed is " + to_string(*seed) + ": expected an integer from 0 to 2**64 - 1",
+                       "bad-parameter");
+    }
+
+    void step(const Said& said) {
+        const auto finish = [this](const StepGiven& given) {
+            Value reward(given.reward);
+            if (!lent_.reward_channels.empty())
+                reward = Value::list({given.rewards.begin(), given.rewards.end()});
+            return Value::dict({{"observation", fitted(*spaces_.observation, given.observation)},
+                                {"reward", std::move(reward)},
+                                {"terminated", given.terminated},
+                                {"truncated", given.truncated},
+                                {"info", info_of(given.info)}});
+        };
+        const Value* action = said.find("action");
+        try {
+            const Value element = fitted(*spaces_.action, action == nullptr ? Value() : *action);
+            call("step", lent_.step, finish, element);
+        } catch (const ProtocolError& error) {
+            throw EnvError("the action: " + error.message(), "invalid-action");
+        }
+    }
+
+    void render() {
+        if (!lent_.render) throw EnvError("this environment gives no frames", "unsupported");
+        call("render", lent_.render,
+             [](const Value& frame) { return Value::dict({{"rendered", frame}}); });
+    }
+
+    void close() {
+        taken = false;
+        spaces_ = own_spaces();
+        const auto finish = [](const Nothing&) { return Value::dict({}); };
+        if (lent_.close) return call("close", lent_.close, finish);
+        call("close", Handler<Nothing>([] {}), finish);
+    }
+
+    const Lent& lent_;
+    std::function<void()> wake_;
+    Spaces spaces_;
+    std::function<std::optional<Told>()> look_{};
+};
+
+}  // namespace gym_http::detail
+
+#endif

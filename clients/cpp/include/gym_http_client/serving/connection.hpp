@@ -1,0 +1,122 @@
+/// @file
+/// A connection that libcurl opens, of which nothing ever waits.
+#ifndef GYM_HTTP_CLIENT_SERVING_CONNECTION_HPP
+#define GYM_HTTP_CLIENT_SERVING_CONNECTION_HPP
+
+#include "gym_http_client/http.hpp"
+#include "gym_http_client/serving/handshake.hpp"
+
+namespace gym_http::detail {
+
+/// What all connections of a lender have in common: libcurl's threads for names, and the
+/// certificates, which take long to load.
+class Multi {
+public:
+    Multi() : handle_((new_easy(), curl_multi_init())) {
+        if (handle_ == nullptr) throw TransportError("libcurl cannot be set up", "");
+    }
+    Multi(const Multi&) = delete;
+    Multi& operator=(const Multi&) = delete;
+    ~Multi() { curl_multi_cleanup(handle_); }
+
+    CURLM* handle() const { return handle_; }
+
+    /// Waits until there is something to do for libcurl, or for a socket; up to a time.
+    void wait(curl_socket_t socket, bool writing, double seconds) const {
+        curl_waitfd each{};
+        each.fd = socket;
+        each.events = static_cast<short>(writing ? CURL_WAIT_POLLIN | CURL_WAIT_POLLOUT
+                                                 : CURL_WAIT_POLLIN);
+        const int limit = static_cast<int>(std::clamp(seconds, 0.0, 60.0) * 1e3) + 1;
+        curl_multi_poll(handle_, &each, socket == CURL_SOCKET_BAD ? 0 : 1, limit, nullptr);
+    }
+
+    /// Ends a wait, from whichever thread.
+    void wake() const { curl_multi_wakeup(handle_); }
+
+private:
+    CURLM* handle_;
+};
+
+/// A connection to a server: being opened, then open. libcurl knows of TLS, of proxies
+/// and of names, which a thread of its own looks up.
+class Connection {
+public:
+    Connection(std::shared_ptr<Multi> multi, const Server& server)
+        : multi_(std::move(multi)), easy_(new_easy()) {
+        CURL* easy = easy_.get();
+        curl_easy_setopt(easy, CURLOPT_URL, server.url.c_str());
+        curl_easy_setopt(easy, CURLOPT_CONNECT_ONLY, 1L);
+        curl_easy_setopt(easy, CURLOPT_HTTPPROXYTUNNEL, 1L);
+        // WebSockets begin with HTTP/1.1, so TLS must not agree on another version.
+        curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
+        curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, &found);
+        curl_easy_setopt(easy, CURLOPT_SOCKOPTDATA, this);
+#if LIBCURL_VERSION_NUM >= 0x075700
+        // Else to give up would be to wait for the thread that looks up the name.
+        curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
+#endif
+        curl_multi_add_handle(multi_->handle(), easy);
+    }
+    Connection(const Connection&) = delete;
+    Connection& operator=(const Connection&) = delete;
+    ~Connection() { curl_multi_remove_handle(multi_->handle(), easy_.get()); }
+
+    /// Goes on with opening it; tells whether it is open.
+    /// @throws LineLost It cannot be opened.
+    bool open() {
+        if (socket_ != CURL_SOCKET_BAD) return true;
+        int running = 0;
+        curl_multi_perform(multi_->handle(), &running);
+        int left = 0;
+        for (CURLMsg* said = nullptr;
+             (said = curl_multi_info_read(multi_->handle(), &left)) != nullptr;) {
+            if (said->msg != CURLMSG_DONE || said->easy_handle != easy_.get()) continue;
+            const CURLcode code = said->data.result;
+            if (code == CURLE_OK)
+                curl_easy_getinfo(easy_.get(), CURLINFO_ACTIVESOCKET, &socket_);
+            if (socket_ != CURL_SOCKET_BAD) return true;
+            throw LineLost("there is no server: " + std::string(curl_easy_strerror(code)));
+        }
+        return false;
+    }
+
+    /// Whether the name is known, and the server is being called.
+    bool is_calling() const { return calling_; }
+    curl_socket_t socket() const { return socket_; }
+
+    /// Takes what has come; 0 bytes if nothing has.
+    /// @throws LineLost It has ended.
+    std::size_t receive(void* data, std::size_t size) {
+        std::size_t came = 0;
+        const CURLcode code = curl_easy_recv(easy_.get(), data, size, &came);
+        if (code == CURLE_AGAIN) return 0;
+        if (code != CURLE_OK || came == 0) throw LineLost("the connection was lost");
+        return came;
+    }
+
+    /// Sends what goes at once, in bytes.
+    /// @throws LineLost It has ended.
+    std::size_t send(const void* data, std::size_t size) {
+        std::size_t sent = 0;
+        const CURLcode code = curl_easy_send(easy_.get(), data, size, &sent);
+        if (code == CURLE_AGAIN) return 0;
+        if (code != CURLE_OK) throw LineLost("the connection was lost");
+        return sent;
+    }
+
+private:
+    static int found(void* self, curl_socket_t, curlsocktype) {
+        static_cast<Connection*>(self)->calling_ = true;
+        return CURL_SOCKOPT_OK;
+    }
+
+    std::shared_ptr<Multi> multi_;
+    Easy easy_;
+    curl_socket_t socket_ = CURL_SOCKET_BAD;
+    bool calling_ = false;
+};
+
+}  // namespace gym_http::detail
+
+#endif

@@ -1,0 +1,44 @@
+/// @file
+/// Heartbeats: whether the other side is still there.
+#ifndef GYM_HTTP_CLIENT_SERVING_HEARTBEATS_HPP
+#define GYM_HTTP_CLIENT_SERVING_HEARTBEATS_HPP
+
+#include "gym_http_client/serving/handshake.hpp"
+
+namespace gym_http::detail {
+
+/// Counts beats without a word. Not seconds, since a program that stood still for a while
+/// hears late what has come.
+class Heartbeats {
+public:
+    /// Begins anew.
+    void start(double seconds) {
+        seconds_ = seconds;
+        next_ = Deadline(seconds);
+        quiet_ = 0;
+    }
+
+    /// Notes that something was said.
+    void heard() { quiet_ = 0; }
+
+    /// Seconds until the next one.
+    double left() const { return next_.left(); }
+
+    /// Tells whether it is time to ask.
+    /// @throws LineLost That was in vain.
+    bool is_time() {
+        if (left() > 0) return false;
+        next_ = Deadline(seconds_);
+        if (++quiet_ > 2) throw LineLost("the server says nothing");
+        return quiet_ == 1;
+    }
+
+private:
+    double seconds_ = 0;
+    Deadline next_{0};
+    int quiet_ = 0;
+};
+
+}  // namespace gym_http::detail
+
+#endif

@@ -1,0 +1,136 @@
+/// @file
+/// Messages of a WebSocket (RFC 6455): a client's written, a server's read.
+#ifndef GYM_HTTP_CLIENT_SERVING_MESSAGES_HPP
+#define GYM_HTTP_CLIENT_SERVING_MESSAGES_HPP
+
+#include <deque>
+#include <random>
+
+#include "gym_http_client/text.hpp"
+
+namespace gym_http::detail {
+
+enum Opcode : std::uint8_t {
+    op_more = 0,
+    op_text = 1,
+    op_binary = 2,
+    op_close = 8,
+    op_ping = 9,
+    op_pong = 10
+};
+
+/// A message, or a control frame.
+struct Message {
+    Opcode opcode{};
+    std::shared_ptr<const Bytes> payload{};
+
+    std::string_view text() const {
+        return {reinterpret_cast<const char*>(payload->data()), payload->size()};
+    }
+};
+
+/// Appends a message of a client's, masked, as a single frame.
+inline void append_message(Opcode opcode, std::string_view payload, std::string& out) {
+    const std::size_t size = payload.size();
+    const unsigned extra = size < 126 ? 0 : size < 65536 ? 2 : 8;
+    out += static_cast<char>(0x80 | opcode);
+    out += static_cast<char>(0x80 | (extra == 0 ? size : extra == 2 ? 126U : 127U));
+    for (unsigned byte = extra; byte > 0; --byte)
+        out += static_cast<char>(std::uint64_t(size) >> (8 * (byte - 1)) & 255U);
+    // Nobody else may foresee what goes over the line.
+    const std::uint32_t mask = std::random_device()();
+    out.append(reinterpret_cast<const char*>(&mask), sizeof mask);
+    const std::size_t start = out.size();
+    out += payload;
+    std::size_t at = start;
+    for (; at + sizeof mask <= out.size(); at += sizeof mask) {
+        std::uint32_t word = 0;
+        std::memcpy(&word, &out[at], sizeof word);
+        word ^= mask;
+        std::memcpy(&out[at], &word, sizeof word);
+    }
+    for (std::uint32_t rest = mask; at < out.size(); ++at, rest >>= 8U)
+        out[at] = static_cast<char>(out[at] ^ static_cast<char>(rest & 255U));
+}
+
+/// Cuts messages out of the bytes of one connection.
+class MessageReader {
+public:
+    explicit MessageReader(std::size_t max_message) : max_message_(max_message) {}
+
+    /// Takes bytes, and appends the messages that they end.
+    /// @throws ProtocolError They are not what a server may send.
+    void feed(span<const unsigned char> bytes, std::deque<Message>& arrived) {
+        const unsigned char* at = bytes.begin();
+        while (at != bytes.end()) {
+            at = in_payload_ ? take_payload(at, bytes.end()) : take_head(at);
+            if (in_payload_ && payload_->size() == length_) end(arrived);
+        }
+    }
+
+private:
+    const unsigned char* take_head(const unsigned char* at) {
+        head_[head_size_++] = *at++;
+        if (head_size_ < 2) return at;
+        if ((head_[1] & 0x80U) != 0) throw ProtocolError("a frame of the server is masked");
+        const unsigned told = head_[1] & 127U;
+        const std::size_t size = told < 126 ? 2 : told == 126 ? 4 : 10;
+        if (head_size_ < size) return at;
+        std::uint64_t length = told < 126 ? told : 0;
+        for (std::size_t each = 2; each < size; ++each) length = length << 8U | head_[each];
+        begin(length);
+        return at;
+    }
+
+    void begin(std::uint64_t length) {
+        head_size_ = 0;
+        const unsigned opcode = head_[0] & 15U;
+        const bool whole = (head_[0] & 0x80U) != 0;
+        if ((head_[0] & 0x70U) != 0) throw ProtocolError("a frame has a reserved bit");
+        if (opcode > 10 || (opcode > 2 && opcode < 8))
+            throw ProtocolError("a frame has the unknown opcode " + std::to_string(opcode));
+        if (opcode >= 8 && (length > 125 || !whole))
+            throw ProtocolError("a control frame is too long or in fragments");
+        if (opcode < 8 && (opcode == op_more) != bool(begun_))
+            throw ProtocolError("a message begins within another, or goes on without one");
+        const std::size_t before = opcode == op_more ? begun_->size() : 0;
+        if (length > max_message_ - before)
+            throw ProtocolError("a message has more than " + std::to_string(max_message_) +
+                                " bytes");
+        payload_ = opcode == op_more ? std::move(begun_) : std::make_shared<Bytes>();
+        // Not more than comes: the number may be a lie.
+        length_ = before + static_cast<std::size_t>(length);
+        payload_->reserve(std::min<std::size_t>(length_, std::size_t(1) << 20U));
+        in_payload_ = true;
+    }
+
+    const unsigned char* take_payload(const unsigned char* at, const unsigned char* end) {
+        const auto size = std::min<std::size_t>(std::size_t(end - at), length_ - payload_->size());
+        payload_->insert(payload_->end(), at, at + size);
+        return at + size;
+    }
+
+    void end(std::deque<Message>& arrived) {
+        in_payload_ = false;
+        const auto opcode = static_cast<Opcode>(head_[0] & 15U);
+        if (opcode == op_text || opcode == op_binary) opcode_ = opcode;
+        if (opcode < 8 && (head_[0] & 0x80U) == 0) {
+            begun_ = std::move(payload_);
+            return;
+        }
+        arrived.push_back({opcode < 8 ? opcode_ : opcode, std::move(payload_)});
+    }
+
+    std::size_t max_message_;
+    std::array<unsigned char, 10> head_{};
+    std::size_t head_size_ = 0;
+    bool in_payload_ = false;
+    std::size_t length_ = 0;
+    std::shared_ptr<Bytes> payload_{};
+    std::shared_ptr<Bytes> begun_{};  ///< A message that goes on in other frames.
+    Opcode opcode_ = op_text;         ///< Of the message.
+};
+
+}  // namespace gym_http::detail
+
+#endif

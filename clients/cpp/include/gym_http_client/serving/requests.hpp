@@ -1,0 +1,118 @@
+/// @file
+/// The requests to one environment, over all its connections.
+#ifndef GYM_HTTP_CLIENT_SERVING_REQUESTS_HPP
+#define GYM_HTTP_CLIENT_SERVING_REQUESTS_HPP
+
+#include <iostream>
+
+#include "gym_http_client/serving/answering.hpp"
+
+namespace gym_http::detail {
+
+/// Hands requests to handlers, one after the other, and keeps the last answer.
+class Requests {
+public:
+    Requests(const Lent& lent, std::function<void()> wake)
+        : lent_(lent), answering_(lent, std::move(wake)) {}
+
+    Json hello(const std::string& resume) const { return answering_.hello(resume); }
+    /// Whether an agent has the environment, as it was told.
+    bool taken() const { return told_taken_; }
+
+    /// Takes a request; what comes again is not done again.
+    void take(const Said& said) {
+        if (said.id == last_) {
+            due_ = told_.has_value();
+            return;
+        }
+        last_ = said.id;
+        told_.reset();
+        due_ = false;
+        waiting_.push_back(said);
+    }
+
+    /// Takes what handlers have answered, and asks them what waits for that.
+    void settle() {
+        while (true) {
+            if (answering_.is_busy()) {
+                auto told = answering_.look();
+                if (!told) return;
+                finish(std::move(*told));
+            }
+            if (waiting_.empty()) return;
+            const Said next = std::move(waiting_.front());
+            waiting_.pop_front();
+            running_ = next.id;
+            abandoned_ = false;
+            answering_.ask(next);
+        }
+    }
+
+    /// The answer to the last request, if it is to be sent; only once.
+    const Told* due() {
+        if (!due_) return nullptr;
+        due_ = false;
+        return &*told_;
+    }
+
+    /// The last request.
+    std::uint32_t last() const { return last_; }
+
+    /// The server knows nothing of what was before.
+    void forget() {
+        last_ = 0;
+        told_.reset();
+        due_ = false;
+        waiting_.clear();
+        abandoned_ = answering_.is_busy();
+        answering_.taken = false;
+        tell_of_agent();
+    }
+
+    /// Tells the author what happened.
+    void log(const std::string& words) const {
+        const std::string line = "external/" + lent_.name + ": " + words;
+        if (lent_.log)
+            lent_.log(line);
+        else
+            std::clog << line << std::endl;
+    }
+
+private:
+    void finish(Told told) {
+        if (told.error) log(told.error->message());
+        // Whoever asked is not there any more.
+        if (abandoned_) answering_.taken = false;
+        tell_of_agent();
+        // The server has given up what is not the last one.
+        if (abandoned_ || running_ != last_) return;
+        told_ = std::move(told);
+        due_ = true;
+    }
+
+    void tell_of_agent() {
+        if (answering_.taken == told_taken_) return;
+        told_taken_ = answering_.taken;
+        log(told_taken_ ? "an agent came" : "the agent went");
+        const auto& handler = told_taken_ ? lent_.on_agent : lent_.on_agent_gone;
+        try {
+            if (handler) handler();
+        } catch (const std::exception& error) {
+            log(std::string("a handler failed: ") + error.what());
+        }
+    }
+
+    const Lent& lent_;
+    Answering answering_;
+    std::deque<Said> waiting_{};
+    std::uint32_t last_ = 0;      ///< The last request that came,
+    std::optional<Told> told_{};  ///< its answer, in case that gets lost,
+    bool due_ = false;            ///< and whether that is to be sent.
+    std::uint32_t running_ = 0;   ///< The request that a handler has.
+    bool abandoned_ = false;      ///< Whether that is of a connection before.
+    bool told_taken_ = false;
+};
+
+}  // namespace gym_http::detail
+
+#endif

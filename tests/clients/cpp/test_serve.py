@@ -1,0 +1,362 @@
+"""Environments that C++ lends, driven from Python."""
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Thread
+from types import TracebackType
+from typing import Any, Self
+
+import gymnasium
+import numpy as np
+import pytest
+
+from gym_http_client import RemoteEnv, ServerError
+from tests.clients.cpp.building import STRICT, run
+from tests.clients.cpp.twin import STEPS, Twin
+from tests.support.api import Api
+from tests.support.cutter import Cutter
+from tests.support.drivers import CLIENTS, needs
+from tests.support.far import Far
+from tests.support.server import Server
+from tests.support.wait import wait_until
+
+TOKEN = "a-token-for-far-sides-only"
+
+pytestmark = [pytest.mark.live, pytest.mark.toolchain, pytest.mark.timeout(180)]
+MakeServer = Callable[..., Server]
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build what lends; it needs no Boost."""
+    needs("g++")
+    program = tmp_path_factory.mktemp("lending") / "lending"
+    source = CLIENTS / "cpp/tests/lending.cpp"
+    include = ("-I", str(CLIENTS / "cpp/include"))
+    flags = ("-std=c++17", "-Wshadow", *STRICT, "-pthread", *include)
+    run("g++", *flags, source, "-o", program, "-lcurl", "-ldl")
+    return program
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """A server whose lobby is there from the beginning."""
+    with Server() as server:
+        Far.to(Api(server)).drop()
+        yield server
+
+
+class Lending:
+    """A process that lends, and tells what its handlers do.
+
+    Args:
+        program: The test program.
+        words: Its command line.
+        token: The server's.
+    """
+
+    def __init__(self, program: Path, *words: str, token: str | None = None) -> None:
+        variables = {k: v for k, v in os.environ.items() if not k.startswith("GHS_")}
+        if token:
+            variables["GHS_TOKEN"] = token
+        self._process = subprocess.Popen(
+            [program, *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=variables,
+            text=True,
+        )
+        self.told: list[dict[str, Any]] = []
+        self._reading = Thread(target=self._read)
+
+    def __enter__(self) -> Self:
+        self._reading.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self._process.communicate("stop\n", timeout=20)
+        finally:
+            self._process.kill()
+            self._reading.join()
+
+    def _read(self) -> None:
+        assert self._process.stdout
+        for line in self._process.stdout:
+            self.told.append(json.loads(line))
+
+    def kill(self) -> None:
+        """End it without a word."""
+        self._process.kill()
+        self._reading.join()
+
+    def end(self) -> None:
+        """Have it end by itself, and read all that it tells."""
+        assert self._process.stdin
+        self._process.stdin.write("stop\n")
+        self._process.stdin.flush()
+        self._reading.join(20.0)
+        assert not self._process.wait(20.0)
+
+    def done(self, kind: str) -> list[dict[str, Any]]:
+        """Give what its handlers of a kind did."""
+        return [each for each in self.told if each.get("asked") == kind]
+
+    def wait_for(self, words: str) -> None:
+        """Wait until it logs a line with these words."""
+        wait_until(
+            lambda: any(words in each.get("log", "") for each in self.told),
+            30.0,
+            f"a line with {words!r}",
+        )
+
+
+def assert_same(given: Any, expected: Any) -> None:
+    """Compare observations, their dtypes included."""
+    assert list(given) == list(expected)
+    for key, value in expected.items():
+        assert given[key].dtype == value.dtype
+        assert np.array_equal(given[key], value)
+
+
+@pytest.mark.parametrize("dialect", ["json", "binary"])
+@pytest.mark.parametrize("how", ["run", "poll"])
+def test_it_is_its_twin(server: Server, program: Path, how: str, dialect: str) -> None:
+    twin = Twin()
+    with (
+        Lending(program, how, server.url, "twin", dialect) as lending,
+        RemoteEnv(server.url, "external/twin", wait_s=20, render_mode="ansi") as env,
+    ):
+        assert env.observation_space == twin.observation_space
+        assert env.action_space == twin.action_space
+        (made,) = lending.done("init")
+        assert (made["kwargs"], made["mode"]) == ({}, "ansi")
+        env.action_space.seed(1)
+        for seed in (2**63 - 1, None, 7):
+            given, info = env.reset(seed=seed)
+            expected, expected_info = twin.reset(seed=seed)
+            assert_same(given, expected)
+            assert info == expected_info
+            assert env.observation_space.contains(given)
+            for number in range(1, STEPS + 1):
+                action = env.action_space.sample()
+                given_step, expected_step = env.step(action), twin.step(action)
+                assert_same(given_step[0], expected_step[0])
+                assert given_step[1:] == expected_step[1:]
+                assert type(given_step[1]) is float
+                assert env.render() == f"step {number}"
+            assert given_step[2]
+    agents = [each["agent"] for each in lending.told if "agent" in each]
+    assert agents == [True, False]
+
+
+@pytest.mark.parametrize("dialect", ["json", "binary"])
+def test_errors_are_told(server: Server, program: Path, dialect: str) -> None:
+    action = (1, np.zeros(2, np.float32))
+    unsaid = ("bad-answer", "reward")
+    if dialect == "json":
+        unsaid = ("env-error", "cannot be said: JSON has no NaN")
+    with (
+        Lending(program, "run", server.url, "twin", dialect) as lending,
+        RemoteEnv(server.url, "external/twin", wait_s=20) as env,
+    ):
+        for mood, code, words in [
+            ("stuck", "env-error", "step failed: the crate is stuck"),
+            ("silent", "env-error", "step failed: the environment does not answer"),
+            ("mad", "bad-answer", "observation"),
+            ("nan", *unsaid),
+        ]:
+            env.reset(options={"mood": mood})
+            with pytest.raises(ServerError, match=words) as caught:
+                env.step(action)
+            assert caught.value.code == code, mood
+        with pytest.raises(ServerError, match="no such option") as caught:
+            env.reset(options={"impossible": True})
+        assert caught.value.code == "bad-parameter"
+        env.reset(options={"mood": "tired"})
+        with pytest.raises(gymnasium.error.InvalidAction, match="not now"):
+            env.step(action)
+        lending.wait_for("the server found a fault in observation")
+        env.reset(seed=1, options={"mood": "slow"})
+        assert [env.step(action)[4]["steps"] for _ in range(3)] == [1, 2, 3]
+
+
+def test_an_instance_may_have_other_spaces(server: Server, program: Path) -> None:
+    with (
+        Lending(program, "poll", server.url, "twin", "binary"),
+        RemoteEnv(server.url, "external/twin", wait_s=20, small=True) as env,
+    ):
+        assert env.observation_space == gymnasium.spaces.Discrete(1000)
+        assert env.action_space == gymnasium.spaces.Discrete(5)
+        observation = env.reset(seed=1)[0]
+        assert isinstance(observation, np.int64)
+        assert env.observation_space.contains(env.step(4)[0])
+
+
+@pytest.mark.parametrize("dialect", ["json", "binary"])
+def test_no_step_is_doubled_or_lost_over_cut_connections(
+    server: Server, program: Path, dialect: str
+) -> None:
+    twin = Twin()
+    with (
+        Cutter(server.port) as cutter,
+        Lending(
+            program, "run", f"http://127.0.0.1:{cutter.port}", "twin", dialect
+        ) as lending,
+        RemoteEnv(server.url, "external/twin", wait_s=20) as env,
+    ):
+        assert_same(env.reset(seed=1)[0], twin.reset(seed=1)[0])
+        env.action_space.seed(1)
+        for number in range(1, 9):
+            cutter.cut_after(number % 2)
+            action = env.action_space.sample()
+            given, expected = env.step(action), twin.step(action)
+            assert_same(given[0], expected[0])
+            assert given[4] == {"steps": number}
+        assert cutter.cuts == 8
+        assert len(lending.done("step")) == 8
+        lending.wait_for("goes on")
+        assert {"agent": False} not in lending.told
+
+
+def test_a_step_that_is_under_way_is_not_done_again(
+    server: Server, program: Path
+) -> None:
+    with (
+        Cutter(server.port) as cutter,
+        Lending(
+            program, "run", f"http://127.0.0.1:{cutter.port}", "twin", "json"
+        ) as lending,
+        RemoteEnv(server.url, "external/twin", wait_s=20) as env,
+    ):
+        env.reset(seed=1, options={"mood": "slow"})
+        cutter.cut_after(1)
+        assert env.step((1, np.zeros(2, np.float32)))[4] == {"steps": 1}
+        assert len(lending.done("step")) == 1
+
+
+def test_one_that_is_killed_comes_back_as_another(
+    make_server: MakeServer, program: Path
+) -> None:
+    server = make_server("--external-grace", "1")
+    words = ("run", server.url, "twin", "json")
+    action = (1, np.zeros(2, np.float32))
+    with Lending(program, *words) as lending:
+        env = RemoteEnv(server.url, "external/twin", wait_s=20)
+        env.reset(seed=1)
+        lending.kill()
+    with Lending(program, *words) as lending:
+        lending.wait_for("is there")
+        with pytest.raises(ServerError) as caught:
+            env.step(action)
+        assert caught.value.code == "instance-ended"
+        env.close()
+        with RemoteEnv(server.url, "external/twin", wait_s=20) as env:
+            assert_same(env.reset(seed=1)[0], Twin().reset(seed=1)[0])
+
+
+def test_it_comes_to_a_server_that_is_started_anew(
+    make_server: MakeServer, program: Path
+) -> None:
+    server = make_server()
+    with Lending(program, "run", server.url, "twin", "json") as lending:
+        with RemoteEnv(server.url, "external/twin", wait_s=20) as env:
+            env.reset(seed=1)
+            lending.wait_for("an agent came")
+        server.stop()
+        lending.wait_for("trying again")
+        lending.told.clear()
+        again = make_server("--port", str(server.port))
+        lending.wait_for("is there")
+        with RemoteEnv(again.url, "external/twin", wait_s=20) as env:
+            env.reset(seed=1)
+
+
+def test_a_server_that_says_nothing_is_left(
+    make_server: MakeServer, program: Path
+) -> None:
+    server = make_server("--external-heartbeat", "1")
+    with Lending(program, "run", server.url, "twin", "binary") as lending:
+        lending.wait_for("is there")
+        stopped = server.members()
+        for process in stopped:
+            process.suspend()
+        try:
+            lending.wait_for("the server says nothing")
+            lending.told.clear()
+        finally:
+            for process in stopped:
+                process.resume()
+        lending.wait_for("is there")
+        with RemoteEnv(server.url, "external/twin", wait_s=20) as env:
+            env.reset(seed=1)
+
+
+@pytest.mark.parametrize(("how", "kind"), [("run", "thrown"), ("poll", "refused")])
+def test_a_refused_hello_ends_it(
+    server: Server, program: Path, how: str, kind: str
+) -> None:
+    with Lending(program, how, server.url, "no name!", "json") as lending:
+        wait_until(lambda: {kind: "bad-hello"} in lending.told, 20.0)
+        lending.wait_for("name is 'no name!'")
+
+
+def test_a_token_is_shown_where_one_is_wanted(
+    make_server: MakeServer, program: Path
+) -> None:
+    server = make_server("--token", TOKEN, token=TOKEN)
+    words = ("run", server.url, "twin", "json")
+    with Lending(program, *words) as lending:
+        lending.wait_for("the token is missing or wrong")
+    url = server.url.replace("://", f"://:{TOKEN}@")
+    with (
+        Lending(program, *words, token=TOKEN),
+        RemoteEnv(url, "external/twin", wait_s=20) as env,
+    ):
+        env.reset(seed=1)
+
+
+def test_a_game_keeps_its_frames(make_server: MakeServer, program: Path) -> None:
+    """Whatever the server and the agent do, or do not do."""
+    server = make_server()
+    server.stop()
+    # Its name takes longer to look up than a hundred frames.
+    url = f"http://far.test:{server.port}"
+    there = ("--port", str(server.port), "--allow-host", "far.test")
+    with Lending(program, "game", url, "game", "3") as game:
+        game.wait_for("trying again")
+        server = make_server(*there)
+        with RemoteEnv(server.url, "external/game", wait_s=20) as env:
+            env.reset()
+            for number in range(1, 16):
+                # An agent that thinks, of a game that thinks as well.
+                time.sleep(number % 3 * 0.1)
+                assert env.step(0)[0] == number
+            time.sleep(1.5)
+        game.wait_for("the agent went")
+        server.stop()
+        game.wait_for("connecting anew")
+        game.told.clear()
+        again = make_server(*there)
+        game.wait_for("is there")
+        with RemoteEnv(again.url, "external/game", wait_s=20) as env:
+            env.reset()
+            assert env.step(0)[0] == 1
+        game.end()
+        (told,) = (each for each in game.told if "frames" in each)
+    frames, alone = told["frames"], told["alone"]
+    assert frames["count"] > 400
+    # What misses a frame without it, as another process does, is not its fault.
+    allowed = 1 + frames["count"] // 1000
+    assert frames["slow"] <= alone["slow"] + allowed, told
+    assert frames["missed"] <= alone["missed"] + allowed, told
+    assert frames["longest_ms"] <= max(alone["longest_ms"], 16.0) * 2, told
