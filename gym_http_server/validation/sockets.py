@@ -1,4 +1,4 @@
-"""One WebSocket to an instance, frame by frame."""
+"""One WebSocket to the server, frame by frame."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import base64
 import os
 import time
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Self
 
 from gym_http_server.validation.calls import Answer, CallFailed
 from gym_http_server.validation.checks import Mismatch
-from gym_http_server.validation.served import Instance
+from gym_http_server.validation.served import Served
 from gym_http_wire.websocket import (
     Message,
     MessageReader,
     WebSocketError,
-    accept_of,
     encode,
 )
 
@@ -53,7 +52,8 @@ class Socket:
     """A WebSocket, or what became of the wish for one.
 
     Args:
-        instance: Of which instance.
+        served: The server.
+        path: The path of what has to have one.
         dialect: The subprotocol; "" names none.
         query: The query of the address.
         headers: Beside those of a handshake.
@@ -66,15 +66,15 @@ class Socket:
 
     def __init__(
         self,
-        instance: Instance,
-        dialect: str = TEXT_DIALECT,
+        served: Served,
+        path: str,
+        dialect: str = "",
         query: str = "",
         headers: Mapping[str, str] | None = None,
         *,
         token: bool = True,
         key: str = "",
     ) -> None:
-        served = instance.served
         self._timeout_s = served.timeout_s
         self.key = key or base64.b64encode(os.urandom(16)).decode()
         fields = {
@@ -87,8 +87,7 @@ class Socket:
         if dialect:
             fields["Sec-WebSocket-Protocol"] = dialect
         fields |= (served.address.authorization if token else {}) | dict(headers or {})
-        path = served.address.base + instance.path("stream")
-        target = f"{path}?{query}" if query else path
+        target = served.address.base + path + (f"?{query}" if query else "")
         lines = [f"{name}: {value}" for name, value in fields.items()]
         request = "\r\n".join([f"GET {target} HTTP/1.1", *lines, "", ""])
         self._socket = served.address.connect(self._timeout_s)
@@ -100,26 +99,6 @@ class Socket:
         except BaseException:
             self._socket.close()
             raise
-
-    @classmethod
-    def opened(cls, instance: Instance, dialect: str, **more: Any) -> Self:
-        """Open a stream, and demand that there is one.
-
-        Raises:
-            Absent: The server has none, and claims none.
-            Mismatch: It is refused.
-        """
-        stream = cls(instance, dialect, **more)
-        if stream.answer.status != 101:
-            stream.end()
-            instance.served.needs("streams", stream.answer)
-            raise Mismatch("101 to the handshake of a stream", str(stream.answer))
-        accept = stream.answer.headers.get("sec-websocket-accept")
-        if accept != accept_of(stream.key):
-            stream.end()
-            wanted = accept_of(stream.key)
-            raise Mismatch(f"Sec-WebSocket-Accept: {wanted}", str(accept))
-        return stream
 
     def __enter__(self) -> Self:
         return self

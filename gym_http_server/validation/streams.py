@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from gym_http_server.validation.checks import Mismatch
 from gym_http_server.validation.served import Instance
-from gym_http_server.validation.sockets import BINARY, TEXT, Socket, frame
+from gym_http_server.validation.sockets import (
+    BINARY,
+    TEXT,
+    TEXT_DIALECT,
+    Socket,
+    frame,
+)
+from gym_http_wire.websocket import accept_of
 
 __all__ = ["OPERATIONS", "Said", "Stream"]
 
@@ -42,9 +49,36 @@ class Said(NamedTuple):
 class Stream(Socket):
     """A stream, or what became of the wish for one; see `Socket`."""
 
-    def __init__(self, instance: Instance, *arguments: Any, **options: Any) -> None:
+    def __init__(
+        self,
+        instance: Instance,
+        dialect: str = TEXT_DIALECT,
+        *arguments: Any,
+        **options: Any,
+    ) -> None:
         self._signatures: dict[int, bytes] = {}
-        super().__init__(instance, *arguments, **options)
+        path = instance.path("stream")
+        super().__init__(instance.served, path, dialect, *arguments, **options)
+
+    @classmethod
+    def opened(cls, instance: Instance, dialect: str, **more: Any) -> Self:
+        """Open a stream, and demand that there is one.
+
+        Raises:
+            Absent: The server has none, and claims none.
+            Mismatch: It is refused.
+        """
+        stream = cls(instance, dialect, **more)
+        if stream.answer.status != 101:
+            stream.end()
+            instance.served.needs("streams", stream.answer)
+            raise Mismatch("101 to the handshake of a stream", str(stream.answer))
+        accept = stream.answer.headers.get("sec-websocket-accept")
+        if accept != accept_of(stream.key):
+            stream.end()
+            wanted = accept_of(stream.key)
+            raise Mismatch(f"Sec-WebSocket-Accept: {wanted}", str(accept))
+        return stream
 
     def ask(self, op: str, **members: Any) -> dict[str, Any]:
         """Ask something in the text dialect."""

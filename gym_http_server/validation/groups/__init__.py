@@ -6,6 +6,7 @@ from gym_http_server.validation.groups import (
     elements,
     errors,
     external,
+    external_words,
     frames,
     handshakes,
     http,
@@ -48,4 +49,5 @@ GROUPS = (
     vectors.GROUP,
     tickets.GROUP,
     external.GROUP,
+    *external_words.GROUPS,
 )

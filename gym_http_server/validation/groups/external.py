@@ -1,22 +1,272 @@
-"""External environments, as far as they can be seen without one."""
+"""External environments: the checks connect as one, and are an agent's, too."""
 
 from __future__ import annotations
 
-from gym_http_server.validation.checks import Checks, Group
-from gym_http_server.validation.groups.errors import problem
-from gym_http_server.validation.served import Served
+import json
+import secrets
+from typing import Any
 
-__all__ = ["GROUP"]
-
-_PATH = "/v1/external/"
-checks = Checks()
-GROUP = Group(
-    "external",
-    lambda: checks,
-    lambda served: served.needs("external", served.get(_PATH)),
+from gym_http_server.validation.checks import Checks, Group, equal, that
+from gym_http_server.validation.far_sides import (
+    OBSERVATION,
+    PATH,
+    Caller,
+    Far,
+    FarSide,
 )
+from gym_http_server.validation.groups.errors import problem
+from gym_http_server.validation.served import Instance, Served
+
+__all__ = ["GROUP", "needs_external"]
+
+REPLAY = ["reset", "replay"]
+_STEP = {"observation": OBSERVATION, "reward": 2.0, "info": {"score": 7}}
+_STEP |= {"terminated": False, "truncated": False, "done": False}
+
+checks = Checks()
+
+
+def needs_external(served: Served) -> None:
+    """Leave out what needs external environments.
+
+    Raises:
+        Absent: There are none.
+    """
+    served.needs("external", served.get(PATH))
+
+
+GROUP = Group("external", lambda: checks, needs_external)
 
 
 @checks("upgrade-required")
 def _upgrade(served: Served) -> None:
-    problem(served.get(_PATH), "upgrade-required", 426)
+    problem(served.get(PATH), "upgrade-required", 426)
+
+
+@checks("away")
+def _away(served: Served) -> None:
+    name = f"external/validate-{secrets.token_hex(4)}"
+    answer = served.post("/v1/envs/", {"env_id": name})
+    problem(answer, "external-away", 503)
+    after = answer.headers.get("retry-after", "")
+    that(after.isdigit(), "a header Retry-After, in seconds", after)
+
+
+@checks("conversation")
+def _conversation(served: Served) -> None:
+    with FarSide.welcomed(served, capabilities=["reset", "seed", "options"]) as far:
+        for member in ("connection", "resume", "heartbeat_s", "grace_s", "limits"):
+            that(member in far.welcome, f"{member} in the welcome", far.welcome)
+        equal(_counts(far), (1, 0), "how many are free and taken")
+        instance = far.created(kwargs={"level": 3})
+        equal(_counts(far), (0, 1), "how many are free and taken")
+        problem(instance.post("step/", {"action": 1}), "reset-needed", 409)
+        agent = far.asking(instance.post, "reset/", {"seed": 5, "options": {"a": [1]}})
+        request = far.answer("reset", observation=[0, 1], info={"level": 3})
+        told = request.get("seed"), request.get("options")
+        equal(told, (5, {"a": [1]}), "seed and options")
+        begun = {"observation": [0.0, 1.0], "info": {"level": 3}}
+        equal(agent.told(200), begun, "the answer to a reset")
+        equal(far.stepped(instance), _STEP, "the answer to a step")
+        problem(instance.get("render/"), "no-render-mode", 409)
+        far.left(instance)
+        equal(_counts(far), (1, 0), "how many are free and taken")
+        instance = far.began()
+        far.left(instance)
+
+
+def _counts(far: Far) -> tuple[Any, Any]:
+    path = f"/v1/registry/?search=external/{far.name}"
+    told = far.served.get(path).json()["envs"][0]["external"]
+    return told["free"], told["taken"]
+
+
+@checks("over-http")
+def _over_http(served: Served) -> None:
+    with Caller(served) as far:
+        answer = served.get(f"{far.path}request?wait_s=0")
+        equal(answer.status, 204, "status, since nothing is asked")
+        instance = far.began()
+        agent = far.asking(instance.post, "step/", {"action": 2})
+        # What was not answered is asked for as often as it is fetched.
+        first = far.asked("step")
+        equal(far.asked("step").get("id"), first["id"], "ID of the request")
+        equal(first.get("action"), 2, "action")
+        step = {name: each for name, each in _STEP.items() if name != "done"}
+        far.say({"id": first["id"], "result": step})
+        equal(agent.told(200), _STEP, "the answer to a step")
+        far.left(instance)
+    problem(served.get(f"{PATH}ffffffff/request?wait_s=0"), "not-found", 404)
+
+
+@checks("what-it-cannot-do")
+def _unsupported(served: Served) -> None:
+    modes = {"render_modes": ["ansi"], "capabilities": []}
+    with FarSide.welcomed(served, **modes) as far:
+        instance = far.created()
+        problem(instance.post("reset/", {"seed": 1}), "unsupported", 501)
+        problem(instance.post("reset/", {"options": {"a": 1}}), "unsupported", 501)
+        problem(instance.get("generator/"), "unsupported", 501)
+        agent = far.asking(instance.post, "reset/", {})
+        far.answer("reset", observation=OBSERVATION)
+        equal(agent.told(200).get("info"), {"continued": True}, "info")
+        far.left(instance)
+
+
+@checks("renders")
+def _renders(served: Served) -> None:
+    modes = {"render_modes": ["ansi"], "capabilities": ["reset", "render"]}
+    with FarSide.welcomed(served, **modes) as far:
+        instance = far.began(render_mode="ansi")
+        agent = far.asking(instance.get, "render/")
+        far.answer("render", rendered="#..")
+        answer = agent.answer()
+        equal((answer.status, answer.body), (200, b"#.."), "status and frame")
+        far.left(instance)
+
+
+@checks("spaces-of-init")
+def _spaces(served: Served) -> None:
+    with FarSide.welcomed(served) as far:
+        request = {"env_id": f"external/{far.name}"}
+        agent = far.asking(served.post, "/v1/envs/", request)
+        far.answer("init", observation_space={"type": "Discrete", "n": 50})
+        instance = served.adopt(agent.told(200)["instance_id"])
+        told = instance.get("observation_space/").json()
+        equal(told["info"], {"n": 50, "name": "Discrete"}, "the observation space")
+        agent = far.asking(instance.post, "reset/", {})
+        far.answer("reset", observation=40)
+        equal(agent.told(200).get("observation"), 40, "observation")
+        far.left(instance)
+
+
+@checks("reward-channels")
+def _channels(served: Served) -> None:
+    with FarSide.welcomed(served, reward_channels=["food", "pain"]) as far:
+        instance = far.began()
+        told = far.stepped(instance, reward=[1.5, -0.25])
+        equal(told["reward"], 1.25, "reward")
+        parts = {"food": 1.5, "pain": -0.25}
+        equal(told["info"].get("reward_channels"), parts, "reward_channels")
+        far.left(instance)
+
+
+@checks("pings")
+def _pings(served: Served) -> None:
+    with FarSide.welcomed(served) as far:
+        far.say({"type": "ping"})
+        equal(far.hear(), {"type": "pong"}, "the answer to a ping")
+        instance = far.created()
+        far.say({"type": "ping"})
+        equal(far.hear(), {"type": "pong"}, "the answer to a ping, once taken")
+        far.left(instance)
+
+
+@checks("vector")
+def _vector(served: Served) -> None:
+    with FarSide.welcomed(served) as one:
+        request = {"env_id": f"external/{one.name}", "num_envs": 2}
+        problem(served.post("/v1/envs/", request), "external-away", 503)
+        with FarSide.welcomed(served, name=one.name) as other:
+            agent = one.asking(served.post, "/v1/envs/", request)
+            asked = [far.asked("init") for far in (one, other)]
+            for far, each in zip((one, other), asked, strict=True):
+                far.say({"id": each["id"], "result": {}})
+            instance = served.adopt(agent.told(200)["instance_id"])
+            agent = one.asking(instance.post, "reset/", {})
+            # Both are asked before one has answered.
+            asked = [far.asked("reset") for far in (one, other)]
+            for far, each in zip((one, other), asked, strict=True):
+                far.say({"id": each["id"], "result": {"observation": OBSERVATION}})
+            told = agent.told(200)["observation"]
+            equal(told, [OBSERVATION, OBSERVATION], "observation")
+            agent = one.asking(instance.close)
+            for far in (one, other):
+                far.answer("close")
+            equal(agent.answer().status, 204, "status of close")
+
+
+@checks("errors-are-told")
+def _errors(served: Served) -> None:
+    with FarSide.welcomed(served) as far:
+        instance = far.began()
+        agent = _step(far, instance)
+        error = {"code": "invalid-action", "message": "that way is closed"}
+        far.say({"id": far.asked("step")["id"], "error": error})
+        told = agent.refused(400, "invalid-action")
+        that("that way is closed" in told["message"], "its words", told["message"])
+        # Nothing was done, so the agent goes on.
+        far.stepped(instance)
+        agent = _step(far, instance)
+        error = {"message": "the crate is stuck"}
+        far.say({"id": far.asked("step")["id"], "error": error})
+        told = agent.refused(502, "env-error")
+        that("the crate is stuck" in told["message"], "its words", told["message"])
+        problem(instance.post("step/", {"action": 1}), "reset-needed", 409)
+        far.reset(instance)
+        far.left(instance)
+
+
+def _step(far: Far, instance: Instance, key: str = "") -> Any:
+    headers = {"Idempotency-Key": key} if key else {}
+    return far.asking(instance.post, "step/", {"action": 1}, headers=headers)
+
+
+@checks("replay")
+def _replay(served: Served) -> None:
+    key = secrets.token_hex(8)
+    with FarSide.welcomed(served, capabilities=REPLAY) as far:
+        instance = far.began()
+        agent = _step(far, instance, key)
+        request = far.asked("step")
+        # It has done the step, and nobody heard so.
+        far.end()
+        agent.refused(503, "external-away")
+        with far.back(capabilities=REPLAY) as again:
+            equal(again.welcome.get("resumed"), True, "resumed")
+            equal(again.welcome["connection"], far.welcome["connection"], "connection")
+            agent = _step(again, instance, key)
+            equal(again.asked("step").get("id"), request["id"], "ID of the step")
+            step = {name: each for name, each in _STEP.items() if name != "done"}
+            again.say({"id": request["id"], "result": step})
+            equal(agent.told(200), _STEP, "the answer to the step")
+            again.stepped(instance)
+            again.left(instance)
+
+
+@checks("outcome-unknown")
+def _unknown(served: Served) -> None:
+    key = secrets.token_hex(8)
+    with FarSide.welcomed(served) as far:
+        instance = far.began()
+        agent = _step(far, instance, key)
+        far.asked("step")
+        far.end()
+        agent.refused(503, "external-away")
+        with far.back() as again:
+            agent = _step(again, instance, key)
+            agent.refused(502, "outcome-unknown")
+            problem(instance.post("step/", {"action": 1}), "reset-needed", 409)
+            again.reset(instance)
+            again.left(instance)
+
+
+@checks("newer-connection-wins")
+def _newer(served: Served) -> None:
+    with FarSide.welcomed(served) as far:
+        token = far.welcome["resume"]
+        with FarSide.welcomed(served, name=far.name, resume=token) as newer:
+            equal(newer.welcome.get("resumed"), True, "resumed")
+            instance = newer.began()
+            newer.left(instance)
+
+
+@checks("unasked-answers")
+def _unasked(served: Served) -> None:
+    with FarSide.welcomed(served) as far:
+        far.say({"id": 900, "result": {}})
+        told = far.asked("fault")
+        equal(told.get("id"), 900, "id of the fault")
+        that(told.get("message"), "a message", json.dumps(told))
+        instance = far.began()
+        far.left(instance)

@@ -1,0 +1,262 @@
+"""Far sides: environments that connect to the server, and say what a check wants."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Self
+
+from gym_http_server.validation.calls import Answer
+from gym_http_server.validation.checks import Mismatch, equal
+from gym_http_server.validation.served import Instance, Served
+from gym_http_server.validation.sockets import BINARY, PING, PONG, TEXT, Socket, frame
+
+__all__ = ["OBSERVATION", "PATH", "Caller", "Far", "FarSide", "Json", "hello_of"]
+
+PATH = "/v1/external/"
+OBSERVATION = [0.25, 0.5]
+PATIENCE_S = 30.0
+#: Seconds that a request over HTTP waits for what is asked.
+LOOK_S = 5
+Json = Any
+_BOX = {"type": "Box", "low": 0, "high": 1, "shape": [2], "dtype": "float32"}
+_HELLO = {
+    "type": "hello",
+    "protocol": 1,
+    "observation_space": _BOX,
+    "action_space": {"type": "Discrete", "n": 3},
+    "capabilities": ["reset"],
+}
+_STEP = {"observation": OBSERVATION, "reward": 2, "terminated": False}
+_STEP |= {"truncated": False, "info": {"score": 7}}
+
+
+def hello_of(name: str = "", **changes: Json) -> dict[str, Json]:
+    """Give a hello, of a name that nobody else has."""
+    name = name or f"validate-{secrets.token_hex(4)}"
+    return {**_HELLO, "name": name, **changes}
+
+
+class Far:
+    """An environment elsewhere, however it is connected.
+
+    Args:
+        served: The server.
+        name: What it is called.
+
+    Attributes:
+        welcome: What the server answered to its hello.
+    """
+
+    welcome: dict[str, Json]
+
+    def __init__(self, served: Served, name: str) -> None:
+        self.served = served
+        self.name = name
+        self._pool = ThreadPoolExecutor(4)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.end()
+        # Whoever asked it is told that it is gone.
+        self._pool.shutdown()
+
+    def end(self) -> None:
+        """End the connection."""
+
+    def say(self, message: dict[str, Json]) -> None:
+        """Say something."""
+        raise NotImplementedError
+
+    def hear(self) -> dict[str, Json]:
+        """Hear what the server says."""
+        raise NotImplementedError
+
+    def asked(self, kind: str) -> dict[str, Json]:
+        """Hear a message of a kind.
+
+        Raises:
+            Mismatch: It is of another.
+        """
+        message = self.hear()
+        if message.get("type") != kind:
+            raise Mismatch(f"a message of type {kind}", json.dumps(message)[:300])
+        return message
+
+    def answer(self, kind: str, **result: Json) -> dict[str, Json]:
+        """Answer a request of a kind; give the request."""
+        request = self.asked(kind)
+        self.say({"id": request["id"], "result": result})
+        return request
+
+    def asking(self, call: Callable[..., Answer], *args: Json, **more: Json) -> Agent:
+        """Have an agent ask in the background."""
+        return Agent(self._pool.submit(call, *args, **more))
+
+    def created(self, **options: Json) -> Instance:
+        """Have an agent make an instance."""
+        request = {"env_id": f"external/{self.name}", "wait_s": 10, **options}
+        future = self._pool.submit(self.served.create_from, request)
+        asked = self.answer("init")
+        equal(asked.get("kwargs"), options.get("kwargs", {}), "kwargs of init")
+        return future.result(PATIENCE_S)
+
+    def began(self, **options: Json) -> Instance:
+        """Have an agent make an instance, and reset it."""
+        instance = self.created(**options)
+        self.reset(instance)
+        return instance
+
+    def reset(self, instance: Instance) -> None:
+        """Have an agent reset."""
+        agent = self.asking(instance.post, "reset/", {})
+        self.answer("reset", observation=OBSERVATION)
+        equal(agent.told(200).get("observation"), OBSERVATION, "observation")
+
+    def stepped(self, instance: Instance, **changes: Json) -> dict[str, Json]:
+        """Have an agent step; give what it was told."""
+        agent = self.asking(instance.post, "step/", {"action": 1})
+        self.answer("step", **{**_STEP, **changes})
+        return agent.told(200)
+
+    def left(self, instance: Instance) -> None:
+        """Have the agent close the instance."""
+        agent = self.asking(instance.close)
+        self.answer("close")
+        equal(agent.answer().status, 204, "status of close")
+
+
+class Agent:
+    """What somebody asked while the environment was heard."""
+
+    def __init__(self, future: Future[Answer]) -> None:
+        self._future = future
+
+    def answer(self) -> Answer:
+        """Wait for the answer."""
+        return self._future.result(PATIENCE_S)
+
+    def told(self, status: int) -> dict[str, Json]:
+        """Wait for an answer with a status, and give its body.
+
+        Raises:
+            Mismatch: It has another.
+        """
+        answer = self.answer()
+        if answer.status != status:
+            raise Mismatch(f"status {status}", str(answer))
+        told: dict[str, Json] = answer.json()
+        return told
+
+    def refused(self, status: int, code: str) -> dict[str, Json]:
+        """Wait for a problem, and give it."""
+        told = self.told(status)
+        equal(told.get("code"), code, "code")
+        return told
+
+
+class FarSide(Far):
+    """One over a WebSocket.
+
+    Args:
+        served: The server.
+        hello: What it says first; a text is sent as it is.
+    """
+
+    def __init__(self, served: Served, hello: dict[str, Json] | str) -> None:
+        super().__init__(served, "" if isinstance(hello, str) else hello["name"])
+        self.socket = Socket(served, PATH)
+        if self.socket.answer.status != 101:
+            self.end()
+            raise Mismatch("101 to the handshake", str(self.socket.answer))
+        text = hello if isinstance(hello, str) else json.dumps(hello)
+        self.write(text)
+        self.welcome = self.hear()
+
+    @classmethod
+    def welcomed(cls, served: Served, **hello: Json) -> Self:
+        """Connect, and demand to be welcome.
+
+        Raises:
+            Mismatch: It is not.
+        """
+        far = cls(served, hello_of(**hello))
+        if far.welcome.get("type") != "welcome":
+            far.end()
+            raise Mismatch("welcome", json.dumps(far.welcome)[:300])
+        return far
+
+    def back(self, **hello: Json) -> Self:
+        """Connect anew, and go on; the connection before is ended."""
+        self.end()
+        return self.welcomed(
+            self.served, name=self.name, resume=self.welcome["resume"], **hello
+        )
+
+    def end(self) -> None:
+        """End the connection."""
+        self.socket.end()
+
+    def write(self, text: str) -> None:
+        """Say a text as it is."""
+        self.socket.send(frame(TEXT, text.encode()))
+
+    def say(self, message: dict[str, Json]) -> None:
+        """Say something."""
+        self.write(json.dumps(message))
+
+    def hear(self) -> dict[str, Json]:
+        """Hear what the server says; its pings are answered."""
+        payload = self.heard(TEXT)
+        try:
+            told = json.loads(payload)
+        except ValueError as error:
+            raise Mismatch("a message in JSON", str(error)) from None
+        if not isinstance(told, dict):
+            raise Mismatch("an object", str(told)[:200])
+        return told
+
+    def heard(self, opcode: int = BINARY) -> bytes:
+        """Hear a message of an opcode, as it is."""
+        while True:
+            message = self.socket.read()
+            if message.opcode == PING:
+                self.socket.send(frame(PONG, bytes(message.payload)))
+            elif message.opcode == opcode:
+                return bytes(message.payload)
+            else:
+                raise Mismatch(f"a message of opcode {opcode}", str(message.opcode))
+
+
+class Caller(Far):
+    """One that calls by HTTP."""
+
+    def __init__(self, served: Served) -> None:
+        hello = hello_of()
+        super().__init__(served, hello["name"])
+        answer = served.post(PATH, hello)
+        served.needs("external", answer)
+        equal(answer.status, 200, "status of a hello")
+        self.welcome = answer.json()
+        self.path = f"{PATH}{self.welcome['connection']}/"
+
+    def hear(self) -> dict[str, Json]:
+        """Fetch what the server asks."""
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            answer = self.served.get(f"{self.path}request?wait_s={LOOK_S}")
+            if answer.status != 204 or time.monotonic() > until:
+                break
+        equal(answer.status, 200, "status of what is fetched")
+        told: dict[str, Json] = answer.json()
+        return told
+
+    def say(self, message: dict[str, Json]) -> None:
+        """Post an answer."""
+        answer = self.served.post(f"{self.path}answer", message)
+        equal(answer.status, 204, "status of an answer")
