@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.support.agents import asking, began, created, ended, heard, insisting
+from tests.support.agents import asking, back, began, created, ended, heard, insisting
 from tests.support.api import Api, Instance, error, ok
 from tests.support.far import RESULT, Far
 from tests.support.server import Server
@@ -73,14 +73,6 @@ def stepped(instance: Instance, far: Far) -> None:
     future = insisting(instance.post, "step/", {"action": 1})
     far.answer("step", **RESULT)
     ok(heard(future))
-
-
-def back(api: Api, far: Far, **hello: Any) -> Far:
-    """Connect anew, and go on."""
-    again = Far.to(api, resume=far.welcome["resume"], **hello)
-    assert again.welcome["resumed"] is True
-    assert again.welcome["connection"] == far.welcome["connection"]
-    return again
 
 
 def test_none_is_connected(api: Api) -> None:
@@ -246,8 +238,6 @@ def test_of_a_token_shown_twice_the_newer_wins_in_a_step(api: Api) -> None:
         future = step(instance)
         first = far.asked("step")
         with back(api, far, capabilities=REPLAY) as newer:
-            error(heard(future), 503, "external-away")
-            future = step_again(instance)
             assert newer.answer("step", **RESULT)["id"] == first["id"]
             ok(heard(future))
             ended(instance, newer)

@@ -131,8 +131,6 @@ def test_it_comes_back_with_its_token(api: Api) -> None:
     first = far.asked("step")
     again = Caller(api, resume=far.welcome["resume"], **replay)
     assert again.welcome["resumed"] is True
-    error(heard(future), 503, "external-away")
-    future = asking(instance.post, "step/", {"action": 1})
     assert again.answer("step", **RESULT)["id"] == first["id"]
     ok(heard(future))
     ended(instance, again)

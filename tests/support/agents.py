@@ -58,3 +58,11 @@ def ended(instance: Instance, far: Far) -> None:
     future = asking(instance.close)
     far.answer("close")
     assert heard(future).status == 204
+
+
+def back(api: Api, far: Far, **hello: Any) -> Far:
+    """Connect a far side anew, which goes on."""
+    again = Far.to(api, resume=far.welcome["resume"], **hello)
+    assert again.welcome["resumed"] is True
+    assert again.welcome["connection"] == far.welcome["connection"]
+    return again

@@ -28,6 +28,8 @@ from gym_http_wire.values import UnsupportedValue
 __all__ = ["Asking"]
 
 CLOSE_SECONDS = 1.0
+#: That a call waits for a far side that is away, before the agent is told.
+RETURN_SECONDS = 0.5
 #: What an environment may say of itself that leaves it as it was.
 _SOFT: dict[str, type[Problem]] = {
     "bad-parameter": BadParameter,
@@ -71,28 +73,18 @@ class Asking:
         Raises:
             Problem: What the agent is to be told instead.
         """
-        call = self._begun(ask, given)
-        while not call.over:
-            if time.monotonic() >= call.deadline:
-                self._far.give_up(call)
-                self._doubt(ask, "it did not answer in time")
-                raise ExternalDeadline(
-                    f"{self._far.name} did not answer to {ask.name.lower()} within "
-                    f"{self._deadline_s:g} s; raise --external-deadline, if it may "
-                    "take longer"
-                )
-            self._outside.pause(call)
-        if call.lost:
-            if ask not in REPEATABLE:
+        until = time.monotonic() + self._deadline_s
+        call = self._lost_before(ask, given)
+        while True:
+            self._find(ask, until)
+            call = self._sent(call, ask, given, until)
+            self._wait_for(call)
+            if not call.lost:
+                return self._result(call)
+            if ask in REPEATABLE:
+                call = None
+            else:
                 self._pending = call
-            raise self._away()
-        if call.problem is not None:
-            self._doubt(ask, "its last answer was none")
-            raise call.problem
-        answer = call.answer
-        if answer is None or answer.result is None:
-            raise self._reported(ask, (answer and answer.error) or {})
-        return answer.result
 
     def end(self) -> None:
         """Tell it that the agent goes, and see that it has heard."""
@@ -115,51 +107,99 @@ class Asking:
         words = f"{self._far.name} gave a bad answer: {error}"
         return BadAnswer(words, extras={"field": error.field})
 
-    def _begun(self, ask: Ask, given: dict[str, Any]) -> Call:
+    def _lost_before(self, ask: Ask, given: dict[str, Any]) -> Call | None:
+        """Give the call that the connection was lost in, if this is that again.
+
+        Raises:
+            ResetNeeded: This may not be done before that.
+        """
+        pending = self._pending
+        if pending is None or pending.is_again(ask, given, self._outside.key):
+            return pending
+        if ask in REPEATABLE or ask == Ask.RESET:
+            return None
+        raise ResetNeeded(
+            f"{self._far.name} was lost in another call, and nobody knows whether "
+            "that was done: send it again as it was, or reset"
+        )
+
+    def _find(self, ask: Ask, until: float) -> None:
+        """Wait a moment for a far side that is away: most are back at once.
+
+        Args:
+            ask: What it is to be asked.
+            until: When there has to be an answer; monotonic seconds. So as not to give
+                up later what may be begun now, half of the time is left for it.
+
+        Raises:
+            ExternalAway: It did not come back so soon.
+        """
+        far, terms = self._far, self._outside.terms
+        if far.away_since is None:
+            return
+        self._outside.attend()
+        last = min(time.monotonic() + RETURN_SECONDS, until - terms.deadline_s / 2)
+        back = _Return(far, last)
+        # While it begins it is nobody's: the agent had better begin with another one.
+        while ask != Ask.INIT and not back.over and time.monotonic() < last:
+            self._outside.pause(back)
+        if not back.over:
+            raise ExternalAway(
+                f"{far.name} has lost its connection, and has {terms.grace_s:g} s to "
+                "come back; ask again",
+                headers={"Retry-After": "1"},
+            )
+
+    def _sent(
+        self, call: Call | None, ask: Ask, given: dict[str, Any], until: float
+    ) -> Call:
         """Send a request; or go on with the one that the connection was lost in."""
-        far, key = self._far, self._outside.key
-        if far.away_since is not None:
-            # It may have come back just now.
-            self._outside.attend()
-        pending, self._pending = self._pending, None
-        if pending is not None and not pending.is_again(ask, given, key):
-            if ask not in REPEATABLE and ask != Ask.RESET:
-                self._pending = pending
-                raise ResetNeeded(
-                    f"{far.name} was lost in another call, and nobody knows whether "
-                    "that was done: send it again as it was, or reset"
-                )
-            if ask in REPEATABLE:
-                self._pending = pending
-            pending = None
-        if far.away_since is not None:
-            self._pending = self._pending or pending
-            raise self._away()
-        deadline = time.monotonic() + self._deadline_s
-        if pending is None:
-            call = Call(ask, given, far.number(), deadline, key)
+        far = self._far
+        if call is None:
+            call = Call(ask, given, far.number(), until, self._outside.key)
         elif far.hello.has("replay"):
             # Under its ID: what was done is not done again.
-            call, call.deadline = pending, deadline
+            call.deadline = until
         else:
+            self._pending = None
             self._doubt(ask, "nobody knows whether its last call was done")
             raise OutcomeUnknown(
                 f"{far.name} came back, and cannot say whether it had done the "
                 f"{ask.name.lower()} that it was lost in; reset it"
             )
+        if ask not in REPEATABLE:
+            self._pending = None
         try:
             far.send(call)
         except UnsupportedValue as error:
             raise BadParameter(f"this cannot be told to {far.name}: {error}") from None
         return call
 
-    def _away(self) -> ExternalAway:
-        grace = self._outside.terms.grace_s
-        return ExternalAway(
-            f"{self._far.name} has lost its connection, and has {grace:g} s to come "
-            "back; ask again",
-            headers={"Retry-After": "1"},
-        )
+    def _wait_for(self, call: Call) -> None:
+        """Wait until a call is over.
+
+        Raises:
+            ExternalDeadline: It is not in time.
+        """
+        while not call.over:
+            if time.monotonic() >= call.deadline:
+                self._far.give_up(call)
+                self._doubt(call.ask, "it did not answer in time")
+                raise ExternalDeadline(
+                    f"{self._far.name} did not answer to {call.ask.name.lower()} "
+                    f"within {self._deadline_s:g} s; raise --external-deadline, if it "
+                    "may take longer"
+                )
+            self._outside.pause(call)
+
+    def _result(self, call: Call) -> dict[str, Any]:
+        if call.problem is not None:
+            self._doubt(call.ask, "its last answer was none")
+            raise call.problem
+        answer = call.answer
+        if answer is None or answer.result is None:
+            raise self._reported(call.ask, (answer and answer.error) or {})
+        return answer.result
 
     def _doubt(self, ask: Ask, why: str) -> None:
         if ask in (Ask.STEP, Ask.RESET):
@@ -175,3 +215,15 @@ class Asking:
         extras = told if isinstance(told, dict) else {}
         kept = {name: extras[name] for name in _EXTRAS if name in extras}
         return EnvError(words, extras=kept)
+
+
+class _Return:
+    """The return of a far side that is away."""
+
+    def __init__(self, far: FarSide, deadline: float) -> None:
+        self.deadline = deadline
+        self._far = far
+
+    @property
+    def over(self) -> bool:
+        return self._far.away_since is None

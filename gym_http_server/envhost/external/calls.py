@@ -1,15 +1,29 @@
-"""A call: something that was asked of an environment elsewhere."""
+"""Calls: what was asked of environments elsewhere, and what else is waited for."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from gym_http_wire.external.asks import Answer, Ask
 from gym_http_wire.problems import Problem
 from gym_http_wire.values import binary
 
-__all__ = ["Call"]
+__all__ = ["Awaited", "Call"]
+
+
+class Awaited(Protocol):
+    """Something that is waited for.
+
+    Attributes:
+        deadline: Monotonic seconds, after which nobody waits for it any more.
+    """
+
+    deadline: float
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more is waited for."""
 
 
 @dataclass(eq=False)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from gym_http_server.envhost.external.calls import Call
+from gym_http_server.envhost.external.calls import Awaited
 from gym_http_server.envhost.external.far_side import FarSide, State
 from gym_http_server.passing import PassingLine
 from gym_http_server.rundir import RunDir
@@ -62,7 +62,7 @@ class Outside:
         self.terms = terms
         self.far_sides: list[FarSide] = []
         self.key = ""
-        self.pause: Callable[[Call], None] = self._pause
+        self.pause: Callable[[Awaited], None] = self._pause
         self._run = run
         self._epoll = select.epoll()
         self._by_descriptor: dict[int, FarSide] = {}
@@ -155,7 +155,7 @@ class Outside:
                 return far
         return None
 
-    def _pause(self, call: Call) -> None:
+    def _pause(self, call: Awaited) -> None:
         self.attend(max(0.0, call.deadline - time.monotonic()))
 
     def _hear_lobby(self, lobby: PassingLine) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import greenlet  # type: ignore[import-untyped]
 
-from gym_http_server.envhost.external.calls import Call
+from gym_http_server.envhost.external.calls import Awaited
 from gym_http_server.envhost.external.outside import Outside
 
 __all__ = ["Outcome", "together"]
@@ -37,7 +37,7 @@ def together(outside: Outside, todo: Sequence[Callable[[], Any]]) -> list[Outcom
         What came of each, in their order.
     """
     outcomes: list[Outcome] = [Outcome(None)] * len(todo)
-    waiting: dict[Any, Call] = {}
+    waiting: dict[Any, Awaited] = {}
     hub = greenlet.getcurrent()
 
     def run(index: int) -> None:
@@ -46,7 +46,7 @@ def together(outside: Outside, todo: Sequence[Callable[[], Any]]) -> list[Outcom
         except Exception as error:
             outcomes[index] = Outcome(None, error)
 
-    def pause(call: Call) -> None:
+    def pause(call: Awaited) -> None:
         hub.switch((greenlet.getcurrent(), call))
 
     def go_on(runner: Any, *args: Any) -> None:
