@@ -139,7 +139,7 @@ class OneProcess:
     def _answer_at_length(self) -> None:
         frame: Any = self._host.inbox.popleft()
         answers = self._answers
-        self._host.answer(answers.answer(frame, _SESSION, acknowledged=True))
+        self._host.answer(answers.answer(frame, _SESSION))
 
     def _read_at_length(self, data: bytes) -> Any:
         messages = self._reader.feed(data)

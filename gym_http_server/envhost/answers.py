@@ -46,7 +46,7 @@ from gym_http_wire.problems import (
 )
 from gym_http_wire.replays import Replays, as_replay, fingerprint
 from gym_http_wire.sessions import Sessions
-from gym_http_wire.streams import ASKING
+from gym_http_wire.streams import ACKNOWLEDGED, ASKING
 from gym_http_wire.values.writing import Writing
 
 __all__ = ["Answers"]
@@ -113,38 +113,36 @@ class Answers:
             Op.MONITOR_CLOSE: self._monitor_close,
         }
 
-    def answer(
-        self, frame: Frame, session: str = "", *, acknowledged: bool = False
-    ) -> Frame:
+    def answer(self, frame: Frame, session: str = "", *, behind: bool = False) -> Frame:
         """Answer a request, once if it has a key; problems are answers too.
 
         Args:
             frame: The request.
             session: Its session, if it came over a stream; the body of the answer may
                 be `Pieces` then.
-            acknowledged: Whether who asks has had the answers to all earlier ones.
+            behind: Whether who asks cannot know what became of all earlier ones.
         """
         number = frame.number
         sessions = self.sessions
         if session:
-            sessions.settle(session, number if acknowledged else 0)
+            sessions.settle(session, number if frame.status == ACKNOWLEDGED else 0)
             if frame.kind in ASKING:
                 return _numbered(self._perform(frame, True), number)
-            return self._answer_in_session(frame, session, number, True)
+            return self._answer_in_session(frame, session, number, True, behind)
         sessions.settle()
         key = request_head(frame).key
         if not key:
             return _numbered(self._perform_for("", frame, False), number)
         place = sessions.place(key)
         if place is not None:
-            return self._answer_in_session(frame, *place, False)
+            return self._answer_in_session(frame, *place, False, False)
         return self._answer_with_key(frame, key)
 
     def _answer_in_session(
-        self, frame: Frame, session: str, number: int, streamed: bool
+        self, frame: Frame, session: str, number: int, streamed: bool, behind: bool
     ) -> Frame:
         try:
-            reply = self.sessions.earlier(session, number, frame)
+            reply = self.sessions.earlier(session, number, frame, going_on=not behind)
             if reply is None:
                 reply = self._perform_for(f"{session}-{number}", frame, streamed)
                 if self.held:

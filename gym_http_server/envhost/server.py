@@ -25,9 +25,9 @@ from gym_http_wire.frames import Frame, FrameError, encode
 from gym_http_wire.handshakes import Hello
 from gym_http_wire.lanes import AnsweringLane
 from gym_http_wire.messages import Op, answer, problem_answer, request_head
-from gym_http_wire.problems import Problem
+from gym_http_wire.problems import ExternalAway, Problem
 from gym_http_wire.spinning import Spinning
-from gym_http_wire.streams import ACKNOWLEDGED, Refused
+from gym_http_wire.streams import Refused
 from gym_http_wire.websocket import Close
 
 __all__ = ["Host"]
@@ -224,22 +224,23 @@ class Host:
         return False
 
     def _answer(self, stream: Stream) -> None:
-        asked = stream.inbox.popleft()
+        asked, behind = stream.next()
         if isinstance(asked, Refused):
             stream.answer(asked.answer)
             return
-        acknowledged = asked.status == ACKNOWLEDGED
-        reply = self._execute(asked, stream.session, acknowledged=acknowledged)
+        reply = self._execute(asked, stream.session, behind=behind)
+        if reply.status == ExternalAway.default_status:
+            stream.hold_back()
         stream.answer(reply)
 
     def _execute(
-        self, frame: Frame, session: str = "", *, acknowledged: bool = False
+        self, frame: Frame, session: str = "", *, behind: bool = False
     ) -> Frame:
         page, answers = self._page, self._answers
         for stream in self._unsettled.values():
             stream.settle()
         page.begin(time.monotonic_ns())
-        reply = answers.answer(frame, session, acknowledged=acknowledged)
+        reply = answers.answer(frame, session, behind=behind)
         operations = answers.operations
         now = time.monotonic_ns()
         if frame.kind in _QUIET:

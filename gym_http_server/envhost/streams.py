@@ -15,7 +15,7 @@ from collections.abc import Callable
 from gym_http_wire.frames import Frame
 from gym_http_wire.handshakes import Hello
 from gym_http_wire.lanes import AnsweringLane
-from gym_http_wire.streams import Refused, dialect
+from gym_http_wire.streams import ACKNOWLEDGED, Refused, dialect
 from gym_http_wire.websocket import (
     Close,
     Message,
@@ -83,6 +83,8 @@ class Stream:
         self.inbox: deque[Frame | Refused] = deque()
         self.closed = False
         self.line = line
+        # How many in the inbox came before an earlier one was told to come again.
+        self._behind = 0
         self._clock = clock
         self._dialect = dialect(hello.protocol)
         self._lane = self._dialect.lane
@@ -119,6 +121,25 @@ class Stream:
         """The quick lane, if what comes next may be for it."""
         ready = self._reader.between and not self.inbox and not self._output
         return self._lane if ready else None
+
+    def next(self) -> tuple[Frame | Refused, bool]:
+        """Give the request whose turn it is, or a refusal.
+
+        Returns:
+            It, and whether its sender cannot know what became of all earlier ones.
+        """
+        asked = self.inbox.popleft()
+        behind = self._behind > 0
+        if behind:
+            self._behind -= 1
+        if self._dialect.acknowledges and isinstance(asked, Frame):
+            behind = asked.status != ACKNOWLEDGED
+        return asked, behind
+
+    def hold_back(self) -> None:
+        """Take note that a request comes again before all that have come by now."""
+        self.receive()
+        self._behind = len(self.inbox)
 
     def read(self) -> bytes:
         """Read what has come; nothing if there is nothing, or not any more."""

@@ -78,7 +78,7 @@ class Host:
             (frame,) = self.stream.inbox
             self.stream.inbox.clear()
         assert isinstance(frame, Frame)
-        self.stream.answer(self.answers.answer(frame, "s", acknowledged=True))
+        self.stream.answer(self.answers.answer(frame, "s"))
         return False
 
     def answered(self) -> tuple[int, int, Any]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from gym_http_wire.frames import Frame, Pieces
 from gym_http_wire.messages import Form, Op, request_head
+from gym_http_wire.problems import ExternalAway
 from gym_http_wire.replays import AnswerGone, Replays, fingerprint
 
 __all__ = ["Sessions"]
@@ -48,7 +49,8 @@ class Sessions:
         self._last: OrderedDict[str, int] = OrderedDict()
         self._done: deque[_Done | _Quick] = deque()
         self._bytes = 0
-        self._retracted: set[tuple[str, int]] = set()
+        # Of each session, the numbers of requests that were not executed after all.
+        self._retracted: dict[str, set[int]] = {}
         # Whether the arrays of the last answer are still the environment's.
         self._unsettled = False
 
@@ -64,14 +66,16 @@ class Sessions:
         last = self._last.get(session)
         if last is None or number <= last or self._unsettled:
             return False
+        if self._retracted and session in self._retracted:
+            return False
         self._last[session] = number
         return True
 
     def retract(self, session: str, number: int) -> None:
         """Take note that a request was not executed after all, and may come again."""
-        self._retracted.add((session, number))
-        if len(self._retracted) > MAX_ANSWERS:
-            self._retracted.pop()
+        numbers = self._retracted.setdefault(session, set())
+        if len(numbers) < MAX_ANSWERS:
+            numbers.add(number)
 
     def keep_step(self, step: _Quick) -> None:
         """Remember a step of the quick lane."""
@@ -108,19 +112,27 @@ class Sessions:
             whole = last.answer._replace(body=last.answer.body.join())
             self._done.append(last._replace(answer=whole))
 
-    def earlier(self, session: str, number: int, request: Frame) -> Frame | None:
+    def earlier(
+        self, session: str, number: int, request: Frame, *, going_on: bool = True
+    ) -> Frame | None:
         """Give the answer that a request has had; ``None`` if it is to be executed.
+
+        Args:
+            session: Its session.
+            number: Its number.
+            request: The request.
+            going_on: Whether its sender knows what became of all earlier ones.
 
         Raises:
             KeyReused: It was another request.
             AnswerGone: It was executed, or a later one was, and no answer is kept.
+            ExternalAway: An earlier one was not executed after all, and comes first.
         """
         last = self._last.get(session)
+        if session in self._retracted and self._take_turn(session, number, going_on):
+            return None
         if last is not None and number > last:
             self._last[session] = number
-            return None
-        if (session, number) in self._retracted:
-            self._retracted.discard((session, number))
             return None
         for each in self._done:
             if each[:2] == (session, number):
@@ -141,9 +153,35 @@ class Sessions:
                 f"{last}, and its answer is not kept; it is not executed any more"
             )
         if len(self._last) >= MAX_SESSIONS:
-            self._last.popitem(last=False)
+            self._retracted.pop(self._last.popitem(last=False)[0], None)
         self._last[session] = number
         return None
+
+    def _take_turn(self, session: str, number: int, going_on: bool) -> bool:
+        """Tell whether this is the request that others of its session wait for.
+
+        Raises:
+            ExternalAway: It is one of those that wait.
+        """
+        numbers = self._retracted[session]
+        first, last = min(numbers), self._last[session]
+        if number == first:
+            numbers.remove(number)
+        elif number > last and going_on:
+            # Its sender will not ask again for what was not executed.
+            numbers.clear()
+        elif number > last or number in numbers:
+            if number > last:
+                self._last[session] = number
+                self.retract(session, number)
+            raise ExternalAway(
+                f"request {first} of this session was answered with 503 and comes "
+                "first: send it again, and then this one",
+                headers={"Retry-After": "1"},
+            )
+        if not numbers:
+            del self._retracted[session]
+        return number == first
 
     def keep(self, session: str, number: int, request: Frame, answer: Frame) -> None:
         """Remember that a request has been executed, and its answer for a while."""

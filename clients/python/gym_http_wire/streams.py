@@ -88,10 +88,12 @@ class Dialect(Protocol):
     """Reads requests and writes answers.
 
     Attributes:
+        acknowledges: Whether a request says if all earlier answers have arrived.
         opcode: Of the messages that it writes and reads.
         lane: Takes what is short and known already, if there is such a thing.
     """
 
+    acknowledges: bool
     opcode: int
     lane: AnsweringLane | None
 
@@ -123,6 +125,7 @@ def dialect(protocol: str) -> Dialect:
 class BinaryDialect:
     """Frames, with numbered signatures both ways."""
 
+    acknowledges = True
     opcode = int(Opcode.BINARY)
 
     def __init__(self) -> None:
@@ -183,6 +186,7 @@ class BinaryDialect:
 class TextDialect:
     """JSON that a person can type."""
 
+    acknowledges = False
     opcode = int(Opcode.TEXT)
     lane: AnsweringLane | None = None
 
