@@ -57,7 +57,7 @@ class AgentPeer:
         self._instance_id = greeting.instance_id
         self._asking: Asking | None = None
         self._stream: HostStream | None = None
-        if greeting.create is None:
+        if greeting.instance_id:
             self._open()
             return
         head = RequestHead(key=greeting.key) if greeting.key else None

@@ -15,6 +15,7 @@ __all__ = ["REFUSED", "Agent", "First", "agent_of", "first_of", "refusal", "welc
 #: How every refusal begins; no frame of the binary dialects does.
 REFUSED = b'{"type":"refused",'
 _DIALECTS = ("json", "binary")
+_NOTHING = msgspec.Raw(b"")
 
 
 class First(msgspec.Struct):
@@ -37,7 +38,7 @@ class Agent(msgspec.Struct):
         token: The server's, if it has one.
         dialect: Of the stream's messages, ``json`` or ``binary``.
         session: Name of the stream's session; "" has the server choose one.
-        create: Body of a create request, in the place of an instance.
+        create: Body of a create request, in the place of an instance; or nothing.
         key: Of that request, or "".
         instance_id: The instance to go on with, in the place of a create request.
         lost: Seconds since it lost an answer along with a stream.
@@ -47,7 +48,7 @@ class Agent(msgspec.Struct):
     token: str = ""
     dialect: str = "json"
     session: str = ""
-    create: msgspec.Raw | None = None
+    create: msgspec.Raw = _NOTHING
     key: str = ""
     instance_id: str = ""
     lost: float | None = None
@@ -85,7 +86,7 @@ def agent_of(payload: bytes) -> Agent:
             f"session is {agent.session!r:.80}: expected 1 to 64 of A-Z, a-z, 0-9, _ "
             "and -"
         )
-    if (agent.create is None) == (not agent.instance_id):
+    if bool(bytes(agent.create)) == bool(agent.instance_id):
         raise BadParameter("expected either create or instance_id")
     return agent
 

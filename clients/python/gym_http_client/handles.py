@@ -5,23 +5,29 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gym_http_client.addresses import Address
 from gym_http_client.http1 import Reply
 from gym_http_client.links import Link
+from gym_http_client.openings import Openings
 from gym_http_client.processes import PerProcess
 from gym_http_client.proxied import proxy_for
 from gym_http_client.raising import refusal, told_by
 from gym_http_client.retries import Retries
 from gym_http_client.sessions import Session
 from gym_http_client.watching import Watching
+from gym_http_client.zeromq import check_installed
 from gym_http_wire.messages import MEDIA_TYPES, Form
 from gym_http_wire.values import binary
 
+if TYPE_CHECKING:
+    from gym_http_client.zeromq.handles import ZeroMQHandle
+
 __all__ = ["Handle", "Server"]
+
+_ZEROMQ = "tcp"
 
 _BINARY = MEDIA_TYPES[Form.BINARY]
 _JSON = MEDIA_TYPES[Form.PLAIN]
@@ -31,7 +37,8 @@ class Server:
     """A server, and what one needs to use it.
 
     Args:
-        url: As ``http://127.0.0.1:5000``.
+        url: As ``http://127.0.0.1:5000``; or ``tcp://127.0.0.1:5556``, where it is
+            started with ``--zmq``, which needs pyzmq.
         token: The server's token; else the one in ``token_file``, in the URL, in the
             environment variable ``GHS_TOKEN``, or in the file that
             ``GHS_TOKEN_FILE`` names. It is never pickled nor shown.
@@ -57,10 +64,11 @@ class Server:
     ) -> None:
         if token is None and token_file is not None:
             token = _first_line(token_file)
-        address = Address.parse(url, token)
+        parse = _zeromq_address if _is_zeromq(url) else Address.parse
+        address = parse(url, token)
         named = os.environ.get("GHS_TOKEN_FILE")
         if address.token is None and token is None and named:
-            address = Address.parse(url, _first_line(named))
+            address = parse(url, _first_line(named))
         self.url = address.url
         self._address = address
         self._token = address.token or ""
@@ -75,7 +83,13 @@ class Server:
         return server if isinstance(server, Server) else cls(server)
 
     def link(self) -> Link:
-        """Give a connection of one's own."""
+        """Give a connection of one's own.
+
+        Raises:
+            ValueError: The address is of ZeroMQ.
+        """
+        if self._address.scheme == _ZEROMQ:
+            raise ValueError(f"{self.url} is no address of HTTP, which this is done by")
         return Link(
             self.url,
             token=self._token,
@@ -83,7 +97,7 @@ class Server:
             retries=self._retries,
         )
 
-    def create(self, request: dict[str, Any]) -> Handle:
+    def create(self, request: dict[str, Any]) -> Handle | ZeroMQHandle:
         """Create an instance.
 
         Args:
@@ -93,6 +107,12 @@ class Server:
             ServerError: The server refuses.
             Exception: What ``gymnasium.make`` raised in the server.
         """
+        if self._address.scheme == _ZEROMQ:
+            from gym_http_client.zeromq import handles
+
+            return handles.create(
+                self._address, request, self._time_limit, self._retries
+            )
         link = self.link()
         body = json.dumps(request, allow_nan=False).encode()
         try:
@@ -103,8 +123,14 @@ class Server:
             raise
         return self._handle(link, told["instance_id"])
 
-    def handle(self, instance_id: str) -> Handle:
+    def handle(self, instance_id: str) -> Handle | ZeroMQHandle:
         """Give the handle of an instance that exists."""
+        if self._address.scheme == _ZEROMQ:
+            from gym_http_client.zeromq.handles import ZeroMQHandle
+
+            return ZeroMQHandle(
+                self._address, instance_id, self._time_limit, self._retries
+            )
         return self._handle(self.link(), instance_id)
 
     def watch(self, instance_id: str) -> Watching:
@@ -120,17 +146,20 @@ class Server:
         return Watching(self._address, instance_id, self._time_limit)
 
     def _handle(self, link: Link, instance_id: str) -> Handle:
-        session = partial(
-            Session,
-            link,
-            self._address,
-            instance_id,
-            retries=self._retries,
-            time_limit=self._time_limit,
-            spin_us=self._spin_us,
-            # A proxy between has to be asked in its own way.
-            streams=self._streams and proxy_for(self._address) is None,
-        )
+        path = f"/v1/envs/{instance_id}/"
+
+        def session() -> Session:
+            openings = Openings(
+                self._address,
+                path,
+                time_limit=self._time_limit,
+                spin_us=self._spin_us,
+                clock=self._retries.clock,
+                # A proxy between has to be asked in its own way.
+                wanted=self._streams and proxy_for(self._address) is None,
+            )
+            return Session(link, openings, self.url + path, path, retries=self._retries)
+
         return Handle(link, instance_id, session)
 
     def __repr__(self) -> str:
@@ -231,6 +260,17 @@ def _told(reply: Reply, url: str) -> Any:
     if reply.status == 200 and told:
         return told
     raise refusal(reply, url)
+
+
+def _is_zeromq(url: str) -> bool:
+    return url.startswith(("tcp://", "zmq+tcp://"))
+
+
+def _zeromq_address(url: str, token: str | None = None) -> Address:
+    check_installed()
+    from gym_http_client.zeromq.dealers import address_of
+
+    return address_of(url, token)
 
 
 def _first_line(path: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from gym_http_client.addresses import Address
 from gym_http_client.dialing import Dialer
@@ -12,9 +13,9 @@ from gym_http_client.heads import Request, RequestHeads
 from gym_http_client.http1 import Reply
 from gym_http_client.raising import told_by
 from gym_http_client.retries import REPEATED
-from gym_http_client.streams import Stream
+from gym_http_client.streams import Stream, Streaming
 
-__all__ = ["Openings"]
+__all__ = ["Opening", "Openings"]
 
 _PROBLEM = "application/problem+json"
 _HANDSHAKE_SECONDS = 10.0
@@ -26,8 +27,27 @@ _NO_STREAMS = frozenset(
 )
 
 
-class Openings:
+class Opening(Protocol):
     """Opens the streams of a session, one after the other.
+
+    Attributes:
+        wanted: Whether streams are tried still.
+    """
+
+    wanted: bool
+
+    def open(self, session: str) -> Streaming | None:
+        """Open a stream; ``None`` if there is none now, or never will be."""
+
+    def lose(self) -> None:
+        """Note that an answer has been lost along with a stream."""
+
+    def forget_loss(self) -> None:
+        """Note that there is an answer, or that nobody waits for it any more."""
+
+
+class Openings:
+    """Opens WebSockets.
 
     Args:
         address: The server's.

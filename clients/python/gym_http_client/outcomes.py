@@ -13,7 +13,7 @@ from gym_http_client.causes import error_of
 from gym_http_client.failures import Failure, FailureKind
 from gym_http_client.links import Link
 from gym_http_client.raising import raised, refusal
-from gym_http_client.streams import Answer, Asked, Stream
+from gym_http_client.streams import Answer, Asked, Streaming
 from gym_http_wire.messages import MEDIA_TYPES, Form
 from gym_http_wire.values import BadValue, binary
 
@@ -24,7 +24,7 @@ _BINARY_FORM = int(Form.BINARY)
 _VALUE = struct.Struct("<II").pack
 
 
-def over_stream(stream: Stream, answer: Answer, number: int, url: str) -> Any:
+def over_stream(stream: Streaming, answer: Answer, number: int, url: str) -> Any:
     """Give the outcome of a request from an answer on a stream.
 
     Args:

@@ -1,4 +1,7 @@
-"""``gym_http/Remote-v0``: remote environments by way of ``make`` and ``make_vec``."""
+"""Remote environments by way of ``gymnasium.make`` and ``make_vec``.
+
+``gym_http/Remote-v0`` reaches its server by HTTP, ``gym_http/ZeroMQ-v0`` by ZeroMQ.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,11 @@ import gymnasium
 from gym_http_client.addresses import Address
 from gym_http_client.remote_env import RemoteEnv
 from gym_http_client.remote_vector_env import RemoteVectorEnv
+from gym_http_client.zeromq import check_installed
 
-__all__ = ["make", "make_vector", "register"]
+__all__ = ["make", "make_vector", "make_vector_zeromq", "make_zeromq", "register"]
 
-ENV_ID = "gym_http/Remote-v0"
+ENV_IDS = {"gym_http/Remote-v0": "", "gym_http/ZeroMQ-v0": "_zeromq"}
 
 
 def make(url: str, env_id: str, **options: Any) -> RemoteEnv:
@@ -50,8 +54,54 @@ def make_vector(
     return RemoteVectorEnv(url, env_id, vectorization_mode=server_mode, **options)
 
 
+def make_zeromq(url: str, env_id: str, **options: Any) -> RemoteEnv:
+    """Make a remote environment; the entry point of ``gym_http/ZeroMQ-v0``.
+
+    Args:
+        url: Address of the server's ZeroMQ socket, as ``tcp://127.0.0.1:5556``.
+        env_id: Env ID to make there.
+        **options: What `RemoteEnv` takes.
+
+    Raises:
+        ModuleNotFoundError: There is no pyzmq.
+        ValueError: It is no such address, or there is a token in it.
+    """
+    _check_zeromq(url)
+    return RemoteEnv(url, env_id, **options)
+
+
+def make_vector_zeromq(
+    url: str, env_id: str, server_mode: str | None = None, **options: Any
+) -> RemoteVectorEnv:
+    """Make a remote vector; the vector entry point of ``gym_http/ZeroMQ-v0``.
+
+    Args:
+        url: Address of the server's ZeroMQ socket.
+        env_id: Env ID to make there.
+        server_mode: As for `make_vector`.
+        **options: What `RemoteVectorEnv` takes.
+
+    Raises:
+        ModuleNotFoundError: There is no pyzmq.
+        ValueError: It is no such address, or there is a token in it.
+    """
+    _check_zeromq(url)
+    return RemoteVectorEnv(url, env_id, vectorization_mode=server_mode, **options)
+
+
 def _check_plain(url: str) -> None:
-    if Address.parse(url, "").url != url.rstrip("/"):
+    _check_shown(url, Address.parse(url, "").url)
+
+
+def _check_zeromq(url: str) -> None:
+    check_installed()
+    from gym_http_client.zeromq.dealers import address_of
+
+    _check_shown(url.removeprefix("zmq+"), address_of(url, "").url)
+
+
+def _check_shown(url: str, plain: str) -> None:
+    if plain != url.rstrip("/"):
         raise ValueError(
             "url has a token, or is not written plainly, and gymnasium.make would keep "
             "it in the spec: put the token into the environment variable GHS_TOKEN"
@@ -59,13 +109,14 @@ def _check_plain(url: str) -> None:
 
 
 def register() -> None:
-    """Register it with Gymnasium, once."""
-    if ENV_ID not in gymnasium.registry:
-        gymnasium.register(
-            id=ENV_ID,
-            entry_point="gym_http_client.registration:make",
-            vector_entry_point="gym_http_client.registration:make_vector",
-            # The server's gymnasium.make has put on what these would.
-            order_enforce=False,
-            disable_env_checker=True,
-        )
+    """Register them with Gymnasium, once."""
+    for env_id, kind in ENV_IDS.items():
+        if env_id not in gymnasium.registry:
+            gymnasium.register(
+                id=env_id,
+                entry_point=f"gym_http_client.registration:make{kind}",
+                vector_entry_point=f"gym_http_client.registration:make_vector{kind}",
+                # The server's gymnasium.make has put on what these would.
+                order_enforce=False,
+                disable_env_checker=True,
+            )

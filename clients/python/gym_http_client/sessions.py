@@ -10,16 +10,15 @@ import threading
 from collections import deque
 from typing import Any, NamedTuple
 
-from gym_http_client.addresses import Address
 from gym_http_client.causes import error_of
 from gym_http_client.failures import Failure
 from gym_http_client.handshakes import NoStream
 from gym_http_client.links import Link
-from gym_http_client.openings import Openings
+from gym_http_client.openings import Opening
 from gym_http_client.outcomes import by_rest, over_stream
 from gym_http_client.raising import refusal
 from gym_http_client.retries import REPEATED, Retries, Tries
-from gym_http_client.streams import Answer, Asked, Stream
+from gym_http_client.streams import Answer, Asked, Streaming
 from gym_http_wire.handshakes import new_session
 from gym_http_wire.lanes import MISSED
 from gym_http_wire.messages import Op
@@ -52,41 +51,30 @@ class Session:
     Whether they are executed is unknown; over streams, not after a later request.
 
     Args:
-        link: Requests by REST.
-        address: The server's.
-        instance_id: The instance.
+        link: Requests by REST; ``None`` where there is none.
+        openings: Opens the streams.
+        url: The instance's, for those who read of it.
+        path: The instance's.
         retries: How requests are sent again.
-        time_limit: Seconds to wait for each answer.
-        spin_us: Microseconds to spin at most for an answer.
-        streams: Whether to try streams at all.
     """
 
     def __init__(
         self,
-        link: Link,
-        address: Address,
-        instance_id: str,
+        link: Link | None,
+        openings: Opening,
+        url: str,
+        path: str,
         *,
         retries: Retries,
-        time_limit: float,
-        spin_us: int,
-        streams: bool = True,
     ) -> None:
         self._link = link
         self._retries = retries
-        self._path = f"/v1/envs/{instance_id}/"
-        self._url = address.url + self._path
-        self._openings = Openings(
-            address,
-            self._path,
-            time_limit=time_limit,
-            spin_us=spin_us,
-            clock=retries.clock,
-            wanted=streams,
-        )
+        self._path = path
+        self._url = url
+        self._openings = openings
         self._lock = threading.RLock()
         self._writing = Writing()
-        self._stream: Stream | None = None
+        self._stream: Streaming | None = None
         self._pending: deque[_Pending] = deque()
         self._pending_bytes = 0
         self._answered: deque[Any] = deque()
@@ -105,6 +93,11 @@ class Session:
     def carries(method: str, path: str) -> bool:
         """Whether a request goes over the session."""
         return method == "POST" and path in _OPS
+
+    @staticmethod
+    def _operation(path: str) -> tuple[int, bytes]:
+        """Give the operation of a path, and the head of its requests, padded."""
+        return _OPS[path], b""
 
     @property
     def transport(self) -> str:
@@ -130,7 +123,7 @@ class Session:
             self.send(path, given)
             return _given(self._first())
 
-    def _exchange(self, stream: Stream, path: str, given: Any) -> Any:
+    def _exchange(self, stream: Streaming, path: str, given: Any) -> Any:
         """Ask in the stream's quick lane; gives `MISSED` if this is not for it."""
         op, number = _OPS[path], self._number + 1
         try:
@@ -167,9 +160,9 @@ class Session:
             UnsupportedValue: What is given cannot be sent.
             ServerUnreachable: There is no answer to what was sent earlier.
         """
-        op = _OPS[path]
+        op, head = self._operation(path)
         signature, leaves = (b"", b"")
-        if op != Op.RENDER:
+        if given is not None and op != Op.RENDER:
             signature, parts = self._writing.split(given)
             leaves = b"".join(parts)
         with self._lock:
@@ -179,7 +172,7 @@ class Session:
                 self.drain()
                 self._begin()
             self._number += 1
-            asked = Asked(self._number, op, b"", signature, leaves)
+            asked = Asked(self._number, op, head, signature, leaves)
             self._pending.append(_Pending(asked, path))
             self._pending_bytes += len(leaves)
             try:
@@ -275,8 +268,8 @@ class Session:
                     break
                 answer = stream.receive()
                 if answer.status in REPEATED and answer.number == pending.asked.number:
-                    # It was not done, and may be later: asking again is the link's.
-                    break
+                    # It was not done, and may be later.
+                    return self._repeated(pending, stream, answer)
                 return over_stream(stream, answer, pending.asked.number, self._url)
             except NoStream as none:
                 return refusal(none.reply, self._url + "stream")
@@ -292,6 +285,10 @@ class Session:
                     raise error_of(failure, "POST", url, key, tries.count) from None
         return self._by_rest(pending)
 
+    def _repeated(self, pending: _Pending, stream: Streaming, answer: Answer) -> Any:
+        """Ask again for what may be done later: that is the link's."""
+        return self._by_rest(pending)
+
     def _reopen(self) -> None:
         """Open a stream if that works, and send on it whatever is pending."""
         stream = self._openings.open(self.name)
@@ -305,6 +302,7 @@ class Session:
 
     def _by_rest(self, pending: _Pending) -> Any:
         asked, path = pending
+        assert self._link is not None  # noqa: S101 - else streams are always wanted
         key = f"{self.name}-{asked.number}"
         return by_rest(self._link, self._path + path, self._url + path, asked, key)
 

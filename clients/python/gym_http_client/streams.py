@@ -8,7 +8,7 @@ import struct
 import time
 from collections import deque
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from gym_http_client.dialing import Dialer
 from gym_http_client.failures import Failure, FailureKind
@@ -30,7 +30,7 @@ from gym_http_wire.websocket import (
     encode,
 )
 
-__all__ = ["Answer", "Asked", "Stream"]
+__all__ = ["Answer", "Asked", "Stream", "Streaming", "answer_in", "message_of"]
 
 RECEIVE_BYTES = 64 * 1024
 _HEADER_SIZE = HEADER.size
@@ -72,6 +72,56 @@ class Answer(NamedTuple):
     form: int
     message: bytes | memoryview
     start: int
+
+
+class Streaming(Protocol):
+    """A stream, whatever it is made of."""
+
+    def send(self, asked: Asked, *, acknowledged: bool) -> None:
+        """Send a request."""
+
+    def receive(self) -> Answer:
+        """Wait for the next answer."""
+
+    def exchange(self, op: int, number: int, given: Any) -> Any:
+        """Ask in the quick lane, with no other request on its way."""
+
+    def value(self, answer: Answer) -> object:
+        """Read the value of an answer in the binary form."""
+
+    def close(self) -> None:
+        """Close it without a word."""
+
+
+def message_of(asked: Asked, announcing: Announcing, *, acknowledged: bool) -> bytes:
+    """Write a request.
+
+    Args:
+        asked: The request.
+        announcing: Numbers the signatures.
+        acknowledged: Whether all earlier ones have been answered.
+    """
+    number, op, head, signature, leaves = asked
+    value = announcing.header(signature) + leaves if signature else b""
+    status = ACKNOWLEDGED if acknowledged else 0
+    header = HEADER.pack(len(value), len(head), status, op, _BOTH_BINARY, number)
+    return b"".join((header, head, value))
+
+
+def answer_in(message: bytes | memoryview) -> Answer:
+    """Read an answer, but for its value.
+
+    Raises:
+        BadAnswer: It is none.
+    """
+    size = len(message)
+    if size < _HEADER_SIZE:
+        raise BadAnswer(f"a message has {size} bytes")
+    body_size, head_size, status, _, form, number = HEADER.unpack_from(message)
+    start = _HEADER_SIZE + head_size
+    if start + body_size != size:
+        raise BadAnswer(f"a message of {size} bytes announces others")
+    return Answer(number, status, form, message, start)
 
 
 class Stream:
@@ -131,15 +181,7 @@ class Stream:
         Raises:
             Failure: The connection is lost.
         """
-        value = b""
-        if asked.signature:
-            value = self._announcing.header(asked.signature) + asked.leaves
-        status = ACKNOWLEDGED if acknowledged else 0
-        head = asked.head
-        header = HEADER.pack(
-            len(value), len(head), status, asked.op, _BOTH_BINARY, asked.number
-        )
-        message = b"".join((header, head, value))
+        message = message_of(asked, self._announcing, acknowledged=acknowledged)
         try:
             self._line.sendall(encode(_BINARY, message, self._masks.next()))
         except OSError as error:
@@ -161,18 +203,9 @@ class Stream:
                 if now > end:
                     raise TimeoutError
                 self._take()
-            message = self._arrived.popleft().payload
-            size = len(message)
-            if size < _HEADER_SIZE:
-                raise BadAnswer(f"a message has {size} bytes")
-            header = HEADER.unpack_from(message)
-            body_size, head_size, status, _, form, number = header
-            start = _HEADER_SIZE + head_size
-            if start + body_size != size:
-                raise BadAnswer(f"a message of {size} bytes announces others")
+            return answer_in(self._arrived.popleft().payload)
         except (OSError, BadAnswer, WebSocketError) as error:
             raise failure_of(error) from error
-        return Answer(number, status, form, message, start)
 
     def exchange(self, op: int, number: int, given: Any) -> Any:
         """Ask in the quick lane, with no other request on its way.

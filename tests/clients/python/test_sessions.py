@@ -11,6 +11,7 @@ import pytest
 from gym_http_client import ServerError, ServerUnreachable, UnexpectedAnswer
 from gym_http_client.addresses import Address
 from gym_http_client.links import Link
+from gym_http_client.openings import Openings
 from gym_http_client.sessions import Session
 from tests.support.scripted import page, then_close
 from tests.support.teller import (
@@ -44,8 +45,16 @@ def connect(teller: Teller) -> Iterator[Open]:
     def make(total: float = 120.0, **options: Any) -> Session:
         url, retries = teller.server.url, Time().retries(total)
         link = Link(url, token="", retries=retries)
-        options = {"retries": retries, "time_limit": 5.0, "spin_us": 0, **options}
-        session = Session(link, Address.parse(url, ""), "3c657dbc", **options)
+        path = "/v1/envs/3c657dbc/"
+        openings = Openings(
+            Address.parse(url, ""),
+            path,
+            time_limit=options.get("time_limit", 5.0),
+            spin_us=0,
+            clock=retries.clock,
+            wanted=options.get("streams", True),
+        )
+        session = Session(link, openings, url + path, path, retries=retries)
         made.append((session, link))
         return session
 

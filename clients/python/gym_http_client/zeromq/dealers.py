@@ -6,8 +6,10 @@ that is. So each dealer is watched, and is lost with its first connection.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
+import re
 import time
 from typing import Any
 
@@ -21,6 +23,7 @@ __all__ = ["Dealer", "address_of"]
 HEARTBEAT_MS = 10_000
 #: Milliseconds in which what was said last may still go out.
 LINGER_MS = 200
+_PORT = re.compile(r".+:[0-9]{1,5}/?").fullmatch
 _LOOKS = "A server's ZeroMQ address looks like tcp://127.0.0.1:5556"
 _EVENTS = (
     zmq.Event.HANDSHAKE_SUCCEEDED
@@ -52,9 +55,11 @@ def address_of(url: str, token: str | None = None) -> Address:
     except ValueError as error:
         words = str(error)
         raise ValueError(words if "token" in words.lower() else _LOOKS) from None
-    if address.prefix:
+    if address.prefix or not _PORT(rest.rpartition("@")[2]):
         raise ValueError(_LOOKS)
-    return address
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    place = f"tcp://{host}:{address.port}"
+    return dataclasses.replace(address, url=place, scheme="tcp")
 
 
 class Dealer:
@@ -72,8 +77,7 @@ class Dealer:
     """
 
     def __init__(self, address: Address, max_message: int, seconds: float) -> None:
-        host = f"[{address.host}]" if ":" in address.host else address.host
-        self.place = f"tcp://{host}:{address.port}"
+        self.place = address.url
         self._pid = os.getpid()
         self._context: zmq.Context[Any] = zmq.Context()
         self._socket: zmq.Socket[Any] = self._context.socket(zmq.DEALER)

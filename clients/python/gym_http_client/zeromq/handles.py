@@ -1,0 +1,135 @@
+"""Handles by ZeroMQ: what an adapter holds of an instance that it reaches so."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from gym_http_client.addresses import Address
+from gym_http_client.causes import error_of
+from gym_http_client.failures import Failure
+from gym_http_client.handshakes import NoStream
+from gym_http_client.http1 import Reply
+from gym_http_client.processes import PerProcess
+from gym_http_client.raising import refusal
+from gym_http_client.retries import Retries, Tries, keys
+from gym_http_client.zeromq.sessions import ZeroMQOpenings, ZeroMQSession
+from gym_http_client.zeromq.streams import ZeroMQStream
+from gym_http_wire.handshakes import new_session
+
+__all__ = ["ZeroMQHandle", "create"]
+
+
+class ZeroMQHandle:
+    """One instance on a server.
+
+    Args:
+        address: The server's.
+        instance_id: The instance.
+        time_limit: Seconds to wait for each answer.
+        retries: How requests are sent again.
+    """
+
+    def __init__(
+        self, address: Address, instance_id: str, time_limit: float, retries: Retries
+    ) -> None:
+        url = f"{address.url}/v1/envs/{instance_id}/"
+
+        def session() -> ZeroMQSession:
+            openings = ZeroMQOpenings(
+                address, instance_id, time_limit=time_limit, retries=retries
+            )
+            return ZeroMQSession(openings, url, retries)
+
+        self._session = PerProcess(session, ZeroMQSession.abandon)
+
+    def begin_with(self, stream: ZeroMQStream) -> None:
+        """Go on with a stream that is open already, in this process."""
+        self._session.get().begin_with(stream)
+
+    @property
+    def transport(self) -> str:
+        """What steps go over."""
+        return self._session.get().transport
+
+    def ask(self, method: str, path: str, given: Any = None) -> Any:
+        """Ask something of the instance, in the binary form both ways.
+
+        Args:
+            method: ``GET`` or ``POST``.
+            path: What follows the instance in the path, where it has one.
+            given: What is sent with a POST.
+
+        Returns:
+            What was answered, as it left the environment.
+
+        Raises:
+            ServerUnreachable: There is no answer.
+            ServerError: The server refuses.
+            Exception: What the environment raised.
+        """
+        session = self._session.get()
+        carried = session.carries(method, path)
+        return session.ask(path if carried else f"{method} {path}", given)
+
+    def send(self, path: str, given: Any) -> None:
+        """Ask for a reset, a step or a picture, and return at once."""
+        self._session.get().send(path, given)
+
+    def receive(self) -> Any:
+        """Give the answer to the oldest `send` whose answer was not given yet.
+
+        Raises:
+            ServerUnreachable: There is no answer.
+            ServerError: The server refuses.
+            Exception: What the environment raised.
+        """
+        return self._session.get().receive()
+
+    def end(self) -> None:
+        """End the instance, if it has not ended yet."""
+        self._session.get().end()
+
+
+def create(
+    address: Address, request: dict[str, Any], time_limit: float, retries: Retries
+) -> ZeroMQHandle:
+    """Create an instance.
+
+    Args:
+        address: The server's.
+        request: The body of the create request, as JSON can say it.
+        time_limit: Seconds to wait for each answer.
+        retries: How requests are sent again.
+
+    Raises:
+        ServerUnreachable: There is no answer.
+        ServerError: The server refuses.
+        Exception: What ``gymnasium.make`` raised in the server.
+    """
+    greeting = {"create": request, "key": next(keys()), "session": new_session()}
+    tries = Tries(retries, retries.clock(), what=address.url, met=False)
+    opening = partial(ZeroMQStream, address, greeting, time_limit, time_limit)
+    while True:
+        outcome: Reply | Failure
+        try:
+            stream = opening()
+            break
+        except NoStream as none:
+            outcome = none.reply
+        except Failure as failure:
+            outcome = failure
+        if not tries.again(outcome):
+            raise _error(outcome, address, str(greeting["key"]), tries.count)
+    handle = ZeroMQHandle(address, stream.welcome["instance_id"], time_limit, retries)
+    handle.begin_with(stream)
+    return handle
+
+
+def _error(
+    outcome: Reply | Failure, address: Address, key: str, count: int
+) -> Exception:
+    url = f"{address.url}/v1/envs/"
+    if isinstance(outcome, Reply):
+        return refusal(outcome, url)
+    return error_of(outcome, "POST", url, key, count)

@@ -1,0 +1,209 @@
+"""Sessions by ZeroMQ: all that is asked of an instance goes over its streams."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from gym_http_client.addresses import Address
+from gym_http_client.causes import error_of
+from gym_http_client.failures import Failure, FailureKind
+from gym_http_client.handshakes import NoStream
+from gym_http_client.http1 import Reply
+from gym_http_client.outcomes import over_stream
+from gym_http_client.raising import refusal, told_by
+from gym_http_client.retries import REPEATED, Retries, Tries
+from gym_http_client.sessions import Session
+from gym_http_client.streams import Answer, Asked, Streaming
+from gym_http_client.zeromq.streams import HANDSHAKE_SECONDS, ZeroMQStream
+from gym_http_wire.messages import Op
+
+__all__ = ["ZeroMQOpenings", "ZeroMQSession"]
+
+#: The operation that has a route elsewhere.
+CLOSE = 49
+_OPS = {
+    "GET ": Op.DESCRIBE,
+    "GET generator/": Op.GENERATOR,
+    "POST generator/": Op.SET_GENERATOR,
+    "reset/": Op.RESET,
+    "step/": Op.STEP,
+    "render/": Op.RENDER,
+}
+_ATTRIBUTE_OPS = {
+    "GET": Op.ATTRIBUTE,
+    "POST": Op.SET_ATTRIBUTE,
+    "POST call": Op.CALL_ATTRIBUTE,
+}
+_ATTRIBUTE = re.compile(r"(GET|POST) attributes/([^/]+)/(?:(call)/)?").fullmatch
+
+
+class ZeroMQOpenings:
+    """Opens streams of one instance.
+
+    Args:
+        address: The server's.
+        instance_id: The instance.
+        time_limit: Seconds to wait for each answer.
+        retries: Have the clock.
+
+    Attributes:
+        wanted: Whether streams are tried still: there is nothing else.
+    """
+
+    wanted = True
+
+    def __init__(
+        self,
+        address: Address,
+        instance_id: str,
+        *,
+        time_limit: float,
+        retries: Retries,
+    ) -> None:
+        self._address = address
+        self._instance_id = instance_id
+        self._time_limit = time_limit
+        self._clock = retries.clock
+        self._lost_at: float | None = None
+
+    def open(self, session: str) -> Streaming | None:
+        """Open a stream.
+
+        Raises:
+            NoStream: The server has something to say of the instance.
+            Failure: There is no answer.
+        """
+        greeting: dict[str, Any] = {
+            "instance_id": self._instance_id,
+            "session": session,
+        }
+        if self._lost_at is not None:
+            greeting["lost"] = max(0.0, self._clock() - self._lost_at)
+        limit = min(self._time_limit, HANDSHAKE_SECONDS)
+        try:
+            stream = ZeroMQStream(self._address, greeting, limit, self._time_limit)
+        except NoStream as none:
+            if none.reply.status not in REPEATED:
+                raise
+            words = told_by(none.reply).get("message", "the server is busy")
+            raise Failure(FailureKind.LOST, words) from none
+        self._lost_at = None
+        return stream
+
+    def lose(self) -> None:
+        """Note that an answer has been lost along with a stream."""
+        self._lost_at = self._clock()
+
+    def forget_loss(self) -> None:
+        """Note that there is an answer, or that nobody waits for it any more."""
+        self._lost_at = None
+
+
+class ZeroMQSession(Session):
+    """Requests to one instance, from one process.
+
+    Args:
+        openings: Opens the streams.
+        url: The instance's, for those who read of it.
+        retries: How requests are sent again.
+    """
+
+    def __init__(self, openings: ZeroMQOpenings, url: str, retries: Retries) -> None:
+        super().__init__(None, openings, url, "", retries=retries)
+
+    def begin_with(self, stream: ZeroMQStream) -> None:
+        """Go on with a stream that is open already."""
+        self.name = str(stream.welcome["session"])
+        self._stream = stream
+
+    @property
+    def transport(self) -> str:
+        """What requests go over."""
+        return "zeromq"
+
+    def end(self) -> None:
+        """End the instance, if it has not ended yet.
+
+        Raises:
+            ServerUnreachable: There is no answer.
+        """
+        with self._lock:
+            if self._pending:
+                self._forget()
+            self._number += 1
+            asked = Asked(self._number, CLOSE, b"", b"", b"")
+            tries = self._tries()
+            try:
+                while (failure := self._failure_of(asked)) is not None:
+                    self._lose()
+                    if not tries.again(failure):
+                        raise error_of(
+                            failure, "POST", self._url + "close/", None, tries.count
+                        )
+            finally:
+                self._forget()
+
+    def _failure_of(self, asked: Asked) -> Failure | None:
+        """Ask for the end, once; give why there is no answer, if there is none."""
+        try:
+            stream = self._opened()
+            stream.send(asked, acknowledged=True)
+            stream.receive()
+        except NoStream:
+            # There is no such instance any more.
+            return None
+        except Failure as failure:
+            return failure
+        return None
+
+    @staticmethod
+    def _operation(path: str) -> tuple[int, bytes]:
+        """Give the operation of a path, and the head of its requests, padded."""
+        if path in _OPS:
+            return _OPS[path], b""
+        match = _ATTRIBUTE(path)
+        if match is None:
+            raise ValueError(f"there is nothing at {path!r}")
+        method, name, call = match.groups()
+        head = json.dumps({"value": name}).encode()
+        op = _ATTRIBUTE_OPS[f"{method} {call}" if call else method]
+        return op, head + b" " * (-len(head) % 8)
+
+    def _repeated(self, pending: Any, stream: Streaming, answer: Answer) -> Any:
+        """Ask again for what may be done later.
+
+        What was sent behind it goes again as well: with a stream of its own, answers
+        come in the order in which they are waited for.
+        """
+        tries, number = self._tries(), pending.asked.number
+        outcome = over_stream(stream, answer, number, self._url)
+        again = tries.again(Reply(answer.status, {}, b""))
+        while again:
+            self._lose()
+            try:
+                stream = self._opened()
+                answer = stream.receive()
+                outcome = over_stream(stream, answer, number, self._url)
+                if answer.status not in REPEATED:
+                    return outcome
+                again = tries.again(Reply(answer.status, {}, b""))
+            except NoStream as none:
+                return refusal(none.reply, self._url)
+            except Failure as failure:
+                again = tries.again(failure)
+                if not again:
+                    url = self._url + pending.path
+                    raise error_of(failure, "POST", url, None, tries.count) from None
+        return outcome
+
+    def _opened(self) -> Streaming:
+        """Give the stream, opened if need be."""
+        if self._stream is None:
+            self._reopen()
+        assert self._stream is not None  # noqa: S101 - else there was a failure
+        return self._stream
+
+    def _tries(self) -> Tries:
+        return Tries(self._retries, self._retries.clock(), what=self._url)

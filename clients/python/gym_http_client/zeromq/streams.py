@@ -1,0 +1,158 @@
+"""Streams by ZeroMQ: the messages of a stream, each a message of ZeroMQ's."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from gym_http_client.addresses import Address
+from gym_http_client.failures import ABSENT, Failure, FailureKind
+from gym_http_client.handshakes import NoStream
+from gym_http_client.http1 import MAX_BODY, Reply
+from gym_http_client.streams import Answer, Asked, answer_in, message_of
+from gym_http_client.zeromq.dealers import Dealer
+from gym_http_wire.lanes import MISSED
+from gym_http_wire.signatures import Announced, Announcing
+from gym_http_wire.values import BadValue
+
+__all__ = ["ZeroMQStream"]
+
+HANDSHAKE_SECONDS = 10.0
+PROTOCOL = 1
+_REFUSED = b'{"type":"refused",'
+
+
+class ZeroMQStream:
+    """One connection; what it loses is lost.
+
+    Args:
+        address: The server's.
+        greeting: What to say first, beside who this is.
+        greeting_limit: Seconds to wait for the welcome.
+        time_limit: Seconds to wait for each answer.
+
+    Attributes:
+        welcome: What the server answered.
+
+    Raises:
+        NoStream: There is a server, but no stream.
+        Failure: There is no answer.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        greeting: dict[str, Any],
+        greeting_limit: float,
+        time_limit: float,
+    ) -> None:
+        self._time_limit = time_limit
+        self._announcing = Announcing()
+        self._announced = Announced()
+        seconds = min(greeting_limit, HANDSHAKE_SECONDS)
+        try:
+            self._dealer = Dealer(address, MAX_BODY, seconds)
+        except OSError as error:
+            raise _failure_of(error) from error
+        said = {"type": "agent", "protocol": PROTOCOL, "dialect": "binary", **greeting}
+        if address.token:
+            said["token"] = address.token
+        try:
+            self._say(json.dumps(said, allow_nan=False).encode())
+            self.welcome = _welcome(self._hear(greeting_limit))
+        except BaseException:
+            self._dealer.close()
+            raise
+
+    def send(self, asked: Asked, *, acknowledged: bool) -> None:
+        """Send a request.
+
+        Args:
+            asked: The request.
+            acknowledged: Whether all earlier ones have been answered.
+
+        Raises:
+            Failure: The connection is lost.
+        """
+        self._say(message_of(asked, self._announcing, acknowledged=acknowledged))
+
+    def receive(self) -> Answer:
+        """Wait for the next answer.
+
+        Raises:
+            NoStream: The instance is gone.
+            Failure: The connection is lost, or what came is no answer.
+        """
+        message = self._hear(self._time_limit)
+        try:
+            return answer_in(message)
+        except ValueError as error:
+            raise Failure(FailureKind.MALFORMED, error) from error
+
+    def exchange(self, op: int, number: int, given: Any) -> Any:
+        """Give `MISSED`: there is no quick lane here."""
+        return MISSED
+
+    def value(self, answer: Answer) -> object:
+        """Read the value of an answer in the binary form.
+
+        Raises:
+            Failure: It is none.
+        """
+        try:
+            return self._announced.read(answer.message, answer.start)
+        except BadValue as error:
+            words = f"a value {error}"
+            raise Failure(FailureKind.MALFORMED, words) from error
+
+    def close(self) -> None:
+        """Close the connection without a word."""
+        self._dealer.close()
+
+    def _say(self, message: bytes) -> None:
+        try:
+            self._dealer.send(message)
+        except OSError as error:
+            raise _failure_of(error) from error
+
+    def _hear(self, seconds: float) -> bytes:
+        try:
+            message = self._dealer.receive(seconds)
+        except OSError as error:
+            raise _failure_of(error) from error
+        if message is None:
+            raise Failure(FailureKind.TIMEOUT, f"nothing within {seconds:g} s")
+        if message.startswith(_REFUSED):
+            raise _refused(message)
+        return message
+
+
+def _welcome(message: bytes) -> dict[str, Any]:
+    try:
+        told = msgspec.json.decode(message, type=dict[str, Any])
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        told = {}
+    if told.get("type") != "welcome" or not isinstance(told.get("instance_id"), str):
+        words = "the greeting was answered by what is no welcome"
+        raise Failure(FailureKind.MALFORMED, words)
+    return told
+
+
+def _refused(message: bytes) -> NoStream | Failure:
+    """Tell what the end of a conversation means."""
+    told = json.loads(message)
+    status = told.get("status")
+    if not isinstance(status, int):
+        return Failure(FailureKind.MALFORMED, "a refusal has no status")
+    if told.get("code") == "stream-ended":
+        return Failure(FailureKind.LOST, told.get("message"))
+    return NoStream(Reply(status, {}, message))
+
+
+def _failure_of(error: OSError) -> Failure:
+    if isinstance(error, TimeoutError):
+        return Failure(FailureKind.TIMEOUT, error)
+    kind = FailureKind.ABSENT if isinstance(error, ABSENT) else FailureKind.LOST
+    return Failure(kind, error)

@@ -1,0 +1,172 @@
+"""Agents drive instances by ZeroMQ, with the messages of streams."""
+
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.api import Api
+from tests.support.server import Server
+from tests.support.wait import wait_until
+from tests.support.websocket import binary, value
+from tests.support.zmq_peers import ZmqFar, ZmqPeer, gateway
+
+TOKEN = "a-token-of-the-tests"
+ZMQ = ["--zmq", "tcp://127.0.0.1:0"]
+CART: dict[str, Any] = {"env_id": "CartPole-v1"}
+# Of CartPole-v1, seed 42.
+FIRST = [0.027395604, -0.006112156, 0.035859793, 0.019736802]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """A server that lets agents in by ZeroMQ."""
+    with Server(*ZMQ) as server:
+        yield server
+
+
+def welcomed(peer: ZmqPeer, **greeting: Any) -> Any:
+    told = peer.ask(type="agent", protocol=1, **greeting)
+    assert told["type"] == "welcome", told
+    return told
+
+
+def refused(peer: ZmqPeer, **greeting: Any) -> Any:
+    told = peer.ask(type="agent", protocol=1, **greeting)
+    assert told["type"] == "refused", told
+    return told
+
+
+def test_it_creates_drives_and_closes_an_instance(server: Server) -> None:
+    with ZmqPeer(server) as peer:
+        welcome = welcomed(peer, create=CART)
+        instance_id = welcome["instance_id"]
+        assert instance_id in Api(server).instances()
+        told = peer.ask(op="reset", seed=42)
+        assert (told["number"], told["status"]) == (1, 200)
+        assert told["body"]["observation"] == FIRST
+        peer.say(op="step", action=1)
+        peer.say(op="step", action="left")
+        assert peer.hear()["body"]["reward"] == 1.0
+        assert peer.hear()["body"]["code"] == "invalid-action"
+        told = peer.ask(op="close", number=7)
+        assert told == {"number": 7, "status": 204, "body": None}
+        assert instance_id not in Api(server).instances()
+        # And the same peer may begin anew.
+        second = welcomed(peer, create=CART)
+        assert second["instance_id"] != instance_id
+        peer.ask(op="close")
+
+
+def test_the_binary_dialect(server: Server) -> None:
+    with ZmqPeer(server) as peer:
+        welcomed(peer, create=CART, dialect="binary")
+        seed = value('{"dict":[["seed","int"]]}', struct.pack("<q", 42))
+        peer.socket.send(binary(1, 1, seed))
+        message = peer.socket.recv()
+        size, head, status, _, form, number = struct.unpack_from("<IIHBBI", message)
+        assert (status, form, number, len(message)) == (200, 3, 1, 16 + head + size)
+        assert struct.unpack("<4f", message[-16:]) == pytest.approx(FIRST)
+        peer.socket.send(binary(49, 2, form=0))
+        message = peer.socket.recv()
+        assert struct.unpack("<IIHBBI", message) == (0, 0, 204, 0, 0, 2)
+    assert not Api(server).instances()
+
+
+def test_another_goes_on_where_one_was_lost(server: Server) -> None:
+    with ZmqPeer(server) as peer:
+        welcome = welcomed(peer, create=CART)
+        first = peer.ask(op="reset", seed=42)
+    instance, session = welcome["instance_id"], welcome["session"]
+    with ZmqPeer(server) as peer:
+        welcomed(peer, instance_id=instance, session=session)
+        # Under its number, what was done is not done again.
+        assert peer.ask(op="reset", seed=42, number=1) == first
+        assert peer.ask(op="step", action=0, number=2)["status"] == 200
+        peer.ask(op="close")
+    assert not Api(server).instances()
+
+
+def test_what_cannot_be_created_is_refused(server: Server) -> None:
+    with ZmqPeer(server) as peer:
+        told = refused(peer, create={"env_id": "NoSuch-v0"})
+        assert (told["status"], told["code"]) == (400, "unknown-env")
+        told = refused(peer, create={"env_id": "external/nobody"})
+        assert (told["status"], told["code"]) == (503, "external-away")
+        told = refused(peer, instance_id="deadbeef")
+        assert told["code"] == "unknown-instance"
+        told = refused(peer, instance_id="../../etc")
+        assert told["code"] == "unknown-instance"
+        for greeting in (
+            {},
+            {"create": CART, "instance_id": "deadbeef"},
+            {"create": CART, "dialect": "yaml"},
+            {"create": CART, "session": "no good"},
+            {"create": CART, "lost": "long"},
+        ):
+            assert refused(peer, **greeting)["code"] == "bad-parameter", greeting
+        assert peer.ask(type="agent", protocol=2)["type"] == "refused"
+
+
+def test_a_key_makes_one_instance(server: Server) -> None:
+    with ZmqPeer(server) as first, ZmqPeer(server) as second:
+        made = welcomed(first, create=CART, key="once")["instance_id"]
+        again = welcomed(second, create=CART, key="once")["instance_id"]
+        assert made == again
+        first.ask(op="close")
+
+
+def test_who_leaves_while_it_is_made_leaves_nothing(server: Server) -> None:
+    with ZmqFar.to(server) as far:
+        peer = ZmqPeer(server)
+        peer.say(type="agent", protocol=1, create={"env_id": "external/game"})
+        far.asked("init")
+        peer.drop()
+        # The far side is asked by nobody: its host was ended with the making.
+        wait_until(lambda: not Api(server).instances())
+
+
+def test_what_becomes_of_an_instance_is_told(server: Server) -> None:
+    api = Api(server)
+    with ZmqPeer(server) as peer:
+        instance_id = welcomed(peer, create=CART)["instance_id"]
+        api.post(f"/v1/envs/{instance_id}/close/")
+        told = peer.hear()
+        assert (told["type"], told["code"]) == ("refused", "unknown-instance")
+        assert peer.ask(op="reset")["code"] == "bad-parameter"
+
+
+def test_a_message_before_the_welcome_is_refused(server: Server) -> None:
+    with ZmqPeer(server) as peer:
+        peer.say(type="agent", protocol=1, create=CART)
+        peer.say(op="reset")
+        assert "welcome" in peer.hear()["message"]
+    wait_until(lambda: not Api(server).instances())
+
+
+def test_the_token_is_in_the_greeting(make_server: Callable[..., Server]) -> None:
+    server = make_server(*ZMQ, "--token", TOKEN, token=TOKEN)
+    with ZmqPeer(server) as peer:
+        assert refused(peer, create=CART)["code"] == "unauthorized"
+        assert refused(peer, create=CART, token="wrong")["code"] == "unauthorized"
+        welcomed(peer, create=CART, token=TOKEN)
+        peer.ask(op="close")
+
+
+def test_a_gateway_that_died_is_followed_by_another(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server(*ZMQ)
+    with ZmqPeer(server) as peer:
+        welcome = welcomed(peer, create=CART)
+        peer.ask(op="reset", seed=42)
+        first = gateway(server)
+        first.kill()
+        # What is said before that is noticed is lost, as over any connection.
+        wait_until(lambda: gateway(server) != first)
+        # ZeroMQ connects anew by itself, and the new gateway knows nobody.
+        assert peer.ask(op="step", action=0)["type"] == "refused"
+        welcomed(peer, instance_id=welcome["instance_id"], session=welcome["session"])
+        assert peer.ask(op="step", action=0, number=2)["status"] == 200
+        peer.ask(op="close")
