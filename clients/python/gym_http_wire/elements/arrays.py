@@ -107,6 +107,8 @@ class _ArrayReader:
         self.dtype = dtype
         self.flags = flags or dtype.kind == "b"
         self.types = frozenset({int, float} if dtype.kind == "f" else {int})
+        # NumPy itself refuses integers that an integer dtype does not hold.
+        self.held = low is None and high is None and dtype.kind in "iu"
         least, most = _limits(dtype)
         # Limits are compared in a dtype that holds more than the elements' own.
         self.wide = np.dtype({"f": "float64", "b": "int8"}.get(dtype.kind, dtype))
@@ -127,7 +129,7 @@ class _ArrayReader:
                 array = np.array(numbers, self.wide).reshape(self.shape)
             except OverflowError:
                 return self._one_by_one(value)
-            if ((self.low <= array) & (array <= self.high)).all():
+            if self.held or ((self.low <= array) & (array <= self.high)).all():
                 return array.astype(self.dtype, copy=False)
         return self._one_by_one(value)
 

@@ -12,9 +12,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import UNSET
 
 from gym_http_wire.external.asks import (
     MAX_NUMBER,
@@ -33,7 +34,24 @@ _encode = msgspec.json.Encoder().encode
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 _CONTROLS = {"ping": Ask.PING, "pong": Ask.PONG}
+#: How a request begins: it is written without a tree of it, since steps are many.
+_BEGUN = {
+    ask: b'{"type":"%b","id":%%d,"deadline_s":%%.3f' % name.encode()
+    for name, ask in NAMES.items()
+}
 _OWN = ("type", "id", "deadline_s")
+
+
+class _Result(msgspec.Struct, gc=False):
+    """What an environment nearly always says."""
+
+    id: Annotated[int, msgspec.Meta(gt=0, le=MAX_NUMBER)]
+    result: msgspec.Raw
+    error: msgspec.Raw | msgspec.UnsetType = UNSET
+    type: msgspec.Raw | msgspec.UnsetType = UNSET
+
+
+_decode_result = msgspec.json.Decoder(_Result).decode
 
 
 class TextDialect:
@@ -55,14 +73,10 @@ class TextDialect:
     def asked(self, request: Request, deadline_s: float) -> bytes:
         """Write a request."""
         ask, number, given = request
-        message: dict[str, Any] = {
-            "type": ask.name.lower(),
-            "id": number,
-            "deadline_s": round(deadline_s, 3),
-        }
+        written = _BEGUN[ask] % (number, deadline_s)
         for name, value in given.items():
-            message[name] = msgspec.Raw(self._dumps(value).rstrip())
-        return _encode(message)
+            written += b',"%b":%b' % (name.encode(), self._dumps(value).rstrip())
+        return written + b"}"
 
     def answered(self, answer: Answer) -> bytes:
         """Write an answer."""
@@ -92,6 +106,22 @@ class TextDialect:
 
     def hear_answer(self, payload: bytes) -> Answer | Control:
         """Read what an environment says."""
+        try:
+            said = _decode_result(payload)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            return self._hear_other(payload)
+        if said.type is not UNSET or said.error is not UNSET:
+            return self._hear_other(payload)
+        try:
+            result = self._loads(bytes(said.result))
+        except ValueError:
+            result = None
+        if not isinstance(result, dict):
+            return self._hear_other(payload)
+        return Answer(said.id, result)
+
+    def _hear_other(self, payload: bytes) -> Answer | Control:
+        """Read an error or a control; or tell what is wrong."""
         members = _members(payload)
         if "type" in members:
             return _control(members)

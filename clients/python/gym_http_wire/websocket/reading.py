@@ -14,6 +14,7 @@ from gym_http_wire.websocket.masks import masked
 __all__ = ["MessageReader"]
 
 _WHOLE_BINARY = 0x82
+_WHOLE = (_WHOLE_BINARY, 0x81)
 # Of what a client announces, memory for more waits for the bytes.
 _GRANTED_AT_ONCE = 1024 * 1024
 
@@ -62,11 +63,35 @@ class MessageReader:
                     return [Message(2, masked(data[6:], data[2:6]))]
             elif data[1] == size - 2 < 126:
                 return [Message(2, data[2:])]
+        if self.between and size > 6:
+            message = self._whole_frame(data, size)
+            if message is not None:
+                return [message]
         messages = self._feed(data)
         self.between = not (
             self._buffer or self._opcode or self._closed or self._large is not None
         )
         return messages
+
+    def _whole_frame(self, data: bytes, size: int) -> Message | None:
+        """Read what is one message of up to 64 KiB, and nothing but that."""
+        first, second = data[0], data[1]
+        if first not in _WHOLE or bool(second & MASKED) != self._masked:
+            return None
+        length, start = second & 127, 2
+        if length == 126:
+            length, start = U16.unpack_from(data, 2)[0], 4
+            if length < 126:
+                return None
+        elif length == 127:
+            return None
+        head = start + 4 if self._masked else start
+        if length != size - head or length > self._max_message:
+            return None
+        payload = data[head:]
+        if self._masked:
+            payload = masked(payload, data[start:head])
+        return _whole(first & 15, payload)
 
     def space(self) -> memoryview | None:
         """Give the memory to receive the next bytes into, within a large frame.
