@@ -80,6 +80,8 @@ def test_the_other_programs_of_the_readme(built: Path) -> None:
     assert "0.0273956" in lines
     assert "-2 to 2" in lines
     assert "10" in lines
+    assert "the end is worth 1" in lines
+    assert "the game is at 502" in lines
 
 
 @pytest.mark.live

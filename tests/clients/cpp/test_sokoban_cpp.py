@@ -1,0 +1,32 @@
+"""The Sokoban example, its page in headless Chromium, driven by a C++ agent."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.clients.cpp.building import STRICT, run
+from tests.support.drivers import CLIENTS, needs
+from tests.support.sokoban import grid_of, played, solution
+
+LEVEL = 7
+
+pytestmark = [pytest.mark.live, pytest.mark.toolchain, pytest.mark.timeout(180)]
+
+
+def test_a_known_solution_gets_its_return(tmp_path: Path) -> None:
+    needs("g++")
+    program = tmp_path / "sokoban"
+    include = ("-I", str(CLIENTS / "cpp/include"))
+    source = CLIENTS / "cpp/examples/sokoban.cpp"
+    run("g++", "-std=c++17", *STRICT, *include, source, "-o", program, "-lcurl")
+    actions = solution(grid_of(LEVEL))
+    assert actions
+    moves = "".join("udlr"[action] for action in actions)
+    with played() as game:
+        # Each step costs 0.1; the crate on the goal is worth 1, and the end 10.
+        steps = len(actions)
+        printed = run(program, game.server.url, str(LEVEL), moves)
+        expected = 11 - 0.1 * steps
+        assert printed == f"level 7: return {expected:.1f} in {steps} steps, solved\n"
+        printed = run(program, game.server.url, str(LEVEL), moves[:-1])
+        assert printed.endswith("not solved\n")
