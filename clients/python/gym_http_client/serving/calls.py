@@ -29,6 +29,9 @@ class CallingLine:
         token: Its token; ``None`` is as for `Link`.
     """
 
+    # Each look is a call, which the server answers.
+    idles = False
+
     def __init__(self, url: str, token: str | None) -> None:
         self._link = Link(
             url, token=token, time_limit=TIME_LIMIT, retries=Retries(total=0)

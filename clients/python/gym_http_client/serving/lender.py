@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from gym_http_client.serving.heartbeats import Heartbeats
 from gym_http_client.serving.lent import LentEnv
 from gym_http_client.serving.lines import AnyLine, LineLost
 from gym_http_wire.external.asks import (
@@ -21,6 +22,7 @@ from gym_http_wire.external.asks import (
     Request,
 )
 from gym_http_wire.external.binaries import BinaryDialect
+from gym_http_wire.external.carriers import Heard
 from gym_http_wire.external.greetings import BadHello, Refused, Welcome, reply_of
 from gym_http_wire.external.texts import TextDialect
 from gym_http_wire.values import UnsupportedValue, typed
@@ -99,6 +101,7 @@ class Lender:
             # Not all at the same moment, where many lost the same server.
             self._stopped.wait(pause * (0.5 + random.random() / 2))
             pause = min(2 * pause, LONGEST_PAUSE)
+        self._set_free()
 
     def _serve(self, line: AnyLine) -> None:
         welcome = self._greet(line)
@@ -109,21 +112,29 @@ class Lender:
         how = "goes on" if welcome.resumed else "is there"
         log.info("external/%s %s, connection %s", self._name, how, welcome.connection)
         dialect = _dialect_of(self._hello.dialect)
+        beats = Heartbeats(welcome.heartbeat_s)
         while not self._stopped.is_set():
             heard = line.receive(LOOK_SECONDS)
-            if heard is None:
-                continue
-            try:
-                said = dialect.hear_request(heard.payload)
-            except BadMessage as error:
-                raise LineLost(f"the server sent what is no request: {error}") from None
-            if isinstance(said, Request):
-                line.send(self._answered(dialect, said), text=dialect.text)
-            elif isinstance(said, Fault):
-                where = f" in {said.field}" if said.field else ""
-                log.error("external/%s: fault%s: %s", self._name, where, said.message)
-            elif said == Control(Ask.PING):
-                line.send(dialect.control(Ask.PONG), text=dialect.text)
+            if heard is not None:
+                self._take(line, dialect, heard)
+                # While the environment was at work, nobody listened.
+                beats.begin()
+            elif line.idles and beats.is_due():
+                line.send(dialect.control(Ask.PING), text=dialect.text)
+
+    def _take(self, line: AnyLine, dialect: Dialect, heard: Heard) -> None:
+        """Do what the server says."""
+        try:
+            said = dialect.hear_request(heard.payload)
+        except BadMessage as error:
+            raise LineLost(f"the server sent what is no request: {error}") from None
+        if isinstance(said, Request):
+            line.send(self._answered(dialect, said), text=dialect.text)
+        elif isinstance(said, Fault):
+            where = f" in {said.field}" if said.field else ""
+            log.error("external/%s: fault%s: %s", self._name, where, said.message)
+        elif said == Control(Ask.PING):
+            line.send(dialect.control(Ask.PONG), text=dialect.text)
 
     def _greet(self, line: AnyLine) -> Welcome:
         hello = msgspec.structs.replace(self._hello, resume=self._resume)
@@ -149,7 +160,7 @@ class Lender:
             last = self._last = self._lent.answer(request)
             if self._lent.taken and not taken:
                 log.info("external/%s: an agent came", self._name)
-                self._on_taken()
+                self._call(self._on_taken)
             elif taken and not self._lent.taken:
                 self._tell_free()
         try:
@@ -166,7 +177,14 @@ class Lender:
 
     def _tell_free(self) -> None:
         log.info("external/%s: the agent went", self._name)
-        self._on_free()
+        self._call(self._on_free)
+
+    def _call(self, handler: Callable[[], None]) -> None:
+        """Tell the author's program; what goes wrong there is the agent's no matter."""
+        try:
+            handler()
+        except Exception:
+            log.exception("external/%s: %r failed", self._name, handler)
 
 
 def _dialect_of(name: str) -> Dialect:

@@ -32,6 +32,11 @@ __all__ = ["AnyLine", "Line", "LineLost", "open_tcp", "open_websocket"]
 RECEIVE_BYTES = 256 * 1024
 HANDSHAKE_SECONDS = 10.0
 MAX_MESSAGE = 64 * 1024 * 1024
+#: Milliseconds until the kernel gives up a server that takes nothing.
+SEND_MS = 30_000
+CLOSE_SECONDS = 1.0
+# Only Linux has it.
+_USER_TIMEOUT: int | None = getattr(socket, "TCP_USER_TIMEOUT", None)
 
 
 class LineLost(Exception):
@@ -39,7 +44,13 @@ class LineLost(Exception):
 
 
 class AnyLine(Protocol):
-    """A connection, whatever it is made of."""
+    """A connection, whatever it is made of.
+
+    Attributes:
+        idles: Whether a server that is there may say nothing for long.
+    """
+
+    idles: bool
 
     def send(self, payload: bytes, *, text: bool) -> None:
         """Send a message.
@@ -68,10 +79,14 @@ class Line:
         early: What has come already.
     """
 
+    idles = True
+
     def __init__(
         self, end: socket.socket, carrier: Carrier, early: bytes = b""
     ) -> None:
         end.settimeout(None)
+        if _USER_TIMEOUT is not None and end.family != socket.AF_UNIX:
+            end.setsockopt(socket.IPPROTO_TCP, _USER_TIMEOUT, SEND_MS)
         self._end = end
         self._carrier = carrier
         self._arrived: deque[Heard] = deque()
@@ -146,6 +161,7 @@ class Line:
     def close(self) -> None:
         """End the connection."""
         with contextlib.suppress(OSError):
+            self._end.settimeout(CLOSE_SECONDS)
             self._end.sendall(self._carrier.farewell("the environment leaves"))
         self._end.close()
 

@@ -37,7 +37,9 @@ def serve_env(
     """Lend an environment, or several, to a server; it does not return by itself.
 
     Agents find it there as ``external/NAME``. Connections that are lost are opened
-    again, and go on where they stopped.
+    again, and go on where they stopped. What happens is told to the logger
+    ``gym_http_client.serving``, a line each; ``logging.basicConfig(level="INFO")``
+    shows them.
 
     Args:
         env_or_factory: An environment, which is then this function's alone; or a
@@ -54,8 +56,9 @@ def serve_env(
         transport: ``"websocket"``, or ``"http"`` where nothing else gets out, which is
             slower; other URLs than of HTTP say by themselves what they are.
         stop: Set by whoever wants this to return.
-        on_taken: Called when an agent comes.
-        on_free: Called when it goes.
+        on_taken: Called when an agent comes, in the thread that serves it; what it
+            raises is logged.
+        on_free: Called when the agent goes, likewise.
 
     Raises:
         ConnectionRefusedError: The server does not take this environment, and says

@@ -25,6 +25,8 @@ class ZeroMQLine:
         LineLost: There is no server.
     """
 
+    idles = True
+
     def __init__(self, address: Address) -> None:
         # The first message says itself whether the environment is refused.
         self._greeted = False

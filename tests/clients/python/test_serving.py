@@ -1,0 +1,160 @@
+"""What `serve_env` does beside answering: it notices servers and agents come and go."""
+
+import contextlib
+import functools
+import json
+import logging
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import gymnasium
+import pytest
+
+from gym_http_client import RemoteEnv, serve_env
+from tests.support.server import Server
+from tests.support.wait import wait_until
+
+HEARTBEAT = 0.3
+WELCOME = {
+    "type": "welcome",
+    "protocol": 1,
+    "connection": "00000000",
+    "resumed": False,
+    "heartbeat_s": HEARTBEAT,
+    "grace_s": 30.0,
+    "limits": {"max_message": 1_000_000},
+}
+CARTPOLE = functools.partial(gymnasium.make, "CartPole-v1")
+
+
+@contextlib.contextmanager
+def lending(
+    factory: Callable[..., Any], url: str, **options: Any
+) -> Iterator[threading.Thread]:
+    """Lend an environment from a thread."""
+    stop = threading.Event()
+    thread = threading.Thread(
+        target=serve_env, args=(factory, url), kwargs={"stop": stop, **options}
+    )
+    thread.start()
+    try:
+        yield thread
+    finally:
+        stop.set()
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+class Line:
+    """The server's end of a connection by plain TCP, in JSON."""
+
+    def __init__(self, end: socket.socket) -> None:
+        end.settimeout(20)
+        self._end = end
+        self._file = end.makefile("rb")
+
+    def __enter__(self) -> "Line":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._file.close()
+        self._end.close()
+
+    def say(self, **message: Any) -> None:
+        data = json.dumps(message).encode()
+        self._end.sendall(struct.pack("<I", len(data)) + data)
+
+    def hear(self) -> Any:
+        """Hear a message; None at the end."""
+        count = self._file.read(4)
+        if not count:
+            return None
+        return json.loads(self._file.read(*struct.unpack("<I", count)))
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(20)
+        yield listener
+
+
+def url_of(listener: socket.socket) -> str:
+    return f"tcp://127.0.0.1:{listener.getsockname()[1]}"
+
+
+def test_a_server_that_says_nothing_is_pinged_and_then_given_up(
+    listener: socket.socket,
+) -> None:
+    with lending(CARTPOLE, url_of(listener), name="cart", dialect="typed"):
+        with Line(listener.accept()[0]) as line:
+            assert line.hear()["type"] == "hello"
+            welcomed = time.monotonic()
+            line.say(**WELCOME, resume="first")
+            assert line.hear() == {"type": "ping"}
+            assert time.monotonic() - welcomed > HEARTBEAT * 0.9
+            line.say(type="pong")
+            # That was an answer, so it begins anew.
+            assert line.hear() == {"type": "ping"}
+            assert line.hear() is None
+            assert time.monotonic() - welcomed > 3 * HEARTBEAT * 0.9
+        with Line(listener.accept()[0]) as line:
+            assert line.hear()["resume"] == "first"
+
+
+def test_who_is_at_work_for_long_does_not_take_the_server_for_gone(
+    listener: socket.socket,
+) -> None:
+    class Slow(gymnasium.Env[int, int]):
+        observation_space = action_space = gymnasium.spaces.Discrete(2)
+
+        def reset(self, **options: Any) -> tuple[int, dict[str, Any]]:
+            time.sleep(4 * HEARTBEAT)
+            return 0, {}
+
+    with (
+        lending(Slow, url_of(listener), name="slow", dialect="typed"),
+        Line(listener.accept()[0]) as line,
+    ):
+        line.hear()
+        line.say(**WELCOME, resume="first")
+        line.say(type="init", id=1, deadline_s=9, kwargs={}, render_mode=None)
+        assert line.hear()["id"] == 1
+        line.say(type="reset", id=2, deadline_s=9, seed=None, options=None)
+        assert line.hear()["result"]["observation"] == 0
+        assert line.hear() == {"type": "ping"}
+
+
+@pytest.mark.live
+def test_an_author_is_told_of_agents(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "gym_http_client.serving")
+    events: list[str] = []
+
+    def come() -> None:
+        events.append("taken")
+        raise RuntimeError("of the author's own")
+
+    handlers = {"on_taken": come, "on_free": lambda: events.append("free")}
+    with lending(CARTPOLE, server.url, name="told", **handlers):
+        for _ in range(2):
+            with RemoteEnv(server.url, "external/told", wait_s=20) as env:
+                env.reset(seed=1)
+                assert events[-1] == "taken"
+            wait_until(lambda: events[-1] == "free")
+        env = RemoteEnv(server.url, "external/told", wait_s=20)
+    # It was lent no more while an agent had it.
+    assert events == ["taken", "free"] * 3
+    said = [record.getMessage() for record in caplog.records]
+    assert said[0].startswith("external/told is there, connection ")
+    assert [each for each in said if each.endswith("an agent came")] == [
+        "external/told: an agent came"
+    ] * 3
+    assert said[-1] == "external/told: the agent went"
+    assert sum("failed" in each for each in said) == 3
+    env.close()
