@@ -98,6 +98,8 @@ function KINDS.scalar(value) return write_element(value.value, dtypes.find(value
 function KINDS.float(value)
   if value.bits then
     misuse.raise("plain JSON has no floats of bits")
+  elseif not numbers.is_finite(value.number) then
+    return write_number(value.number)
   end
   return numbers.float_text(value.number)
 end

@@ -134,7 +134,8 @@ local function is_stopped()
   return file ~= nil and file:close()
 end
 
-local next_frame = socket.gettime()
+local first_frame = socket.gettime()
+local next_frame = first_frame
 while frame % 6 > 0 or not is_stopped() do
   frame = frame + 1
   local began = socket.gettime()
@@ -149,5 +150,6 @@ while frame % 6 > 0 or not is_stopped() do
   next_frame = math.max(next_frame + FRAME, socket.gettime() - FRAME)
   socket.sleep(math.max(0, next_frame - socket.gettime()))
 end
+local seconds = socket.gettime() - first_frame
 lending:stop()
-print_json({ frames = frame, longest = longest, long = long })
+print_json({ frames = frame, seconds = seconds, longest = longest, long = long })

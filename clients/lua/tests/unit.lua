@@ -39,6 +39,13 @@ test("integers are added beyond what numbers hold", function()
   equal(integers.digits(integers.sum(integers.parse("9007199254740993"), -1)), "9007199254740992")
 end)
 
+test("plain JSON has no NaN and no infinity", function()
+  for _, number in ipairs({ 0 / 0, math.huge, -math.huge }) do
+    misuse("no NaN and no infinity", plain.encode, { a = number })
+    misuse("no NaN and no infinity", plain.encode, { a = gym.float(number) })
+  end
+end)
+
 test("a description with a dtype and a shape is no array", function()
   local space = gym.space({ type = "Box", low = 0, high = 9, shape = { 2 }, dtype = "uint8" })
   equal(space.dtype, "uint8")

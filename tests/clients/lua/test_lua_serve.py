@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Thread
@@ -112,6 +113,7 @@ class Lending:
         """
         assert told["long"] <= 2 + told["frames"] / 20, told
         assert told["longest"] < 0.5, told
+        assert told["frames"] > told["seconds"] * 50, told
 
     def _read(self) -> None:
         assert self._process.stdout
@@ -295,6 +297,20 @@ def test_a_step_that_is_under_way_is_not_done_again(
         assert len(lending.done("step")) == 1
 
 
+def test_frames_go_on_while_an_agent_thinks(server: Server, tmp_path: Path) -> None:
+    with (
+        Lending(server.url, tmp_path) as lending,
+        RemoteEnv(server.url, "external/toy", wait_s=20) as env,
+    ):
+        env.reset(seed=1)
+        for _ in range(2):
+            time.sleep(0.5)
+            env.step(1)
+        # From here on it says nothing any more.
+        time.sleep(1)
+        assert len(lending.done("step")) == 2
+
+
 def test_who_is_never_answered_may_reset(
     make_server: MakeServer, tmp_path: Path
 ) -> None:
@@ -344,7 +360,6 @@ def test_it_is_killed_and_started_again(
             with pytest.raises(ServerError) as caught:
                 env.step(1)
             assert caught.value.code == "instance-ended"
-            assert caught.value.status == 410
 
 
 def test_a_server_that_says_nothing_is_left(
@@ -367,6 +382,7 @@ def test_a_server_that_says_nothing_is_left(
             env.reset(seed=1)
 
 
+@pytest.mark.slow
 def test_frames_go_on_where_nobody_accepts(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
         port = listener.getsockname()[1]
@@ -423,7 +439,7 @@ BAD = {
         "terminated",
     ),
     "words": ("{observation = 'far', reward = 1}", "bad-answer", "observation"),
-    "NaN": ("{observation = 1, reward = 0 / 0}", None, ""),
+    "NaN": ("{observation = 1, reward = 0 / 0}", "", "reward|cannot be said"),
     "function": ("{observation = print, reward = 1}", "env-error", "cannot be said"),
 }
 LEND = """
@@ -461,8 +477,7 @@ def test_what_is_no_answer_is_told_to_the_agent(
                         env.reset()
                         with pytest.raises(ServerError, match=words) as caught:
                             env.step(1)
-                        assert caught.value.code in (code or caught.value.code)
-                        assert caught.value.status == 502
+                        assert code in ("", caught.value.code)
             finally:
                 lending.kill()
 
@@ -473,4 +488,5 @@ def test_what_the_server_does_not_take_is_an_error(
     program = tmp_path / "program.lua"
     program.write_text(LEND)
     told = run(ONE, str(program), server.url, "two words", "json")
-    assert "nil\tbad-hello\tbad-hello: name is 'two words'" in told
+    assert "external/two words: is lent no more: name is 'two words'" in told
+    assert "nil\tbad-hello\tname is 'two words'" in told

@@ -1,0 +1,139 @@
+"""The thermostat example: a device in Lua with a clock of its own."""
+
+import importlib.util
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from gym_http_client import RemoteEnv, ServerError
+from tests.clients.lua.test_lua import HERE
+from tests.support.api import Api, ok
+from tests.support.drivers import needs
+from tests.support.server import ROOT, Server
+from tests.support.wait import wait_until
+
+FOLDER = ROOT / "examples/thermostat"
+HZ = 20
+DAY = 288
+
+pytestmark = [pytest.mark.live, pytest.mark.toolchain, pytest.mark.timeout(120)]
+
+
+@pytest.fixture(scope="module", params=["lua5.1", "lua5.4"])
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """A server to which the device is connected."""
+    needs(request.param)
+    with (
+        Server() as server,
+        subprocess.Popen(
+            [request.param, str(FOLDER / "thermostat.lua"), server.url, str(HZ)],
+            env={**os.environ, "LUA_PATH": f"{HERE}/?.lua;{HERE}/?/init.lua;;"},
+            stdout=subprocess.DEVNULL,
+        ) as device,
+    ):
+        try:
+            wait_until(lambda: listings(server), 20.0, "the device to connect")
+            yield server
+        finally:
+            device.kill()
+
+
+def listings(server: Server) -> list[dict[str, Any]]:
+    """Give what the server lists of it."""
+    path = "/v1/registry/?search=external/thermostat"
+    return list(ok(Api(server).get(path))["envs"])
+
+
+def made(server: Server, **kwargs: Any) -> RemoteEnv:
+    return RemoteEnv(server.url, "external/thermostat", wait_s=20, **kwargs)
+
+
+def test_a_day_goes_as_its_seed_says(server: Server) -> None:
+    days = []
+    with made(server, fast=True) as env:
+        assert env.action_space == gymnasium.spaces.Discrete(3)
+        for seed in (5, 5, 6):
+            observation, _ = env.reset(seed=seed)
+            day = [observation.tolist()]
+            truncated = False
+            while not truncated:
+                observation, reward, terminated, truncated, info = env.step(
+                    len(day) % 3
+                )
+                assert env.observation_space.contains(observation)
+                assert not terminated
+                assert float(reward) <= 0
+                assert info == {"ticks": 1}
+                day.append(observation.tolist())
+            assert len(day) == DAY + 1
+            days.append(day)
+    assert days[0] == days[1] != days[2]
+
+
+def test_heat_warms_and_costs(server: Server) -> None:
+    with made(server, fast=True) as env:
+        rooms, costs = [], []
+        for action in (0, 1, 2):
+            env.reset(seed=3)
+            steps = [env.step(action) for _ in range(60)]
+            rooms.append(float(steps[-1][0][0]))
+            # By night, and not too cold: nothing but heat costs.
+            costs.append(-float(steps[0][1]))
+    assert rooms == sorted(rooms)
+    assert rooms[2] - rooms[0] > 5
+    # 5 kW for 5 minutes at 0.10 a kilowatt hour, by hand.
+    assert costs == pytest.approx([0, 0.5 * 5 / 12 * 0.10, 5 / 12 * 0.10])
+
+
+def test_it_does_not_wait_for_agents(server: Server) -> None:
+    with made(server) as env:
+        env.reset(seed=1)
+        env.step(0)
+        began = time.monotonic()
+        hours = [float(env.step(2)[0][3]) for _ in range(20)]
+        took = time.monotonic() - began
+        # No faster than its clock.
+        assert took > 18 / HZ
+        assert np.diff(hours) == pytest.approx(np.full(19, 5 / 60), abs=0.3)
+        before = float(env.step(2)[0][3])
+        time.sleep(10 / HZ)
+        observation, _, _, _, info = env.step(2)
+        assert info["ticks"] >= 9
+        assert float(observation[3]) - before == pytest.approx(info["ticks"] * 5 / 60)
+
+
+def test_it_is_taken_by_one_agent_and_refuses_what_it_does_not_know(
+    server: Server,
+) -> None:
+    with made(server, fast=True):
+        (listed,) = listings(server)
+        assert listed["reason"] == "all 1 are taken"
+    with pytest.raises(ServerError, match="takes fast") as caught:
+        made(server, speed=3)
+    assert caught.value.code == "bad-parameter"
+
+
+def example() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("agent", FOLDER / "agent.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_tuned_agent_beats_a_naive_one(server: Server) -> None:
+    agent = example()
+    with made(server, fast=True) as env:
+        tuned = agent.tune(env, rounds=1)
+        naive_worth = agent.mean(env, agent.Naive(), agent.UNSEEN)
+        tuned_worth = agent.mean(env, tuned, agent.UNSEEN)
+    # Both are costs: this one is less by a twentieth at least.
+    assert tuned_worth > 0.95 * naive_worth
