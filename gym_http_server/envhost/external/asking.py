@@ -100,10 +100,16 @@ class Asking:
             # Nobody knows what it is doing; it may connect anew.
             far.lose("it did not answer to close")
 
-    def bad(self, error: BadMessage) -> BadAnswer:
-        """Tell both sides what was wrong with an answer."""
+    def bad(self, error: BadMessage, *, harmless: bool = False) -> BadAnswer:
+        """Tell both sides what was wrong with an answer.
+
+        Args:
+            error: What it was.
+            harmless: Whether what was asked leaves the environment as it was.
+        """
         self._far.blame(error)
-        self.wants_reset = f"{self._far.name} gave a bad answer"
+        if not harmless:
+            self.wants_reset = f"{self._far.name} gave a bad answer"
         words = f"{self._far.name} gave a bad answer: {error}"
         return BadAnswer(words, extras={"field": error.field})
 

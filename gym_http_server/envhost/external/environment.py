@@ -12,6 +12,7 @@ from gym_http_server.envhost.external.asking import Asking
 from gym_http_server.envhost.external.border import Border
 from gym_http_server.envhost.external.far_side import FarSide
 from gym_http_server.envhost.external.outside import Outside
+from gym_http_server.envhost.external.rendering import read_rendered
 from gym_http_wire.external.asks import Ask, BadMessage
 from gym_http_wire.problems import BadParameter, NoAttribute, ResetNeeded, Unsupported
 
@@ -129,7 +130,15 @@ class ExternalEnv(gymnasium.Env[Any, Any]):
         """Give what the environment renders."""
         if not self._hello.has("render"):
             raise Unsupported(f"{self._far.name} does not render")
-        return self._asking.ask(Ask.RENDER, {}).get("rendered")
+        hello = self._hello
+        value = self._asking.ask(Ask.RENDER, {}).get("rendered")
+        if hello.has("attributes"):
+            # One of Gymnasium's own gives what it gives.
+            return value
+        try:
+            return read_rendered(value, self.render_mode, plain=hello.dialect == "json")
+        except BadMessage as error:
+            raise self._asking.bad(error, harmless=True) from None
 
     def close(self) -> None:
         """Tell the environment that the agent goes; then its game is its own again."""

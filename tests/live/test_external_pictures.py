@@ -1,0 +1,127 @@
+"""Pictures of environments that live elsewhere arrive as the arrays that they are."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gym_http_client import RemoteEnv
+from tests.support.agents import asking, back, began, ended, heard
+from tests.support.api import Api, error, ok
+from tests.support.far import RESULT, Far
+from tests.support.server import Server
+from tests.support.wait import wait_until
+
+RGB: dict[str, Any] = {
+    "render_modes": ["rgb_array", "rgb_array_list", "ansi", "depth"],
+    "capabilities": ["reset", "render", "replay"],
+}
+# Two rows of three pixels.
+PICTURE = [[[0, 1, 2], [3, 4, 5], [6, 7, 8]], [[9, 10, 11], [12, 13, 14], [255, 0, 9]]]
+
+
+@pytest.fixture(scope="module")
+def api() -> Iterator[Api]:
+    """A client of a server with a lobby."""
+    with Server() as server:
+        api = Api(server)
+        Far.to(api).drop()
+        settled(api)
+        yield api
+
+
+def settled(api: Api) -> None:
+    """Wait until nobody is connected any more."""
+    search = "/v1/registry/?search=external/game"
+    wait_until(lambda: ok(api.get(search))["envs"] == [])
+
+
+def rendered(api: Api, far: Far, mode: str, value: Any) -> Any:
+    """Give what an agent gets of what a far side renders."""
+    future = asking(RemoteEnv, api.server.url, "external/game", render_mode=mode)
+    far.answer("init")
+    env: Any = future.result(20)
+    future = asking(env.render)
+    far.answer("render", rendered=value)
+    given = future.result(20)
+    future = asking(env.close)
+    far.answer("close")
+    future.result(20)
+    return given
+
+
+def test_agents_get_arrays(api: Api) -> None:
+    with Far.to(api, **RGB) as far:
+        given = rendered(api, far, "rgb_array", PICTURE)
+        assert type(given) is np.ndarray
+        assert (given.shape, given.dtype) == ((2, 3, 3), np.uint8)
+        assert given.tolist() == PICTURE
+        first, second = rendered(api, far, "rgb_array_list", [PICTURE, PICTURE])
+        assert first.dtype == second.dtype == np.uint8
+        assert first.tolist() == second.tolist() == PICTURE
+    settled(api)
+
+
+def test_what_other_modes_give_stays_as_it_is(api: Api) -> None:
+    with Far.to(api, **RGB) as far:
+        assert rendered(api, far, "ansi", "#..\n.o.") == "#..\n.o."
+        assert rendered(api, far, "depth", [[0.5, 1]]) == [[0.5, 1]]
+    settled(api)
+
+
+def test_pictures_are_files_too(api: Api) -> None:
+    with Far.to(api, **RGB) as far:
+        instance = began(api, far, render_mode="rgb_array")
+        future = asking(instance.get, "render/", headers={"Accept": "image/png"})
+        far.answer("render", rendered=PICTURE)
+        answer = heard(future)
+        assert answer.content_type == "image/png"
+        assert answer.body.startswith(b"\x89PNG")
+        ended(instance, far)
+    settled(api)
+
+
+@pytest.mark.parametrize(
+    ("value", "field"),
+    [
+        (None, "rendered"),
+        ("#..", "rendered"),
+        ([], "rendered"),
+        ([[]], "rendered"),
+        ([[1, 2], [3, 4]], "rendered"),
+        ([[[1, 2, 3, 4]]], "rendered"),
+        ([[[1, 2, 256]]], "rendered"),
+        ([[[1, 2, 0.5]]], "rendered"),
+        ([[[1, 2, 3], [1, 2]]], "rendered"),
+    ],
+)
+def test_what_is_no_picture_is_said_on_both_sides(
+    api: Api, value: Any, field: str
+) -> None:
+    with Far.to(api, **RGB) as far:
+        instance = began(api, far, render_mode="rgb_array")
+        future = asking(instance.get, "render/")
+        far.answer("render", rendered=value)
+        told = error(heard(future), 502, "bad-answer")
+        assert told["field"] == field
+        assert far.hear_fault()["field"] == field
+        # Nothing has happened to the game, so it goes on.
+        future = asking(instance.post, "step/", {"action": 1})
+        far.answer("step", **RESULT)
+        ok(heard(future))
+        ended(instance, far)
+    settled(api)
+
+
+def test_one_that_was_lost_is_drawn_anew(api: Api) -> None:
+    with Far.to(api, **RGB) as far:
+        instance = began(api, far, render_mode="rgb_array")
+        future = asking(instance.get, "render/", headers={"Accept": "image/png"})
+        far.asked("render")
+        far.drop()
+        with back(api, far, **RGB) as again:
+            again.answer("render", rendered=PICTURE)
+            assert heard(future).content_type == "image/png"
+            ended(instance, again)
+    settled(api)
