@@ -7,33 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import turns
 from tests.support.drivers import CLIENTS, needs
-from tests.support.server import ROOT, Server
+from tests.support.server import Server
 
 JS = CLIENTS / "js"
 TESTS = sorted(str(path) for path in (JS / "tests").glob("*.test.js"))
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(300)]
-
-
-@pytest.fixture(scope="session")
-def packages() -> Path:
-    """Install the packages for types and documents, and give where they are."""
-    needs("node", "npm")
-    with turns.only_one("npm"):
-        done = subprocess.run(
-            ["make", "clients/js/node_modules/.installed"],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=200,
-            check=False,
-        )
-    if done.returncode and not os.environ.get("CI"):
-        pytest.skip(f"npm installs nothing here: {done.stderr[-500:]}")
-    assert done.returncode == 0, done.stderr
-    return JS / "node_modules"
 
 
 def run(*command: str, env: Mapping[str, str] | None = None) -> str:

@@ -1,0 +1,16 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { serveScene } from "../src/phaser.js";
+
+const GIVEN = { scene: { game: {} }, begin() {}, act() {}, outcome() {}, signal: AbortSignal.abort() };
+
+test("what a scene is lent with has to be there", async () => {
+  for (const name of ["begin", "act", "outcome"]) {
+    await assert.rejects(serveScene({ ...GIVEN, [name]: undefined }), new TypeError(`${name} is no function`));
+  }
+  for (const updates of [0, 1.5, "4"]) {
+    await assert.rejects(serveScene({ ...GIVEN, updates }), RangeError);
+  }
+  await assert.rejects(serveScene(GIVEN), /observationSpace is missing/);
+});

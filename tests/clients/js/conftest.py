@@ -1,0 +1,30 @@
+"""What the tests of the JavaScript client share."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support import turns
+from tests.support.drivers import CLIENTS, needs
+from tests.support.server import ROOT
+
+
+@pytest.fixture(scope="session")
+def packages() -> Path:
+    """Install what only development needs, and give where it is."""
+    needs("node", "npm")
+    with turns.only_one("npm"):
+        done = subprocess.run(
+            ["make", "clients/js/node_modules/.installed"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=False,
+        )
+    if done.returncode and not os.environ.get("CI"):
+        pytest.skip(f"npm installs nothing here: {done.stderr[-500:]}")
+    assert done.returncode == 0, done.stderr
+    return CLIENTS / "js/node_modules"
