@@ -82,7 +82,7 @@ end
 function serve.env(given)
   check(given)
   local target = lines.target(given.url or serve.DEFAULT_URL, given.token, given.tls)
-  return lenders.new(given, lents.new(given), target)
+  return lenders.new(given, lents.new(given), target, lines.open)
 end
 
 return serve

@@ -5,6 +5,7 @@
 --     driver.lua agree URL ENV_ID SEED rest|stream ACTIONS_FILE
 --     driver.lua probe URL rest|stream [TIMEOUT_S]
 --     driver.lua bench URL rest|stream SECONDS
+--     driver.lua farside VECTORS_DIR
 local here = arg[0]:match("^(.*)/[^/]*$") or "."
 package.path = table.concat({
   here .. "/?.lua", here .. "/../?.lua", here .. "/../?/init.lua", package.path,
@@ -12,6 +13,7 @@ package.path = table.concat({
 
 local socket = require("socket")
 
+local farside = require("farside")
 local gym = require("gym_http_client")
 local json = require("gym_http_client.json")
 local models = require("models")
@@ -199,12 +201,23 @@ local function bench(url, way, seconds)
   gym.assert(env:close())
 end
 
+local function talk(folder)
+  for _, case in ipairs(cases_in(folder, "external.json")) do
+    if farside.can_talk(case) then
+      farside.talk(case, function(message)
+        io.write(case.id, "\t", message, "\n")
+      end)
+    end
+  end
+end
+
 local COMMANDS = {
   conformance = conformance, show = show, agree = agree, probe = probe, bench = bench,
+  farside = talk,
 }
 local command = COMMANDS[arg[1]]
 if not command then
-  io.stderr:write("one of conformance, show, agree, probe and bench is needed\n")
+  io.stderr:write("one of conformance, show, agree, probe, bench and farside is needed\n")
   os.exit(2)
 end
 command((unpack or table.unpack)(arg, 2)) -- luacheck: ignore 113 143

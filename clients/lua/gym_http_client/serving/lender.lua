@@ -3,7 +3,6 @@
 local dialects = require("gym_http_client.serving.dialects")
 local entropy = require("gym_http_client.entropy")
 local heartbeats = require("gym_http_client.serving.heartbeats")
-local lines = require("gym_http_client.serving.lines")
 local greeting = require("gym_http_client.serving.greeting")
 local refusal = require("gym_http_client.refusal")
 local socket = require("socket")
@@ -13,10 +12,10 @@ local Lending = {}
 local FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5
 local WELCOME_SECONDS, LOOK_SECONDS = 10, 0.25
 
--- Make one; nothing happens yet.
-function Lending.new(given, lent, target)
+-- Make one; `open` opens lines to a target. Nothing happens yet.
+function Lending.new(given, lent, target, open)
   return setmetatable({
-    given = given, lent = lent, target = target,
+    given = given, lent = lent, target = target, open = open,
     pause = FIRST_PAUSE, due = 0, last = {}, over = false,
   }, Lending)
 end
@@ -221,7 +220,7 @@ function Lending:poll(seconds)
     if left > 0 and seconds > 0 then
       socket.sleep(math.min(seconds, left))
     elseif left <= 0 then
-      self.line, self.greet_by = lines.open(self.target), nil
+      self.line, self.greet_by = self.open(self.target), nil
     end
   end
   if self.line then

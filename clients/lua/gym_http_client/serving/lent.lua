@@ -119,7 +119,7 @@ end
 function FINISH.step(self, told)
   local observation, info = observed(self, told)
   local reward = told.reward
-  if type(reward) == "table" then
+  if type(reward) == "table" and kinds.of(reward) == "list" then
     local channels = {}
     for index, each in ipairs(reward) do
       channels[index] = as_float(each)

@@ -1,0 +1,124 @@
+--- Conversations of the vectors: an environment with a script, asked without a network.
+local Lending = require("gym_http_client.serving.lender")
+local gym = require("gym_http_client")
+local lents = require("gym_http_client.serving.lent")
+local models = require("models")
+
+local farside = {}
+
+local DIALECTS = { json = true, binary = true }
+local LOOKS, LOOK_SECONDS = 100, 0.05
+
+local function has(list, wanted)
+  for _, each in ipairs(list) do
+    if each == wanted then
+      return true
+    end
+  end
+  return false
+end
+
+--- Whether the client can have a conversation.
+function farside.can_talk(case)
+  return case.kind == "conversation" and DIALECTS[case.dialect] ~= nil
+    and not has(case.capabilities, "attributes")
+end
+
+-- A line that leads nowhere; what is sent over it is put at the end of a list.
+local Line = { is_open = true }
+Line.__index = Line
+
+function Line:advance()
+  local arrived = self.arrived
+  self.arrived = {}
+  return arrived, self.lost
+end
+
+function Line:send(message, is_text)
+  self.said[#self.said + 1] = is_text and "text\t" .. message or "hex\t" .. models.hex(message)
+end
+
+function Line.heard() return true end
+function Line.wait() end
+function Line.close() end
+
+local function built(gives)
+  local told = {}
+  for name, model in pairs(gives) do
+    told[name] = models.build(model)
+  end
+  return told
+end
+
+-- What `serve.env` is to be called with for a case.
+local function scripted(case)
+  local at = 0
+  local function next_of(handler, asked)
+    at = at + 1
+    local entry = case.script[at] or {}
+    if entry.handler ~= handler then
+      error(handler .. " is not what the script goes on with", 0)
+    end
+    for name, value in pairs(asked) do
+      if not models.matches(entry[name], value) then
+        error(name .. " is not what the script expects", 0)
+      end
+    end
+    if entry.raises then
+      error(entry.raises, 0)
+    end
+    return built(entry.gives)
+  end
+  local given = {
+    name = "scripted",
+    observation_space = case.observation_space,
+    action_space = case.action_space,
+    dialect = case.dialect,
+    capabilities = { "seed", "options" },
+    log = function() end,
+    reset = function(how)
+      return next_of("reset", { seed = how.seed or gym.null, options = how.options })
+    end,
+    step = function(action)
+      return next_of("step", { action = action })
+    end,
+  }
+  if case.render_mode then
+    given.render_modes = { case.render_mode }
+    given.render = function()
+      return next_of("render", {}).rendered
+    end
+  end
+  return given
+end
+
+--- Have a conversation.
+-- @tparam table case of the vectors
+-- @tparam function say is given all that the environment says
+function farside.talk(case, say)
+  local given, said, line = scripted(case), {}, nil
+  local lending = Lending.new(given, lents.new(given), { address = { url = "" } }, function()
+    line = setmetatable({ arrived = {}, said = said }, Line)
+    return line
+  end)
+  for _, message in ipairs(case.messages) do
+    if message.from == "environment" then
+      for _ = 1, LOOKS do
+        if said[1] then
+          break
+        end
+        lending:poll(LOOK_SECONDS)
+      end
+      say(table.remove(said, 1) or error(case.id .. ": it says nothing"))
+    elseif message.from == "server" then
+      line.arrived[1] = message.text or models.unhex(message.hex)
+      lending:poll()
+    else
+      line.lost = "the connection was lost"
+      lending:poll()
+    end
+  end
+  lending:stop()
+end
+
+return farside
