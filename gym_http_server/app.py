@@ -6,7 +6,7 @@ import flask
 from werkzeug.exceptions import HTTPException
 
 from gym_http_server import boot
-from gym_http_server.api import batches, external, instances, service, streams
+from gym_http_server.api import batches, external, instances, service, streams, tango
 from gym_http_server.api.door import Door
 from gym_http_server.api.exchange import Answer, Environ
 from gym_http_server.api.web import Web, flask_response
@@ -37,6 +37,7 @@ def create_app(settings: Settings, run: RunDir, *, door: bool = True) -> flask.F
     service.add_routes(app, web)
     streams.add_routes(app, web)
     external.add_routes(app, web)
+    tango.add_routes(app, web)
     app.register_error_handler(HTTPException, lambda error: _refuse(web, error))
     if door:
         app.wsgi_app = Door(app, web)  # type: ignore[method-assign]

@@ -153,6 +153,14 @@ class Settings:
         "Name of the external environment that agents of Tango's drive, and that its "
         "pages are unless they say another.",
     )
+    tango_observation_space: str = _setting(
+        "",
+        "Observation space of Tango's pages that say none in their address, as JSON.",
+    )
+    tango_action_space: str = _setting(
+        "",
+        "Action space of Tango's pages that say none in their address, as JSON.",
+    )
     external_deadline: float = _setting(
         30.0,
         "Seconds in which an external environment has to answer; cut to four fifths "

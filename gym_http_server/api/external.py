@@ -26,7 +26,7 @@ from gym_http_wire.external.greetings import MAX_HELLO_BYTES
 from gym_http_wire.handshakes import accept_for
 from gym_http_wire.problems import BadParameter
 
-__all__ = ["add_routes"]
+__all__ = ["add_routes", "connect_in"]
 
 PROTOCOL = "gym-http.external.v1"
 EXTERNAL = "/v1/external/"
@@ -39,7 +39,7 @@ _CACHED_S = 300
 
 def add_routes(app: flask.Flask, web: Web) -> None:
     """Add the routes."""
-    view = functools.partial(_come, web)
+    view = functools.partial(connect_in, web)
     for websocket in (False, True):
         add_route(app, web, "GET", EXTERNAL, view, websocket=websocket)
     for method, rule, call in (
@@ -51,7 +51,17 @@ def add_routes(app: flask.Flask, web: Web) -> None:
     add_route(app, web, "GET", f"{CLIENT}<path:name>/", _client)
 
 
-def _come(web: Web, environ: Environ) -> Answer:
+def connect_in(web: Web, environ: Environ, hello: str = "") -> Answer:
+    """Take the connection of an environment.
+
+    Args:
+        web: What every route needs.
+        environ: Its handshake.
+        hello: What it is, if it does not say so itself.
+
+    Raises:
+        Problem: It is not taken.
+    """
     check_framing(environ)
     accept = accept_for(
         environ.get("HTTP_UPGRADE", ""),
@@ -66,7 +76,8 @@ def _come(web: Web, environ: Environ) -> Answer:
     chosen = PROTOCOL if PROTOCOL in map(str.strip, offered) else ""
     take = web.lobby.relay if web.settings.stream_relay else web.lobby.hand_over
     early = environ["wsgi.input"].reader.unreader.take_buffered()
-    take(_switching(accept, chosen), environ["gunicorn.socket"], early)
+    client = environ["gunicorn.socket"]
+    take(_switching(accept, chosen), client, early, hello)
     return SWITCHED
 
 

@@ -34,8 +34,8 @@ MAX_KNOWN_HOSTS = 64
 _CHALLENGE = 'Bearer realm="gym_http_server", Basic realm="gym_http_server"'
 #: The client that pages import: no import shows a token, and it is no secret.
 _CLIENT = re.compile(r"/v1/external/client/[A-Za-z0-9_/]+\.js/?").fullmatch
-_STREAM = re.compile(r"/v1/(envs/[^/]+/stream|external)/?").fullmatch
-MAX_QUERY = 1024
+_STREAM = re.compile(r"/(v1/(envs/[^/]+/stream|external)|game/ws)/?").fullmatch
+MAX_QUERY = 4096
 _METHODS = "GET, HEAD, POST, DELETE, OPTIONS"
 _HEADERS = "Accept, Authorization, Content-Type, Idempotency-Key, X-Request-Id"
 _EXPOSED = "Gym-Dtype, Gym-Shape, Idempotent-Replayed, Retry-After"

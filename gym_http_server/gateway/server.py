@@ -1,4 +1,4 @@
-"""The gateway's loop: one process, one thread, and messages go to and fro.
+"""The gateway's loop: one process, one thread, and messages go both ways.
 
 Far sides and agents are on one ROUTER. The gateway reads what each says first; from
 then on it copies: for far sides to the lobby and to hosts, who know nothing of ZeroMQ,

@@ -34,32 +34,38 @@ class Lobby:
         self._path = run.lobby_socket
         self._supervision = supervision
 
-    def hand_over(self, greeting: str, client: socket.socket, early: bytes) -> None:
+    def hand_over(
+        self, greeting: str, client: socket.socket, early: bytes, hello: str = ""
+    ) -> None:
         """Hand the connection of an environment over; then it is the lobby's.
 
         Args:
             greeting: What the lobby sends before all else.
             client: The environment's socket.
             early: What it sent behind its handshake, and has been read.
+            hello: What it is, if it does not say so itself.
 
         Raises:
             Problem: The lobby does not take it; the client can be answered.
         """
-        self._come(greeting, early, client).close()
+        self._come(greeting, early, client, hello).close()
         give_away(client)
 
-    def relay(self, greeting: str, client: socket.socket, early: bytes) -> None:
+    def relay(
+        self, greeting: str, client: socket.socket, early: bytes, hello: str = ""
+    ) -> None:
         """Pass on what lobby and environment send, until one of them closes.
 
         Args:
             greeting: What the lobby sends before all else.
             client: The environment's socket.
             early: What it sent behind its handshake, and has been read.
+            hello: What it is, if it does not say so itself.
 
         Raises:
             Problem: The lobby does not take it; the client can be answered.
         """
-        pass_both_ways(client, self._come(greeting, early, None))
+        pass_both_ways(client, self._come(greeting, early, None, hello))
 
     def say_hello(self, hello: bytes) -> Frame:
         """Pass on the hello of an environment that calls by HTTP; give the answer.
@@ -118,9 +124,10 @@ class Lobby:
             return list(msgspec.json.decode(answer.body))
 
     def _come(
-        self, greeting: str, early: bytes, client: socket.socket | None
+        self, greeting: str, early: bytes, client: socket.socket | None, hello: str
     ) -> Connection:
-        value = msgspec.json.encode({"greeting": greeting}).decode()
+        said = {"greeting": greeting, "hello": hello}
+        value = msgspec.json.encode(said).decode()
         frame = request(Op.FAR_COME, early, RequestHead(value=value))
         self._supervision.ask(Op.LOBBY)
         try:

@@ -15,7 +15,8 @@ import msgspec
 from gym_http_wire.external.asks import Ask, BadMessage, Control, Dialect, Fault
 from gym_http_wire.external.binaries import BinaryDialect
 from gym_http_wire.external.carriers import Carrier, CarrierError, Heard, carrier_of
-from gym_http_wire.external.greetings import MAX_HELLO_BYTES, Hello, Refused
+from gym_http_wire.external.greetings import MAX_HELLO_BYTES, TANGO, Hello, Refused
+from gym_http_wire.external.tango import TangoDialect
 from gym_http_wire.external.texts import TextDialect
 from gym_http_wire.websocket import Close
 
@@ -52,6 +53,7 @@ class Arrival:
         next_number: The least ID that a request may have.
         heard_at: When it last said something.
         pinged: Whether it was pinged since.
+        greeted: Whether it is welcome without a word, since it has none for that.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Arrival:
         self.next_number = 1
         self.heard_at = now
         self.pinged = False
+        self.greeted = False
         self._dialect: Dialect = TextDialect(msgspec.json.encode, _loads)
 
     def fileno(self) -> int:
@@ -88,6 +91,8 @@ class Arrival:
         self.hello = hello
         if hello.dialect == "binary":
             self._dialect = BinaryDialect()
+        elif hello.dialect == TANGO:
+            self._dialect = TangoDialect(msgspec.json.encode, _loads)
 
     def receive(self, now: float) -> list[Heard]:
         """Read what has come.
@@ -163,7 +168,8 @@ class Arrival:
 
     def greet(self, welcome: msgspec.Struct) -> None:
         """Answer its hello, in JSON whatever follows."""
-        self.say(self.carrier.message(msgspec.json.encode(welcome), text=True))
+        if not self.greeted:
+            self.say(self.carrier.message(msgspec.json.encode(welcome), text=True))
 
     def refuse(self, code: str, words: str) -> None:
         """Say why it is not welcome.

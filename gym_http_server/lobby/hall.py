@@ -15,6 +15,7 @@ from gym_http_server.lobby.said import Come, LobbySettings, State
 from gym_http_wire.external.carriers import COUNTED, Heard
 from gym_http_wire.external.greetings import (
     PROTOCOL,
+    TANGO,
     BadHello,
     Hello,
     Limits,
@@ -102,6 +103,9 @@ class Hall:
         arrival = self.enter(end, said.carrier, trusted=True)
         try:
             arrival.say(said.greeting.encode())
+            if said.hello:
+                arrival.greeted = True
+                self._greet(arrival, said.hello.encode())
             if early:
                 self._sort(arrival, arrival.feed(early, time.monotonic()))
         except Gone as gone:
@@ -150,6 +154,8 @@ class Hall:
         try:
             hello = hello_of(payload)
             check_spaces(hello)
+            if arrival.greeted:
+                hello.dialect = TANGO
         except BadHello as error:
             arrival.refuse(error.code, str(error))
         if not arrival.trusted and not is_same(hello.token, self.token):

@@ -32,10 +32,13 @@ class Come(msgspec.Struct):
     Attributes:
         greeting: What to send before all else.
         carrier: Name of its carrier.
+        hello: What it says of itself, where it does not say so itself, since it speaks
+            Tango's dialect.
     """
 
     greeting: str
     carrier: str = WEBSOCKET
+    hello: str = ""
 
 
 class Next(msgspec.Struct):

@@ -33,7 +33,7 @@ from tests.support.openapi import (
 from tests.support.server import Server
 
 # The scoreboard that uploads went to is gone; streams begin with what is no request.
-NEVER_DONE = {"upload", "env_stream", "external_connect"}
+NEVER_DONE = {"upload", "env_stream", "external_connect", "tango_connect"}
 # These leave a connection, or need one.
 NEVER_DONE |= {"external_hello", "external_request", "external_answer"}
 # Done last, and to a server of its own.
@@ -42,7 +42,7 @@ SHUTDOWN = "shutdown_server"
 FAILURES = {"env-error"}
 # Old clients send these anything, so what is wrong there is ignored and not refused;
 # and streams are refused to whoever sends a request, whatever is in it.
-LENIENT = {"env_stream", "external_connect", "env_reset"}
+LENIENT = {"env_stream", "external_connect", "tango_connect", "env_reset"}
 LENIENT |= {"external_hello", "external_request", "external_answer"}
 
 

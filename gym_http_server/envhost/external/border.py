@@ -11,7 +11,7 @@ from gymnasium import Space, spaces
 
 from gym_http_wire import elements, rebuilding
 from gym_http_wire.external.asks import BadMessage
-from gym_http_wire.external.greetings import Hello
+from gym_http_wire.external.greetings import TANGO, Hello
 from gym_http_wire.spaces import UnsupportedSpace, elided
 
 __all__ = ["Border"]
@@ -48,7 +48,7 @@ class Border:
         )
         self.action_space = _rebuilt("action_space", action_space or hello.action_space)
         self._channels = hello.reward_channels
-        self._plain = hello.dialect == "json"
+        self._plain = hello.dialect in ("json", TANGO)
         self._is_element = elements.membership(self.observation_space)
         self._wants_arrays = _has_arrays(self.observation_space)
         self._read: Callable[[object], Any] | None = None

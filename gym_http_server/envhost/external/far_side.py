@@ -14,6 +14,7 @@ from gym_http_server.envhost import plain
 from gym_http_server.envhost.external.calls import Call
 from gym_http_wire.external.asks import (
     MAX_NUMBER,
+    Answer,
     Ask,
     BadMessage,
     Control,
@@ -23,7 +24,8 @@ from gym_http_wire.external.asks import (
 )
 from gym_http_wire.external.binaries import BinaryDialect
 from gym_http_wire.external.carriers import CarrierError, Heard, carrier_of
-from gym_http_wire.external.greetings import Hello
+from gym_http_wire.external.greetings import TANGO, Hello
+from gym_http_wire.external.tango import TangoDialect
 from gym_http_wire.external.texts import TextDialect
 from gym_http_wire.problems import BadAnswer, ExternalAway
 from gym_http_wire.values import typed
@@ -128,6 +130,10 @@ class FarSide:
         left = max(0.0, call.deadline - time.monotonic())
         payload = self._dialect.asked(Request(call.ask, call.number, call.given), left)
         call.lost = False
+        if not payload:
+            # Nobody has to be asked.
+            call.answer = Answer(call.number, {})
+            return
         self.call = call
         self._owed_until = call.deadline
         self._say(payload, call.deadline)
@@ -205,6 +211,10 @@ class FarSide:
         """Wait no longer for the answer to a call; it may still come."""
         if self.call is call:
             self.call = None
+            if not self._dialect.numbered:
+                words = "it did not answer in time, and a late answer has no ID"
+                self._send(self._carrier.farewell(words, Close.POLICY))
+                self.lose(words)
 
     def tick(self, now: float, heartbeat_s: float) -> None:
         """Look whether it is still there: it is pinged when it is silent.
@@ -282,4 +292,5 @@ def _dialect_of(hello: Hello) -> Dialect:
         return BinaryDialect()
     if hello.dialect == "typed":
         return TextDialect(typed.encode, typed.decode)
-    return TextDialect(plain.dumps, plain.loads)
+    kind = TangoDialect if hello.dialect == TANGO else TextDialect
+    return kind(plain.dumps, plain.loads)

@@ -18,6 +18,7 @@ from gym_http_server.envhost.external.calls import Awaited
 from gym_http_server.envhost.external.far_side import FarSide, State
 from gym_http_server.passing import PassingLine
 from gym_http_server.rundir import RunDir
+from gym_http_wire.external.greetings import TANGO
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op, problem_of, request
 from gym_http_wire.problems import ExternalAway
@@ -26,6 +27,8 @@ __all__ = ["LONGEST_TICK", "Outside", "Terms"]
 
 #: Longest time between two looks at what is due, in seconds.
 LONGEST_TICK = 0.25
+# Memory for so many events is made at each look; the others come at the next.
+_EVENTS = 64
 
 
 class Terms(msgspec.Struct, frozen=True):
@@ -56,6 +59,7 @@ class Outside:
         key: Of the request that the agent makes at the moment, or "".
         pause: Waits until something has happened, for a call at most until its
             deadline.
+        due: Monotonic seconds of the next look at what nobody tells of.
     """
 
     def __init__(self, run: RunDir, terms: Terms) -> None:
@@ -67,7 +71,7 @@ class Outside:
         self._epoll = select.epoll()
         self._by_descriptor: dict[int, FarSide] = {}
         self._lobby: PassingLine | None = None
-        self._due = 0.0
+        self.due = 0.0
 
     def fileno(self) -> int:
         """Give the descriptor that is readable when something has come."""
@@ -130,16 +134,16 @@ class Outside:
     def attend(self, seconds: float = 0.0) -> None:
         """Take what has come, wait for it if need be, and do what is due."""
         now = time.monotonic()
-        seconds = min(seconds, max(0.0, self._due - now)) if seconds else 0.0
-        for descriptor, _ in self._epoll.poll(seconds):
+        seconds = min(seconds, max(0.0, self.due - now)) if seconds else 0.0
+        for descriptor, _ in self._epoll.poll(seconds, _EVENTS):
             far = self._by_descriptor.get(descriptor)
             if far is not None and far.fileno() == descriptor:
                 far.receive()
             elif self._lobby is not None and self._lobby.fileno() == descriptor:
                 self._hear_lobby(self._lobby)
         now = time.monotonic()
-        if now >= self._due:
-            self._due = now + min(LONGEST_TICK, self.terms.heartbeat_s / 4)
+        if now >= self.due:
+            self.due = now + min(LONGEST_TICK, self.terms.heartbeat_s / 4)
             for far in self.far_sides:
                 far.tick(now, self.terms.heartbeat_s)
             if self._lobby is None:
@@ -151,7 +155,9 @@ class Outside:
         now = time.monotonic()
         for far in self.far_sides:
             since = far.away_since
-            if since is not None and now - since > self.terms.grace_s:
+            # Tango's have no token to come back with.
+            grace = 0.0 if far.hello.dialect == TANGO else self.terms.grace_s
+            if since is not None and now - since > grace:
                 return far
         return None
 

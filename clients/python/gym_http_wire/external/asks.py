@@ -116,12 +116,18 @@ class Dialect(Protocol):
 
     Attributes:
         text: Whether messages are text.
+        numbered: Whether answers say which request they are to.
     """
 
     text: bool
+    numbered: bool
 
     def asked(self, request: Request, deadline_s: float) -> bytes:
         """Write a request.
+
+        Returns:
+            The message; nothing, if such an environment is not asked this, and its
+            answer is nothing special.
 
         Raises:
             UnsupportedValue: Something in it cannot be said.

@@ -40,6 +40,7 @@ class BinaryDialect:
     """Frames, with numbered signatures both ways."""
 
     text = False
+    numbered = True
 
     def __init__(self) -> None:
         self._forget()

@@ -20,6 +20,7 @@ __all__ = [
     "DIALECTS",
     "MAX_HELLO_BYTES",
     "PROTOCOL",
+    "TANGO",
     "BadHello",
     "Hello",
     "Limits",
@@ -44,6 +45,8 @@ CAPABILITIES = (
     "seed",
 )
 DIALECTS = ("json", "typed", "binary")
+#: The dialect of those who say no hello, and for whom others say it.
+TANGO = "tango"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}").fullmatch
 _CHANNEL = re.compile(r"[!-~]{1,64}").fullmatch
 
@@ -74,7 +77,7 @@ class Hello(msgspec.Struct, omit_defaults=True, tag_field="type", tag="hello"):
         metadata: As Gymnasium's environments have it.
         capabilities: Some of `CAPABILITIES`; others are for later versions.
         realtime: ``{"hz": 60}``, where it does not wait.
-        dialect: One of `DIALECTS`.
+        dialect: One of `DIALECTS`, or `TANGO`.
         resume: The token of an earlier welcome, to go on where that stopped.
     """
 

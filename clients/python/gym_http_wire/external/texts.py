@@ -63,6 +63,7 @@ class TextDialect:
     """
 
     text = True
+    numbered = True
 
     def __init__(
         self, dumps: Callable[[Any], bytes], loads: Callable[[bytes], Any]

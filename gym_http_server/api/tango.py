@@ -1,0 +1,68 @@
+"""The route by which pages of Tango's connect in: they say nothing of themselves.
+
+So their address says what they are, or the server's settings do.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+from urllib.parse import parse_qs
+
+import flask
+import msgspec
+
+from gym_http_server.api.exchange import Answer, Environ
+from gym_http_server.api.external import connect_in
+from gym_http_server.api.guard import MAX_QUERY
+from gym_http_server.api.web import Web, add_route
+from gym_http_wire.external.greetings import PROTOCOL, is_name
+from gym_http_wire.problems import BadParameter
+
+__all__ = ["add_routes"]
+
+GAME = "/game/ws/"
+_CAPABILITIES = ["options", "reset", "seed"]
+_EXAMPLE = '{"type":"Discrete","n":4}'
+
+
+def add_routes(app: flask.Flask, web: Web) -> None:
+    """Add the route."""
+    view = functools.partial(_come, web)
+    for websocket in (False, True):
+        add_route(app, web, "GET", GAME, view, websocket=websocket)
+
+
+def _come(web: Web, environ: Environ) -> Answer:
+    settings = web.settings
+    query = parse_qs(environ.get("QUERY_STRING", "")[:MAX_QUERY])
+    name = query.get("name", [settings.tango_name])[-1]
+    if not is_name(name):
+        raise BadParameter(
+            f"name is {name!r:.80}: expected a letter or digit, then up to 63 of A-Z, "
+            "a-z, 0-9, _, . and -"
+        )
+    hello = {
+        "type": "hello",
+        "protocol": PROTOCOL,
+        "name": name,
+        "capabilities": _CAPABILITIES,
+    }
+    for which, default in (
+        ("observation_space", settings.tango_observation_space),
+        ("action_space", settings.tango_action_space),
+    ):
+        hello[which] = _space(which, query.get(which, [default])[-1])
+    return connect_in(web, environ, msgspec.json.encode(hello).decode())
+
+
+def _space(which: str, text: str) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        flag = f"--tango-{which.replace('_', '-')}"
+        said = f"is {text!r:.80}" if text else "is missing"
+        raise BadParameter(
+            f"{which} {said}: expected a space as {_EXAMPLE}, in the address or by "
+            f"{flag}"
+        ) from None

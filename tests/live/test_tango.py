@@ -1,0 +1,289 @@
+"""Tango's own messages, on both its sides, and what it failed at."""
+
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.support.agents import asking, heard
+from tests.support.api import Api, Instance, error, ok
+from tests.support.far import connected
+from tests.support.server import Server
+from tests.support.tango import (
+    BOARD,
+    CELLS,
+    MOVES,
+    SPACES,
+    STEPPED,
+    TangoAgent,
+    TangoPage,
+)
+from tests.support.wait import wait_until
+from tests.support.zmq_peers import ZmqFar
+
+RESET = {"type": "reset", "seed": None, "options": None}
+CLOSE = {"type": "close"}
+FIRST = {"observation": CELLS, "info": {}}
+_POOL = ThreadPoolExecutor(4)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """A server to which Tango's agents come."""
+    with Server("--zmq", "tcp://127.0.0.1:0") as server:
+        yield server
+
+
+@pytest.fixture
+def agent(server: Server) -> Iterator[TangoAgent]:
+    """The one agent."""
+    with TangoAgent(server) as agent:
+        yield agent
+    wait_until(lambda: not Api(server).instances())
+
+
+def later(call: Callable[..., Any], *args: Any) -> Future[Any]:
+    return _POOL.submit(call, *args)
+
+
+def listed(server: Server, name: str = "tango") -> Any:
+    told = ok(Api(server).get(f"/v1/registry/?search=external/{name}"))["envs"]
+    return told[0]["external"] if told else None
+
+
+@pytest.fixture(autouse=True)
+def nobody_left(server: Server) -> Iterator[None]:
+    yield
+    wait_until(lambda: listed(server) is None)
+
+
+def test_page_and_agent_are_just_as_tango_had_them(
+    server: Server, agent: TangoAgent
+) -> None:
+    with TangoPage(server) as page:
+        asked = later(agent.reset)
+        page.answer(RESET, FIRST)
+        assert asked.result(20) == FIRST
+        for action in ("2", "0"):
+            asked = later(agent.act, action)
+            page.answer({"type": "action", "action": action}, STEPPED)
+            assert asked.result(20) == {**STEPPED, "reward": 1.0}
+        asked = later(agent.close)
+        page.answer(CLOSE, {"info": "closed"})
+        assert asked.result(20) == {"info": "closed"}
+        # Both may go on.
+        asked = later(lambda: agent.reset(seed=7, options={"crates": 2}))
+        page.answer({**RESET, "seed": 7, "options": {"crates": 2}}, FIRST)
+        assert asked.result(20) == FIRST
+        asked = later(agent.close)
+        page.answer(CLOSE, {"info": "closed"})
+        asked.result(20)
+
+
+def test_a_page_is_driven_by_rest(server: Server) -> None:
+    api = Api(server)
+    with TangoPage(server) as page:
+        assert listed(server)["action_space"] == MOVES
+        assert listed(server)["observation_space"] == BOARD
+        made = ok(api.post("/v1/envs/", {"env_id": "external/tango"}))
+        instance = Instance(api, made["instance_id"])
+        future = asking(instance.post, "reset/", {"seed": 3})
+        page.answer({**RESET, "seed": 3}, FIRST)
+        assert ok(heard(future))["observation"] == CELLS
+        future = asking(instance.post, "step/", {"action": 3})
+        page.answer({"type": "action", "action": "3"}, STEPPED)
+        assert ok(heard(future))["reward"] == 1.0
+        error(instance.post("step/", {"action": 4}), 400, "invalid-action")
+        future = asking(instance.close)
+        page.answer(CLOSE, {"info": "closed"})
+        assert heard(future).status == 204
+        assert listed(server)["free"] == 1
+
+
+def test_an_agent_drives_any_far_side(server: Server, agent: TangoAgent) -> None:
+    with ZmqFar.to(server, name="tango") as far:
+        asked = later(agent.reset)
+        far.answer("init")
+        far.answer("reset", observation=[0, 1])
+        assert asked.result(20) == {"observation": [0.0, 1.0], "info": {}}
+        asked = later(agent.act, "2")
+        step = {"observation": [0, 0], "reward": 1, "terminated": True}
+        assert far.answer("step", **step, truncated=False)["action"] == 2
+        assert asked.result(20)["terminated"] is True
+        asked = later(agent.close)
+        far.answer("close")
+        assert asked.result(20) == {"info": "closed"}
+
+
+def test_who_asks_before_there_is_a_page_is_answered(
+    server: Server, agent: TangoAgent
+) -> None:
+    for _ in range(2):
+        assert agent.reset()["error"]["code"] == "external-away"
+        assert agent.act("1")["error"]["code"] == "external-away"
+    assert agent.close() == {"info": "closed"}
+    with TangoPage(server) as page:
+        asked = later(agent.reset)
+        page.answer(RESET, FIRST)
+        assert asked.result(20) == FIRST
+
+
+def test_a_page_that_drops_within_a_request(server: Server, agent: TangoAgent) -> None:
+    page = TangoPage(server)
+    asked = later(agent.reset)
+    page.answer(RESET, FIRST)
+    asked.result(20)
+    asked = later(agent.act, "1")
+    assert page.hear()["type"] == "action"
+    page.drop()
+    assert asked.result(20)["error"]["status"] in (410, 503)
+    with TangoPage(server) as page:
+        # It has no token to come back with: the next page is another one.
+        def begun() -> Any:
+            told = agent.reset()
+            return told if "error" not in told else None
+
+        asked = later(lambda: wait_until(begun, 20))
+        page.answer(RESET, FIRST)
+        assert asked.result(20) == FIRST
+
+
+def test_a_page_that_says_what_nobody_asked(server: Server, agent: TangoAgent) -> None:
+    page = TangoPage(server)
+    page.say({"type": "init"})
+    assert page.hear()["type"] == "fault"
+    code, words = page.hear_close()
+    assert code == 1003
+    assert "nothing was asked" in words
+    page.drop()
+    page = TangoPage(server)
+    asked = later(agent.reset)
+    page.answer(RESET, FIRST)
+    asked.result(20)
+    page.say({"type": "init"})
+    assert page.hear()["type"] == "fault"
+    page.hear_close()
+    page.drop()
+    assert "error" in agent.act("1")
+
+
+def test_a_second_agent_is_refused_while_the_first_is_there(server: Server) -> None:
+    with TangoPage(server) as page:
+        first = TangoAgent(server)
+        asked = later(first.reset)
+        page.answer(RESET, FIRST)
+        asked.result(20)
+        with TangoAgent(server) as second:
+            for _ in range(2):
+                assert second.reset()["error"]["code"] == "tango-taken"
+            first.drop()
+            page.answer(CLOSE, {"info": "closed"})
+
+            def mine() -> Any:
+                told = second.reset()
+                return told if "error" not in told else None
+
+            asked = later(lambda: wait_until(mine, 20))
+            page.answer(RESET, FIRST)
+            assert asked.result(20) == FIRST
+            asked = later(second.close)
+            page.answer(CLOSE, {"info": "closed"})
+            asked.result(20)
+    wait_until(lambda: not Api(server).instances())
+
+
+def test_a_second_page_is_a_second_connection(server: Server) -> None:
+    with TangoPage(server), TangoPage(server):
+        assert listed(server)["free"] == 2
+
+
+def test_wrong_answers_are_told_to_both(server: Server, agent: TangoAgent) -> None:
+    with TangoPage(server) as page:
+        asked = later(agent.reset)
+        page.answer(RESET, FIRST)
+        asked.result(20)
+        asked = later(agent.act, "1")
+        page.answer(
+            {"type": "action", "action": "1"}, {**STEPPED, "observation": [[7, 0]]}
+        )
+        assert asked.result(20)["error"]["code"] == "bad-answer"
+        assert page.hear()["field"] == "observation"
+        assert agent.act("1")["error"]["code"] == "reset-needed"
+        asked = later(agent.reset)
+        page.answer(RESET, FIRST)
+        asked.result(20)
+        assert agent.act("left")["error"]["code"] == "invalid-action"
+        assert agent.act("4")["error"]["code"] == "invalid-action"
+
+
+def test_what_is_no_message_of_tangos_is_answered(
+    server: Server, agent: TangoAgent
+) -> None:
+    for payload in (b"", b"{", b"[]", b'{"type":"render"}', b"\xff", b'{"type":1}'):
+        agent.socket.send(payload)
+        assert "error" in agent.hear(), payload
+    with TangoPage(server) as page:
+        asked = later(agent.reset)
+        page.answer(RESET, FIRST)
+        asked.result(20)
+        for payload in (b"", b"{", b'{"type":"render"}', b'{"type":"action"}'):
+            agent.socket.send(payload)
+            assert "error" in agent.hear(), payload
+        asked = later(agent.act, "0")
+        page.answer({"type": "action", "action": "0"}, STEPPED)
+        asked.result(20)
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ({"action_space": json.dumps(MOVES)}, "observation_space is missing"),
+        ({**SPACES, "action_space": "Discrete(4)"}, "action_space is"),
+        ({**SPACES, "name": "-"}, "name is"),
+    ],
+)
+def test_an_address_that_says_too_little(
+    server: Server, query: dict[str, str], words: str
+) -> None:
+    with pytest.raises(AssertionError, match=words):
+        TangoPage(server, **query)
+
+
+def test_a_space_that_is_none(server: Server) -> None:
+    with TangoPage(server, **{**SPACES, "action_space": '{"type":"Disc"}'}) as page:
+        assert page.hear_close()[0] == 1008
+
+
+def test_settings_say_what_addresses_do_not(
+    make_server: Callable[..., Server],
+) -> None:
+    flags = [f"--tango-observation-space={json.dumps(BOARD)}"]
+    flags += [f"--tango-action-space={json.dumps(MOVES)}", "--tango-name", "sokoban"]
+    server = make_server(*flags)
+    line = connected(Api(server), path="/game/ws")
+    assert line.response.status == 101
+    wait_until(lambda: listed(server, "sokoban"))
+    line.close()
+
+
+def test_foreign_pages_are_refused(server: Server) -> None:
+    line = connected(Api(server), path="/game/ws", origin="https://evil.example")
+    assert line.response.status == 403
+    line.close()
+
+
+def test_a_page_that_is_silent(make_server: Callable[..., Server]) -> None:
+    server = make_server("--external-deadline", "0.3")
+    api = Api(server)
+    with TangoPage(server) as page:
+        made = ok(api.post("/v1/envs/", {"env_id": "external/tango"}))
+        instance = Instance(api, made["instance_id"])
+        error(instance.post("reset/", {}), 504, "external-deadline")
+        assert page.hear() == RESET
+        # What it answers now would be taken for another answer.
+        code, words = page.hear_close()
+        assert code == 1008
+        assert "late answer" in words
+        wait_until(lambda: instance.id not in api.instances())
