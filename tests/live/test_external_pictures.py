@@ -70,6 +70,21 @@ def test_what_other_modes_give_stays_as_it_is(api: Api) -> None:
     settled(api)
 
 
+def test_without_a_mode_nothing_is_drawn(api: Api) -> None:
+    # As of Gymnasium's own, whose word for it the host's log has.
+    with Far.to(api, **RGB) as far:
+        instance = began(api, far)
+        env = RemoteEnv.attach(api.server.url, instance.id)
+        assert env.render() is None
+        error(instance.get("render/"), 409, "no-render-mode")
+        # It was not asked.
+        future = asking(instance.post, "step/", {"action": 1})
+        far.answer("step", **RESULT)
+        ok(heard(future))
+        ended(instance, far)
+    settled(api)
+
+
 def test_pictures_are_files_too(api: Api) -> None:
     with Far.to(api, **RGB) as far:
         instance = began(api, far, render_mode="rgb_array")

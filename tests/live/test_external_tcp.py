@@ -1,5 +1,6 @@
 """Environments connect in by plain TCP, where the server is told to let them."""
 
+import contextlib
 import json
 import re
 import socket
@@ -120,6 +121,18 @@ def test_who_does_not_answer_pings_is_gone(make_server: Callable[..., Server]) -
         with pytest.raises(EOFError):
             far.hear()
         wait_until(lambda: listed(server) is None)
+
+
+def test_only_so_many_may_say_nothing(make_server: Callable[..., Server]) -> None:
+    server = make_server("--external-tcp", "0")
+    with contextlib.ExitStack() as stack:
+        for _ in range(64):
+            stack.enter_context(Counted(server))
+        with Counted(server) as late, pytest.raises((EOFError, ConnectionError)):
+            late.hear()
+    with Counted(server) as far:
+        far.say(**HELLO)
+        assert far.hear()["type"] == "welcome"
 
 
 def test_the_token_is_in_the_hello(make_server: Callable[..., Server]) -> None:

@@ -131,10 +131,15 @@ class ExternalEnv(gymnasium.Env[Any, Any]):
         if not self._hello.has("render"):
             raise Unsupported(f"{self._far.name} does not render")
         hello = self._hello
-        value = self._asking.ask(Ask.RENDER, {}).get("rendered")
         if hello.has("attributes"):
             # One of Gymnasium's own gives what it gives.
-            return value
+            return self._asking.ask(Ask.RENDER, {}).get("rendered")
+        if self.render_mode is None:
+            # As Gymnasium's own do.
+            words = f"{self._far.name} was made without a render_mode: it gives none"
+            gymnasium.logger.warn(words)
+            return None
+        value = self._asking.ask(Ask.RENDER, {}).get("rendered")
         try:
             return read_rendered(value, self.render_mode, plain=hello.dialect == "json")
         except BadMessage as error:
