@@ -83,8 +83,9 @@ class Host:
         self._poll.register(self._channel, select.POLLIN)
         self._poll.register(self._listener, select.POLLIN)
         channel, listener = self._channel.fileno(), self._listener.fileno()
-        if self._outside is not None:
-            self._poll.register(self._outside, select.POLLIN)
+        outside = self._outside
+        if outside is not None:
+            self._poll.register(outside, select.POLLIN)
             self._rest_ms = LONGEST_TICK * 1000
         streams, connections = self._streams, self._connections
         while self._open:
@@ -97,8 +98,10 @@ class Host:
                     self._accept()
                 elif descriptor == channel:
                     self._hear_supervisor()
-            if self._outside is not None and self._open:
-                self._attend(self._outside)
+                elif outside is not None and self._open:
+                    self._attend(outside)
+            if outside is not None and self._open and time.monotonic() >= outside.due:
+                self._attend(outside)
 
     def _attend(self, outside: Outside) -> None:
         """Look at an environment that lives elsewhere, between calls."""
