@@ -110,6 +110,21 @@ def test_the_page_names_every_member() -> None:
         assert f"`{kind}`" in PAGE
 
 
+def test_the_script_for_godot_says_and_hears_what_there_is() -> None:
+    script = (ROOT / "docs/godot.md").read_text(encoding="utf-8")
+    definitions = SCHEMA["$defs"]
+    said = re.search(r"func _hello.*?\{\n(.*?)\t\}", script, re.DOTALL)
+    assert said
+    members = re.findall(r'^\t\t"(\w+)":', said[1], re.MULTILINE)
+    assert set(members) <= definitions["hello"]["properties"].keys()
+    assert set(members) >= set(definitions["hello"]["required"])
+    heard = set(re.findall(r'^\t\t"(\w+)":\n', script, re.MULTILINE))
+    requests = {"init", "reset", "step", "close"}
+    assert heard == {"welcome", "refused", "fault", "ping", "pong", *requests}
+    for name in ("observation", "reward", "terminated", "truncated"):
+        assert f'"{name}": ' in script
+
+
 def check(dialect: str, side: str, heard: list[Heard]) -> set[str]:
     """Hold what was said against the schema; give the types of it."""
     types = set()

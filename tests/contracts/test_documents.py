@@ -60,6 +60,7 @@ NAMES = [
     "docs/clients/write-your-own.md",
     "docs/deployment.md",
     "docs/external.md",
+    "docs/godot.md",
     "docs/migration.md",
     "docs/python.md",
     "docs/settings.md",
@@ -78,6 +79,8 @@ FOREIGN_FLAGS = {"--entrypoint", "--format", "--init", "--stop-timeout"}
 FOREIGN_FLAGS |= {"--fail", "--fail-with-body", "--retry"}
 # Of gym-http-server validate.
 FOREIGN_FLAGS |= {"--json", "--only", "--timeout"}
+# Of Godot.
+FOREIGN_FLAGS |= {"--headless", "--fixed-fps"}
 METHODS = {"GET", "POST", "DELETE"}
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
