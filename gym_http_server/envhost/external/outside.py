@@ -29,8 +29,6 @@ __all__ = ["LONGEST_TICK", "Outside", "Terms"]
 LONGEST_TICK = 0.25
 # Memory for so many events is made at each look; the others come at the next.
 _EVENTS = 64
-# Memory for so many events is made at each look; the others come at the next.
-_EVENTS = 64
 
 
 class Terms(msgspec.Struct, frozen=True):
