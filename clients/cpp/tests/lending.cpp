@@ -156,8 +156,15 @@ struct Frames {
     Clock::time_point next = Clock::now();
     int count = 0;
     int missed = 0;   // frames that began when the next one was due
-    int slow = 0;     // works that took 4 ms or longer
+    int slow = 0;     // works that took 4 ms or longer,
+    int busy = 0;     // and such without what others had of the processor
     double longest_ms = 0;
+
+    static double worked_ms() {
+        timespec time{};
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+        return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) / 1e6;
+    }
 
     template <class Work>
     void frame(Work work) {
@@ -168,7 +175,9 @@ struct Frames {
             missed += static_cast<int>((begin - next) / length);
             next = begin;
         }
+        const double worked = worked_ms();
         work();
+        busy += worked_ms() - worked >= 4;
         const double took = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
         longest_ms = std::max(longest_ms, took);
         slow += took >= 4;
@@ -176,7 +185,8 @@ struct Frames {
     }
 
     Json told() const {
-        return {{"count", count}, {"missed", missed}, {"slow", slow}, {"longest_ms", longest_ms}};
+        return {{"count", count}, {"missed", missed}, {"slow", slow}, {"busy", busy},
+                {"longest_ms", longest_ms}};
     }
 };
 

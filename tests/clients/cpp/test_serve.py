@@ -186,8 +186,11 @@ def test_errors_are_told(server: Server, program: Path, dialect: str) -> None:
         with pytest.raises(gymnasium.error.InvalidAction, match="not now"):
             env.step(action)
         lending.wait_for("the server found a fault in observation")
+        # Answers of another thread do not wait for the next message.
         env.reset(seed=1, options={"mood": "slow"})
+        began = time.monotonic()
         assert [env.step(action)[4]["steps"] for _ in range(3)] == [1, 2, 3]
+        assert time.monotonic() - began < 10
 
 
 def test_an_instance_may_have_other_spaces(server: Server, program: Path) -> None:
@@ -355,8 +358,7 @@ def test_a_game_keeps_its_frames(make_server: MakeServer, program: Path) -> None
         (told,) = (each for each in game.told if "frames" in each)
     frames, alone = told["frames"], told["alone"]
     assert frames["count"] > 400
+    assert frames["busy"] <= frames["count"] // 1000, told
     # What misses a frame without it, as another process does, is not its fault.
-    allowed = 1 + frames["count"] // 1000
-    assert frames["slow"] <= alone["slow"] + allowed, told
-    assert frames["missed"] <= alone["missed"] + allowed, told
-    assert frames["longest_ms"] <= max(alone["longest_ms"], 16.0) * 2, told
+    assert frames["slow"] <= frames["count"] // 1000 + 2 * alone["slow"] + 1, told
+    assert frames["missed"] <= 2 * alone["missed"] + 1, told
