@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import os
+import signal
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,11 @@ def nothing_left_behind() -> Iterator[None]:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Make what the processes of this run share; workers of xdist find it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # As a shell has it for what runs in the background; tests interrupt.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Hundreds of servers and clients are started, which need not compile it anew.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if not _is_worker(config):
         turns.begin()
 
