@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from benchmarks import clients
 from benchmarks.batches import rollout_http
+from benchmarks.elsewhere import external
 from benchmarks.host_memory import host_memory
 from benchmarks.host_start import host_start
 from benchmarks.measuring import Plan
@@ -41,6 +42,7 @@ QUESTIONS: dict[str, Callable[[Plan], list[Row]]] = {
     "vector64_async_heavy": vector64_async_heavy,
     "pixels64": pixels64,
     "pixels64_local": pixels64_local,
+    "external": external,
     "spin_neighbour": spin_neighbour,
     "spin_neighbour_idle": spin_neighbour_idle,
     "host_start_ms": host_start,

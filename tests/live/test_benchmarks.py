@@ -188,6 +188,22 @@ def test_neighbours_have_their_turns(tmp_path: Path) -> None:
 @pytest.mark.live
 @pytest.mark.slow
 @pytest.mark.timeout(300)
+def test_an_environment_elsewhere_is_stepped_through_either_gateway(
+    tmp_path: Path,
+) -> None:
+    output = tmp_path / "results.json"
+    printed = bench(output, "external")
+    rows = json.loads(output.read_text())
+    told = {(row["name"], row["mode"], row["baseline"]) for row in rows}
+    assert ("external", "same", "Tango's gateway") in told
+    assert ("external", "free", "Tango's gateway") in told
+    assert all(min(row["value"], row["ratio"]) > 0 for row in rows)
+    assert "external" in printed
+
+
+@pytest.mark.live
+@pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_a_short_profile_replaces_its_table_and_keeps_the_others(
     tmp_path: Path,
 ) -> None:

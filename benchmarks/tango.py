@@ -1,0 +1,45 @@
+"""Tango's gateway, rebuilt: an agent's requests by ZeroMQ, an environment by WebSocket.
+
+As in Tango, one asyncio loop holds a REP socket and the environment's WebSocket, and
+passes each message on as it is. ``python -m benchmarks.tango`` runs it. (Tango itself
+has Sanic hold the WebSocket, which takes a little longer than `websockets`.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import websockets.asyncio.server
+import zmq
+import zmq.asyncio
+
+__all__ = ["main"]
+
+
+async def _serve() -> None:
+    environments: asyncio.Queue[websockets.asyncio.server.ServerConnection]
+    environments = asyncio.Queue()
+
+    async def come(line: websockets.asyncio.server.ServerConnection) -> None:
+        await environments.put(line)
+        await line.wait_closed()
+
+    agents = zmq.asyncio.Context.instance().socket(zmq.REP)
+    door = agents.bind_to_random_port("tcp://127.0.0.1")
+    serving = websockets.asyncio.server.serve(come, "127.0.0.1", 0, compression=None)
+    async with serving as server:
+        port = next(iter(server.sockets)).getsockname()[1]
+        print(f"Listening on http://127.0.0.1:{port}?agents={door}", flush=True)
+        line = await environments.get()
+        while True:
+            await line.send((await agents.recv()).decode())
+            await agents.send(str(await line.recv()).encode())
+
+
+def main() -> None:
+    """Serve until killed."""
+    asyncio.run(_serve())
+
+
+if __name__ == "__main__":
+    main()
