@@ -27,7 +27,7 @@ def _hellos() -> Iterator[Check]:
 def _answers() -> Iterator[Check]:
     for case in cases("external"):
         # What typed JSON is has checks of its own.
-        if "bad" in case and case["dialect"] != "typed":
+        if "bad" in case and case["to"] == "step" and case["dialect"] != "typed":
             yield Check(case["id"], partial(_bad, case))
 
 

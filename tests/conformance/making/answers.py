@@ -22,6 +22,7 @@ def cases() -> Iterator[Case]:
     """Give all answers, each in the dialects that can say it."""
     for dialect in DIALECTS:
         yield from _read(dialect)
+        yield from _rendered(dialect)
         for name, members in bad.bad_members().items():
             if dialect == "json" and name.startswith("exact-"):
                 continue
@@ -114,6 +115,27 @@ def _read(dialect: str) -> Iterator[Case]:
         yield read("step-reward-of-numpy", exact)
         flags = {"terminated": model_of(np.True_), "truncated": model_of(np.False_)}
         yield read("step-flags-of-numpy", {**STEP, **flags})
+
+
+def _rendered(dialect: str) -> Iterator[Case]:
+    picture = np.arange(12, dtype=np.uint8).reshape(2, 2, 3)
+    good = {
+        "text": ("ansi", "#..\n.\u00f6."),
+        "picture": ("rgb_array", picture),
+        "pictures": ("rgb_array_list", [picture, picture[:1]]),
+    }
+    for name, (mode, frame) in good.items():
+        model = {"rendered": model_of(frame)}
+        message = Side(dialect).answer(NUMBER, model)
+        told = {"to": "render", "render_mode": mode, "result": model}
+        yield _case(dialect, f"render-{name}", message, **told)
+    for name, (mode, frame, field) in bad.rendered(picture).items():
+        if dialect == "json" and name.startswith("exact-"):
+            continue
+        members = {} if frame is None else {"rendered": model_of(frame)}
+        message = Side(dialect).answer(NUMBER, members)
+        told = {"to": "render", "render_mode": mode, "bad": field}
+        yield _case(dialect, f"bad-render-{name}", message, **told)
 
 
 def _errors(dialect: str) -> Iterator[Case]:

@@ -54,6 +54,21 @@ def bad_members() -> dict[str, dict[str, Model | None]]:
     }
 
 
+def rendered(picture: Any) -> dict[str, tuple[str, Any, str]]:
+    """Give frames that are none: of which render mode, and the field."""
+    one, many = "rgb_array", "rgb_array_list"
+    return {
+        "missing": (one, None, "rendered"),
+        "text": (one, "#..", "rendered"),
+        "two-colours": (one, picture[:, :, :2], "rendered"),
+        "grey": (one, picture[:, :, 0], "rendered"),
+        "list-of-none": (many, picture[0, 0, 0].item(), "rendered"),
+        "second-of-list": (many, [picture, "#.."], "rendered[1]"),
+        "exact-lists": (one, picture.tolist(), "rendered"),
+        "exact-dtype": (one, picture.astype(np.int64), "rendered"),
+    }
+
+
 def bad_texts(dialect: str) -> dict[str, tuple[str, str]]:
     """Give texts that are no answers, and the field."""
     tree = plain_of if dialect == "json" else tree_of
