@@ -8,7 +8,12 @@ local gym = require("gym_http_client")
 local ACTIONS = { u = 0, d = 1, l = 2, r = 3 }
 
 local url, level, moves = arg[1], tonumber(arg[2]), arg[3] or ""
-local env = gym.assert(gym.make("external/sokoban", { url = url, kwargs = { fast = true } }))
+local env = gym.assert(gym.make("external/sokoban", {
+  url = url,
+  -- Seconds until the page has to be there.
+  wait_s = 20,
+  kwargs = { fast = true },
+}))
 gym.assert(env:reset({ options = { level = level } }))
 
 local total, steps, solved = 0, 0, false

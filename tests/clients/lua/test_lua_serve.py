@@ -1,5 +1,6 @@
 """Environments that Lua lends, driven from Python."""
 
+import contextlib
 import json
 import os
 import signal
@@ -349,7 +350,7 @@ def test_it_is_killed_and_started_again(
     make_server: MakeServer, tmp_path: Path
 ) -> None:
     server = make_server("--external-grace", "1")
-    for _ in range(3):
+    for _ in range(2):
         with (
             Lending(server.url, tmp_path) as lending,
             RemoteEnv(server.url, "external/toy", wait_s=20) as env,
@@ -387,14 +388,13 @@ def test_frames_go_on_where_nobody_accepts(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
         port = listener.getsockname()[1]
         # Whoever comes after these waits for them, for ever.
-        crowd = [socket.socket() for _ in range(3)]
-        for each in crowd:
-            each.setblocking(False)
-            each.connect_ex(("127.0.0.1", port))
-        with Lending(f"http://127.0.0.1:{port}", tmp_path) as lending:
+        with contextlib.ExitStack() as stack:
+            for _ in range(3):
+                each = stack.enter_context(socket.socket())
+                each.setblocking(False)
+                each.connect_ex(("127.0.0.1", port))
+            lending = stack.enter_context(Lending(f"http://127.0.0.1:{port}", tmp_path))
             lending.wait_for("there is no server at")
-        for each in crowd:
-            each.close()
 
 
 def test_a_token_is_shown_where_one_is_wanted(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.clients.lua.test_lua import interpreters, run
-from tests.support.sokoban import Game, grid_of, played, solution
+from tests.support.sokoban import FOLDER, Game, grid_of, played, solution
 
 LEVEL = 7
 
@@ -30,6 +30,10 @@ def test_a_known_solution_gets_its_return(interpreter: str, game: Game) -> None:
     steps = len(actions)
     expected = 11 - 0.1 * steps
     assert printed == f"level 7: return {expected:.1f} in {steps} steps, solved\n"
+    # As its README says.
+    readme = (FOLDER / "README.md").read_text(encoding="utf-8")
+    assert f"lua examples/sokoban.lua http://127.0.0.1:5000 {LEVEL} {moves}\n" in readme
+    assert printed in readme
     printed = run(
         interpreter, "examples/sokoban.lua", game.server.url, str(LEVEL), moves[:-1]
     )

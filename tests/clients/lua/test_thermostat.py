@@ -1,11 +1,10 @@
 """The thermostat example: a device in Lua with a clock of its own."""
 
-import importlib.util
-import os
+import re
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
-from types import ModuleType
 from typing import Any
 
 import gymnasium
@@ -13,13 +12,13 @@ import numpy as np
 import pytest
 
 from gym_http_client import RemoteEnv, ServerError
-from tests.clients.lua.test_lua import HERE
 from tests.support.api import Api, ok
 from tests.support.drivers import needs
 from tests.support.server import ROOT, Server
 from tests.support.wait import wait_until
 
 FOLDER = ROOT / "examples/thermostat"
+FLAGS = re.MULTILINE | re.DOTALL
 HZ = 20
 DAY = 288
 
@@ -33,8 +32,8 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     with (
         Server() as server,
         subprocess.Popen(
-            [request.param, str(FOLDER / "thermostat.lua"), server.url, str(HZ)],
-            env={**os.environ, "LUA_PATH": f"{HERE}/?.lua;{HERE}/?/init.lua;;"},
+            ["bash", "-c", started(request.param, server.url, str(HZ))],
+            cwd=ROOT,
             stdout=subprocess.DEVNULL,
         ) as device,
     ):
@@ -43,6 +42,15 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
             yield server
         finally:
             device.kill()
+
+
+def started(interpreter: str, *arguments: str) -> str:
+    """Give the lines of the README that start the device."""
+    readme = (FOLDER / "README.md").read_text(encoding="utf-8")
+    (lines,) = re.findall(r"^```sh\n(cd .* lua thermostat\.lua)\n```$", readme, FLAGS)
+    words = " ".join([interpreter, "thermostat.lua", *arguments])
+    # The shell becomes the device, which can be ended then.
+    return str(lines).replace("lua thermostat.lua", f"exec {words}")
 
 
 def listings(server: Server) -> list[dict[str, Any]]:
@@ -120,20 +128,17 @@ def test_it_is_taken_by_one_agent_and_refuses_what_it_does_not_know(
     assert caught.value.code == "bad-parameter"
 
 
-def example() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("agent", FOLDER / "agent.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
+@pytest.mark.slow
+@pytest.mark.parametrize("server", ["lua5.4"], indirect=True)
 def test_a_tuned_agent_beats_a_naive_one(server: Server) -> None:
-    agent = example()
-    with made(server, fast=True) as env:
-        tuned = agent.tune(env, rounds=1)
-        naive_worth = agent.mean(env, agent.Naive(), agent.UNSEEN)
-        tuned_worth = agent.mean(env, tuned, agent.UNSEEN)
-    # Both are costs: this one is less by a twentieth at least.
-    assert tuned_worth > 0.95 * naive_worth
+    done = subprocess.run(
+        [sys.executable, str(FOLDER / "agent.py"), server.url, "--rounds", "1"],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told = dict(re.findall(r"^(naive|tuned) (-\d+\.\d\d)$", done.stdout, FLAGS))
+    # Both are costs: the latter is less by a twentieth at least.
+    assert float(told["tuned"]) > 0.95 * float(told["naive"])
