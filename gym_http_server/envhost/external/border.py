@@ -18,6 +18,7 @@ __all__ = ["Border"]
 
 Values = dict[str, Any]
 _FLAGS = (bool, np.bool_)
+_NUMBERS = (float, int, np.integer, np.floating)
 _ARRAYS = (spaces.Box, spaces.MultiBinary, spaces.MultiDiscrete)
 
 
@@ -50,7 +51,8 @@ class Border:
         self._channels = hello.reward_channels
         self._plain = hello.dialect in ("json", TANGO)
         self._is_element = elements.membership(self.observation_space)
-        self._wants_arrays = _has_arrays(self.observation_space)
+        # What is cast from plain JSON has them.
+        self._wants_arrays = not self._plain and _has_arrays(self.observation_space)
         self._read: Callable[[object], Any] | None = None
         if self._plain:
             self._read = elements.reader(self.observation_space)
@@ -79,13 +81,12 @@ class Border:
             reward = math.fsum(info["reward_channels"].values())
         if self._plain and type(reward) is int:
             reward = float(reward)
-        flags = []
-        for name in ("terminated", "truncated"):
-            flag = result.get(name)
-            if not isinstance(flag, _FLAGS):
-                raise _bad(name, flag, "true or false")
-            flags.append(flag)
-        return observation, reward, flags[0], flags[1], info
+        terminated, truncated = result.get("terminated"), result.get("truncated")
+        if not isinstance(terminated, _FLAGS):
+            raise _bad("terminated", terminated, "true or false")
+        if not isinstance(truncated, _FLAGS):
+            raise _bad("truncated", truncated, "true or false")
+        return observation, reward, terminated, truncated, info
 
     def _observation(self, result: Values) -> Any:
         if "observation" not in result:
@@ -120,8 +121,8 @@ class Border:
 
     @staticmethod
     def _check_number(value: Any, field: str) -> None:
-        good = isinstance(value, int | float | np.integer | np.floating)
-        if not good or isinstance(value, bool) or not math.isfinite(value):
+        good = isinstance(value, _NUMBERS) and not isinstance(value, bool)
+        if not good or not math.isfinite(value):
             raise _bad(field, value, "a finite number")
 
 
