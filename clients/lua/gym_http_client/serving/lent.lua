@@ -7,6 +7,7 @@ local kinds = require("gym_http_client.kinds")
 local misuse = require("gym_http_client.misuse")
 local refusal = require("gym_http_client.refusal")
 local spaces = require("gym_http_client.spaces")
+local text = require("gym_http_client.text")
 
 local lent = {}
 
@@ -158,6 +159,10 @@ end
 local function problem_of(raised, name)
   local told = type(raised) == "table" and raised.message ~= nil and raised or { message = raised }
   local words = tostring(told.message)
+  if not text.is_unicode(words) then
+    -- No JSON could say it.
+    words = words:gsub("[\128-\255]", "?")
+  end
   if UNDONE[told.code] then
     return { code = told.code, message = words }
   end
