@@ -4,7 +4,7 @@ import contextlib
 import functools
 import os
 import signal
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -192,7 +192,7 @@ class _Remains:
 
     def __init__(self) -> None:
         self.servers = list(Server.running)
-        self.processes = processes.alive(processes.descendants(os.getpid()))
+        self.processes = processes.running_below(os.getpid())
         self.descriptors = processes.open_descriptors()
         up = [s for s in self.servers if s.url and s.returncode is None]
         self.folders = {s: s.instance_folders() for s in up}
@@ -203,7 +203,7 @@ class _Remains:
         new: list[str] = []
         new += [f"server {s.base}" for s in self.servers if s not in before.servers]
         if started := self.processes - before.processes:
-            new.append(processes.describe(started))
+            new.append(processes.describe(_still_there(started)))
         for fd in self.descriptors.items() - before.descriptors.items():
             new.append(f"descriptor {fd[0]} on {fd[1]}")
         for kind in ("folders", "listed"):
@@ -229,10 +229,14 @@ def _clean_up(before: _Remains) -> None:
     for running in before.listed:
         for instance_id in _listed(running) - before.listed[running]:
             Instance(Api(running), instance_id).close()
-    known: set[psutil.Process] = set(before.processes)
+    known = set(before.processes)
     for running in Server.running:
-        known |= running.members()
-    processes.kill(processes.descendants(os.getpid()) - known)
+        known |= processes.running_below(running.pid)
+    processes.kill(_still_there(processes.running_below(os.getpid()) - known))
+
+
+def _still_there(seen: Iterable[processes.Seen]) -> list[psutil.Process]:
+    return [process for each in seen if (process := each.found())]
 
 
 def _listed(running: Server) -> set[str]:

@@ -4,6 +4,7 @@ import contextlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
@@ -16,6 +17,59 @@ def descendants(pid: int) -> set[psutil.Process]:
         return set(psutil.Process(pid).children(recursive=True))
     except psutil.NoSuchProcess:
         return set()
+
+
+class Seen(NamedTuple):
+    """A process, told apart from a later one of the same number.
+
+    Attributes:
+        pid: Its number.
+        started: When, in ticks since the machine was.
+    """
+
+    pid: int
+    started: int
+
+    def found(self) -> psutil.Process | None:
+        """Return the process if it is still there."""
+        with contextlib.suppress(OSError, *_GONE):
+            process = psutil.Process(self.pid)
+            return process if _look(self.pid)[2] == self.started else None
+        return None
+
+
+def running_below(pid: int) -> set[Seen]:
+    """Return what runs below a process, with one look at each process there is.
+
+    A zombie of this process is left out, as by `alive`.
+    """
+    below: dict[int, list[tuple[Seen, bool]]] = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            state, parent, started = _look(int(name))
+            below.setdefault(parent, []).append(
+                (Seen(int(name), started), state == "Z" and parent == os.getpid())
+            )
+    running: set[Seen] = set()
+    parents = [pid]
+    while parents:
+        for seen, reaped in below.get(parents.pop(), ()):
+            parents.append(seen.pid)
+            if not reaped:
+                running.add(seen)
+    return running
+
+
+def _look(pid: int) -> tuple[str, int, int]:
+    """Return a process's state, parent and start, by proc(5)."""
+    # Looked at many thousand times: this is the quickest way to read.
+    file = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
+    try:
+        # Behind the name, which may have blanks and brackets in it.
+        words = os.read(file, 4096).rpartition(b") ")[2].split()
+    finally:
+        os.close(file)
+    return words[0].decode(), int(words[1]), int(words[19])
 
 
 def gunicorn(pid: int) -> tuple[psutil.Process, set[psutil.Process]]:

@@ -21,6 +21,8 @@ os.environ.setdefault("MUJOCO_GL", "egl")
 
 SEEDS = (0, 7, 2**40)
 STEPS = 334
+# Each of its steps draws a picture, here and there.
+FEWER_STEPS = {"CarRacing-v3": 110}
 ENVS: dict[str, dict[str, Any]] = {
     "CartPole-v1": {},
     "FrozenLake-v1": {},
@@ -33,7 +35,7 @@ ENVS: dict[str, dict[str, Any]] = {
     "Acrobot-v1": {"max_episode_steps": 90},
     "LunarLander-v3": {},
     "BipedalWalker-v3": {"max_episode_steps": 90},
-    "CarRacing-v3": {"max_episode_steps": 90},
+    "CarRacing-v3": {"max_episode_steps": 30},
     "HalfCheetah-v5": {"max_episode_steps": 90},
     "Hopper-v5": {},
     "Ant-v5": {"max_episode_steps": 90},
@@ -83,11 +85,12 @@ def test_values_are_identical(
     pair: Callable[..., tuple[Any, Any]], env_id: str
 ) -> None:
     remote, local = pair(env_id, **ENVS[env_id])
+    steps = FEWER_STEPS.get(env_id, STEPS)
     ends = 0
     for seed in SEEDS:
         local.action_space.seed(seed % 1000)
         assert_identical(remote.reset(seed=seed), local.reset(seed=seed), "reset")
-        for number, action in enumerate(actions(local.action_space, STEPS)):
+        for number, action in enumerate(actions(local.action_space, steps)):
             here = f"step {number} of seed {seed}"
             told = remote.step(copy.deepcopy(action))
             expected = local.step(action)

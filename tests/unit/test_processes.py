@@ -1,0 +1,53 @@
+"""What the tests see of processes is what there is."""
+
+import os
+import subprocess
+import sys
+
+import psutil
+
+from tests.support import processes
+from tests.support.wait import wait_until
+
+PARENT = """
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "input()"])
+print(child.pid, flush=True)
+input()
+child.kill()
+child.wait()
+"""
+
+
+def pids_below() -> set[int]:
+    """Return what runs below this process."""
+    return {each.pid for each in processes.running_below(os.getpid())}
+
+
+def test_children_and_their_children_are_seen_until_they_end() -> None:
+    before = pids_below()
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as parent:
+        assert parent.stdout
+        child = int(parent.stdout.readline())
+        assert pids_below() - before == {parent.pid, child}
+        (seen,) = (
+            each for each in processes.running_below(os.getpid()) if each.pid == child
+        )
+        assert seen.found() == psutil.Process(child)
+        assert seen._replace(started=seen.started - 1).found() is None
+        parent.communicate("\n")
+    assert pids_below() == before
+    assert seen.found() is None
+
+
+def test_a_zombie_of_this_process_does_not_run() -> None:
+    ended = subprocess.Popen(["true"])
+    zombie = psutil.Process(ended.pid)
+    wait_until(lambda: zombie.status() == psutil.STATUS_ZOMBIE)
+    assert ended.pid not in pids_below()
+    ended.wait()
