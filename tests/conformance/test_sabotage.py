@@ -25,9 +25,6 @@ pytestmark = [
     pytest.mark.timeout(300),
 ]
 
-#: Their WebSockets are those of libraries.
-WITHOUT_WEBSOCKET = {"cpp"}
-
 
 class Change(NamedTuple):
     """One byte that is changed.
@@ -127,6 +124,4 @@ def test_changed_bytes_are_seen(
     assert done.returncode == 1, f"{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
     seen = set(re.findall(r"^FAIL (\w+)\.json ([^:]+): ", done.stdout, re.MULTILINE))
     expected = {(change.kind, change.id) for change in CHANGES}
-    if name in WITHOUT_WEBSOCKET:
-        expected = {each for each in expected if each[0] != "websocket"}
     assert seen == expected

@@ -359,6 +359,7 @@ def test_a_game_keeps_its_frames(make_server: MakeServer, program: Path) -> None
     frames, alone = told["frames"], told["alone"]
     assert frames["count"] > 400
     assert frames["busy"] <= frames["count"] // 1000, told
-    # What misses a frame without it, as another process does, is not its fault.
-    assert frames["slow"] <= frames["count"] // 1000 + 2 * alone["slow"] + 1, told
-    assert frames["missed"] <= 2 * alone["missed"] + 1, told
+    # A machine that keeps a loop from its frames which does next to nothing keeps this
+    # one from them, too. To wait for the name alone would miss ninety.
+    assert frames["slow"] <= frames["count"] // 1000 + alone["missed"] + 1, told
+    assert frames["missed"] <= 3 * alone["missed"] + 3, told

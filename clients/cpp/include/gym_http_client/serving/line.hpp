@@ -39,7 +39,8 @@ public:
     /// Sends a message, now or with a later poll.
     /// @throws LineLost It has ended.
     void send(Opcode opcode, std::string_view payload) {
-        append_message(opcode, payload, later_);
+        // Nobody else may foresee what goes over the line.
+        append_message(opcode, payload, std::random_device()(), later_);
         if (state_ == State::open) flush();
     }
 

@@ -29,16 +29,15 @@ struct Message {
     }
 };
 
-/// Appends a message of a client's, masked, as a single frame.
-inline void append_message(Opcode opcode, std::string_view payload, std::string& out) {
+/// Appends a message of a client's, masked, as a single frame, or as its beginning.
+inline void append_message(Opcode opcode, std::string_view payload, std::uint32_t mask,
+                           std::string& out, bool whole = true) {
     const std::size_t size = payload.size();
     const unsigned extra = size < 126 ? 0 : size < 65536 ? 2 : 8;
-    out += static_cast<char>(0x80 | opcode);
+    out += static_cast<char>((whole ? 0x80 : 0) | opcode);
     out += static_cast<char>(0x80 | (extra == 0 ? size : extra == 2 ? 126U : 127U));
     for (unsigned byte = extra; byte > 0; --byte)
         out += static_cast<char>(std::uint64_t(size) >> (8 * (byte - 1)) & 255U);
-    // Nobody else may foresee what goes over the line.
-    const std::uint32_t mask = std::random_device()();
     out.append(reinterpret_cast<const char*>(&mask), sizeof mask);
     const std::size_t start = out.size();
     out += payload;
@@ -51,6 +50,20 @@ inline void append_message(Opcode opcode, std::string_view payload, std::string&
     }
     for (std::uint32_t rest = mask; at < out.size(); ++at, rest >>= 8U)
         out[at] = static_cast<char>(out[at] ^ static_cast<char>(rest & 255U));
+}
+
+/// Checks what a close says: a status, and a reason.
+inline void check_close(std::string_view payload) {
+    if (payload.empty()) return;
+    unsigned code = 0;
+    if (payload.size() > 1)
+        code = static_cast<unsigned char>(payload[0]) * 256U +
+               static_cast<unsigned char>(payload[1]);
+    const bool known = code >= 1000 && code <= 1014 && code != 1004 && code != 1005 && code != 1006;
+    if (!known && (code < 3000 || code >= 5000))
+        throw ProtocolError("a close has the status " + std::to_string(code));
+    if (utf8_of(payload.substr(2)) != Utf8::proper)
+        throw ProtocolError("the reason of a close is not in UTF-8");
 }
 
 /// Cuts messages out of the bytes of one connection.
@@ -78,6 +91,8 @@ private:
         if (head_size_ < size) return at;
         std::uint64_t length = told < 126 ? told : 0;
         for (std::size_t each = 2; each < size; ++each) length = length << 8U | head_[each];
+        if (size > 2 && length < (size == 4 ? 126U : 65536U))
+            throw ProtocolError("the length of a frame is not told the shortest way");
         begin(length);
         return at;
     }
@@ -118,7 +133,11 @@ private:
             begun_ = std::move(payload_);
             return;
         }
-        arrived.push_back({opcode < 8 ? opcode_ : opcode, std::move(payload_)});
+        Message message{opcode < 8 ? opcode_ : opcode, std::move(payload_)};
+        if (message.opcode == op_text && utf8_of(message.text()) != Utf8::proper)
+            throw ProtocolError("a text is not in UTF-8");
+        if (message.opcode == op_close) check_close(message.text());
+        arrived.push_back(std::move(message));
     }
 
     std::size_t max_message_;
