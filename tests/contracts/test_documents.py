@@ -14,7 +14,8 @@ Blocks in documents are run by these rules:
 - ``sh`` starts things and is not run; the server's command lines in it are parsed.
 - ``<!-- server: … -->`` gives these flags to the server of the blocks after it.
 
-Documents have their server at 127.0.0.1:5000; tests put their own there.
+Documents have their server at 127.0.0.1:5000, and its ZeroMQ socket at
+127.0.0.1:5556; tests put their own there.
 """
 
 import json
@@ -66,11 +67,13 @@ NAMES = [
     "docs/settings.md",
     "docs/streams.md",
     "docs/validate.md",
+    "docs/zeromq.md",
     "examples/README.md",
 ]
 TEXTS = {name: (ROOT / name).read_text(encoding="utf-8") for name in NAMES}
 API = TEXTS["docs/api.md"]
 ADDRESS = "127.0.0.1:5000"
+ZMQ_ADDRESS = "127.0.0.1:5556"
 ANYTHING = "…"
 # What it takes to run a program, besides Python.
 TOOLS = {"cpp": ("g++",), "js": ("node",), "lua": ("lua5.4",)}
@@ -208,6 +211,9 @@ class Reader:
 
     def _here(self, text: str, server: Server) -> str:
         text = text.replace(ADDRESS, server.url.removeprefix("http://"))
+        zmq = re.search(r"by ZeroMQ at tcp://(\S+)", server.stdout)
+        if zmq:
+            text = text.replace(ZMQ_ADDRESS, zmq[1])
         return INSTANCE_ID.sub(lambda found: self.ids.get(found[0], found[0]), text)
 
     def _run(self, command: list[str], timeout: float = 30) -> str:
