@@ -59,7 +59,7 @@ class Host:
     ) -> None:
         self._answers = answers
         # A batch may take long, as long as none of its steps does.
-        answers.progress = lambda: page.begin(time.monotonic_ns())
+        answers.performing.progress = lambda: page.begin(time.monotonic_ns())
         self._page = page
         self._channel = channel
         self._listener = listener
@@ -149,7 +149,7 @@ class Host:
         for stream in self._streams.values():
             stream.bid_farewell(Close.GOING_AWAY, "the instance was closed")
         try:
-            self._answers.close()
+            self._answers.performing.close()
         except Problem as problem:
             note(problem)
         if self._outside is not None:

@@ -35,6 +35,7 @@ class Stepping:
 
     def __init__(self, answers: Answers, page: StatusPage) -> None:
         self._answers = answers
+        self._performing = answers.performing
         self._operations = answers.operations
         self._sessions = answers.sessions
         self._page = page
@@ -54,7 +55,7 @@ class Stepping:
         """
         kind, number, _, given, signature, leaves = asked
         answers = self._answers
-        if kind != _STEP or len(given) != 1 or answers.monitor is not None:
+        if kind != _STEP or len(given) != 1 or self._performing.monitor is not None:
             return False
         action = given.get("action", _ABSENT)
         if action is _ABSENT or not self._operations.takes(action):
@@ -95,7 +96,7 @@ class Stepping:
                 self._audience.hear(_STEP, outcome)
         else:
             request = frame_of(asked)
-            reply = self._answers.given(request, outcome)
+            reply = self._performing.given(request, outcome)
             if type(outcome) is ExternalAway:
                 self._sessions.retract(stream.session, number)
             else:

@@ -1,0 +1,252 @@
+"""Performing: what each request does to the environment, and what is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gym_http_server.envhost import pictures, thin
+from gym_http_server.envhost.audience import Audience
+from gym_http_server.envhost.batching import Batching, asks_for_several
+from gym_http_server.envhost.bodies import (
+    fitting,
+    flag,
+    lossless,
+    member,
+    optional_object,
+    read,
+    required,
+    value_frame,
+    wants_lossless,
+)
+from gym_http_server.envhost.failures import note, problem_frame, unforeseen
+from gym_http_server.envhost.inspection import Inspection
+from gym_http_server.envhost.monitor import Monitor
+from gym_http_wire.batches import Watch
+from gym_http_wire.exact import Exact
+from gym_http_wire.frames import Frame
+from gym_http_wire.messages import Form, Op, answer, request_head
+from gym_http_wire.operations import Operations
+from gym_http_wire.problems import BadParameter, MonitorActive, NotAcceptable, Problem
+from gym_http_wire.values.writing import Writing
+
+__all__ = ["Performing"]
+
+Json = dict[str, Any]
+_WATCHED = frozenset({Op.RESET, Op.STEP, Op.RENDER, Op.ROLLOUT})
+
+
+class Performing:
+    """Carries out requests, each as often as it is told to.
+
+    Args:
+        operations: The environment.
+        exact: Its exact calls.
+        inspection: Answers what is asked about it.
+        audience: Is told what the environment gives.
+        data_dir: Directory below which monitors write.
+        max_answer: Bytes that an answer's body may have.
+
+    Attributes:
+        audience: Is told what the environment gives.
+        monitor: Records episodes, if it was asked to.
+        progress: Called whenever a call of the environment begins within a request.
+    """
+
+    def __init__(
+        self,
+        operations: Operations,
+        exact: Exact,
+        inspection: Inspection,
+        audience: Audience,
+        *,
+        data_dir: str,
+        max_answer: int,
+    ) -> None:
+        self.operations = operations
+        self.audience = audience
+        self.monitor: Monitor | None = None
+        self.progress: Callable[[], None] = lambda: None
+        self._exact = exact
+        self._data_dir = data_dir
+        self._max_answer = max_answer
+        # Whether what the present request brought has been told to the audience.
+        self._heard = False
+        self._writing = Writing()
+        self._batching = Batching(operations, _Watch(self), max_answer)
+        self._values: dict[int, Callable[[Frame], Any]] = {
+            Op.RESET: self._reset,
+            Op.STEP: self._step,
+            **inspection.handlers,
+        }
+        self._frames: dict[int, Callable[[Frame], Frame]] = {
+            Op.RENDER: self._render,
+            Op.ROLLOUT: self._batching.rollout,
+            Op.MONITOR_START: self._monitor_start,
+            Op.MONITOR_CLOSE: self._monitor_close,
+        }
+
+    def close(self) -> None:
+        """Close monitor and environment."""
+        self._end_monitor()
+        self.operations.close()
+
+    def given(self, frame: Frame, outcome: Any) -> Frame:
+        """Answer a step over a stream with what came of it, or what it raised."""
+        try:
+            if isinstance(outcome, Exception):
+                raise outcome
+            self.audience.hear(Op.STEP, outcome)
+            reply = fitting(
+                value_frame(frame, outcome, self._writing), self._max_answer
+            )
+        except Exception as error:
+            reply = _refusal(error)
+            if isinstance(outcome, Exception):
+                self.audience.hear_refusal(Op.STEP, reply)
+        return reply._replace(number=frame.number)
+
+    def perform(self, frame: Frame, streamed: bool) -> Frame:
+        """Carry out a request and answer it; problems are answers too.
+
+        Args:
+            frame: The request.
+            streamed: Whether the body of the answer may be `Pieces`.
+        """
+        self._heard = False
+        try:
+            handler = self._values.get(frame.kind)
+            if handler is not None:
+                given = handler(frame)
+                if isinstance(given, Frame):
+                    reply = given
+                else:
+                    reply = value_frame(
+                        frame, given, self._writing if streamed else None
+                    )
+            else:
+                reply = self._frames[frame.kind](frame)
+            return fitting(reply, self._max_answer)
+        except Exception as error:
+            reply = _refusal(error)
+            if frame.kind in _WATCHED and not self._heard:
+                self.audience.hear_refusal(frame.kind, reply)
+            return reply
+
+    def _hear(self, op: int, value: Json) -> None:
+        self._heard = True
+        self.audience.hear(op, value)
+
+    def _reset(self, frame: Frame) -> Json:
+        given = optional_object(frame)
+        if not lossless(frame):
+            given = thin.read_reset(given, self.operations)
+        answer = self._exact.reset(given)
+        if self.monitor is not None:
+            self.monitor.reset(given.get("seed"))
+        self._hear(Op.RESET, answer)
+        return answer
+
+    def _step(self, frame: Frame) -> Json | Frame:
+        given = read(frame)
+        if asks_for_several(given):
+            return self._batching.steps(frame, given)
+        if not lossless(frame):
+            action = member(frame, given, "action")
+            given = {"action": self.operations.action_of(action)}
+        answer = self._exact.step(given)
+        if self.monitor is not None:
+            self.monitor.step(
+                answer["reward"], bool(answer["terminated"]), bool(answer["truncated"])
+            )
+        self._hear(Op.STEP, answer)
+        if not wants_lossless(frame):
+            answer = dict(answer)
+            thin.suit(answer, self.operations)
+        return answer
+
+    def _render(self, frame: Frame) -> Frame:
+        if wants_lossless(frame):
+            given = self._exact.render()
+            self._hear(Op.RENDER, given)
+            return value_frame(frame, given)
+        media = pictures.choose(request_head(frame).accept)
+        self.operations.check_render_mode()
+        mode = self.operations.env.render_mode
+        if media == pictures.PNG and mode is not None and mode.endswith("_list"):
+            # Rendering would throw the frames away.
+            raise NotAcceptable(
+                f"render_mode is {mode!r}, which gives several frames; "
+                f"ask for {pictures.RAW} or {pictures.JSON} with Accept"
+            )
+        rendered = self.operations.render()
+        self._hear(Op.RENDER, {"rendered": rendered})
+        head, body = pictures.encode(rendered, media)
+        form = Form.OTHER if head.content_type else Form.PLAIN
+        return answer(200, body, head, form=form)
+
+    def _monitor_start(self, frame: Frame) -> Frame:
+        thin.check_monitored(self.operations)
+        directory, given = required(frame, "directory")
+        if not isinstance(directory, str):
+            raise BadParameter(f"directory is {directory!r:.80}: expected a string")
+        force, resume = flag(given, "force"), flag(given, "resume")
+        if self.monitor is not None:
+            raise MonitorActive(
+                "the instance is being monitored; close the monitor first"
+            )
+        self.monitor = Monitor(self._data_dir, directory, force=force, resume=resume)
+        return answer(204, form=Form.NONE)
+
+    def _monitor_close(self, frame: Frame) -> Frame:
+        self._end_monitor()
+        return answer(204, form=Form.NONE)
+
+    def _end_monitor(self) -> None:
+        if self.monitor is not None:
+            self.monitor.close()
+            self.monitor = None
+
+
+class _Watch(Watch):
+    """Passes on what happens within a batch."""
+
+    def __init__(self, performing: Performing) -> None:
+        self._performing = performing
+
+    def begin(self) -> None:
+        """Tell that the host is not stuck."""
+        self._performing.progress()
+
+    def reset(self, seed: int | None, observation: Any, info: Any) -> None:
+        """Tell monitor and audience of an episode."""
+        monitor = self._performing.monitor
+        if monitor is not None:
+            monitor.reset(seed)
+        given = {"info": info, "observation": observation}
+        self._performing.audience.hear(Op.RESET, given)
+
+    def step(self, row: tuple[Any, Any, Any, Any, Any]) -> None:
+        """Tell monitor and audience of a step."""
+        observation, reward, terminated, truncated, info = row
+        monitor = self._performing.monitor
+        if monitor is not None:
+            monitor.step(reward, bool(terminated), bool(truncated))
+        given = {
+            "info": info,
+            "observation": observation,
+            "reward": reward,
+            "terminated": terminated,
+            "truncated": truncated,
+        }
+        self._performing.audience.hear(Op.STEP, given)
+
+
+def _refusal(error: Exception) -> Frame:
+    if not isinstance(error, Problem):
+        note(error)
+        return problem_frame(unforeseen(error))
+    if error.__cause__ is not None:
+        # For whoever wrote the environment, to be found in the log.
+        note(error.__cause__)
+    return problem_frame(error)
