@@ -15,14 +15,27 @@ class Lending:
     """A process of Node's that lends, and tells what its handlers do."""
 
     def __init__(
-        self, url: str, kind: str, dialect: str, token: str | None = None
+        self,
+        url: str,
+        kind: str,
+        dialect: str,
+        token: str | None = None,
+        transport: str = "websocket",
     ) -> None:
         needs("node")
         variables = {k: v for k, v in os.environ.items() if not k.startswith("GHS_")}
         if token:
             variables["GHS_TOKEN"] = token
         self._process = subprocess.Popen(
-            ["node", str(CLIENTS / "js/tests/lending.mjs"), url, "toy", kind, dialect],
+            [
+                "node",
+                str(CLIENTS / "js/tests/lending.mjs"),
+                url,
+                "toy",
+                kind,
+                dialect,
+                transport,
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=variables,

@@ -84,6 +84,8 @@ export interface Lending {
    * colours, and with `attributes`.
    */
   dialect?: "json" | "binary";
+  /** "websocket" unless told, or "http" where nothing else gets out, which is slower. */
+  transport?: "websocket" | "http";
   /** Ends it. */
   signal?: AbortSignal;
   /** Takes a line for each thing that happens; `console.log` unless told. */

@@ -1,7 +1,7 @@
 /**
  * Lends an environment, and prints all that its handlers are asked and give.
  *
- *     node lending.mjs URL NAME KIND DIALECT
+ *     node lending.mjs URL NAME KIND DIALECT [TRANSPORT]
  *
  * Each line is JSON. A line on standard input is a command: `stop`, or `drop`, which loses
  * the connection.
@@ -11,7 +11,7 @@ import { createInterface } from "node:readline";
 
 import { serveEnv } from "../src/serve.js";
 
-const [url, name, kind, dialect] = process.argv.slice(2);
+const [url, name, kind, dialect, transport] = process.argv.slice(2);
 const SPACES = {
   discrete: { type: "Discrete", n: 1000 },
   box: { type: "Box", low: -1, high: 1, shape: [2, 3], dtype: "float32" },
@@ -75,6 +75,7 @@ await serveEnv({
   url,
   name,
   dialect,
+  transport,
   observationSpace: SPACES[kind],
   actionSpace: kind === "box" ? { ...SPACES.box, shape: [2] } : { type: "Discrete", n: 5 },
   capabilities: ["seed", "options", "pause"],

@@ -132,6 +132,9 @@ test("what is wrong from the beginning is said", { skip }, async () => {
   await assert.rejects(serveEnv({ ...CORRIDOR, url, name: "a", step: undefined }), TypeError);
   await assert.rejects(serveEnv({ ...CORRIDOR, url, name: "a", actionSpace: undefined }), TypeError);
   await assert.rejects(serveEnv({ ...CORRIDOR, url, name: "a", dialect: "morse" }), RangeError);
+  await assert.rejects(serveEnv({ ...CORRIDOR, url, name: "a", transport: "pigeons" }), RangeError);
+  await assert.rejects(serveEnv({ ...CORRIDOR, url, name: "two words", transport: "http" }), /a letter or digit/);
+  await assert.rejects(serveEnv({ ...CORRIDOR, url, name: "a", attributes: 1 }), TypeError);
 });
 
 test("who is stopped before it began does nothing", async () => {

@@ -238,3 +238,42 @@ def test_who_tells_no_generator_says_so(server: Server) -> None:
         lending.wait_for("an agent came")
         (made,) = [k for k, v in api.instances().items() if v == "external/toy"]
         error(Instance(api, made).get("generator/"), 501, "unsupported")
+
+
+@pytest.mark.parametrize("dialect", ["json", "binary"])
+def test_where_nothing_else_gets_out_it_calls_by_http(
+    dialect: str, make_server: MakeServer
+) -> None:
+    server = make_server("--external-heartbeat", "0.5", "--token", TOKEN, token=TOKEN)
+    url = server.url.replace("://", f"://:{TOKEN}@")
+    with Lending(server.url, "dict", dialect, TOKEN, "http") as lending:
+        with RemoteEnv(url, "external/toy", wait_s=20, slow=300) as env:
+            observation, _ = env.reset(seed=1)
+            assert_same(observation, lending.done("reset")[0]["observation"])
+            for number in range(1, 4):
+                observation, *_, info = env.step(1)
+                assert_same(observation, lending.done("step")[-1]["observation"])
+                assert info == {"steps": number}
+            assert len(lending.done("step")) == 3
+        wait_until(lambda: {"agent": False} in lending.told)
+        # Meanwhile it is silent for longer than it may be, but for its calls.
+        nobody = {"env_id": "external/nobody", "wait_s": 2.5}
+        error(Api(server).post("/v1/envs/", nobody), 503, "external-away")
+        logged = [each.get("log", "") for each in lending.told]
+        assert not any("connecting anew" in line for line in logged)
+        with RemoteEnv(url, "external/toy", wait_s=20) as env:
+            env.reset(seed=2)
+
+
+def test_over_http_it_is_told_what_is_wrong_and_comes_again(
+    make_server: MakeServer,
+) -> None:
+    server = make_server("--external-grace", "1")
+    with Lending(server.url, "discrete", "json", transport="http") as lending:
+        lending.wait_for("is there")
+        server.stop()
+        lending.told.clear()
+        again = make_server("--port", str(server.port))
+        lending.wait_for("is there")
+        with RemoteEnv(again.url, "external/toy", wait_s=20) as env:
+            env.reset(seed=1)

@@ -72,6 +72,8 @@ export class Lender {
       const leave = () => end(resolve);
       signal?.addEventListener("abort", leave);
       line.onclose = lose;
+      // Where heartbeats are no messages.
+      line.onheard = () => beats.heard();
       line.onmessage = (message) => {
         beats.heard();
         try {

@@ -1,0 +1,94 @@
+/** A line that is made of calls: what is asked is fetched by HTTP, and answers are posted. */
+
+import { errorOf, problemIn } from "../answers.js";
+import { readUtf8, writeText } from "../text.js";
+
+const PATH = "/v1/external/";
+const TEXT = "application/json";
+const BYTES = "application/octet-stream";
+const LONGEST_WAIT_S = 20;
+const CALL = 30_000;
+const FAULT = 52;
+
+/** A line as others are, for places where nothing but HTTP gets out. */
+export class CallingLine {
+  #link;
+  #path = "";
+  #waitS = LONGEST_WAIT_S;
+  #ended = new AbortController();
+  // Answers go out one after the other.
+  #posting = Promise.resolve();
+  #answered = () => {};
+
+  /** @param {import("../http.js").Link} link */
+  constructor(link) {
+    this.#link = link;
+    this.onmessage = (_message) => {};
+    this.onclose = (_error) => {};
+    this.onheard = () => {};
+  }
+
+  /** Send a message; after the end, nothing happens. */
+  send(message) {
+    this.#posting = this.#posting.then(() => this.#post(message)).catch((error) => this.#end(error));
+  }
+
+  close() {
+    this.onmessage = this.onclose = this.onheard = () => {};
+    this.#ended.abort();
+  }
+
+  async #post(message) {
+    if (this.#ended.signal.aborted) return;
+    const [body, contentType] = typeof message === "string" ? [writeText(message), TEXT] : [message, BYTES];
+    const answer = await this.#call("POST", this.#path ? `${this.#path}answer/` : PATH, { body, contentType });
+    if (!this.#path) return this.#greeted(answer);
+    if (answer.status !== 204) throw errorOf(answer, this.#link.url);
+    return this.#answered();
+  }
+
+  #greeted(answer) {
+    const told = readUtf8(answer.body);
+    if (answer.status === 200) {
+      const { connection, heartbeat_s: seconds } = JSON.parse(told);
+      this.#path = `${PATH}${connection}/`;
+      this.#waitS = Math.min(seconds, LONGEST_WAIT_S);
+      this.onmessage(told);
+      void this.#fetch().catch((error) => this.#end(error));
+    } else if (answer.status === 400) {
+      const { code, message } = problemIn(answer.body) ?? { code: "bad-hello", message: told };
+      this.onmessage(JSON.stringify({ type: "refused", code, message }));
+    } else {
+      throw errorOf(answer, this.#link.url);
+    }
+  }
+
+  /** Fetch what is asked, as long as the connection is there. */
+  async #fetch() {
+    while (!this.#ended.signal.aborted) {
+      const answer = await this.#call("GET", `${this.#path}request/?wait_s=${this.#waitS}`);
+      this.onheard();
+      if (answer.status === 204) continue;
+      if (answer.status !== 200) throw errorOf(answer, this.#link.url);
+      const isText = answer.headers.get("content-type")?.startsWith(TEXT);
+      const message = isText ? readUtf8(answer.body) : answer.body;
+      const isFault = isText ? JSON.parse(message).type === "fault" : message[10] === FAULT;
+      // What is not answered yet would come again at once.
+      const answered = isFault ? undefined : new Promise((resolve) => (this.#answered = resolve));
+      this.onmessage(message);
+      await answered;
+    }
+  }
+
+  async #call(method, path, what) {
+    return this.#link.within({ timeout: CALL, signal: this.#ended.signal }, (deadline) =>
+      this.#link.request(method, path, deadline, what),
+    );
+  }
+
+  #end(error) {
+    if (this.#ended.signal.aborted) return;
+    this.#ended.abort();
+    this.onclose(error);
+  }
+}
