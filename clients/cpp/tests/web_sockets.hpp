@@ -65,7 +65,8 @@ inline void web_sockets(Report& report, const Json& each) {
     std::string payload;
     if (each.contains("payload_repeat")) {
         const Json& told = each["payload_repeat"];
-        payload.assign(told["count"].get<std::size_t>(), static_cast<char>(told["byte"].get<int>()));
+        const auto byte = static_cast<char>(told["byte"].get<int>());
+        payload.assign(told["count"].get<std::size_t>(), byte);
     } else {
         const Bytes bytes = unhex(each["payload"]);
         payload.assign(bytes.begin(), bytes.end());
