@@ -9,7 +9,16 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.support.agents import asking, back, began, created, ended, heard, insisting
+from tests.support.agents import (
+    asking,
+    back,
+    began,
+    created,
+    ended,
+    heard,
+    insisting,
+    reset,
+)
 from tests.support.api import Api, Instance, error, ok
 from tests.support.far import RESULT, Far
 from tests.support.server import Server
@@ -75,6 +84,15 @@ def stepped(instance: Instance, far: Far) -> None:
     ok(heard(future))
 
 
+def lost(instance: Instance, far: Far, key: str = "") -> Any:
+    """Let the far side drop in a step; give what it was asked."""
+    future = step(instance, key=key)
+    request = far.asked("step")
+    far.drop()
+    error(heard(future), 503, "external-away")
+    return request
+
+
 def test_none_is_connected(api: Api) -> None:
     answer = api.post("/v1/envs/", {"env_id": "external/game"})
     error(answer, 503, "external-away")
@@ -111,10 +129,7 @@ def test_it_drops_between_steps_and_goes_on(api: Api) -> None:
 def test_it_drops_in_a_step_and_does_not_come_back(hasty: Api) -> None:
     with Far.to(hasty) as far:
         instance = began(hasty, far)
-        future = step(instance)
-        far.asked("step")
-        far.drop()
-        error(heard(future), 503, "external-away")
+        lost(instance, far)
         wait_until(lambda: instance.id not in hasty.instances())
         told = error(instance.post("step/", {"action": 1}), 410, "instance-ended")
         assert told["reason"] == "external-gone"
@@ -135,10 +150,7 @@ def test_it_drops_between_steps_and_does_not_come_back(hasty: Api) -> None:
 def test_with_replay_no_step_is_doubled(api: Api, keys: tuple[str, str]) -> None:
     with Far.to(api, capabilities=REPLAY) as far:
         instance = began(api, far)
-        future = step(instance, key=keys[0])
-        first = far.asked("step")
-        far.drop()
-        error(heard(future), 503, "external-away")
+        first = lost(instance, far, key=keys[0])
         error(heard(step(instance, key=keys[0])), 503, "external-away")
         with back(api, far, capabilities=REPLAY) as again:
             future = step_again(instance, key=keys[1])
@@ -159,16 +171,11 @@ def test_another_step_than_the_lost_one_is_refused(
 ) -> None:
     with Far.to(api, capabilities=REPLAY) as far:
         instance = began(api, far)
-        future = step(instance, key=keys[0])
-        far.asked("step")
-        far.drop()
-        error(heard(future), 503, "external-away")
+        lost(instance, far, key=keys[0])
         with back(api, far, capabilities=REPLAY) as again:
             refused = step_again(instance, action, key=keys[1])
             error(heard(refused), 409, "reset-needed")
-            future = asking(instance.post, "reset/", {})
-            again.answer("reset", observation=[0, 0])
-            ok(heard(future))
+            reset(instance, again)
             stepped(instance, again)
             ended(instance, again)
     settled(api)
@@ -177,16 +184,11 @@ def test_another_step_than_the_lost_one_is_refused(
 def test_without_replay_nobody_knows(api: Api) -> None:
     with Far.to(api) as far:
         instance = began(api, far)
-        future = step(instance)
-        far.asked("step")
-        far.drop()
-        error(heard(future), 503, "external-away")
+        lost(instance, far)
         with back(api, far) as again:
             error(heard(step_again(instance)), 502, "outcome-unknown")
             error(heard(step(instance)), 409, "reset-needed")
-            future = asking(instance.post, "reset/", {})
-            again.answer("reset", observation=[0, 0])
-            ok(heard(future))
+            reset(instance, again)
             stepped(instance, again)
             ended(instance, again)
     settled(api)
@@ -269,9 +271,7 @@ def test_a_silent_one_does_not_cost_the_host_its_life(hasty: Api) -> None:
         far.asked("reset")
         error(heard(future), 504, "external-deadline")
         assert instance.id in hasty.instances()
-        future = asking(instance.post, "reset/", {})
-        far.answer("reset", observation=[0, 0])
-        ok(heard(future))
+        reset(instance, far)
         ended(instance, far)
     settled(hasty)
 
@@ -292,9 +292,7 @@ def test_it_reports_an_error(api: Api) -> None:
         told = error(heard(future), 502, "env-error")
         assert told["message"] == "the crate is stuck"
         error(heard(step(instance)), 409, "reset-needed")
-        future = asking(instance.post, "reset/", {})
-        far.answer("reset", observation=[0, 0])
-        ok(heard(future))
+        reset(instance, far)
         stepped(instance, far)
         ended(instance, far)
     settled(api)
@@ -339,9 +337,7 @@ def test_a_bad_answer(api: Api, changes: dict[str, Any], field: str) -> None:
         fault = far.hear_fault()
         assert fault["field"] == field
         error(heard(step(instance)), 409, "reset-needed")
-        future = asking(instance.post, "reset/", {})
-        far.answer("reset", observation=[0, 0])
-        ok(heard(future))
+        reset(instance, far)
         ended(instance, far)
     settled(api)
 

@@ -47,10 +47,15 @@ def created(api: Api, far: Far, **options: Any) -> Instance:
 def began(api: Api, far: Far, **options: Any) -> Instance:
     """Create an instance, and reset it."""
     instance = created(api, far, **options)
+    reset(instance, far)
+    return instance
+
+
+def reset(instance: Instance, far: Far) -> None:
+    """Reset an instance."""
     future = asking(instance.post, "reset/", {})
     far.answer("reset", observation=[0, 0])
     ok(heard(future))
-    return instance
 
 
 def ended(instance: Instance, far: Far) -> None:
