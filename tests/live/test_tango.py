@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -287,3 +288,22 @@ def test_a_page_that_is_silent(make_server: Callable[..., Server]) -> None:
         assert code == 1008
         assert "late answer" in words
         wait_until(lambda: instance.id not in api.instances())
+
+
+def test_the_token_is_in_the_first_message(make_server: Callable[..., Server]) -> None:
+    token = "a-token-of-the-tests"
+    flags = ["--zmq", "tcp://127.0.0.1:0", "--token", token]
+    server = make_server(*flags, token=token)
+    with TangoAgent(server) as agent:
+        assert agent.reset()["error"]["code"] == "unauthorized"
+        assert agent.reset(token="wrong")["error"]["code"] == "unauthorized"
+        assert agent.reset(token=token)["error"]["code"] == "external-away"
+    assert connected_with(server, None) == 401
+    assert connected_with(server, f"Bearer {token}") == 101
+
+
+def connected_with(server: Server, authorization: str | None) -> int:
+    query = urlencode(SPACES)
+    line = connected(Api(server), path=f"/game/ws?{query}", authorization=authorization)
+    line.close()
+    return line.response.status

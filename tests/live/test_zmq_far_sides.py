@@ -1,5 +1,6 @@
 """Environments come in by ZeroMQ, where the server is told to let them."""
 
+import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -7,7 +8,8 @@ import gymnasium
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from gym_http_client import RemoteEnv, RemoteVectorEnv
+from gym_http_client import RemoteEnv, RemoteVectorEnv, Retries, ServerError
+from gym_http_client import Server as Place
 from tests.support.agents import asking, heard
 from tests.support.api import Api, Instance, error, ok
 from tests.support.far import RESULT
@@ -223,3 +225,52 @@ def test_its_process_finds_the_next_gateway(
                 assert_identical(env.step(0), local.step(0))
         local.close()
     wait_until(lambda: listed(server, "lent") is None)
+
+
+def test_a_connection_that_is_half_open_is_found(
+    make_server: Callable[..., Server],
+) -> None:
+    """Even while an answer is owed, when an environment may be silent."""
+    server = make_server(*ZMQ, "--external-heartbeat", "0.5")
+    with lent(lending_url(server), "CartPole-v1") as process:
+        env = RemoteEnv(server.url, "external/lent", wait_s=20)
+        once = Place(server.url, retries=Retries(total=0))
+        other = RemoteEnv.attach(once, env.instance_id)
+        other.reset(seed=5)
+        # Nothing ends: it just does not say a word any more.
+        process.send_signal(signal.SIGSTOP)
+        with pytest.raises(ServerError) as caught:
+            other.step(0)
+        assert caught.value.code == "external-away"
+        process.send_signal(signal.SIGCONT)
+        # It finds that out itself, comes back, and goes on where it was.
+        local = gymnasium.make("CartPole-v1")
+        assert_identical(env.reset(seed=6), local.reset(seed=6))
+        assert_identical(env.step(0), local.step(0))
+        local.close()
+        other.close()
+        env.close()
+
+
+def test_too_many_bytes_end_the_connection(make_server: Callable[..., Server]) -> None:
+    server = make_server(*ZMQ, "--max-answer", "100000", "--max-body", "100000")
+    with ZmqFar.to(server) as far:
+        instance = began(server, far)
+        future = asking(instance.post, "step/", {"action": 1})
+        request = far.asked("step")
+        far.socket.send(b'{"id": %d, "result": {"observation": "' % request["id"])
+        fault = far.asked("fault")
+        assert "no JSON object" in fault["message"]
+        error(heard(future), 502, "bad-answer")
+        assert far.hear()["code"] == "ended"
+        assert instance.close().status == 204
+    with ZmqFar.to(server) as far:
+        assert listed(server)["free"] == 1
+        far.socket.send(bytes(200_000))
+        wait_until(lambda: listed(server) is None)
+
+
+def test_far_sides_are_counted(make_server: Callable[..., Server]) -> None:
+    server = make_server(*ZMQ, "--max-external", "1")
+    with ZmqFar.to(server), ZmqFar(server) as second:
+        assert second.welcome["code"] == "too-many-external"
