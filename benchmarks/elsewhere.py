@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import gymnasium
 import numpy as np
 import zmq
 
@@ -19,8 +18,8 @@ from benchmarks.pinning import Cores, Mode, pinned
 from benchmarks.race import Rival, race
 from benchmarks.report import Row
 from benchmarks.servers import Server, our_server, program
+from benchmarks.streams import InnerAgent
 from gym_http_client import handles
-from gym_http_client.bench.agents import StreamAgent
 from gym_http_client.remote_env import RemoteEnv
 
 __all__ = ["external"]
@@ -28,7 +27,7 @@ __all__ = ["external"]
 _CONNECT_SECONDS = 20.0
 
 
-class _ElsewhereAgent(StreamAgent):
+class _ElsewhereAgent(InnerAgent):
     """Steps the environment elsewhere over a stream."""
 
     def __init__(self, url: str, seed: int) -> None:
@@ -38,35 +37,24 @@ class _ElsewhereAgent(StreamAgent):
         self._first_seed = seed
 
 
-class _TangoEnv(gymnasium.Env[Any, Any]):
-    """Asks as Tango's own environment does, by ZeroMQ's REQ."""
+class _TangoAgent:
+    """Asks Tango's gateway by ZeroMQ, as its environment for agents does."""
 
-    def __init__(self, door: str) -> None:
-        self.observation_space = gymnasium.spaces.Box(
-            0, 4, (far_env.SIDE, far_env.SIDE), np.uint8
-        )
-        self.action_space = gymnasium.spaces.Discrete(4)
+    def __init__(self, url: str, seed: int) -> None:
+        door = parse_qs(urlsplit(url).query)["agents"][0]
         self._context = zmq.Context()
         self._line = self._context.socket(zmq.REQ)
-        self._line.connect(door)
+        self._line.connect(f"tcp://127.0.0.1:{door}")
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self) -> None:
         """Begin an episode."""
-        told = self._ask({"type": "reset", "seed": seed, "options": options})
-        return np.array(told["observation"], np.uint8), told["info"]
+        self._ask({"type": "reset", "seed": None, "options": None})
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    def step(self, action: int) -> bool:
         """Take a step."""
         told = self._ask({"type": "action", "action": str(action)})
-        return (
-            np.array(told["observation"], np.uint8),
-            told["reward"],
-            told["terminated"],
-            told["truncated"],
-            told["info"],
-        )
+        np.array(told["observation"], np.uint8)
+        return bool(told["terminated"] or told["truncated"])
 
     def close(self) -> None:
         """Tell that the agent goes."""
@@ -76,27 +64,6 @@ class _TangoEnv(gymnasium.Env[Any, Any]):
     def _ask(self, message: dict[str, Any]) -> Any:
         self._line.send_json(message)
         return self._line.recv_json()
-
-
-class _TangoAgent:
-    """Steps the environment elsewhere through Tango's gateway."""
-
-    def __init__(self, url: str, seed: int) -> None:
-        door = parse_qs(urlsplit(url).query)["agents"][0]
-        self._env = _TangoEnv(f"tcp://127.0.0.1:{door}")
-
-    def reset(self) -> None:
-        """Begin an episode."""
-        self._env.reset()
-
-    def step(self, action: int) -> bool:
-        """Take a step."""
-        _, _, terminated, truncated, _ = self._env.step(action)
-        return terminated or truncated
-
-    def close(self) -> None:
-        """End the environment."""
-        self._env.close()
 
 
 def external(plan: Plan) -> list[Row]:

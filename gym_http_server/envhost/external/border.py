@@ -54,8 +54,11 @@ class Border:
         # What is cast from plain JSON has them.
         self._wants_arrays = not self._plain and _has_arrays(self.observation_space)
         self._read: Callable[[object], Any] | None = None
+        self._reads_elements = False
         if self._plain:
-            self._read = elements.reader(self.observation_space)
+            bounded = elements.bounded_reader(self.observation_space)
+            self._read = bounded or elements.reader(self.observation_space)
+            self._reads_elements = bounded is not None
 
     def reset(self, result: Values) -> tuple[Any, dict[str, Any]]:
         """Read what came of a reset: observation and info.
@@ -98,6 +101,8 @@ class Border:
             except elements.NotAnElement as error:
                 error.root = "observation"
                 raise BadMessage(str(error), field="observation") from None
+            if self._reads_elements:
+                return value
         try:
             inside = self._is_element(value)
             if self._wants_arrays:

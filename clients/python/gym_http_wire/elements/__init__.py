@@ -8,7 +8,14 @@ says what is wrong with it and where.
 from gym_http_wire.elements.containers import under
 from gym_http_wire.elements.masks import mask_reader
 from gym_http_wire.elements.membership import membership
-from gym_http_wire.elements.readers import reader
+from gym_http_wire.elements.readers import bounded_reader, reader
 from gym_http_wire.elements.refusal import NotAnElement
 
-__all__ = ["NotAnElement", "mask_reader", "membership", "reader", "under"]
+__all__ = [
+    "NotAnElement",
+    "bounded_reader",
+    "mask_reader",
+    "membership",
+    "reader",
+    "under",
+]

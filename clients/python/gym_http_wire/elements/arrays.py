@@ -107,13 +107,20 @@ class _ArrayReader:
         self.dtype = dtype
         self.flags = flags or dtype.kind == "b"
         self.types = frozenset({int, float} if dtype.kind == "f" else {int})
-        # NumPy itself refuses integers that an integer dtype does not hold.
-        self.held = low is None and high is None and dtype.kind in "iu"
         least, most = _limits(dtype)
         # Limits are compared in a dtype that holds more than the elements' own.
         self.wide = np.dtype({"f": "float64", "b": "int8"}.get(dtype.kind, dtype))
         self.low = np.asarray(least if low is None else low, self.wide)
         self.high = np.asarray(most if high is None else high, self.wide)
+        self.span = self._span()
+
+    def _span(self) -> tuple[int, int] | None:
+        """Give the limits of integers, if they are the same for all of them."""
+        if self.dtype.kind not in "iu" or not self.size:
+            return None
+        low, high = self.low.flat[0], self.high.flat[0]
+        same = (self.low == low).all() and (self.high == high).all()
+        return (int(low), int(high)) if same else None
 
     def limits(self) -> list[tuple[int | float, int | float]]:
         """List the smallest and the largest number for each element."""
@@ -125,11 +132,16 @@ class _ArrayReader:
         """Read an array."""
         numbers = self._flat(value)
         if numbers is not None and self.types.issuperset(map(type, numbers)):
+            if self.span is not None:
+                least, most = self.span
+                if least <= min(numbers) and max(numbers) <= most:
+                    return np.array(numbers, self.dtype).reshape(self.shape)
+                return self._one_by_one(value)
             try:
                 array = np.array(numbers, self.wide).reshape(self.shape)
             except OverflowError:
                 return self._one_by_one(value)
-            if self.held or ((self.low <= array) & (array <= self.high)).all():
+            if ((self.low <= array) & (array <= self.high)).all():
                 return array.astype(self.dtype, copy=False)
         return self._one_by_one(value)
 

@@ -65,6 +65,19 @@ def _box(space: Box) -> Read:
     return array_reader(space.shape, space.dtype)
 
 
+def bounded_reader(space: Space[Any]) -> Read | None:
+    """Make a reader that gives nothing but elements, bounds included.
+
+    Returns:
+        The reader; ``None`` where it takes a look at what was read to tell.
+    """
+    if isinstance(space, Discrete | MultiBinary | MultiDiscrete):
+        return reader(space)
+    if isinstance(space, Box) and space.dtype.kind in "iu":
+        return array_reader(space.shape, space.dtype, space.low, space.high)
+    return None
+
+
 @reader.register
 def _multi_binary(space: MultiBinary) -> Read:
     return array_reader(space.shape, np.dtype(np.int8), 0, 1, flags=True)
