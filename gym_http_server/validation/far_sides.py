@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Self
@@ -14,13 +13,19 @@ from gym_http_server.validation.checks import Mismatch, equal
 from gym_http_server.validation.served import Instance, Served
 from gym_http_server.validation.sockets import BINARY, PING, PONG, TEXT, Socket, frame
 
-__all__ = ["OBSERVATION", "PATH", "Caller", "Far", "FarSide", "Json", "hello_of"]
+__all__ = [
+    "OBSERVATION",
+    "PATH",
+    "PATIENCE_S",
+    "Far",
+    "FarSide",
+    "Json",
+    "hello_of",
+]
 
 PATH = "/v1/external/"
 OBSERVATION = [0.25, 0.5]
 PATIENCE_S = 30.0
-#: Seconds that a request over HTTP waits for what is asked.
-LOOK_S = 5
 Json = Any
 _BOX = {"type": "Box", "low": 0, "high": 1, "shape": [2], "dtype": "float32"}
 _HELLO = {
@@ -231,32 +236,3 @@ class FarSide(Far):
                 return bytes(message.payload)
             else:
                 raise Mismatch(f"a message of opcode {opcode}", str(message.opcode))
-
-
-class Caller(Far):
-    """One that calls by HTTP."""
-
-    def __init__(self, served: Served) -> None:
-        hello = hello_of()
-        super().__init__(served, hello["name"])
-        answer = served.post(PATH, hello)
-        served.needs("external", answer)
-        equal(answer.status, 200, "status of a hello")
-        self.welcome = answer.json()
-        self.path = f"{PATH}{self.welcome['connection']}/"
-
-    def hear(self) -> dict[str, Json]:
-        """Fetch what the server asks."""
-        until = time.monotonic() + PATIENCE_S
-        while True:
-            answer = self.served.get(f"{self.path}request?wait_s={LOOK_S}")
-            if answer.status != 204 or time.monotonic() > until:
-                break
-        equal(answer.status, 200, "status of what is fetched")
-        told: dict[str, Json] = answer.json()
-        return told
-
-    def say(self, message: dict[str, Json]) -> None:
-        """Post an answer."""
-        answer = self.served.post(f"{self.path}answer", message)
-        equal(answer.status, 204, "status of an answer")

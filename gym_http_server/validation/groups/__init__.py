@@ -6,6 +6,7 @@ from gym_http_server.validation.groups import (
     elements,
     errors,
     external,
+    external_failures,
     external_words,
     frames,
     handshakes,
@@ -49,5 +50,6 @@ GROUPS = (
     vectors.GROUP,
     tickets.GROUP,
     external.GROUP,
+    external_failures.GROUP,
     *external_words.GROUPS,
 )

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from typing import Any
 
 from gym_http_server.validation.checks import Checks, Group, equal, that
-from gym_http_server.validation.far_sides import (
-    OBSERVATION,
-    PATH,
-    Caller,
-    Far,
-    FarSide,
-)
+from gym_http_server.validation.far_callers import Caller
+from gym_http_server.validation.far_sides import OBSERVATION, PATH, Far, FarSide
 from gym_http_server.validation.groups.errors import problem
-from gym_http_server.validation.served import Instance, Served
+from gym_http_server.validation.served import Served
 
-__all__ = ["GROUP", "needs_external"]
+__all__ = ["GROUP", "STEP", "needs_external"]
 
-REPLAY = ["reset", "replay"]
-_STEP = {"observation": OBSERVATION, "reward": 2.0, "info": {"score": 7}}
-_STEP |= {"terminated": False, "truncated": False, "done": False}
+STEP = {"observation": OBSERVATION, "reward": 2.0, "info": {"score": 7}}
+STEP |= {"terminated": False, "truncated": False, "done": False}
 
 checks = Checks()
 
@@ -67,7 +60,7 @@ def _conversation(served: Served) -> None:
         equal(told, (5, {"a": [1]}), "seed and options")
         begun = {"observation": [0.0, 1.0], "info": {"level": 3}}
         equal(agent.told(200), begun, "the answer to a reset")
-        equal(far.stepped(instance), _STEP, "the answer to a step")
+        equal(far.stepped(instance), STEP, "the answer to a step")
         problem(instance.get("render/"), "no-render-mode", 409)
         far.left(instance)
         equal(_counts(far), (1, 0), "how many are free and taken")
@@ -92,9 +85,9 @@ def _over_http(served: Served) -> None:
         first = far.asked("step")
         equal(far.asked("step").get("id"), first["id"], "ID of the request")
         equal(first.get("action"), 2, "action")
-        step = {name: each for name, each in _STEP.items() if name != "done"}
+        step = {name: each for name, each in STEP.items() if name != "done"}
         far.say({"id": first["id"], "result": step})
-        equal(agent.told(200), _STEP, "the answer to a step")
+        equal(agent.told(200), STEP, "the answer to a step")
         far.left(instance)
     problem(served.get(f"{PATH}ffffffff/request?wait_s=0"), "not-found", 404)
 
@@ -184,89 +177,3 @@ def _vector(served: Served) -> None:
             for far in (one, other):
                 far.answer("close")
             equal(agent.answer().status, 204, "status of close")
-
-
-@checks("errors-are-told")
-def _errors(served: Served) -> None:
-    with FarSide.welcomed(served) as far:
-        instance = far.began()
-        agent = _step(far, instance)
-        error = {"code": "invalid-action", "message": "that way is closed"}
-        far.say({"id": far.asked("step")["id"], "error": error})
-        told = agent.refused(400, "invalid-action")
-        that("that way is closed" in told["message"], "its words", told["message"])
-        # Nothing was done, so the agent goes on.
-        far.stepped(instance)
-        agent = _step(far, instance)
-        error = {"message": "the crate is stuck"}
-        far.say({"id": far.asked("step")["id"], "error": error})
-        told = agent.refused(502, "env-error")
-        that("the crate is stuck" in told["message"], "its words", told["message"])
-        problem(instance.post("step/", {"action": 1}), "reset-needed", 409)
-        far.reset(instance)
-        far.left(instance)
-
-
-def _step(far: Far, instance: Instance, key: str = "") -> Any:
-    headers = {"Idempotency-Key": key} if key else {}
-    return far.asking(instance.post, "step/", {"action": 1}, headers=headers)
-
-
-@checks("replay")
-def _replay(served: Served) -> None:
-    key = secrets.token_hex(8)
-    with FarSide.welcomed(served, capabilities=REPLAY) as far:
-        instance = far.began()
-        agent = _step(far, instance, key)
-        request = far.asked("step")
-        # It has done the step, and nobody heard so.
-        far.end()
-        agent.refused(503, "external-away")
-        with far.back(capabilities=REPLAY) as again:
-            equal(again.welcome.get("resumed"), True, "resumed")
-            equal(again.welcome["connection"], far.welcome["connection"], "connection")
-            agent = _step(again, instance, key)
-            equal(again.asked("step").get("id"), request["id"], "ID of the step")
-            step = {name: each for name, each in _STEP.items() if name != "done"}
-            again.say({"id": request["id"], "result": step})
-            equal(agent.told(200), _STEP, "the answer to the step")
-            again.stepped(instance)
-            again.left(instance)
-
-
-@checks("outcome-unknown")
-def _unknown(served: Served) -> None:
-    key = secrets.token_hex(8)
-    with FarSide.welcomed(served) as far:
-        instance = far.began()
-        agent = _step(far, instance, key)
-        far.asked("step")
-        far.end()
-        agent.refused(503, "external-away")
-        with far.back() as again:
-            agent = _step(again, instance, key)
-            agent.refused(502, "outcome-unknown")
-            problem(instance.post("step/", {"action": 1}), "reset-needed", 409)
-            again.reset(instance)
-            again.left(instance)
-
-
-@checks("newer-connection-wins")
-def _newer(served: Served) -> None:
-    with FarSide.welcomed(served) as far:
-        token = far.welcome["resume"]
-        with FarSide.welcomed(served, name=far.name, resume=token) as newer:
-            equal(newer.welcome.get("resumed"), True, "resumed")
-            instance = newer.began()
-            newer.left(instance)
-
-
-@checks("unasked-answers")
-def _unasked(served: Served) -> None:
-    with FarSide.welcomed(served) as far:
-        far.say({"id": 900, "result": {}})
-        told = far.asked("fault")
-        equal(told.get("id"), 900, "id of the fault")
-        that(told.get("message"), "a message", json.dumps(told))
-        instance = far.began()
-        far.left(instance)
