@@ -3,7 +3,7 @@
 #ifndef GYM_HTTP_CLIENT_BINARY_HPP
 #define GYM_HTTP_CLIENT_BINARY_HPP
 
-#include "gym_http_client/signature.hpp"
+#include "gym_http_client/leaves.hpp"
 
 namespace gym_http {
 

@@ -211,6 +211,8 @@ private:
 
 }  // namespace gym_http
 
+#include "gym_http_client/value_making.hpp"
+// After what makes them.
 #include "gym_http_client/value_impl.hpp"
 
 #endif
