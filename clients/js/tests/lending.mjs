@@ -87,6 +87,7 @@ await serveEnv({
   init({ kwargs, renderMode }) {
     slow = kwargs.slow ?? 0;
     print({ asked: "init", kwargs, renderMode });
+    return kwargs.actions && { actionSpace: { type: "Discrete", n: kwargs.actions } };
   },
   async reset({ seed, options }) {
     if (options.impossible) throw Object.assign(new Error("no such option"), { code: "bad-parameter" });

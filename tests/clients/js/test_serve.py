@@ -125,6 +125,19 @@ def test_no_step_is_doubled_or_lost_over_cut_connections(
         assert {"agent": False} not in lending.told
 
 
+def test_with_other_spaces_it_goes_on_over_cut_connections(server: Server) -> None:
+    with (
+        Cutter(server.port) as cutter,
+        Lending(f"http://127.0.0.1:{cutter.port}", "discrete", "json") as lending,
+        RemoteEnv(server.url, "external/toy", wait_s=20, actions=9) as env,
+    ):
+        assert env.action_space == gymnasium.spaces.Discrete(9)
+        env.reset(seed=1)
+        cutter.cut_after(1)
+        assert env.step(8)[4] == {"steps": 1}
+        lending.wait_for("goes on")
+
+
 def test_a_step_that_is_under_way_is_not_done_again(server: Server) -> None:
     with (
         Cutter(server.port) as cutter,

@@ -61,6 +61,7 @@ export class LentEnv {
   /** Say what it is. */
   hello() {
     const { name, capabilities = [], renderModes, rewardChannels, metadata, realtime } = this.#given;
+    const { observationSpace, actionSpace } = this.#given;
     const { reset, render, attributes } = this.#given;
     const own = { reset, render, attributes, realtime };
     const can = new Set([...capabilities, "replay", ...Object.keys(own).filter((key) => own[key])]);
@@ -68,8 +69,9 @@ export class LentEnv {
       type: "hello",
       protocol: PROTOCOL,
       name,
-      observation_space: this.#observationSpace.toJSON(),
-      action_space: this.#actionSpace.toJSON(),
+      // Not those of the present instance: whoever comes back says the same again.
+      observation_space: asSpace(observationSpace).toJSON(),
+      action_space: asSpace(actionSpace).toJSON(),
       capabilities: [...can].sort(),
       render_modes: renderModes,
       reward_channels: rewardChannels,
