@@ -95,7 +95,7 @@ private:
         if (!line_) {
             if (due_.left() > 0) return;
             welcome_.reset();
-            line_ = std::make_unique<detail::Line>(multi_, server_);
+            line_ = std::make_unique<detail::MessageLine>(multi_, server_);
             line_->send(detail::op_text, write_json(requests_.hello(resume_)));
         }
         line_->poll(arrived_);
@@ -232,7 +232,7 @@ private:
     bool over_ = false;
     std::optional<ApiError> refusal_{};
 
-    std::unique_ptr<detail::Line> line_{};
+    std::unique_ptr<detail::MessageLine> line_{};
     std::deque<detail::Message> arrived_{};
     std::optional<detail::Deadline> welcome_{};             ///< When that has to be there.
     std::unique_ptr<detail::Conversation> conversation_{};  ///< Once it is welcome.

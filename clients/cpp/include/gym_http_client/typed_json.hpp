@@ -152,7 +152,6 @@ inline void write_typed(const Value& value, std::string& out) {
 
 }  // namespace detail
 
-
 /// Writes typed JSON, compact. @throws UsageError A string is not in UTF-8.
 inline std::string write_typed_json(const Value& value) {
     std::string text;

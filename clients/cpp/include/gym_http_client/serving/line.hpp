@@ -11,9 +11,9 @@
 namespace gym_http::detail {
 
 /// One WebSocket: being opened, then open. Messages can be sent before it is.
-class Line {
+class MessageLine {
 public:
-    Line(std::shared_ptr<Multi> multi, const Server& server)
+    MessageLine(std::shared_ptr<Multi> multi, const Server& server)
         : connection_(std::move(multi), server), handshake_(server) {}
 
     /// Whether messages go over it.
