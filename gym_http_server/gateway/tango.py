@@ -127,13 +127,13 @@ class TangoAgent:
 
     def _told_space(self, payload: bytes) -> None:
         told = _decode(payload)
+        if self._stream is not None:
+            self._stream.on_message = self._told
         if told["status"] != 200:
             self._told(payload)
             return
         self._texts = told["body"]["info"]["name"] == "Text"
-        if self._stream is not None:
-            self._stream.on_message = self._told
-            self._ask()
+        self._ask()
 
     def _ask(self) -> None:
         asked, self._waiting = self._waiting, {}

@@ -1,6 +1,7 @@
 """Environments come in by ZeroMQ, where the server is told to let them."""
 
 import signal
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -274,3 +275,13 @@ def test_far_sides_are_counted(make_server: Callable[..., Server]) -> None:
     server = make_server(*ZMQ, "--max-external", "1")
     with ZmqFar.to(server), ZmqFar(server) as second:
         assert second.welcome["code"] == "too-many-external"
+
+
+def test_who_is_gone_is_given_up_however_often_it_is_asked(server: Server) -> None:
+    far = ZmqFar.to(server)
+    instance = began(server, far)
+    far.drop()
+    until = time.monotonic() + 20
+    while (answer := instance.post("step/", {"action": 1})).status == 503:
+        assert time.monotonic() < until
+    assert error(answer, 410, "instance-ended")["reason"] == "external-gone"

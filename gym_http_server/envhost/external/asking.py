@@ -150,6 +150,8 @@ class Asking:
         while ask != Ask.INIT and not back.over and time.monotonic() < last:
             self._outside.pause(back)
         if not back.over:
+            # Who asks again and again must not put off the look at how long this lasts.
+            self._outside.due = 0.0
             raise ExternalAway(
                 f"{far.name} has lost its connection, and has {terms.grace_s:g} s to "
                 "come back; ask again",
