@@ -22,12 +22,12 @@ from benchmarks.streams import InnerAgent
 from gym_http_client import handles
 from gym_http_client.remote_env import RemoteEnv
 
-__all__ = ["external"]
+__all__ = ["ElsewhereAgent", "TangoAgent", "external", "ours", "tangos"]
 
 _CONNECT_SECONDS = 20.0
 
 
-class _ElsewhereAgent(InnerAgent):
+class ElsewhereAgent(InnerAgent):
     """Steps the environment elsewhere over a stream."""
 
     def __init__(self, url: str, seed: int) -> None:
@@ -37,7 +37,7 @@ class _ElsewhereAgent(InnerAgent):
         self._first_seed = seed
 
 
-class _TangoAgent:
+class TangoAgent:
     """Asks Tango's gateway by ZeroMQ, as its environment for agents does."""
 
     def __init__(self, url: str, seed: int) -> None:
@@ -68,24 +68,24 @@ class _TangoAgent:
 
 def external(plan: Plan) -> list[Row]:
     """Measure steps whose environment is at the other end of a WebSocket."""
-    rival = Rival("Tango's gateway", _TangoAgent, _tango)
+    rival = Rival("Tango's gateway", TangoAgent, tangos)
     return [
         each
         for mode in (Mode.SAME, Mode.FREE)
-        for each in race(
-            plan, "external", mode, _ElsewhereAgent, 1, rival, server=_ours
-        )
+        for each in race(plan, "external", mode, ElsewhereAgent, 1, rival, server=ours)
     ]
 
 
 @contextlib.contextmanager
-def _ours(cores: Cores) -> Iterator[Server]:
+def ours(cores: Cores) -> Iterator[Server]:
+    """Run our server, and the environment beside it."""
     with our_server(cores) as server, _far(cores, server):
         yield server
 
 
 @contextlib.contextmanager
-def _tango(cores: Cores) -> Iterator[Server]:
+def tangos(cores: Cores) -> Iterator[Server]:
+    """Run Tango's gateway, and the environment beside it."""
     with program(cores, "benchmarks.tango") as server, _far(cores, server):
         yield server
 

@@ -21,6 +21,7 @@ from benchmarks.one_process import bouncing, one_process
 from benchmarks.ping_pong import BALL, PingPongAgent, far_end
 from benchmarks.pinning import Cores, Mode, Places, pinned, places
 from benchmarks.servers import no_server, our_server
+from benchmarks.shares import external
 from benchmarks.streams import InnerAgent
 from benchmarks.timings import Part, local, median_us, stages, within
 from benchmarks.vectors import HeavyAsyncAgent, HeavySyncAgent, SpreadAgent, SyncAgent
@@ -161,6 +162,7 @@ QUESTIONS: dict[str, Callable[[Plan], list[Part]]] = {
     "stream_split": stream_split,
     "vector64": vector64,
     "vector64_async_heavy": vector64_async_heavy,
+    "external": external,
 }
 
 
