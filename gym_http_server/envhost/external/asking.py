@@ -147,14 +147,19 @@ class Asking:
         last = min(time.monotonic() + RETURN_SECONDS, until - terms.deadline_s / 2)
         back = _Return(far, last)
         # While it begins it is nobody's: the agent had better begin with another one.
-        while ask != Ask.INIT and not back.over and time.monotonic() < last:
+        waits = ask != Ask.INIT and far.comes_back
+        while waits and not back.over and time.monotonic() < last:
             self._outside.pause(back)
         if not back.over:
             # Who asks again and again must not put off the look at how long this lasts.
             self._outside.due = 0.0
+            hope = (
+                f"has {terms.grace_s:g} s to come back; ask again"
+                if far.comes_back
+                else "cannot come back to this instance"
+            )
             raise ExternalAway(
-                f"{far.name} has lost its connection, and has {terms.grace_s:g} s to "
-                "come back; ask again",
+                f"{far.name} has lost its connection, and {hope}",
                 headers={"Retry-After": "1"},
             )
 

@@ -121,6 +121,11 @@ class FarSide:
         """The env ID."""
         return f"external/{self.hello.name}"
 
+    @property
+    def comes_back(self) -> bool:
+        """Whether it could come back, if it were lost; Tango's have no token for it."""
+        return self.hello.dialect != TANGO
+
     def send(self, call: Call) -> None:
         """Ask something; what comes back goes into the call.
 

@@ -18,7 +18,6 @@ from gym_http_server.envhost.external.calls import Awaited
 from gym_http_server.envhost.external.far_side import FarSide, State
 from gym_http_server.passing import PassingLine
 from gym_http_server.rundir import RunDir
-from gym_http_wire.external.greetings import TANGO
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op, problem_of, request
 from gym_http_wire.problems import ExternalAway
@@ -155,8 +154,7 @@ class Outside:
         now = time.monotonic()
         for far in self.far_sides:
             since = far.away_since
-            # Tango's have no token to come back with.
-            grace = 0.0 if far.hello.dialect == TANGO else self.terms.grace_s
+            grace = self.terms.grace_s if far.comes_back else 0.0
             if since is not None and now - since > grace:
                 return far
         return None
