@@ -9,7 +9,9 @@ import pytest
 
 from tests.clients.cpp import building
 from tests.clients.cpp.forgetful import Forgetful
+from tests.support.api import Api
 from tests.support.drivers import VECTORS, Program, build_cpp, needs
+from tests.support.far import Far
 from tests.support.server import Server
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(300)]
@@ -17,8 +19,9 @@ pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(300)]
 
 @pytest.fixture(scope="module")
 def own_server() -> Iterator[Server]:
-    """A server whose address is built into programs."""
+    """A server whose address is built into programs, and whose lobby is there."""
     with Server() as server:
+        Far.to(Api(server)).drop()
         yield server
 
 
