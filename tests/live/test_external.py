@@ -165,6 +165,16 @@ def test_rewards_may_have_channels(api: Api) -> None:
     settled(api)
 
 
+def test_agents_read_its_metadata(api: Api) -> None:
+    modes = {"capabilities": ["reset", "render"], "render_modes": ["ansi"]}
+    with Far.to(api, metadata={"render_fps": 30}, **modes) as far:
+        instance = created(api, far)
+        told = ok(instance.get(""))["metadata"]
+        assert told == {"render_fps": 30, "render_modes": ["ansi"]}
+        ended(instance, far)
+    settled(api)
+
+
 def test_wrappers_and_limits_of_steps_are_put_around(api: Api) -> None:
     with Far.to(api) as far:
         instance = began(api, far, max_episode_steps=1)
