@@ -53,7 +53,9 @@ class AgentPeer:
         self._text = greeting.dialect == "json"
         self._session = greeting.session or new_session()
         self._lost_s = greeting.lost
-        self._keyed = bool(greeting.key)
+        # Whether nobody but this one could ever learn the ID of what is made for it.
+        self._its_own = not (greeting.key or greeting.instance_id)
+        self._welcomed = False
         self._instance_id = greeting.instance_id
         self._asking: Asking | None = None
         self._stream: HostStream | None = None
@@ -66,7 +68,7 @@ class AgentPeer:
 
     def hear(self, payload: bytes) -> None:
         """Pass on what it asks."""
-        if self._stream is None:
+        if self._stream is None or not self._welcomed:
             words = "a message came before the welcome: wait for that"
             self._refuse(BadParameter(words))
             self.leave()
@@ -95,10 +97,11 @@ class AgentPeer:
             self._stream.close()
         elif self._asking is not None:
             made = self._asking.cancel()
-            if made is not None and made.status == 200 and not self._keyed:
-                # Nobody could ever learn its ID.
-                head = RequestHead(instance_id=_instance_in(made))
-                Asking(self._house, request(Op.END, head=head), lambda answer: None)
+            if made is not None and made.status == 200:
+                self._instance_id = _instance_in(made)
+        if self._its_own and not self._welcomed and self._instance_id:
+            head = RequestHead(instance_id=self._instance_id)
+            Asking(self._house, request(Op.END, head=head), lambda answer: None)
 
     def _made(self, answer: Frame) -> None:
         if answer.status != 200:
@@ -120,6 +123,7 @@ class AgentPeer:
         )
 
     def _opened(self) -> None:
+        self._welcomed = True
         most = self._house.settings.max_message
         self._post.say(welcome(self._instance_id, self._session, most))
 

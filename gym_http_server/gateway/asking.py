@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable
 
 from gym_http_server.errors import SupervisorUnavailable
 from gym_http_server.gateway.house import House
-from gym_http_server.gateway.lines import Line
+from gym_http_server.gateway.lines import Line, connected
 from gym_http_wire.frames import Frame, FrameError, FrameReader, encode
 from gym_http_wire.messages import problem_answer
 
@@ -32,12 +31,9 @@ class Asking:
         self._on_answer = on_answer
         self._reader = FrameReader(MAX_ANSWER)
         self._line: Line | None = None
-        end = socket.socket(socket.AF_UNIX)
-        end.setblocking(False)
         try:
-            end.connect(house.run.supervisor_socket)
+            end = connected(house.run.supervisor_socket)
         except OSError:
-            end.close()
             house.timers.add(0.0, self._fail)
             return
         self._line = Line(house.watches, end, self._hear, self._fail, MAX_QUEUED)

@@ -7,9 +7,25 @@ from collections.abc import Callable
 
 from gym_http_server.watches import READ, WRITE, Watches
 
-__all__ = ["Line"]
+__all__ = ["Line", "connected"]
 
 RECEIVE_BYTES = 256 * 1024
+
+
+def connected(path: str) -> socket.socket:
+    """Connect to a Unix socket, without waiting.
+
+    Raises:
+        OSError: Nobody is there, or peers have used up this process's descriptors.
+    """
+    end = socket.socket(socket.AF_UNIX)
+    try:
+        end.setblocking(False)
+        end.connect(path)
+    except OSError:
+        end.close()
+        raise
+    return end
 
 
 class Line:

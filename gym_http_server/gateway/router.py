@@ -87,8 +87,8 @@ class Router:
         except zmq.Again:
             return None
         identity, last = pieces[0].bytes, pieces[-1]
-        asking = len(pieces) == _PIECES_OF_REQ and not len(pieces[1])
-        whole = asking or len(pieces) == _PIECES_OF_DEALER
+        asking = len(pieces) >= _PIECES_OF_REQ and not len(pieces[1])
+        whole = len(pieces) == (_PIECES_OF_REQ if asking else _PIECES_OF_DEALER)
         payload = last.bytes if whole else None
         return Came(identity, int(last.get(zmq.SRCFD)), asking, payload)
 

@@ -143,7 +143,8 @@ class Gateway:
         if entry is None:
             self._greet(came)
         elif came.payload is None:
-            entry.post.say(_refusal(came.asking, _in_pieces()))
+            entry.post.say(_refusal(entry.post.asking, _in_pieces()))
+            self._drop(entry.post)
         else:
             entry.peer.hear(came.payload)
 
@@ -175,7 +176,11 @@ class Gateway:
         if came.asking:
             return self._tango_agent(first, post, on_over)
         if first.type == "hello":
-            return FarSide(house, post, on_over)
+            try:
+                return FarSide(house, post, on_over)
+            except OSError as error:
+                # Peers without a word have used up this process's descriptors.
+                raise TooManyPeers(f"there is no room for another: {error}") from None
         if first.type == "agent":
             return AgentPeer(house, post, agent_of(payload), on_over)
         raise BadParameter(

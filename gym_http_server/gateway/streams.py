@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 from collections.abc import Callable
 
 import msgspec
@@ -12,7 +11,7 @@ from gym_http_server.errors import UnknownInstance
 from gym_http_server.fates import told, was_in_flight
 from gym_http_server.gateway.asking import Asking
 from gym_http_server.gateway.house import House
-from gym_http_server.gateway.lines import Line
+from gym_http_server.gateway.lines import Line, connected
 from gym_http_wire.external.carriers import WebSocketCarrier
 from gym_http_wire.frames import Frame, FrameReader, encode
 from gym_http_wire.handshakes import BINARY_PROTOCOL, TEXT_PROTOCOL, Hello
@@ -93,12 +92,9 @@ class HostStream:
 
     def _connect(self, hello: Hello) -> None:
         house = self._house
-        end = socket.socket(socket.AF_UNIX)
-        end.setblocking(False)
         try:
-            end.connect(house.run.host_socket(self._instance_id))
+            end = connected(house.run.host_socket(self._instance_id))
         except OSError:
-            end.close()
             self._ask_why()
             return
         most = MAX_WAITING * house.settings.max_message

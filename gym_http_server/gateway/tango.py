@@ -73,7 +73,7 @@ class TangoAgent:
 
     def hear(self, payload: bytes) -> None:
         """Take what it asks."""
-        if self._asked:
+        if self._asked or self._post.full_since:
             # No REQ does so; its answers are counted.
             return
         try:
@@ -202,10 +202,9 @@ def _read(payload: bytes, token: str) -> dict[str, Any]:
         asked = _decode(payload)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise BadJSON(str(error)) from None
-    if asked.get("type") not in KINDS:
-        raise BadParameter(
-            f"type is {asked.get('type')!r:.80}: expected reset, action or close"
-        )
+    kind = asked.get("type")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise BadParameter(f"type is {kind!r:.80}: expected reset, action or close")
     if asked["type"] == "action" and "action" not in asked:
         raise BadParameter("there is no action in it")
     return asked

@@ -1,0 +1,146 @@
+"""What peers by ZeroMQ do to bring the gateway down: others do not notice."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psutil
+import pytest
+import zmq
+
+from tests.support.server import Server
+from tests.support.tango import TangoAgent
+from tests.support.zmq_peers import ZmqFar, ZmqPeer, gateway
+
+ZMQ = ["--zmq", "tcp://127.0.0.1:0", "--tango-name", "game"]
+CART: dict[str, Any] = {"env_id": "CartPole-v1"}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """A server that lets peers in by ZeroMQ."""
+    with Server(*ZMQ) as server:
+        yield server
+
+
+@pytest.fixture
+def witness(server: Server) -> Iterator[ZmqPeer]:
+    """An agent that is there before, and has to be served after."""
+    before = gateway(server)
+    with ZmqPeer(server) as peer:
+        welcome = peer.ask(type="agent", protocol=1, create=CART)
+        assert welcome["type"] == "welcome", welcome
+        assert peer.ask(op="reset")["status"] == 200
+        yield peer
+        assert peer.ask(op="reset")["status"] == 200
+        assert peer.ask(op="close")["status"] == 204
+    assert gateway(server) == before
+
+
+FOREIGN = [
+    b"",
+    b"\xff\xfe",
+    b"null",
+    b'{"type":["reset"]}',
+    b'{"type":{"reset":1}}',
+    b'{"type":"action","action":"\\ud800"}',
+    b'{"type":"action","action":' + b"9" * 5000 + b"}",
+    b'{"type":"action","action":' + b"[" * 960 + b"]" * 960 + b"}",
+    b'{"type":"action","action":"' + b"[" * 980 + b"]" * 980 + b'"}',
+    b'{"type":"reset","seed":123456789012345678901234567890}',
+    b'{"type":"reset","seed":NaN}',
+]
+
+
+def test_what_an_agent_of_tangos_says_is_answered_whatever_it_is(
+    server: Server, witness: ZmqPeer
+) -> None:
+    with ZmqFar.to(server) as far, TangoAgent(server) as agent:
+        agent.socket.send(b'{"type":"reset"}')
+        far.answer("init")
+        far.answer("reset", observation=[0, 1])
+        assert "observation" in agent.hear()
+        for message in FOREIGN:
+            agent.socket.send(message)
+            assert agent.hear()["error"]["status"] in (400, 501), message
+        agent.socket.send(b'{"type":"close"}')
+        far.answer("close")
+        assert agent.hear() == {"info": "closed"}
+
+
+def test_a_req_is_answered_if_its_message_is_in_pieces(
+    server: Server, witness: ZmqPeer
+) -> None:
+    with TangoAgent(server) as agent:
+        agent.socket.send_multipart([b'{"type":', b'"reset"}'])
+        assert "frames" in agent.hear()["error"]["message"]
+        assert agent.reset()["error"]["code"] == "external-away"
+
+
+def test_a_message_in_pieces_ends_the_conversation(
+    server: Server, witness: ZmqPeer
+) -> None:
+    with ZmqPeer(server) as peer:
+        peer.ask(type="agent", protocol=1, create=CART, key="pieces")
+        peer.socket.send_multipart([b'{"op":', b'"reset"}'])
+        told = peer.hear()
+        assert (told["type"], told["code"]) == ("refused", "bad-parameter")
+        # So it takes no memory to refuse as many as come.
+        assert "over" in peer.ask(op="reset")["message"]
+        peer.ask(type="agent", protocol=1, create=CART, key="pieces")
+        assert peer.ask(op="close")["status"] == 204
+
+
+def test_nothing_is_kept_for_a_host_that_has_not_answered_yet(
+    server: Server, witness: ZmqPeer
+) -> None:
+    with ZmqPeer(server) as first, ZmqPeer(server) as second:
+        before = server.members()
+        welcome = first.ask(type="agent", protocol=1, create=CART)
+        (host,) = server.members() - before
+        host.suspend()
+        try:
+            again = {"protocol": 1, "instance_id": welcome["instance_id"]}
+            second.say(type="agent", **again)
+            second.say(op="step", action=0)
+            assert "welcome" in second.hear()["message"]
+        finally:
+            host.resume()
+        assert first.ask(op="close")["status"] == 204
+
+
+def test_who_takes_all_descriptors_gets_no_others_ended(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server(*ZMQ)
+    with ZmqFar.to(server), ZmqPeer(server) as there, ZmqPeer(server) as late:
+        assert late.ask(type="nobody")["type"] == "refused"
+        created = there.ask(type="agent", protocol=1, create=CART)
+        before = gateway(server)
+        usual = before.rlimit(psutil.RLIMIT_NOFILE)
+        before.rlimit(psutil.RLIMIT_NOFILE, (before.num_fds(), usual[1]))
+        for greeting in (
+            {"type": "hello", "name": "game"},
+            {"type": "agent", "protocol": 1, "create": CART},
+            {"type": "agent", "protocol": 1, "instance_id": created["instance_id"]},
+        ):
+            told = late.ask(**greeting)
+            assert (told["type"], told["status"]) == ("refused", 503), told
+        assert there.ask(op="reset")["status"] == 200
+        before.rlimit(psutil.RLIMIT_NOFILE, usual)
+        assert late.ask(type="agent", protocol=1, create=CART)["type"] == "welcome"
+        assert late.ask(op="close")["status"] == 204
+        assert there.ask(op="close")["status"] == 204
+        assert gateway(server) == before
+
+
+def test_a_server_stops_in_time_whoever_takes_nothing(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server(*ZMQ)
+    with ZmqPeer(server) as peer, ZmqPeer(server), ZmqFar.to(server):
+        peer.ask(type="agent", protocol=1, create=CART)
+        peer.socket.setsockopt(zmq.SNDTIMEO, 20_000)
+        # Answers fill what there is on the way, and more.
+        for _ in range(20_000):
+            peer.say(op="action_space")
+        assert server.stop() == 0
