@@ -8,6 +8,7 @@
      ├─ lobby.sock           requests to the lobby, once there is one
      ├─ draining             exists once the server is about to stop
      ├─ tickets/             tickets that nobody has used yet
+     ├─ tango                ID of the instance that an agent of Tango's had last
      └─ 3c657dbc/            an instance
          ├─ host.sock        requests to its host
          ├─ status           the host's status page
@@ -73,6 +74,11 @@ class RunDir:
     def tickets(self) -> str:
         """Folder of the tickets that nobody has used yet."""
         return f"{self.path}/tickets"
+
+    @property
+    def tango(self) -> str:
+        """File with the ID of the instance that an agent of Tango's had last."""
+        return f"{self.path}/tango"
 
     def instance(self, instance_id: str) -> str:
         """Folder of an instance."""

@@ -24,6 +24,7 @@ from gym_http_server.gateway.tango import (
     KINDS,
     TangoAgent,
     TangoTaken,
+    end_left,
     problem_answer,
 )
 from gym_http_server.tokens import is_same
@@ -83,6 +84,7 @@ class Gateway:
         for descriptor in router.descriptors:
             # What they are readable for is taken after each turn.
             house.watches.add(descriptor, lambda events: None)
+        end_left(house)
 
     def run(self) -> None:
         """Work until something ends it."""

@@ -11,6 +11,7 @@ Each message is answered, whatever happens: a REQ without an answer is stuck for
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -20,12 +21,13 @@ from gym_http_server.gateway.asking import Asking
 from gym_http_server.gateway.house import House
 from gym_http_server.gateway.posts import Post
 from gym_http_server.gateway.streams import HostStream
+from gym_http_server.rundir import open_log
 from gym_http_wire.frames import Frame
 from gym_http_wire.handshakes import new_session
 from gym_http_wire.messages import Op, RequestHead, problem_of, request
 from gym_http_wire.problems import BadJSON, BadParameter, Problem
 
-__all__ = ["KINDS", "TangoAgent", "TangoTaken", "problem_answer"]
+__all__ = ["KINDS", "TangoAgent", "TangoTaken", "end_left", "problem_answer"]
 
 KINDS = frozenset({"reset", "action", "close"})
 _GIVEN = {
@@ -46,6 +48,13 @@ def problem_answer(problem: Problem) -> bytes:
     """Write the answer that tells of a problem."""
     told = {"code": problem.code, "message": problem.message, "status": problem.status}
     return _encode({"error": told})
+
+
+def end_left(house: House) -> None:
+    """End what an agent had of a gateway that died: nobody else knows of it."""
+    with contextlib.suppress(OSError), open_log(house.run.tango, "rb") as note:
+        head = RequestHead(instance_id=note.read(8).decode("ascii", "replace"))
+        Asking(house, request(Op.END, head=head), lambda answer: None)
 
 
 class TangoAgent:
@@ -114,6 +123,9 @@ class TangoAgent:
             self._fail(problem_of(answer))
             return
         self._instance_id = _instance_in(answer)
+        path = self._house.run.tango
+        with contextlib.suppress(OSError), open_log(path, "wb") as note:
+            note.write(self._instance_id.encode())
         self._stream = HostStream(
             self._house,
             self._instance_id,

@@ -7,8 +7,10 @@ import psutil
 import pytest
 import zmq
 
+from tests.support.api import Api
 from tests.support.server import Server
-from tests.support.tango import TangoAgent
+from tests.support.tango import SPACES, TangoAgent, TangoPage
+from tests.support.wait import wait_until
 from tests.support.zmq_peers import ZmqFar, ZmqPeer, gateway
 
 ZMQ = ["--zmq", "tcp://127.0.0.1:0", "--tango-name", "game"]
@@ -144,3 +146,19 @@ def test_a_server_stops_in_time_whoever_takes_nothing(
         for _ in range(20_000):
             peer.say(op="action_space")
         assert server.stop() == 0
+
+
+def test_a_page_is_free_again_when_the_gateway_of_its_agent_was_killed(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server(*ZMQ)
+    with TangoPage(server, **SPACES) as page, TangoAgent(server) as agent:
+        asked = {"type": "reset", "seed": None, "options": None}
+        agent.socket.send(b'{"type":"reset"}')
+        page.answer(asked, {"observation": [[0, 0], [0, 0]], "info": {}})
+        assert "observation" in agent.hear()
+        first = gateway(server)
+        first.kill()
+        wait_until(lambda: gateway(server) != first)
+        page.answer({"type": "close"}, {"info": "closed"})
+        wait_until(lambda: not Api(server).instances())
