@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from gym_http_client.failures import Failure, FailureKind
 from gym_http_client.http1 import Reply
+from gym_http_client.raising import told_by
 
 __all__ = ["REPEATABLE", "REPEATED", "Retries", "Tries", "keys"]
 
@@ -120,7 +121,10 @@ class Tries:
     def _warn(self, outcome: Reply | Failure, total: float) -> None:
         reason = str(outcome)
         if isinstance(outcome, Reply):
-            reason = f"status {outcome.status}"
+            said = told_by(outcome).get("message")
+            reason = (
+                f"{said} ({outcome.status})" if said else f"status {outcome.status}"
+            )
         words = "%s: %s; trying again for %g s at most"
         _logger.warning(words, self._what, reason, total)
 

@@ -162,6 +162,25 @@ def test_no_server_is_unreachable_in_the_end(
     assert "refused; trying again for 120 s" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'{"message": "none is free"}', "none is free (503); trying again for 120 s"),
+        (b"busy", "status 503; trying again for 120 s"),
+        (b"[1]", "status 503; trying again for 120 s"),
+    ],
+)
+def test_who_waits_for_a_busy_server_reads_its_words(
+    body: bytes, words: str, connect: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    busy = page(body, status=503)
+    with Scripted.of(*[busy] * 8, OK) as scripted:
+        assert connect(scripted.url).request(*STEP, key="k-1").status == 200
+    assert len(caplog.records) == 1
+    assert words in caplog.text
+
+
 @pytest.mark.parametrize("url", ["http://127.0.0.1:{}", "http+unix:///none/such"])
 def test_where_nobody_ever_was_hope_ends_soon(
     url: str, time: Time, connect: Connect
