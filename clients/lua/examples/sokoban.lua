@@ -7,7 +7,11 @@ local gym = require("gym_http_client")
 
 local ACTIONS = { u = 0, d = 1, l = 2, r = 3 }
 
-local url, level, moves = arg[1], tonumber(arg[2]), arg[3] or ""
+local url, level, moves = arg[1], tonumber(arg[2]), arg[3]
+if not (level and moves) then
+  io.stderr:write("usage: lua sokoban.lua URL LEVEL MOVES, as http://127.0.0.1:5000 7 udlr\n")
+  os.exit(2)
+end
 local env = gym.assert(gym.make("external/sokoban", {
   url = url,
   -- Seconds until the page has to be there.

@@ -1,5 +1,6 @@
 """The Lua client, by its own tests, on each interpreter."""
 
+import os
 import re
 import subprocess
 from collections.abc import Callable
@@ -33,6 +34,26 @@ def run(*words: str, path: Path = HERE, **options: str) -> str:
 @interpreters
 def test_units(interpreter: str) -> None:
     assert ", 0 failed" in run(interpreter, "tests/unit.lua")
+
+
+@interpreters
+@pytest.mark.parametrize(
+    "words", [[], ["http://127.0.0.1:1"], ["http://127.0.0.1:1", "x", "u"]]
+)
+def test_an_example_says_what_it_takes(interpreter: str, words: list[str]) -> None:
+    needs(interpreter)
+    command = [interpreter, "examples/sokoban.lua", *words]
+    path = {"LUA_PATH": f"{HERE}/?.lua;{HERE}/?/init.lua;;"}
+    done = subprocess.run(
+        command,
+        cwd=HERE,
+        env=os.environ | path,
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("usage: lua sokoban.lua URL LEVEL MOVES")
 
 
 @pytest.mark.live
