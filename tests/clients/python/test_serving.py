@@ -158,3 +158,22 @@ def test_an_author_is_told_of_agents(
     assert said[-1] == "external/told: the agent went"
     assert sum("failed" in each for each in said) == 3
     env.close()
+
+
+def test_what_goes_on_being_wrong_is_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(20)
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        with lending(CARTPOLE, url, name="cart"):
+            for _ in range(4):
+                end, _ = listener.accept()
+                with end, end.makefile("rb") as file:
+                    while file.readline().strip():
+                        pass
+                    end.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == 1, told
+    assert told[0].startswith("external/cart: the server refuses: status 404")
+    assert told[0].endswith("; trying again")

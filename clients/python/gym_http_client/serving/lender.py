@@ -83,12 +83,17 @@ class Lender:
             ConnectionRefusedError: The server does not take this environment.
         """
         pause = FIRST_PAUSE
+        said = ""
         while not self._stopped.is_set():
             try:
                 line = self._open_line()
             except LineLost as error:
-                log.warning("external/%s: %s; trying again", self._name, error)
+                # A server may be away for hours.
+                if str(error) != said:
+                    said = str(error)
+                    log.warning("external/%s: %s; trying again", self._name, said)
             else:
+                said = ""
                 try:
                     self._serve(line)
                     pause = FIRST_PAUSE

@@ -108,7 +108,9 @@ class Dealer:
             raise TimeoutError(f"no connection within {seconds:g} s")
         event = recv_monitor_message(self._monitor)["event"]
         if event != zmq.Event.HANDSHAKE_SUCCEEDED:
-            raise ConnectionRefusedError(f"nobody speaks ZeroMQ at {self.place}")
+            raise ConnectionRefusedError(
+                f"nobody speaks ZeroMQ at {self.place}, as a server with --zmq does"
+            )
 
     def send(self, payload: bytes) -> None:
         """Send a message.
