@@ -4,6 +4,7 @@
  *     node serve.mjs [PORT]
  */
 
+import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { fileURLToPath } from "node:url";
@@ -16,12 +17,21 @@ const FILES = {
   "/phaser.js": [PHASER, "text/javascript"],
 };
 
+if (!existsSync(new URL(PHASER, import.meta.url))) {
+  console.error("Phaser is not installed: make clients/js/node_modules/.installed");
+  process.exit(1);
+}
+
 const server = createServer(async (request, response) => {
   const { pathname } = new URL(request.url, "http://page");
   if (!Object.hasOwn(FILES, pathname)) return response.writeHead(404).end();
   const [file, type] = FILES[pathname];
   const content = await readFile(fileURLToPath(new URL(file, import.meta.url)));
   return response.writeHead(200, { "Content-Type": `${type}; charset=utf-8` }).end(content);
+});
+server.on("error", (error) => {
+  console.error(`${error.message}: give another port, as in node serve.mjs 8001`);
+  process.exitCode = 1;
 });
 server.listen(Number(process.argv[2] ?? 8000), "127.0.0.1", () => {
   const origin = `http://127.0.0.1:${server.address().port}`;
