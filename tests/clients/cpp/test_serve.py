@@ -1,14 +1,9 @@
 """Environments that C++ lends, driven from Python."""
 
-import json
-import os
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from threading import Thread
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -22,6 +17,7 @@ from tests.support.cutter import Cutter
 from tests.support.drivers import CLIENTS, needs
 from tests.support.far import Far
 from tests.support.server import Server
+from tests.support.telling import Telling
 from tests.support.wait import wait_until
 
 TOKEN = "a-token-for-far-sides-only"
@@ -50,74 +46,11 @@ def server() -> Iterator[Server]:
         yield server
 
 
-class Lending:
-    """A process that lends, and tells what its handlers do.
-
-    Args:
-        program: The test program.
-        words: Its command line.
-        token: The server's.
-    """
+class Lending(Telling):
+    """A program in C++ that lends, and tells what its handlers do."""
 
     def __init__(self, program: Path, *words: str, token: str | None = None) -> None:
-        variables = {k: v for k, v in os.environ.items() if not k.startswith("GHS_")}
-        if token:
-            variables["GHS_TOKEN"] = token
-        self._process = subprocess.Popen(
-            [program, *words],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=variables,
-            text=True,
-        )
-        self.told: list[dict[str, Any]] = []
-        self._reading = Thread(target=self._read)
-
-    def __enter__(self) -> Self:
-        self._reading.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        try:
-            self._process.communicate("stop\n", timeout=20)
-        finally:
-            self._process.kill()
-            self._reading.join()
-
-    def _read(self) -> None:
-        assert self._process.stdout
-        for line in self._process.stdout:
-            self.told.append(json.loads(line))
-
-    def kill(self) -> None:
-        """End it without a word."""
-        self._process.kill()
-        self._reading.join()
-
-    def end(self) -> None:
-        """Have it end by itself, and read all that it tells."""
-        assert self._process.stdin
-        self._process.stdin.write("stop\n")
-        self._process.stdin.flush()
-        self._reading.join(20.0)
-        assert not self._process.wait(20.0)
-
-    def done(self, kind: str) -> list[dict[str, Any]]:
-        """Give what its handlers of a kind did."""
-        return [each for each in self.told if each.get("asked") == kind]
-
-    def wait_for(self, words: str) -> None:
-        """Wait until it logs a line with these words."""
-        wait_until(
-            lambda: any(words in each.get("log", "") for each in self.told),
-            30.0,
-            f"a line with {words!r}",
-        )
+        super().__init__((program, *words), token=token)
 
 
 def assert_same(given: Any, expected: Any) -> None:

@@ -1,7 +1,6 @@
 """Environments that Lua lends, driven from Python."""
 
 import contextlib
-import json
 import os
 import signal
 import socket
@@ -9,9 +8,8 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from threading import Thread
 from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -25,7 +23,7 @@ from tests.support.cutter import Cutter
 from tests.support.drivers import needs
 from tests.support.far import Far
 from tests.support.server import Server
-from tests.support.wait import wait_until
+from tests.support.telling import Telling
 
 TOKEN = "a-token-for-far-sides-only"
 FRAME = 1 / 60
@@ -43,11 +41,12 @@ def server() -> Iterator[Server]:
         yield server
 
 
-class Lending:
+class Lending(Telling):
     """A game in Lua that lends, and tells what its handlers do.
 
     Args:
         url: The server's address.
+        folder: Where a file asks it to stop: a game does not wait for input.
         kind: Of observations.
         dialect: What is spoken.
         interpreter: Which Lua.
@@ -64,24 +63,13 @@ class Lending:
         token: str | None = None,
     ) -> None:
         needs(interpreter)
-        variables = {k: v for k, v in os.environ.items() if not k.startswith("GHS_")}
-        if token:
-            variables["GHS_TOKEN"] = token
         self._stop = folder / "stop"
         words = [interpreter, "tests/lending.lua", url, "toy", kind, dialect]
-        self._process = subprocess.Popen(
-            [*words, str(self._stop)],
-            cwd=HERE,
-            stdout=subprocess.PIPE,
-            env=variables,
-            text=True,
-        )
-        self.told: list[dict[str, Any]] = []
-        self._reading = Thread(target=self._read)
+        super().__init__([*words, str(self._stop)], cwd=HERE, token=token)
 
-    def __enter__(self) -> Self:
-        self._reading.start()
-        return self
+    def ask_to_stop(self) -> None:
+        """Have it end by itself."""
+        self._stop.touch()
 
     def __exit__(
         self,
@@ -89,23 +77,11 @@ class Lending:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._stop.touch()
-        try:
-            self._process.wait(timeout=20)
-        finally:
-            self.kill()
-            self._stop.unlink()
+        super().__exit__(kind, error, trace)
+        self._stop.unlink(missing_ok=True)
         if error is None and self._process.returncode != -signal.SIGKILL:
             assert self._process.returncode == 0
             self._check_frames(self.told[-1])
-
-    def kill(self) -> None:
-        """End it without a word."""
-        self._process.kill()
-        self._process.wait()
-        self._reading.join()
-        assert self._process.stdout
-        self._process.stdout.close()
 
     def _check_frames(self, told: dict[str, Any]) -> None:
         """Demand that no frame waited for the network.
@@ -115,24 +91,6 @@ class Lending:
         assert told["long"] <= 2 + told["frames"] / 20, told
         assert told["longest"] < 0.5, told
         assert told["frames"] + 15 > told["seconds"] * 50, told
-
-    def _read(self) -> None:
-        assert self._process.stdout
-        for line in self._process.stdout:
-            self.told.append(json.loads(line))
-
-    def done(self, kind: str) -> list[dict[str, Any]]:
-        """Give what its handlers of a kind did."""
-        return [each for each in self.told if each.get("asked") == kind]
-
-    def wait_for(self, words: str) -> None:
-        """Wait until it logs a line with these words."""
-
-        def there() -> bool:
-            assert self._process.poll() is None, self.told[-5:]
-            return any(words in each.get("log", "") for each in self.told)
-
-        wait_until(there, 30.0, f"a line with {words!r}")
 
 
 class Twin(gymnasium.Env[Any, Any]):
