@@ -146,6 +146,8 @@ class Hosts:
             frames = instance.reader.feed(data)
         except FrameError as error:
             log.warning("the host of %s sent nonsense: %s", instance.instance_id, error)
+            # Nothing that comes after it, until the process is gone, is believed.
+            instance.told = True
             self.kill(instance, "crashed")
             return False
         for frame in frames:

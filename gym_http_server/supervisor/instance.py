@@ -30,7 +30,7 @@ class Instance:
     Attributes:
         env_id: As it was asked for.
         channel: Our end of the pair of sockets that the host has the other of.
-        told: Whether the host has said how the making went.
+        told: Whether the host has said how the making went, or nonsense.
         live: Whether the environment has been made.
         reason: Why it is ending; "" while it is not.
         end_key: Key of the request that closes it, or "".

@@ -73,8 +73,10 @@ def test_sabotage_ends_the_saboteur_only(
 def test_nonsense_before_being_made_is_a_crash(
     saboteur_server: Server, neighbour: Instance
 ) -> None:
+    """Also if the host still says that all is well before it is ended."""
     body = {"env_id": "saboteur/WriteEverywhereInit-v0"}
-    calls.error(neighbour.api.post("/v1/envs/", body), 502, "env-crashed")
+    for _ in range(10):
+        calls.error(neighbour.api.post("/v1/envs/", body), 502, "env-crashed")
 
 
 MODULE = """
