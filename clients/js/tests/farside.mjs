@@ -42,7 +42,7 @@ export async function talk(vector, print) {
 }
 
 /** Lines that lead nowhere, and what is said over them. */
-class Network {
+export class Network {
   #said = [];
   #wake = () => {};
 

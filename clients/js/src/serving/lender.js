@@ -25,6 +25,10 @@ export class Lender {
   #last = { id: 0, told: null };
   // Handlers run one after the other, even if the server gave one up.
   #running = Promise.resolve();
+  // How often the server has forgotten what it asked.
+  #forgotten = 0;
+  // Whether the author was told last that an agent came.
+  #hasAgent = false;
 
   /**
    * @param {import("./lent.js").LentEnv} lent
@@ -45,7 +49,10 @@ export class Lender {
         if (lost) this.#log(`${lost.message}; connecting anew`);
       } catch (error) {
         if (signal?.aborted) break;
-        if (error instanceof ApiError && error.body?.type === "refused") throw error;
+        if (error instanceof ApiError && error.body?.type === "refused") {
+          this.#forget();
+          throw error;
+        }
         if (error.message !== said) this.#log(`${error.message}; trying again`);
         said = error.message;
       }
@@ -53,7 +60,7 @@ export class Lender {
       await sleep(pause * (0.5 + Math.random() / 2), signal);
       pause = Math.min(2 * pause, LONGEST_PAUSE);
     }
-    this.#setFree();
+    this.#forget();
     this.#log("is lent no more");
   }
 
@@ -105,10 +112,7 @@ export class Lender {
       throw new ApiError(words, { code: reply.code, url: this.#url, body: reply });
     }
     if (reply?.type !== "welcome") throw new Error("the answer to the hello is none");
-    if (!reply.resumed) {
-      this.#last = { id: 0, told: null };
-      this.#setFree();
-    }
+    if (!reply.resumed) this.#forget();
     this.#resume = reply.resume;
     this.#dialect = this.#lent.dialect === "binary" ? new BinaryDialect() : new JsonDialect();
     this.#log(`${reply.resumed ? "goes on" : "is there"}, connection ${reply.connection}`);
@@ -125,7 +129,8 @@ export class Lender {
   async #asked(line, request) {
     const { id } = request;
     if (id !== this.#last.id) {
-      const told = (this.#running = this.#running.then(() => this.#done(request)));
+      const asked = this.#forgotten;
+      const told = (this.#running = this.#running.then(() => this.#done(request, asked)));
       this.#last = { id, told };
     }
     const told = await this.#last.told;
@@ -133,16 +138,13 @@ export class Lender {
     if (this.#line === line && this.#last.id === id) line.send(this.#written(id, told));
   }
 
-  async #done(request) {
-    const { taken } = this.#lent;
+  async #done(request, asked) {
+    if (asked !== this.#forgotten) return null;
     const told = await this.#lent.answer(request);
     if (told.error) this.#log(told.error.message);
-    if (this.#lent.taken && !taken) {
-      this.#log("an agent came");
-      this.#call(this.#given.onAgent);
-    } else if (taken && !this.#lent.taken) {
-      this.#tellFree();
-    }
+    // Whoever asked is not there any more.
+    if (asked !== this.#forgotten) this.#lent.taken = false;
+    this.#tellOfAgent();
     return told;
   }
 
@@ -157,15 +159,19 @@ export class Lender {
     }
   }
 
-  #setFree() {
-    if (!this.#lent.taken) return;
+  /** The server knows nothing of what was before. */
+  #forget() {
+    this.#forgotten++;
+    this.#last = { id: 0, told: null };
     this.#lent.taken = false;
-    this.#tellFree();
+    this.#tellOfAgent();
   }
 
-  #tellFree() {
-    this.#log("the agent went");
-    this.#call(this.#given.onAgentGone);
+  #tellOfAgent() {
+    if (this.#lent.taken === this.#hasAgent) return;
+    this.#hasAgent = this.#lent.taken;
+    this.#log(this.#hasAgent ? "an agent came" : "the agent went");
+    this.#call(this.#hasAgent ? this.#given.onAgent : this.#given.onAgentGone);
   }
 
   #call(handler) {

@@ -1,0 +1,148 @@
+/** What a game is told when the server forgets it while a handler is at work. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { Lender } from "../src/serving/lender.js";
+import { LentEnv } from "../src/serving/lent.js";
+import { Network } from "./farside.mjs";
+
+const WELCOME = { type: "welcome", protocol: 1, connection: "c4d1e0f2", resume: "a", heartbeat_s: 60 };
+const INIT = { type: "init", id: 1, kwargs: {}, render_mode: null };
+const RESET = { type: "reset", id: 2, seed: null, options: null };
+
+/**
+ * Lend a corridor to a network of the test's own.
+ *
+ * @param {object} handlers Others than the corridor's.
+ * @param {(heard: string[], network: object) => Promise<void>} use Is given what the author
+ *     is told, and the means to speak as a server does.
+ */
+async function lending(handlers, use) {
+  const [ended, heard, network] = [new AbortController(), [], new Network()];
+  const given = {
+    name: "corridor",
+    observationSpace: { type: "Discrete", n: 5 },
+    actionSpace: { type: "Discrete", n: 2 },
+    reset: () => ({ observation: 0 }),
+    step: () => ({ observation: 1, reward: 1 }),
+    onAgent: () => heard.push("came"),
+    onAgentGone: () => heard.push("went"),
+    log: () => {},
+    ...handlers,
+  };
+  const lender = new Lender(new LentEnv(given), given, () => network.open(), "http://127.0.0.1:5000");
+  const running = lender.run(ended.signal);
+  const say = (message) => network.line.onmessage(JSON.stringify(message));
+  const server = {
+    say,
+    said: async () => JSON.parse(await network.said()),
+    async ask(message) {
+      say(message);
+      return server.said();
+    },
+    /** Welcome it, on a connection that goes on with nothing. */
+    async welcome() {
+      assert.equal((await server.said()).type, "hello");
+      say({ ...WELCOME, resumed: false });
+    },
+    lose: () => network.line.onclose(new Error("the connection was lost")),
+  };
+  try {
+    await use(heard, server);
+  } finally {
+    ended.abort();
+    await running;
+  }
+  return heard;
+}
+
+/** A handler that is at work until it is told to end. */
+function working(gives) {
+  const work = { begun: undefined, end: undefined };
+  const began = new Promise((resolve) => (work.begun = resolve));
+  work.handler = () => new Promise((resolve) => (work.begun(), (work.end = () => resolve(gives))));
+  work.isBegun = began;
+  return work;
+}
+
+test("the agent goes once, though a step is at work meanwhile", async () => {
+  const work = working({ observation: 1, reward: 1 });
+  const told = await lending({ step: work.handler }, async (heard, server) => {
+    await server.welcome();
+    await server.ask(INIT);
+    await server.ask(RESET);
+    server.say({ type: "step", id: 3, action: 1 });
+    await work.isBegun;
+    server.lose();
+    await server.welcome();
+    assert.deepEqual(heard, ["came", "went"]);
+    server.say(INIT);
+    work.end();
+    // What the step gave is not said: nobody asked for it on this connection.
+    assert.deepEqual([(await server.said()).id, heard], [1, ["came", "went", "came"]]);
+  });
+  assert.deepEqual(told, ["came", "went", "came", "went"]);
+});
+
+test("no agent comes by what was asked before the server forgot", async () => {
+  const work = working(undefined);
+  const told = await lending({ init: work.handler }, async (heard, server) => {
+    await server.welcome();
+    server.say(INIT);
+    await work.isBegun;
+    // The server has given the first up, and asks something else.
+    server.say({ type: "close", id: 2 });
+    server.lose();
+    await server.welcome();
+    work.end();
+    assert.deepEqual(await server.ask({ type: "ping" }), { type: "pong" });
+  });
+  assert.deepEqual(told, []);
+});
+
+test("what was not begun when the server forgot is not done", async () => {
+  const work = working({ observation: 1, reward: 1 });
+  let resets = 0;
+  const reset = () => ({ observation: resets++ });
+  await lending({ step: work.handler, reset }, async (heard, server) => {
+    await server.welcome();
+    await server.ask(INIT);
+    await server.ask(RESET);
+    server.say({ type: "step", id: 3, action: 1 });
+    await work.isBegun;
+    server.say({ ...RESET, id: 4 });
+    server.lose();
+    await server.welcome();
+    work.end();
+    await server.ask(INIT);
+    assert.equal((await server.ask(RESET)).result.observation, 1);
+  });
+});
+
+test("who ends it while a step is at work is told once that the agent went", async () => {
+  const work = working({ observation: 1, reward: 1 });
+  const told = await lending({ step: work.handler }, async (heard, server) => {
+    await server.welcome();
+    await server.ask(INIT);
+    await server.ask(RESET);
+    server.say({ type: "step", id: 3, action: 1 });
+    await work.isBegun;
+  });
+  work.end();
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.deepEqual(told, ["came", "went"]);
+});
+
+test("who is refused when it comes back has no agent any more", async () => {
+  const heard = [];
+  const refused = lending({ onAgentGone: () => heard.push("went") }, async (_, server) => {
+    await server.welcome();
+    await server.ask(INIT);
+    server.lose();
+    await server.said();
+    server.say({ type: "refused", code: "bad-hello", message: "no" });
+  });
+  await assert.rejects(refused, { code: "bad-hello" });
+  assert.deepEqual(heard, ["went"]);
+});
