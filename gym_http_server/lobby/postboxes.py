@@ -23,13 +23,25 @@ from gym_http_wire.external.greetings import Refused, Welcome, reply_of
 from gym_http_wire.external.texts import TextDialect
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import AnswerHead, Form, answer, problem_answer
-from gym_http_wire.problems import BadParameter, ExternalAway, Problem
+from gym_http_wire.problems import Problem
 
 __all__ = ["Caller", "PostBox", "no_connection"]
 
 RECEIVE_BYTES = 256 * 1024
 MAX_NOTES = 16
 _loads: Any = msgspec.json.Decoder().decode
+
+
+class HelloRefused(Problem):
+    """What came in the place of a hello is none, or says what cannot be."""
+
+    default_status, default_code = 400, "bad-hello"
+
+
+class TooManyExternal(Problem):
+    """As many environments are there as there can be."""
+
+    default_status, default_code = 503, "too-many-external"
 
 
 class Caller(NamedTuple):
@@ -223,9 +235,9 @@ def no_connection(connection: str) -> Problem:
 
 
 def _problem_of(refused: Refused) -> Problem:
-    if refused.code == "too-many-external":
-        return ExternalAway(refused.message)
-    return BadParameter(refused.message)
+    if refused.code == TooManyExternal.default_code:
+        return TooManyExternal(refused.message)
+    return HelloRefused(refused.message, code=refused.code)
 
 
 def _is_binary(hello: bytes) -> bool:

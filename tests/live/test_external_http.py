@@ -7,7 +7,7 @@ import gymnasium
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from gym_http_client import RemoteEnv, RemoteVectorEnv
+from gym_http_client import RemoteEnv, RemoteVectorEnv, serve_env
 from tests.support.agents import asking, heard
 from tests.support.api import Api, Instance, error, no_content, ok
 from tests.support.far import BOX, RESULT, THREE
@@ -138,14 +138,34 @@ def test_it_comes_back_with_its_token(api: Api) -> None:
 
 
 def test_nonsense_is_refused(api: Api) -> None:
-    error(api.post("/v1/external/", {**HELLO, "name": "-"}), 400, "bad-parameter")
-    error(api.post("/v1/external/", data=b"{"), 400, "bad-parameter")
+    for change, code in (
+        ({"name": "-"}, "bad-hello"),
+        ({"protocol": 2}, "bad-protocol"),
+        ({"action_space": {"type": "Circle"}}, "bad-space"),
+    ):
+        error(api.post("/v1/external/", {**HELLO, **change}), 400, code)
+    error(api.post("/v1/external/", data=b"{"), 400, "bad-hello")
     error(api.get("/v1/external/deadbeef/request"), 404, "not-found")
     far = Caller(api)
     for wait_s in ("-1", "51", "long"):
         refused = api.get(f"{far.path}/request?wait_s={wait_s}")
         error(refused, 400, "bad-parameter")
     wait_until(lambda: listed(api) is None)
+
+
+def test_who_lends_is_told_why(api: Api) -> None:
+    env, url = gymnasium.make("CartPole-v1"), api.server.url
+    with pytest.raises(ConnectionRefusedError, match="bad-hello: name is 'two words'"):
+        serve_env(env, url, name="two words", transport="http")
+    env.close()
+
+
+def test_far_sides_are_counted(make_server: Callable[..., Server]) -> None:
+    api = Api(make_server("--max-external", "1"))
+    Caller(api)
+    answer = api.post("/v1/external/", HELLO)
+    error(answer, 503, "too-many-external")
+    assert answer.header("Retry-After") == "1"
 
 
 def test_it_needs_the_token(make_server: Callable[..., Server]) -> None:

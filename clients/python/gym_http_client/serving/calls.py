@@ -54,8 +54,10 @@ class CallingLine:
         if reply.status == 200:
             self._path = f"{_EXTERNAL}{told_by(reply)['connection']}"
         else:
-            words = str(told_by(reply).get("message", "bad hello"))
-            self._welcome = msgspec.json.encode(Refused("bad-hello", words))
+            told = told_by(reply)
+            code = str(told.get("code", "bad-hello"))
+            words = str(told.get("message", "bad hello"))
+            self._welcome = msgspec.json.encode(Refused(code, words))
 
     def receive(self, seconds: float | None) -> Heard | None:
         """Wait for a request, for longer than asked for: each look is a call.
