@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from gym_http_server.errors import StartError
-from gym_http_server.rundir import YOUNG_SECONDS, RunDir, StatusPage, StatusReader
+from gym_http_server.rundir import RunDir, StatusPage, StatusReader
+from gym_http_server.rundir.directory import YOUNG_SECONDS
 
 WRITE = """
 import sys

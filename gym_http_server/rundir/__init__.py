@@ -1,0 +1,31 @@
+"""The run directory: where the processes of one server meet.
+
+::
+
+    RUN/                     0700
+     ├─ lock                 locked while the launcher lives
+     ├─ supervisor.sock      requests to the supervisor
+     ├─ lobby.sock           requests to the lobby, once there is one
+     ├─ draining             exists once the server is about to stop
+     ├─ tickets/             tickets that nobody has used yet
+     ├─ tango                ID of the instance that an agent of Tango's had last
+     └─ 3c657dbc/            an instance
+         ├─ host.sock        requests to its host
+         ├─ status           the host's status page
+         ├─ log              what the environment prints
+         ├─ work/  tmp/      the host's working and temporary directories
+"""
+
+from gym_http_server.rundir.directory import SOCKET_PATH_BYTES, RunDir, remove
+from gym_http_server.rundir.logs import open_log
+from gym_http_server.rundir.status import Status, StatusPage, StatusReader
+
+__all__ = [
+    "SOCKET_PATH_BYTES",
+    "RunDir",
+    "Status",
+    "StatusPage",
+    "StatusReader",
+    "open_log",
+    "remove",
+]

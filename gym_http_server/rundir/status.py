@@ -1,0 +1,109 @@
+"""Status pages: what hosts note, and the supervisor reads.
+
+A status page is memory that the host writes and the supervisor reads, so that
+deadlines, idle reaping and figures need no message to a busy host.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from typing import NamedTuple
+
+__all__ = ["Status", "StatusPage", "StatusReader"]
+
+_PAGE = struct.Struct("=QQQQQ")
+_BUSY, _USED, _STEPS, _EPISODES, _STREAMS = range(5)
+
+
+class Status(NamedTuple):
+    """What a status page says; times are of the monotonic clock, nanoseconds.
+
+    Attributes:
+        busy_since_ns: When the present call began; 0 if there is none.
+        last_used_ns: When the last call that counts as use ended.
+        steps: Steps so far.
+        episodes: Episodes ended so far.
+        streams: Open streams.
+    """
+
+    busy_since_ns: int
+    last_used_ns: int
+    steps: int
+    episodes: int
+    streams: int
+
+
+class StatusPage:
+    """The status page of a host, as the host writes it.
+
+    Each number is stored at once: `struct.pack_into` clears the bytes and then writes
+    them one by one, and whoever reads in between sees a call that began, or a use that
+    was, hours ago.
+    """
+
+    def __init__(self, path: str) -> None:
+        file = _open_page(path)
+        try:
+            self._map = mmap.mmap(file, mmap.PAGESIZE)
+        finally:
+            os.close(file)
+        self._numbers = memoryview(self._map).cast("Q")
+
+    def begin(self, now_ns: int) -> None:
+        """Note that a call begins."""
+        self._numbers[_BUSY] = now_ns
+
+    def end(self, now_ns: int, *, used: bool) -> None:
+        """Note that the call has ended."""
+        if used:
+            self._numbers[_USED] = now_ns
+        self._numbers[_BUSY] = 0
+
+    def finish(self, now_ns: int, steps: int, episodes: int) -> None:
+        """Note that a call which counts as use has ended, and what there has been."""
+        numbers = self._numbers
+        numbers[_STEPS] = steps
+        numbers[_EPISODES] = episodes
+        numbers[_USED] = now_ns
+        numbers[_BUSY] = 0
+
+    def set_streams(self, streams: int) -> None:
+        """Note how many streams are open."""
+        self._numbers[_STREAMS] = streams
+
+    def close(self) -> None:
+        """Let go of the memory."""
+        self._numbers.release()
+        self._map.close()
+
+
+class StatusReader:
+    """The status page of a host, as the supervisor reads it.
+
+    It is read as a file: were it mapped, an environment that cuts the file short
+    would have the kernel kill the reader.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._file = _open_page(path)
+
+    def read(self) -> Status:
+        """Read all of it; what has been cut off counts as zeros."""
+        page = os.pread(self._file, _PAGE.size, 0).ljust(_PAGE.size, b"\0")
+        return Status(*_PAGE.unpack(page))
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+
+def _open_page(path: str) -> int:
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.ftruncate(file, mmap.PAGESIZE)
+    except OSError:
+        os.close(file)
+        raise
+    return file
