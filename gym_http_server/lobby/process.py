@@ -1,22 +1,15 @@
-"""What the lobby's process does with itself, and how it ends."""
+"""What the lobby's process does."""
 
 from __future__ import annotations
 
-import logging
-import os
-import signal
 import socket
-from typing import Any
 
-from gym_http_server import boot, prctl
+from gym_http_server import boot
 from gym_http_server.lobby.said import LobbySettings
 from gym_http_server.lobby.server import Lobby
+from gym_http_server.services import isolate, perform
 
 __all__ = ["run"]
-
-
-class _Ended(BaseException):
-    """Somebody wants this process to end."""
 
 
 def run(
@@ -34,26 +27,9 @@ def run(
         settings: The lobby's settings.
         parent_pid: The supervisor; the process ends with it.
     """
-    signal.set_wakeup_fd(-1)
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
-        signal.signal(number, signal.SIG_DFL)
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, _end)
-    prctl.die_with_parent(parent_pid, signal.SIGKILL)
-    os.setsid()
+    isolate(parent_pid)
     lobby = Lobby(listener, settings)
     if doors is not None:
         token = boot.read_from(doors[1])[0].token
         lobby.open_door(socket.socket(fileno=doors[0]), token)
-    try:
-        lobby.run()
-    except _Ended:
-        lobby.farewell()
-    except Exception:
-        logging.getLogger("gym_http_server.lobby").exception("the lobby failed")
-        return 1
-    return 0
-
-
-def _end(number: int, frame: Any) -> None:
-    raise _Ended
+    return perform(lobby, "lobby")

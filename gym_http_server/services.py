@@ -1,0 +1,62 @@
+"""Services: processes beside the supervisor that hold no instance."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+from typing import Any, Protocol
+
+from gym_http_server import prctl
+
+__all__ = ["Service", "isolate", "perform"]
+
+
+class Service(Protocol):
+    """What a process does from its beginning to its end."""
+
+    def run(self) -> None:
+        """Work until something ends it."""
+
+    def farewell(self) -> None:
+        """Tell everybody that the server is stopping."""
+
+
+class _Ended(BaseException):
+    """Somebody wants this process to end."""
+
+
+def isolate(parent_pid: int) -> None:
+    """Make this process independent of what it was forked from, but for its end.
+
+    Args:
+        parent_pid: The supervisor; the process ends with it.
+    """
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _end)
+    prctl.die_with_parent(parent_pid, signal.SIGKILL)
+    os.setsid()
+
+
+def perform(service: Service, name: str) -> int:
+    """Do what the process is there for, until its end; return the exit status.
+
+    Args:
+        service: What it does.
+        name: What to call it in the log.
+    """
+    try:
+        service.run()
+    except _Ended:
+        service.farewell()
+    except Exception:
+        logging.getLogger(f"gym_http_server.{name}").exception("the %s failed", name)
+        return 1
+    return 0
+
+
+def _end(number: int, frame: Any) -> None:
+    raise _Ended
