@@ -1,7 +1,6 @@
 """A stream: a client's own connection to this host, handed over by a web worker.
 
-Nothing here waits: what a client does not take stays in this process, until it has
-taken nothing for so long that the stream is dropped. Meanwhile nothing more is read
+Nothing here waits. While a client does not take what it was sent, nothing more is read
 from it.
 """
 
@@ -12,6 +11,7 @@ import socket
 from collections import deque
 from collections.abc import Callable
 
+from gym_http_server.envhost.writers import Writer
 from gym_http_wire.frames import Frame
 from gym_http_wire.handshakes import Hello
 from gym_http_wire.lanes import AnsweringLane
@@ -27,14 +27,10 @@ from gym_http_wire.websocket import (
     head_of,
 )
 
-__all__ = ["MAX_STREAMS", "Stream", "switching"]
+__all__ = ["MAX_STREAMS", "Stream"]
 
 MAX_STREAMS = 64
-#: Seconds that a client may take nothing of an answer.
-SEND_SECONDS = 5.0
 RECEIVE_BYTES = 64 * 1024
-_SMALL = 16 * 1024
-_MAX_BUFFERS = 512
 # So that a far end which is gone without a word is noticed after two minutes.
 _KEEPALIVE = (
     (socket.TCP_KEEPIDLE, 60),
@@ -43,7 +39,7 @@ _KEEPALIVE = (
 )
 
 
-def switching(hello: Hello) -> bytes:
+def _switching(hello: Hello) -> bytes:
     """Give the head that ends HTTP and begins the stream."""
     chosen = f"Sec-WebSocket-Protocol: {hello.protocol}\r\n" if hello.protocol else ""
     return (
@@ -57,7 +53,7 @@ def switching(hello: Hello) -> bytes:
     ).encode()
 
 
-class Stream:
+class Stream(Writer):
     """One client's stream.
 
     Args:
@@ -67,9 +63,8 @@ class Stream:
         clock: Monotonic seconds.
 
     Attributes:
+        session: The session's name.
         inbox: Requests that wait for their turn, and refusals.
-        closed: Whether it has ended.
-        line: The client's socket.
     """
 
     def __init__(
@@ -79,42 +74,20 @@ class Stream:
         max_message: int,
         clock: Callable[[], float],
     ) -> None:
+        super().__init__(line, clock)
         self.session = hello.session
         self.inbox: deque[Frame | Refused] = deque()
-        self.closed = False
-        self.line = line
         # How many in the inbox came before an earlier one was told to come again.
         self._behind = 0
-        self._clock = clock
         self._dialect = dialect(hello.protocol)
         self._lane = self._dialect.lane
         self._reader = MessageReader(masked=True, max_message=max_message)
-        self._output: deque[memoryview] = deque()
-        self._since = 0.0
-        # Whether what waits is a copy already.
-        self._settled = False
-        # Whether to close once everything is written.
-        self._last_words = False
         if line.family != socket.AF_UNIX:
             line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             for option, value in _KEEPALIVE:
                 line.setsockopt(socket.IPPROTO_TCP, option, value)
-        self._send([switching(hello)])
-
-    def fileno(self) -> int:
-        """Give the descriptor."""
-        return self.line.fileno()
-
-    @property
-    def writing(self) -> bool:
-        """Whether something waits for the client to take it."""
-        return bool(self._output)
-
-    @property
-    def deadline(self) -> float:
-        """Until when the client has to take something, while it is `writing`."""
-        return self._since + SEND_SECONDS
+        self._send([_switching(hello)])
 
     @property
     def quick(self) -> AnsweringLane | None:
@@ -195,42 +168,6 @@ class Stream:
         size = sum(len(each) for each in views)
         self._send([head_of(opcode, size), *views])
 
-    def send(self, message: bytes) -> None:
-        """Send a short message, or keep what the client does not take at once."""
-        if self._output:
-            self._output.append(memoryview(message))
-            return
-        try:
-            sent = self.line.send(message)
-        except BlockingIOError:
-            sent = 0
-        except OSError:
-            self._fail()
-            return
-        if sent < len(message):
-            self._wait_with([memoryview(message)[sent:]])
-
-    def flush(self) -> None:
-        """Write on, now that the client takes more."""
-        waiting: list[bytes | memoryview] = list(self._output)
-        settled, since = self._settled, self._since
-        size = sum(map(len, waiting))
-        self._output.clear()
-        self._send(waiting)
-        self._settled = settled
-        if sum(map(len, self._output)) == size:
-            self._since = since
-        if self._last_words and not self._output:
-            self.close()
-
-    def settle(self) -> None:
-        """Copy what waits, since arrays in it are about to change."""
-        if self._output and not self._settled:
-            whole = b"".join(self._output)
-            self._output.clear()
-            self._output.append(memoryview(whole))
-            self._settled = True
-
     def bid_farewell(self, code: Close, words: str) -> None:
         """Say why the stream ends, if the client listens, and end it."""
         if not self.closed and not self._output:
@@ -239,42 +176,9 @@ class Stream:
         self.close()
 
     def close(self) -> None:
-        """End the stream."""
-        if not self.closed:
-            self.closed = True
-            self.inbox.clear()
-            self._output.clear()
-            self.line.close()
-
-    def _send(self, pieces: list[bytes | memoryview]) -> None:
-        if self._output:
-            self._output.extend(memoryview(each) for each in pieces)
-            return
-        at = 0
-        try:
-            while at < len(pieces):
-                batch = pieces[at : at + _MAX_BUFFERS]
-                sent = self.line.sendmsg(batch)
-                for each in batch:
-                    size = len(each)
-                    if sent < size:
-                        pieces[at] = memoryview(each)[sent:]
-                        break
-                    sent -= size
-                    at += 1
-        except BlockingIOError:
-            self._wait_with([memoryview(each) for each in pieces[at:]])
-        except OSError:
-            self._fail()
-
-    def _fail(self) -> None:
-        """Take note that the client cannot be written to."""
-        self.close()
-
-    def _wait_with(self, views: list[memoryview]) -> None:
-        self._output.extend(views)
-        self._settled = False
-        self._since = self._clock()
+        """End the stream, whatever waits."""
+        self.inbox.clear()
+        super().close()
 
     def _sort(self, messages: list[Message]) -> None:
         for opcode, payload in messages:
