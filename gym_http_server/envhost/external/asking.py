@@ -9,6 +9,7 @@ from gym_http_server.envhost.external.calls import Call
 from gym_http_server.envhost.external.far_side import FarSide
 from gym_http_server.envhost.external.outside import Outside
 from gym_http_wire.external.asks import REPEATABLE, Ask, BadMessage
+from gym_http_wire.external.steps import Step
 from gym_http_wire.problems import (
     BadAnswer,
     BadParameter,
@@ -73,14 +74,33 @@ class Asking:
         Raises:
             Problem: What the agent is to be told instead.
         """
+        return self._result(self._over(ask, given))
+
+    def step(self, action: Any) -> Step | dict[str, Any]:
+        """Ask for a step, and wait for the answer.
+
+        Returns:
+            What came of it; its members if they are still to be read.
+
+        Raises:
+            Problem: What the agent is to be told instead.
+        """
+        call = self._over(Ask.STEP, {"action": action})
+        return self._result(call) if call.step is None else call.step
+
+    def _over(self, ask: Ask, given: dict[str, Any]) -> Call:
+        """Give the call that asks, once it is over."""
         until = time.monotonic() + self._deadline_s
-        call = self._lost_before(ask, given)
+        call = None if self._pending is None else self._lost_before(ask, given)
         while True:
-            self._find(ask, until)
+            if self._far.away_since is not None:
+                self._find(ask, until)
             call = self._sent(call, ask, given, until)
+            if ask is Ask.STEP and self._outside.alone:
+                self._far.hear_step(call)
             self._wait_for(call)
             if not call.lost:
-                return self._result(call)
+                return call
             if ask in REPEATABLE:
                 call = None
             else:
@@ -141,8 +161,6 @@ class Asking:
             ExternalAway: It did not come back so soon.
         """
         far, terms = self._far, self._outside.terms
-        if far.away_since is None:
-            return
         self._outside.attend()
         last = min(time.monotonic() + RETURN_SECONDS, until - terms.deadline_s / 2)
         back = _Return(far, last)

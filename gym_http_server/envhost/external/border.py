@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from gymnasium import Space, spaces
 
+from gym_http_server.envhost import plain
 from gym_http_wire import elements, rebuilding
 from gym_http_wire.external.asks import BadMessage
 from gym_http_wire.external.greetings import TANGO, Hello
+from gym_http_wire.external.steps import StepReader
 from gym_http_wire.spaces import UnsupportedSpace, elided
 
 __all__ = ["Border"]
@@ -36,6 +38,7 @@ class Border:
     Attributes:
         observation_space: The space.
         action_space: The space.
+        steps: Reads most of what comes of steps; ``None`` where nothing does.
     """
 
     def __init__(
@@ -55,7 +58,11 @@ class Border:
         self._wants_arrays = not self._plain and _has_arrays(self.observation_space)
         self._read: Callable[[object], Any] | None = None
         self._reads_elements = False
+        self.steps: StepReader | None = None
         if self._plain:
+            shape = elements.shaped(self.observation_space)
+            if shape is not None and self._channels is None:
+                self.steps = StepReader(shape, plain.loads)
             bounded = elements.bounded_reader(self.observation_space)
             self._read = bounded or elements.reader(self.observation_space)
             self._reads_elements = bounded is not None

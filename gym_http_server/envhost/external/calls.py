@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from gym_http_wire.external.asks import Answer, Ask
+from gym_http_wire.external.steps import Step
 from gym_http_wire.problems import Problem
 from gym_http_wire.values import binary
 
@@ -26,7 +27,7 @@ class Awaited(Protocol):
         """Whether nothing more is waited for."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Call:
     """One of them, until it is answered.
 
@@ -36,6 +37,7 @@ class Call:
         deadline: Monotonic seconds.
         key: Of the agent's request that it belongs to, or "".
         answer: What came back.
+        step: The same, if it was a step that could be read at once.
         problem: What went wrong instead, as the agent is told.
         lost: Whether the connection was lost since it was sent.
     """
@@ -46,13 +48,19 @@ class Call:
     deadline: float
     key: str = ""
     answer: Answer | None = None
+    step: Step | None = None
     problem: Problem | None = None
     lost: bool = False
 
     @property
     def over(self) -> bool:
         """Whether nothing more is waited for."""
-        return self.answer is not None or self.problem is not None or self.lost
+        return (
+            self.step is not None
+            or self.answer is not None
+            or self.problem is not None
+            or self.lost
+        )
 
     def is_again(self, ask: Ask, given: dict[str, Any], key: str) -> bool:
         """Whether the agent asks the same again.

@@ -14,6 +14,7 @@ from gym_http_server.envhost.external.far_side import FarSide
 from gym_http_server.envhost.external.outside import Outside
 from gym_http_server.envhost.external.rendering import read_rendered
 from gym_http_wire.external.asks import Ask, BadMessage
+from gym_http_wire.external.steps import Step
 from gym_http_wire.problems import BadParameter, NoAttribute, ResetNeeded, Unsupported
 
 __all__ = ["ExternalEnv"]
@@ -80,6 +81,7 @@ class ExternalEnv(gymnasium.Env[Any, Any]):
             )
         except BadMessage as error:
             raise self._asking.bad(error) from None
+        self._far.steps = self._border.steps
         self.observation_space = self._border.observation_space
         self.action_space = self._border.action_space
         if hello.has("attributes"):
@@ -120,7 +122,9 @@ class ExternalEnv(gymnasium.Env[Any, Any]):
         """Take an action."""
         if self._asking.wants_reset:
             raise ResetNeeded(f"{self._asking.wants_reset}: reset it first")
-        result = self._asking.ask(Ask.STEP, {"action": action})
+        result = self._asking.step(action)
+        if isinstance(result, Step):
+            return result
         try:
             return self._border.step(result)
         except BadMessage as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
+import struct
 import time
 from collections.abc import Callable
 
@@ -25,6 +26,7 @@ from gym_http_wire.external.asks import (
 from gym_http_wire.external.binaries import BinaryDialect
 from gym_http_wire.external.carriers import CarrierError, Heard, carrier_of
 from gym_http_wire.external.greetings import TANGO, Hello
+from gym_http_wire.external.steps import StepReader
 from gym_http_wire.external.tango import TangoDialect
 from gym_http_wire.external.texts import TextDialect
 from gym_http_wire.problems import BadAnswer, ExternalAway
@@ -34,6 +36,9 @@ from gym_http_wire.websocket import Close
 __all__ = ["FarSide", "State"]
 
 RECEIVE_BYTES = 256 * 1024
+#: Longest that one far side is waited for alone, in seconds.
+ALONE_SECONDS = 0.1
+_TIMEVAL = struct.pack("@ll", 0, int(ALONE_SECONDS * 1e6))
 
 
 class State(msgspec.Struct):
@@ -65,6 +70,7 @@ class FarSide:
 
     Attributes:
         call: What is asked at the moment.
+        steps: Reads what comes of steps; ``None`` where that takes the general way.
         away_since: Monotonic seconds; ``None`` while it is there.
     """
 
@@ -77,6 +83,7 @@ class FarSide:
     ) -> None:
         self.state = state
         self.call: Call | None = None
+        self.steps: StepReader | None = None
         self.away_since: float | None = None
         self._max_message = max_message
         self._watch = watch
@@ -99,7 +106,9 @@ class FarSide:
         self.away_since = None
 
     def _connect(self, line: socket.socket) -> None:
-        line.setblocking(False)
+        # It blocks for a moment only, and only where nothing else is waited for.
+        line.setblocking(True)
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TIMEVAL)
         self._line = line
         self._carrier = carrier_of(self.state.carrier, self._max_message)
         self._dialect = _dialect_of(self.state.hello)
@@ -145,18 +154,45 @@ class FarSide:
 
     def receive(self) -> None:
         """Read what has come, and take it."""
-        try:
-            data = self._line.recv(RECEIVE_BYTES)
-        except BlockingIOError:
+        data = self._read(socket.MSG_DONTWAIT)
+        if data:
+            self._take_in(data)
+
+    def hear_step(self, call: Call) -> None:
+        """Wait a moment for what comes of a step, and read it at once.
+
+        If something else comes, or nothing so soon, the call is not over.
+        """
+        reader = self.steps
+        data = self._read(0) if reader is not None and self.call is call else b""
+        if not data:
             return
+        payload = self._carrier.whole(data)
+        if payload is not None and reader is not None:
+            said = self._dialect.hear_step(payload, reader)
+            if said is not None and said[0] == call.number:
+                call.step = said[1]
+                self.call = None
+                self._owed_until = self._heard_at
+                return
+        self._take_in(data)
+
+    def _read(self, flags: int) -> bytes:
+        """Read what has come; nothing, if nothing has or the connection is lost."""
+        try:
+            data = self._line.recv(RECEIVE_BYTES, flags)
+        except BlockingIOError:
+            return b""
         except OSError as error:
             self.lose(str(error))
-            return
+            return b""
         if not data:
             self.lose("it ended the connection")
-            return
         self._heard_at = time.monotonic()
         self._pinged = False
+        return data
+
+    def _take_in(self, data: bytes) -> None:
         carrier = self._carrier
         try:
             heard = carrier.feed(data)
@@ -274,10 +310,11 @@ class FarSide:
             data: The bytes.
             until: Monotonic seconds; ``None``: it has to take them at once.
         """
-        rest = memoryview(data)
+        rest: bytes | memoryview = data
         while rest and self.away_since is None:
             try:
-                rest = rest[self._line.send(rest) :]
+                sent = self._line.send(rest, socket.MSG_DONTWAIT)
+                rest = memoryview(rest)[sent:] if sent < len(rest) else b""
             except BlockingIOError:
                 left = 0.0 if until is None else until - time.monotonic()
                 if left <= 0 or not self._writable(left):

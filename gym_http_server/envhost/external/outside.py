@@ -72,6 +72,11 @@ class Outside:
         self._lobby: PassingLine | None = None
         self.due = 0.0
 
+    @property
+    def alone(self) -> bool:
+        """Whether there is but one far side, so that it may be waited for alone."""
+        return len(self.far_sides) == 1
+
     def fileno(self) -> int:
         """Give the descriptor that is readable when something has come."""
         return self._epoll.fileno()

@@ -10,12 +10,15 @@ from gym_http_wire.elements.masks import mask_reader
 from gym_http_wire.elements.membership import membership
 from gym_http_wire.elements.readers import bounded_reader, reader
 from gym_http_wire.elements.refusal import NotAnElement
+from gym_http_wire.elements.shaped import Shaped, shaped
 
 __all__ = [
     "NotAnElement",
+    "Shaped",
     "bounded_reader",
     "mask_reader",
     "membership",
     "reader",
+    "shaped",
     "under",
 ]

@@ -107,7 +107,7 @@ class _ArrayReader:
         self.dtype = dtype
         self.flags = flags or dtype.kind == "b"
         self.types = frozenset({int, float} if dtype.kind == "f" else {int})
-        least, most = _limits(dtype)
+        least, most = limits_of(dtype)
         # Limits are compared in a dtype that holds more than the elements' own.
         self.wide = np.dtype({"f": "float64", "b": "int8"}.get(dtype.kind, dtype))
         self.low = np.asarray(least if low is None else low, self.wide)
@@ -211,7 +211,7 @@ class _ArrayReader:
         return f"true, false or {expected}" if self.flags else expected
 
 
-def _limits(dtype: np.dtype[Any]) -> tuple[int | float, int | float]:
+def limits_of(dtype: np.dtype[Any]) -> tuple[int | float, int | float]:
     """Find the smallest and the largest number that a dtype holds, once rounded."""
     if dtype.kind == "b":
         return 0, 1

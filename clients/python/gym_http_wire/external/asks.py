@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from gym_http_wire.external.steps import Step, StepReader
 
 __all__ = [
     "MAX_NUMBER",
@@ -161,6 +164,13 @@ class Dialect(Protocol):
 
         Raises:
             BadMessage: It is nothing that an environment says.
+        """
+
+    def hear_step(self, payload: bytes, reader: StepReader) -> tuple[int, Step] | None:
+        """Read what came of a step, and which request's that is.
+
+        Returns:
+            These; ``None`` if it is not just that, for `hear_answer` to read.
         """
 
     def hear_request(self, payload: bytes) -> Request | Control | Fault:

@@ -18,6 +18,7 @@ from gym_http_wire.external.asks import (
     Fault,
     Request,
 )
+from gym_http_wire.external.steps import Step, StepReader
 from gym_http_wire.frames import HEADER, MAX_HEAD_BYTES
 from gym_http_wire.messages import Form
 from gym_http_wire.signatures import Announced, Announcing
@@ -104,6 +105,10 @@ class BinaryDialect:
             words = f"result is a {type(result).__name__}: expected a dict"
             raise BadMessage(words, number=number, field="result")
         return Answer(number, result)
+
+    def hear_step(self, payload: bytes, reader: StepReader) -> tuple[int, Step] | None:
+        """Read nothing: this is no JSON."""
+        return None
 
     def hear_request(self, payload: bytes) -> Request | Control | Fault:
         """Read what a server says."""

@@ -84,6 +84,12 @@ class Carrier(Protocol):
             CarrierError: They are none, or one has too many bytes.
         """
 
+    def whole(self, data: bytes) -> bytes | None:
+        """Give the payload, if bytes are one text and nothing but that.
+
+        If not, nothing has happened: they are to be fed.
+        """
+
     def message(self, payload: bytes, *, text: bool) -> bytes:
         """Give the bytes of a message."""
 
@@ -134,6 +140,10 @@ class WebSocketCarrier:
             farewell = self.farewell(words, error.code)
             raise CarrierError(words, farewell) from None
         return heard
+
+    def whole(self, data: bytes) -> bytes | None:
+        """Give the payload, if bytes are one text and nothing but that."""
+        return self._reader.whole_text(data)
 
     def message(self, payload: bytes, *, text: bool) -> bytes:
         """Give the bytes of a message."""
@@ -193,6 +203,13 @@ class CountedCarrier:
             self._wanted = _COUNT.size
         del buffer[:at]
         return heard
+
+    def whole(self, data: bytes) -> bytes | None:
+        """Give the payload, if bytes are one message and nothing but that."""
+        size = len(data) - _COUNT.size
+        if self._buffer or not 0 < size <= self._max_message:
+            return None
+        return data[_COUNT.size :] if _COUNT.unpack_from(data)[0] == size else None
 
     def message(self, payload: bytes, *, text: bool) -> bytes:
         """Give the bytes of a message."""

@@ -28,6 +28,7 @@ from gym_http_wire.external.asks import (
     Fault,
     Request,
 )
+from gym_http_wire.external.steps import Step, StepReader
 
 __all__ = ["TangoDialect"]
 
@@ -65,7 +66,8 @@ class TangoDialect:
                 "options": self._written(given["options"]),
             }
         elif ask == Ask.STEP:
-            message = {"type": "action", "action": self._named(given["action"])}
+            self._number = number
+            return self._acted(self._dumps(given["action"]).rstrip())
         elif ask == Ask.CLOSE:
             message = {"type": "close"}
         else:
@@ -111,6 +113,15 @@ class TangoDialect:
             raise BadMessage(words, number=number, fatal=True)
         return Answer(number, result)
 
+    def hear_step(self, payload: bytes, reader: StepReader) -> tuple[int, Step] | None:
+        """Read what came of a step, if it is just that."""
+        number = self._number
+        step = reader.result(payload) if number else None
+        if step is None:
+            return None
+        self._number = 0
+        return number, step
+
     def hear_request(self, payload: bytes) -> Request | Control | Fault:
         """Read what a server says, which only the other side does.
 
@@ -122,12 +133,12 @@ class TangoDialect:
     def _written(self, value: Any) -> msgspec.Raw:
         return msgspec.Raw(self._dumps(value).rstrip())
 
-    def _named(self, action: Any) -> str:
+    def _acted(self, action: bytes) -> bytes:
         """Write an action as the text that Tango's environments know it by."""
-        written = bytes(self._written(action))
-        if written.startswith(b'"'):
-            return _decode_string(written)
-        return written.decode()
+        if b'"' not in action:
+            return b'{"type":"action","action":"%b"}' % action
+        named = _decode_string(action) if action[:1] == b'"' else action.decode()
+        return _encode({"type": "action", "action": named})
 
 
 def _unasked() -> BadMessage:

@@ -27,6 +27,7 @@ from gym_http_wire.external.asks import (
     Fault,
     Request,
 )
+from gym_http_wire.external.steps import Step, StepReader
 
 __all__ = ["TextDialect"]
 
@@ -120,6 +121,10 @@ class TextDialect:
         if not isinstance(result, dict):
             return self._hear_other(payload)
         return Answer(said.id, result)
+
+    def hear_step(self, payload: bytes, reader: StepReader) -> tuple[int, Step] | None:
+        """Read what came of a step, if it is just that."""
+        return reader.answer(payload)
 
     def _hear_other(self, payload: bytes) -> Answer | Control:
         """Read an error or a control; or tell what is wrong."""

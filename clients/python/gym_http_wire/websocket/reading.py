@@ -14,7 +14,8 @@ from gym_http_wire.websocket.masks import masked
 __all__ = ["MessageReader"]
 
 _WHOLE_BINARY = 0x82
-_WHOLE = (_WHOLE_BINARY, 0x81)
+_WHOLE_TEXT = 0x81
+_WHOLE = (_WHOLE_BINARY, _WHOLE_TEXT)
 # Of what a client announces, memory for more waits for the bytes.
 _GRANTED_AT_ONCE = 1024 * 1024
 
@@ -63,20 +64,31 @@ class MessageReader:
                     return [Message(2, masked(data[6:], data[2:6]))]
             elif data[1] == size - 2 < 126:
                 return [Message(2, data[2:])]
-        if self.between and size > 6:
-            message = self._whole_frame(data, size)
-            if message is not None:
-                return [message]
+        if self.between and size > 6 and data[0] in _WHOLE:
+            payload = self._whole_payload(data, size)
+            if payload is not None:
+                return [_whole(data[0] & 15, payload)]
         messages = self._feed(data)
         self.between = not (
             self._buffer or self._opcode or self._closed or self._large is not None
         )
         return messages
 
-    def _whole_frame(self, data: bytes, size: int) -> Message | None:
-        """Read what is one message of up to 64 KiB, and nothing but that."""
-        first, second = data[0], data[1]
-        if first not in _WHOLE or bool(second & MASKED) != self._masked:
+    def whole_text(self, data: bytes) -> bytes | None:
+        """Give the payload, if bytes are one text of up to 64 KiB and nothing else.
+
+        Whether it is UTF-8 is left to whoever reads it. If it is not that, nothing has
+        happened: the bytes are to be fed.
+        """
+        size = len(data)
+        if self.between and size > 6 and data[0] == _WHOLE_TEXT:
+            return self._whole_payload(data, size)
+        return None
+
+    def _whole_payload(self, data: bytes, size: int) -> bytes | None:
+        """Give the payload of one frame of up to 64 KiB, if it is nothing but that."""
+        second = data[1]
+        if bool(second & MASKED) != self._masked:
             return None
         length, start = second & 127, 2
         if length == 126:
@@ -89,9 +101,7 @@ class MessageReader:
         if length != size - head or length > self._max_message:
             return None
         payload = data[head:]
-        if self._masked:
-            payload = masked(payload, data[start:head])
-        return _whole(first & 15, payload)
+        return masked(payload, data[start:head]) if self._masked else payload
 
     def space(self) -> memoryview | None:
         """Give the memory to receive the next bytes into, within a large frame.

@@ -1,0 +1,206 @@
+"""Steps that are read at once are what the general way makes of them."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium import Space
+from gymnasium import spaces as gs
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+from gym_http_server.envhost import plain
+from gym_http_server.envhost.external.border import Border
+from gym_http_wire.external.asks import Answer, Ask, BadMessage, Request
+from gym_http_wire.external.greetings import Hello
+from gym_http_wire.external.tango import TangoDialect
+from gym_http_wire.external.texts import TextDialect
+from gym_http_wire.spaces import describe
+from tests.support.mutations import mutated
+from tests.support.spaces import (
+    MULTI_BINARIES,
+    hostile_boxes,
+    hostile_discretes,
+    multi_discretes,
+    tame_boxes,
+)
+from tests.support.values import assert_same
+
+SPACES = st.one_of(
+    hostile_boxes(),
+    tame_boxes(),
+    hostile_discretes(),
+    multi_discretes(),
+    MULTI_BINARIES,
+    st.just(gs.Text(3)),
+)
+NUMBERS = st.one_of(
+    st.integers(-9, 9),
+    st.integers(-(2**65), 2**65),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.sampled_from([3.4028235e38, 3.4028236e38, 65504, 65519, 1e39, -0.0, 0.1]),
+    st.booleans(),
+    st.none(),
+    st.just("1"),
+)
+
+
+def border_of(space: Space[Any], dialect: str = "json") -> Border:
+    """Give the border of an environment that observes a space."""
+    return Border(
+        Hello(
+            protocol=1,
+            name="toy",
+            observation_space=describe(space),
+            action_space=describe(gs.Discrete(2)),
+            capabilities=["reset"],
+            dialect=dialect,
+        )
+    )
+
+
+@st.composite
+def observations(draw: st.DrawFn, space: Space[Any]) -> Any:
+    """Something that is nearly an observation, as plain JSON."""
+    space.seed(draw(st.integers(0, 1000)))
+    shape = space.shape
+    try:
+        sample = json.loads(plain.dumps(space.sample()))
+    except (ValueError, OverflowError):
+        sample = 0
+    kind = draw(st.sampled_from(["sample", "sample", "numbers", "number"]))
+    value = draw(NUMBERS) if kind == "number" else sample
+    if shape and kind == "numbers":
+        count = int(np.prod(shape))
+        numbers = draw(st.lists(NUMBERS, min_size=count, max_size=count))
+        value = np.array(numbers, object).reshape(shape).tolist()
+    return value
+
+
+@st.composite
+def answers(draw: st.DrawFn, space: Space[Any]) -> dict[str, Any]:
+    """Answers to a step with ID 7 that may be wrong in any of their parts."""
+    result = {
+        "observation": draw(observations(space)),
+        "reward": draw(st.one_of(st.floats(-3, 3), st.integers(), NUMBERS)),
+        "terminated": draw(st.sampled_from([True, False, False, 0, None])),
+        "truncated": draw(st.booleans()),
+    }
+    info = st.sampled_from([{}, {"level": 3}, {"deep": [{"x": None}]}, None, [], 2**70])
+    if draw(st.booleans()):
+        result["info"] = draw(info)
+    if draw(st.integers(0, 9)) == 0:
+        result["more"] = draw(info)
+    answer: dict[str, Any] = {"id": 7, "result": result}
+    if draw(st.integers(0, 9)) == 0:
+        answer[draw(st.sampled_from(["type", "error", "other"]))] = "x"
+    return answer
+
+
+@settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@given(st.data())
+def test_both_ways_give_the_same(data: st.DataObject) -> None:
+    space = data.draw(SPACES)
+    border = border_of(space)
+    reader = border.steps
+    if reader is None:
+        return
+    answer = data.draw(answers(space))
+    payload = json.dumps(answer).encode()
+    if data.draw(st.integers(0, 3)) == 0:
+        payload = data.draw(mutated(st.just(payload)))
+    said = reader.answer(payload)
+    event("read at once" if said else "left to the general way")
+    if said is None:
+        return
+    number, step = said
+    dialect = TextDialect(plain.dumps, plain.loads)
+    general = dialect.hear_answer(payload)
+    assert isinstance(general, Answer)
+    assert number == general.number
+    assert general.result is not None
+    expected = border.step(general.result)
+    assert_same(tuple(step), expected)
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        gs.Box(0, 4, (8, 8), np.uint8),
+        gs.Box(-1, 1, (3,), np.float32),
+        gs.Box(-np.inf, np.inf, (2, 3), np.float64),
+        gs.Box(np.array([0, -5]), np.array([1, 5]), dtype=np.int64),
+        gs.Discrete(5, start=-2),
+        gs.MultiBinary([2, 2]),
+        gs.MultiDiscrete([3, 4]),
+    ],
+    ids=str,
+)
+def test_what_a_space_samples_is_read_at_once(space: Space[Any]) -> None:
+    reader = border_of(space).steps
+    assert reader is not None
+    space.seed(1)
+    for _ in range(20):
+        sample = space.sample()
+        result = {
+            "observation": json.loads(plain.dumps(sample)),
+            "reward": 1,
+            "terminated": False,
+            "truncated": True,
+            "info": {"level": 2},
+        }
+        step = reader.result(json.dumps(result).encode())
+        assert step is not None
+        assert_same(tuple(step), (sample, 1.0, False, True, {"level": 2}))
+
+
+@pytest.mark.parametrize(
+    ("space", "observation"),
+    [
+        (gs.Box(0, 4, (2,), np.uint8), "[0, 5]"),
+        (gs.Box(0, 4, (2,), np.uint8), "[0, 1, 2]"),
+        (gs.Box(0, 4, (2,), np.uint8), "[0, -1]"),
+        (gs.Box(0, 4, (2,), np.uint8), "[0, 0.5]"),
+        (gs.Box(0, np.array([1.0, 2.0], np.float32)), "[1.5, 1.5]"),
+        (gs.Box(-np.inf, np.inf, (1,), np.float32), "[1e39]"),
+        (gs.Discrete(3, start=1), "0"),
+        (gs.MultiDiscrete([2, 3]), "[2, 2]"),
+    ],
+)
+def test_what_is_outside_is_left_to_the_general_way(
+    space: Space[Any], observation: str
+) -> None:
+    border = border_of(space)
+    assert border.steps is not None
+    words = '{"observation":%s,"reward":0,"terminated":false,"truncated":false}'
+    payload = (words % observation).encode()
+    assert border.steps.result(payload) is None
+    with pytest.raises(BadMessage):
+        border.step(json.loads(payload))
+
+
+def test_a_deep_info_is_left_to_the_general_way() -> None:
+    border = border_of(gs.Discrete(2))
+    assert border.steps is not None
+    words = (
+        '{"observation":0,"reward":0,"terminated":false,"truncated":false,"info":%s}'
+    )
+    for info in ('{"x":' + "[" * 99 + "]" * 99 + "}", '{"x":1e999}', "[]"):
+        assert border.steps.result((words % info).encode()) is None
+
+
+def test_tangos_answers_are_to_what_was_asked_last() -> None:
+    dialect = TangoDialect(plain.dumps, plain.loads)
+    border = border_of(gs.Discrete(2), "tango")
+    reader = border.steps
+    assert reader is not None
+    payload = b'{"observation":1,"reward":2,"terminated":false,"truncated":false}'
+    assert dialect.hear_step(payload, reader) is None
+    asked = dialect.asked(Request(Ask.STEP, 5, {"action": np.int64(1)}), 1.0)
+    assert json.loads(asked) == {"type": "action", "action": "1"}
+    assert dialect.hear_step(b'{"observation":1}', reader) is None
+    said = dialect.hear_step(payload, reader)
+    assert said is not None
+    assert (said[0], said[1][1]) == (5, 2.0)
+    assert dialect.hear_step(payload, reader) is None
