@@ -13,7 +13,8 @@ from gym_http_client.heads import Request, RequestHeads
 from gym_http_client.http1 import Reply
 from gym_http_client.raising import told_by
 from gym_http_client.retries import REPEATED
-from gym_http_client.streams import Stream, Streaming
+from gym_http_client.streaming import Streaming
+from gym_http_client.streams import Stream
 
 __all__ = ["Opening", "Openings"]
 

@@ -13,7 +13,7 @@ from gym_http_client.causes import error_of
 from gym_http_client.failures import Failure, FailureKind
 from gym_http_client.links import Link
 from gym_http_client.raising import raised, refusal
-from gym_http_client.streams import Answer, Asked, Streaming
+from gym_http_client.streaming import Answer, Asked, Streaming
 from gym_http_wire.messages import MEDIA_TYPES, Form
 from gym_http_wire.values import BadValue, binary
 

@@ -18,7 +18,7 @@ from gym_http_client.openings import Opening
 from gym_http_client.outcomes import by_rest, over_stream
 from gym_http_client.raising import refusal
 from gym_http_client.retries import REPEATED, Retries, Tries
-from gym_http_client.streams import Answer, Asked, Streaming
+from gym_http_client.streaming import Answer, Asked, Streaming
 from gym_http_wire.handshakes import new_session
 from gym_http_wire.lanes import MISSED
 from gym_http_wire.messages import Op

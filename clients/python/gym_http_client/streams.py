@@ -1,4 +1,4 @@
-"""A stream: one WebSocket to one instance, until it is lost."""
+"""A stream by WebSocket to one instance, until it is lost."""
 
 from __future__ import annotations
 
@@ -8,19 +8,15 @@ import struct
 import time
 from collections import deque
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 from gym_http_client.dialing import Dialer
-from gym_http_client.failures import Failure, FailureKind
 from gym_http_client.handshakes import LONGEST_WAIT, failure_of, shake_hands
 from gym_http_client.http1 import MAX_BODY, BadAnswer
-from gym_http_wire.frames import HEADER
+from gym_http_client.streaming import Answer, Asked, Streaming, answer_in
 from gym_http_wire.lanes import MISSED, AskingLane
-from gym_http_wire.messages import Form
-from gym_http_wire.signatures import Announced, Announcing
 from gym_http_wire.spinning import Spinning, may_spin
 from gym_http_wire.streams import ACKNOWLEDGED
-from gym_http_wire.values import BadValue
 from gym_http_wire.websocket import (
     Masks,
     Message,
@@ -30,102 +26,14 @@ from gym_http_wire.websocket import (
     encode,
 )
 
-__all__ = ["Answer", "Asked", "Stream", "Streaming", "answer_in", "message_of"]
+__all__ = ["Stream"]
 
 RECEIVE_BYTES = 64 * 1024
-_HEADER_SIZE = HEADER.size
 _BINARY = int(Opcode.BINARY)
-_BOTH_BINARY = int(Form.BINARY) | int(Form.BINARY) << 4
 
 
-class Asked(NamedTuple):
-    """A request.
-
-    Attributes:
-        number: Its number in its session.
-        op: The operation.
-        head: The frame's head, padded, or nothing.
-        signature: The value's signature, padded; nothing if there is no value.
-        leaves: The value's leaves.
-    """
-
-    number: int
-    op: int
-    head: bytes
-    signature: bytes
-    leaves: bytes
-
-
-class Answer(NamedTuple):
-    """An answer.
-
-    Attributes:
-        number: The request's.
-        status: As of HTTP.
-        form: Of the body.
-        message: The whole message; new for each answer.
-        start: Where the body begins in it.
-    """
-
-    number: int
-    status: int
-    form: int
-    message: bytes | memoryview
-    start: int
-
-
-class Streaming(Protocol):
-    """A stream, whatever it is made of."""
-
-    def send(self, asked: Asked, *, acknowledged: bool) -> None:
-        """Send a request."""
-
-    def receive(self) -> Answer:
-        """Wait for the next answer."""
-
-    def exchange(self, op: int, number: int, given: Any) -> Any:
-        """Ask in the quick lane, with no other request on its way."""
-
-    def value(self, answer: Answer) -> object:
-        """Read the value of an answer in the binary form."""
-
-    def close(self) -> None:
-        """Close it without a word."""
-
-
-def message_of(asked: Asked, announcing: Announcing, *, acknowledged: bool) -> bytes:
-    """Write a request.
-
-    Args:
-        asked: The request.
-        announcing: Numbers the signatures.
-        acknowledged: Whether all earlier ones have been answered.
-    """
-    number, op, head, signature, leaves = asked
-    value = announcing.header(signature) + leaves if signature else b""
-    status = ACKNOWLEDGED if acknowledged else 0
-    header = HEADER.pack(len(value), len(head), status, op, _BOTH_BINARY, number)
-    return b"".join((header, head, value))
-
-
-def answer_in(message: bytes | memoryview) -> Answer:
-    """Read an answer, but for its value.
-
-    Raises:
-        BadAnswer: It is none.
-    """
-    size = len(message)
-    if size < _HEADER_SIZE:
-        raise BadAnswer(f"a message has {size} bytes")
-    body_size, head_size, status, _, form, number = HEADER.unpack_from(message)
-    start = _HEADER_SIZE + head_size
-    if start + body_size != size:
-        raise BadAnswer(f"a message of {size} bytes announces others")
-    return Answer(number, status, form, message, start)
-
-
-class Stream:
-    """One connection; what it loses is lost.
+class Stream(Streaming):
+    """One WebSocket.
 
     Args:
         dialer: Opens the connection.
@@ -149,10 +57,8 @@ class Stream:
         time_limit: float,
         spin_us: int,
     ) -> None:
-        self._time_limit = time_limit
+        super().__init__(time_limit)
         self._masks = Masks()
-        self._announcing = Announcing()
-        self._announced = Announced()
         self._lane = AskingLane(self._announcing, self._announced)
         self._reader = MessageReader(masked=False, max_message=MAX_BODY)
         self._arrived: deque[Message] = deque()
@@ -172,16 +78,8 @@ class Stream:
             raise
 
     def send(self, asked: Asked, *, acknowledged: bool) -> None:
-        """Send a request.
-
-        Args:
-            asked: The request.
-            acknowledged: Whether all earlier ones have been answered.
-
-        Raises:
-            Failure: The connection is lost.
-        """
-        message = message_of(asked, self._announcing, acknowledged=acknowledged)
+        """Send a request."""
+        message = self._message(asked, acknowledged=acknowledged)
         try:
             self._line.sendall(encode(_BINARY, message, self._masks.next()))
         except OSError as error:
@@ -189,11 +87,7 @@ class Stream:
         self._lane.learn(asked.op, asked.signature)
 
     def receive(self) -> Answer:
-        """Wait for the next answer.
-
-        Raises:
-            Failure: The connection is lost, or what came is no answer.
-        """
+        """Wait for the next answer."""
         end = 0.0
         try:
             while not self._arrived:
@@ -208,15 +102,7 @@ class Stream:
             raise failure_of(error) from error
 
     def exchange(self, op: int, number: int, given: Any) -> Any:
-        """Ask in the quick lane, with no other request on its way.
-
-        Returns:
-            The value of the answer; or `MISSED`, if nothing was sent, since this is
-            not for the lane; or an `Answer`, if that is not.
-
-        Raises:
-            Failure: The connection is lost, or what came is no answer.
-        """
+        """Ask in the quick lane, with no other request on its way."""
         message = self._lane.message(op, number, ACKNOWLEDGED, given)
         if message is MISSED or self._arrived or not self._reader.between:
             return MISSED
@@ -230,18 +116,6 @@ class Stream:
         except (OSError, WebSocketError) as error:
             raise failure_of(error) from error
         return self.receive()
-
-    def value(self, answer: Answer) -> object:
-        """Read the value of an answer in the binary form.
-
-        Raises:
-            Failure: It is none.
-        """
-        try:
-            return self._announced.read(answer.message, answer.start)
-        except BadValue as error:
-            words = f"a value {error}"
-            raise Failure(FailureKind.MALFORMED, words) from error
 
     def close(self) -> None:
         """Close the connection without a word."""

@@ -15,7 +15,7 @@ from gym_http_client.outcomes import over_stream
 from gym_http_client.raising import refusal, told_by
 from gym_http_client.retries import REPEATED, Retries, Tries
 from gym_http_client.sessions import Session
-from gym_http_client.streams import Answer, Asked, Streaming
+from gym_http_client.streaming import Answer, Asked, Streaming
 from gym_http_client.zeromq.streams import HANDSHAKE_SECONDS, ZeroMQStream
 from gym_http_wire.messages import Op
 

@@ -11,11 +11,8 @@ from gym_http_client.addresses import Address
 from gym_http_client.failures import ABSENT, Failure, FailureKind
 from gym_http_client.handshakes import NoStream
 from gym_http_client.http1 import MAX_BODY, Reply
-from gym_http_client.streams import Answer, Asked, answer_in, message_of
+from gym_http_client.streaming import Answer, Asked, Streaming, answer_in
 from gym_http_client.zeromq.dealers import Dealer
-from gym_http_wire.lanes import MISSED
-from gym_http_wire.signatures import Announced, Announcing
-from gym_http_wire.values import BadValue
 
 __all__ = ["ZeroMQStream"]
 
@@ -24,8 +21,8 @@ PROTOCOL = 1
 _REFUSED = b'{"type":"refused",'
 
 
-class ZeroMQStream:
-    """One connection; what it loses is lost.
+class ZeroMQStream(Streaming):
+    """One connection of ZeroMQ's.
 
     Args:
         address: The server's.
@@ -48,9 +45,7 @@ class ZeroMQStream:
         greeting_limit: float,
         time_limit: float,
     ) -> None:
-        self._time_limit = time_limit
-        self._announcing = Announcing()
-        self._announced = Announced()
+        super().__init__(time_limit)
         seconds = min(greeting_limit, HANDSHAKE_SECONDS)
         try:
             self._dealer = Dealer(address, MAX_BODY, seconds)
@@ -67,45 +62,16 @@ class ZeroMQStream:
             raise
 
     def send(self, asked: Asked, *, acknowledged: bool) -> None:
-        """Send a request.
-
-        Args:
-            asked: The request.
-            acknowledged: Whether all earlier ones have been answered.
-
-        Raises:
-            Failure: The connection is lost.
-        """
-        self._say(message_of(asked, self._announcing, acknowledged=acknowledged))
+        """Send a request."""
+        self._say(self._message(asked, acknowledged=acknowledged))
 
     def receive(self) -> Answer:
-        """Wait for the next answer.
-
-        Raises:
-            NoStream: The instance is gone.
-            Failure: The connection is lost, or what came is no answer.
-        """
+        """Wait for the next answer."""
         message = self._hear(self._time_limit)
         try:
             return answer_in(message)
         except ValueError as error:
             raise Failure(FailureKind.MALFORMED, error) from error
-
-    def exchange(self, op: int, number: int, given: Any) -> Any:
-        """Give `MISSED`: there is no quick lane here."""
-        return MISSED
-
-    def value(self, answer: Answer) -> object:
-        """Read the value of an answer in the binary form.
-
-        Raises:
-            Failure: It is none.
-        """
-        try:
-            return self._announced.read(answer.message, answer.start)
-        except BadValue as error:
-            words = f"a value {error}"
-            raise Failure(FailureKind.MALFORMED, words) from error
 
     def close(self) -> None:
         """Close the connection without a word."""
