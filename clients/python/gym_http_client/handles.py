@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gym_http_client.addresses import Address
 from gym_http_client.http1 import Reply
 from gym_http_client.links import Link
-from gym_http_client.openings import Openings
+from gym_http_client.openings import WebSocketOpenings
 from gym_http_client.processes import PerProcess
 from gym_http_client.proxied import proxy_for
 from gym_http_client.raising import refusal, told_by
@@ -149,7 +149,7 @@ class Server:
         path = f"/v1/envs/{instance_id}/"
 
         def session() -> Session:
-            openings = Openings(
+            openings = WebSocketOpenings(
                 self._address,
                 path,
                 time_limit=self._time_limit,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Protocol
 
 from gym_http_client.addresses import Address
 from gym_http_client.dialing import Dialer
@@ -16,7 +16,7 @@ from gym_http_client.retries import REPEATED
 from gym_http_client.streaming import Streaming
 from gym_http_client.streams import Stream
 
-__all__ = ["Opening", "Openings"]
+__all__ = ["Openings", "WebSocketOpenings"]
 
 _PROBLEM = "application/problem+json"
 _HANDSHAKE_SECONDS = 10.0
@@ -28,26 +28,54 @@ _NO_STREAMS = frozenset(
 )
 
 
-class Opening(Protocol):
+class Openings(ABC):
     """Opens the streams of a session, one after the other.
+
+    Args:
+        clock: Monotonic seconds.
+        wanted: Whether to try streams at all.
 
     Attributes:
         wanted: Whether streams are tried still.
     """
 
-    wanted: bool
+    def __init__(self, clock: Callable[[], float], *, wanted: bool) -> None:
+        self.wanted = wanted
+        self._clock = clock
+        # When an answer was lost along with a stream, if no stream followed.
+        self._lost_at: float | None = None
 
+    @abstractmethod
     def open(self, session: str) -> Streaming | None:
-        """Open a stream; ``None`` if there is none now, or never will be."""
+        """Open a stream.
+
+        Returns:
+            The stream; ``None`` if there is none now, or never will be.
+
+        Raises:
+            NoStream: The server has something to say of the instance.
+            Failure: There is no answer, and nothing but streams.
+        """
 
     def lose(self) -> None:
         """Note that an answer has been lost along with a stream."""
+        self._lost_at = self._clock()
 
     def forget_loss(self) -> None:
         """Note that there is an answer, or that nobody waits for it any more."""
+        self._lost_at = None
+
+    def _lost_since(self) -> float | None:
+        """Give the seconds since an answer was lost, if one was.
+
+        If the instance ended meanwhile, it did so in the call that waits.
+        """
+        if self._lost_at is None:
+            return None
+        return max(0.0, self._clock() - self._lost_at)
 
 
-class Openings:
+class WebSocketOpenings(Openings):
     """Opens WebSockets.
 
     Args:
@@ -57,9 +85,6 @@ class Openings:
         spin_us: Microseconds to spin at most for an answer.
         clock: Monotonic seconds.
         wanted: Whether to try streams at all.
-
-    Attributes:
-        wanted: Whether streams are tried still.
     """
 
     def __init__(
@@ -72,26 +97,16 @@ class Openings:
         clock: Callable[[], float],
         wanted: bool,
     ) -> None:
-        self.wanted = wanted
+        super().__init__(clock, wanted=wanted)
         self._dialer = Dialer(address)
         self._heads = RequestHeads(address)
         self._path = path
         self._time_limit = time_limit
         self._spin_us = spin_us
-        self._clock = clock
         self._failed = 0
-        # When an answer was lost along with a stream, if no stream followed.
-        self._lost_at: float | None = None
 
     def open(self, session: str) -> Stream | None:
-        """Open a stream.
-
-        Returns:
-            The stream; ``None`` if there is none now, or never will be.
-
-        Raises:
-            NoStream: The server has something to say of the instance.
-        """
+        """Open a stream."""
         limit = min(self._time_limit, _HANDSHAKE_SECONDS)
         head = self._handshake(session)
         try:
@@ -108,23 +123,15 @@ class Openings:
             self._fail()
             return None
         self._failed = 0
-        self._lost_at = None
+        self.forget_loss()
         return stream
-
-    def lose(self) -> None:
-        """Note that an answer has been lost along with a stream."""
-        self._lost_at = self._clock()
-
-    def forget_loss(self) -> None:
-        """Note that there is an answer, or that nobody waits for it any more."""
-        self._lost_at = None
 
     def _handshake(self, session: str) -> bytes:
         """Give the head of the request for a stream, without its blank line."""
         asked = f"{self._path}stream?session={session}"
-        if self._lost_at is not None:
-            # If the instance ended meanwhile, it did so in the call that waits.
-            asked += f"&lost={max(0.0, self._clock() - self._lost_at):.3f}"
+        lost = self._lost_since()
+        if lost is not None:
+            asked += f"&lost={lost:.3f}"
         request = Request("GET", asked, accept=_PROBLEM)
         return self._heads.head(request).removesuffix(b"\r\n")
 

@@ -14,7 +14,7 @@ from gym_http_client.causes import error_of
 from gym_http_client.failures import Failure
 from gym_http_client.handshakes import NoStream
 from gym_http_client.links import Link
-from gym_http_client.openings import Opening
+from gym_http_client.openings import Openings
 from gym_http_client.outcomes import by_rest, over_stream
 from gym_http_client.raising import refusal
 from gym_http_client.retries import REPEATED, Retries, Tries
@@ -61,7 +61,7 @@ class Session:
     def __init__(
         self,
         link: Link | None,
-        openings: Opening,
+        openings: Openings,
         url: str,
         path: str,
         *,

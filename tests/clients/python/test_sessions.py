@@ -11,7 +11,7 @@ import pytest
 from gym_http_client import ServerError, ServerUnreachable, UnexpectedAnswer
 from gym_http_client.addresses import Address
 from gym_http_client.links import Link
-from gym_http_client.openings import Openings
+from gym_http_client.openings import WebSocketOpenings
 from gym_http_client.sessions import Session
 from tests.support.scripted import page, then_close
 from tests.support.teller import (
@@ -46,7 +46,7 @@ def connect(teller: Teller) -> Iterator[Open]:
         url, retries = teller.server.url, Time().retries(total)
         link = Link(url, token="", retries=retries)
         path = "/v1/envs/3c657dbc/"
-        openings = Openings(
+        openings = WebSocketOpenings(
             Address.parse(url, ""),
             path,
             time_limit=options.get("time_limit", 5.0),

@@ -11,6 +11,7 @@ from gym_http_client.causes import error_of
 from gym_http_client.failures import Failure, FailureKind
 from gym_http_client.handshakes import NoStream
 from gym_http_client.http1 import Reply
+from gym_http_client.openings import Openings
 from gym_http_client.outcomes import over_stream
 from gym_http_client.raising import refusal, told_by
 from gym_http_client.retries import REPEATED, Retries, Tries
@@ -39,7 +40,7 @@ _ATTRIBUTE_OPS = {
 _ATTRIBUTE = re.compile(r"(GET|POST) attributes/([^/]+)/(?:(call)/)?").fullmatch
 
 
-class ZeroMQOpenings:
+class ZeroMQOpenings(Openings):
     """Opens streams of one instance.
 
     Args:
@@ -47,12 +48,7 @@ class ZeroMQOpenings:
         instance_id: The instance.
         time_limit: Seconds to wait for each answer.
         retries: Have the clock.
-
-    Attributes:
-        wanted: Whether streams are tried still: there is nothing else.
     """
-
-    wanted = True
 
     def __init__(
         self,
@@ -62,25 +58,21 @@ class ZeroMQOpenings:
         time_limit: float,
         retries: Retries,
     ) -> None:
+        # There is nothing else.
+        super().__init__(retries.clock, wanted=True)
         self._address = address
         self._instance_id = instance_id
         self._time_limit = time_limit
-        self._clock = retries.clock
-        self._lost_at: float | None = None
 
     def open(self, session: str) -> Streaming | None:
-        """Open a stream.
-
-        Raises:
-            NoStream: The server has something to say of the instance.
-            Failure: There is no answer.
-        """
+        """Open a stream."""
         greeting: dict[str, Any] = {
             "instance_id": self._instance_id,
             "session": session,
         }
-        if self._lost_at is not None:
-            greeting["lost"] = max(0.0, self._clock() - self._lost_at)
+        lost = self._lost_since()
+        if lost is not None:
+            greeting["lost"] = lost
         limit = min(self._time_limit, HANDSHAKE_SECONDS)
         try:
             stream = ZeroMQStream(self._address, greeting, limit, self._time_limit)
@@ -89,16 +81,8 @@ class ZeroMQOpenings:
                 raise
             words = told_by(none.reply).get("message", "the server is busy")
             raise Failure(FailureKind.LOST, words) from none
-        self._lost_at = None
+        self.forget_loss()
         return stream
-
-    def lose(self) -> None:
-        """Note that an answer has been lost along with a stream."""
-        self._lost_at = self._clock()
-
-    def forget_loss(self) -> None:
-        """Note that there is an answer, or that nobody waits for it any more."""
-        self._lost_at = None
 
 
 class ZeroMQSession(Session):
