@@ -9,12 +9,14 @@ from typing import Any, NamedTuple
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
-__all__ = ["Came", "Router", "Unreachable"]
+__all__ = ["NONE", "Came", "Router", "Unreachable"]
 
 #: Messages on their way to a peer, and as many from it, before they are kept back.
 HIGH_WATER = 64
 #: Milliseconds in which what was said last may still go out.
 LINGER_MS = 500
+#: In the place of a descriptor.
+NONE = -1
 _PIECES_OF_DEALER, _PIECES_OF_REQ = 2, 3
 
 
@@ -27,7 +29,7 @@ class Came(NamedTuple):
 
     Attributes:
         identity: Of the peer; good for nothing but answers.
-        descriptor: Of the peer's connection.
+        descriptor: Of the peer's connection; `NONE` if ZeroMQ does not tell it.
         asking: Whether the peer is a REQ, which waits for one answer to each message.
         payload: The message; ``None`` if it was in pieces, as none may be.
     """
@@ -90,7 +92,7 @@ class Router:
         asking = len(pieces) >= _PIECES_OF_REQ and not len(pieces[1])
         whole = len(pieces) == (_PIECES_OF_REQ if asking else _PIECES_OF_DEALER)
         payload = last.bytes if whole else None
-        return Came(identity, int(last.get(zmq.SRCFD)), asking, payload)
+        return Came(identity, _descriptor_of(last), asking, payload)
 
     def send(self, identity: bytes, payload: bytes, *, asking: bool) -> bool:
         """Send a message.
@@ -127,3 +129,11 @@ class Router:
         self._monitor.close(0)
         self._socket.close()
         self._context.term()
+
+
+def _descriptor_of(piece: zmq.Frame) -> int:
+    try:
+        return int(piece.get(zmq.SRCFD))
+    except zmq.ZMQError:
+        # Bytes that are no ZeroMQ are taken for its oldest versions, which tell nothing.
+        return NONE

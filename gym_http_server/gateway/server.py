@@ -18,7 +18,7 @@ from gym_http_server.gateway.agents import AgentPeer
 from gym_http_server.gateway.far_sides import FarSide
 from gym_http_server.gateway.house import House
 from gym_http_server.gateway.posts import Post
-from gym_http_server.gateway.router import Came, Router
+from gym_http_server.gateway.router import NONE, Came, Router
 from gym_http_server.gateway.said import First, agent_of, first_of, refusal
 from gym_http_server.gateway.tango import (
     KINDS,
@@ -166,6 +166,9 @@ class Gateway:
 
     def _peer(self, came: Came, post: Post) -> Peer:
         house, payload = self._house, came.payload
+        if came.descriptor == NONE:
+            # Nobody would tell when such a one is gone.
+            raise BadParameter("this is no ZMTP 3: expected that, as of libzmq 4")
         if payload is None:
             raise _in_pieces()
         first = first_of(payload)

@@ -1,5 +1,7 @@
 """What peers by ZeroMQ do to bring the gateway down: others do not notice."""
 
+import socket
+import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,7 +13,7 @@ from tests.support.api import Api
 from tests.support.server import Server
 from tests.support.tango import SPACES, TangoAgent, TangoPage
 from tests.support.wait import wait_until
-from tests.support.zmq_peers import ZmqFar, ZmqPeer, gateway
+from tests.support.zmq_peers import ZmqFar, ZmqPeer, gateway, place
 
 ZMQ = ["--zmq", "tcp://127.0.0.1:0", "--tango-name", "game"]
 CART: dict[str, Any] = {"env_id": "CartPole-v1"}
@@ -90,6 +92,34 @@ def test_a_message_in_pieces_ends_the_conversation(
         assert "over" in peer.ask(op="reset")["message"]
         peer.ask(type="agent", protocol=1, create=CART, key="pieces")
         assert peer.ask(op="close")["status"] == 204
+
+
+HELLO_BY_TCP = b'{"type":"hello","protocol":1,"name":"game"' + b" " * 300 + b"}"
+ANOTHER = struct.pack("<I", len(HELLO_BY_TCP)) + HELLO_BY_TCP
+HELLO = b'{"type":"hello"}'
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"POST /v1/envs/ HTTP/1.1\r\nContent-Length: 200\r\n\r\n" + bytes(200),
+        ANOTHER + ANOTHER,
+        b"\x01\0" + bytes([1 + len(HELLO), 0]) + HELLO,
+        b"\xff\0\0\0\0\0\0\0\1\x7f\1\5\0\0" + bytes([0, len(HELLO)]) + HELLO,
+    ],
+    ids=["HTTP", "plain TCP", "ZMTP 1", "ZMTP 2"],
+)
+def test_who_speaks_no_zeromq_of_today(
+    server: Server, witness: ZmqPeer, said: bytes
+) -> None:
+    host, port = place(server).removeprefix("tcp://").split(":")
+    with socket.create_connection((host, int(port)), 20) as line:
+        heard = line.recv(10)
+        line.sendall(said)
+        # Whoever speaks another language is not answered in this one.
+        while HELLO in said and b"libzmq 4" not in heard:
+            assert (more := line.recv(1024)), heard
+            heard += more
 
 
 def test_nothing_is_kept_for_a_host_that_has_not_answered_yet(
