@@ -135,5 +135,5 @@ def _descriptor_of(piece: zmq.Frame) -> int:
     try:
         return int(piece.get(zmq.SRCFD))
     except zmq.ZMQError:
-        # Bytes that are no ZeroMQ are taken for its oldest versions, which tell nothing.
+        # What is no ZeroMQ is taken for its oldest versions, which tell nothing.
         return NONE
