@@ -98,7 +98,8 @@ class Asking:
             call = self._sent(call, ask, given, until)
             if ask is Ask.STEP and self._outside.alone:
                 self._far.hear_step(call)
-            self._wait_for(call)
+            if call.step is None:
+                self._wait_for(call)
             if not call.lost:
                 return call
             if ask in REPEATABLE:
