@@ -27,6 +27,8 @@ class FailureKind(Enum):
     UNTRUSTED = "untrusted"
     #: What came is no answer in the sense of HTTP, or is too large.
     MALFORMED = "malformed"
+    #: The port is a server's, and of another kind.
+    MISTAKEN = "mistaken"
 
 
 class Failure(Exception):

@@ -12,6 +12,7 @@ from gym_http_client.dialing import Dialer
 from gym_http_client.failures import ABSENT, Failure, FailureKind
 from gym_http_client.headers import read_head
 from gym_http_client.http1 import BadAnswer, Reply, ReplyReader
+from gym_http_client.ports import OtherPort, Port, port_that_says
 from gym_http_wire.handshakes import BINARY_PROTOCOL
 from gym_http_wire.websocket import WebSocketError, accept_of
 
@@ -74,6 +75,8 @@ def shake_hands(
 
 def failure_of(error: Exception) -> Failure:
     """Tell what went wrong with the connection of a stream."""
+    if isinstance(error, OtherPort):
+        return Failure(FailureKind.MISTAKEN, error)
     if isinstance(error, BadAnswer | WebSocketError):
         return Failure(FailureKind.MALFORMED, error)
     # Of a socket that blocks, the kernel tells the end of a wait as "not now".
@@ -129,6 +132,9 @@ def _read_head(line: socket.socket, end: float) -> bytes:
         if not more:
             raise ConnectionResetError("the connection was closed in the handshake")
         data += more
+        if port_that_says(data) is Port.ZEROMQ:
+            # Nothing else would ever come.
+            raise OtherPort(Port.ZEROMQ)
     return data
 
 

@@ -15,6 +15,7 @@ from gym_http_client.bodies import (
     check_size,
 )
 from gym_http_client.headers import AnswerHead, read_head
+from gym_http_client.ports import OtherPort, port_that_says
 
 __all__ = ["MAX_BODY", "BadAnswer", "Reply", "ReplyReader"]
 
@@ -106,6 +107,8 @@ class ReplyReader:
         if self._skipped + len(data) > _MAX_HEAD:
             raise BadAnswer(f"its headers have more than {_MAX_HEAD} bytes")
         if data[:7] != b"HTTP/1."[: len(data)]:
+            if (port := port_that_says(data)) is not None:
+                raise OtherPort(port)
             raise BadAnswer("it is not HTTP/1")
         line_end = data.find(b"\n")
         if line_end > 0 and data[line_end - 1] != ord("\r"):

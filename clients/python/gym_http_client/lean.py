@@ -13,6 +13,7 @@ from gym_http_client.dialing import Dialer
 from gym_http_client.failures import ABSENT, Failure, FailureKind
 from gym_http_client.heads import Request, RequestHeads
 from gym_http_client.http1 import MAX_BODY, BadAnswer, Reply, ReplyReader
+from gym_http_client.ports import OtherPort
 
 __all__ = ["LeanConnection"]
 
@@ -160,6 +161,8 @@ class LeanConnection:
                 line.sendall(rest[at : at + _PIECE])
 
     def _failure(self, error: OSError | BadAnswer, stale: bool) -> Failure:
+        if isinstance(error, OtherPort):
+            return Failure(FailureKind.MISTAKEN, error)
         if isinstance(error, BadAnswer):
             return Failure(FailureKind.MALFORMED, error)
         if isinstance(error, TimeoutError):

@@ -177,3 +177,21 @@ def test_what_goes_on_being_wrong_is_told_once(
     assert len(told) == 1, told
     assert told[0].startswith("external/cart: the server refuses: status 404")
     assert told[0].endswith("; trying again")
+
+
+def test_a_port_that_is_for_zeromq_is_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(20)
+        url = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
+        with lending(CARTPOLE, url, name="cart"):
+            for _ in range(4):
+                end, _ = listener.accept()
+                with end, end.makefile("rb") as file:
+                    end.sendall(b"\xff\0\0\0\0\0\0\0\1\x7f")
+                    # Until the environment leaves.
+                    file.read()
+    told = [record.getMessage() for record in caplog.records]
+    words = "this port is for ZeroMQ, and its address begins with zmq+tcp://"
+    assert told == [f"external/cart: {words}; connecting anew"]

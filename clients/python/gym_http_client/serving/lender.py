@@ -75,6 +75,8 @@ class Lender:
         self._resume = ""
         # The last answer, in case the server did not get it.
         self._last = Answer(0, None)
+        # What is wrong with the server, as it was told last.
+        self._said = ""
 
     def run(self) -> None:
         """Serve until it is stopped.
@@ -83,22 +85,17 @@ class Lender:
             ConnectionRefusedError: The server does not take this environment.
         """
         pause = FIRST_PAUSE
-        said = ""
         while not self._stopped.is_set():
             try:
                 line = self._open_line()
             except LineLost as error:
-                # A server may be away for hours.
-                if str(error) != said:
-                    said = str(error)
-                    log.warning("external/%s: %s; trying again", self._name, said)
+                self._warn(f"{error}; trying again")
             else:
-                said = ""
                 try:
                     self._serve(line)
                     pause = FIRST_PAUSE
                 except LineLost as error:
-                    log.warning("external/%s: %s; connecting anew", self._name, error)
+                    self._warn(f"{error}; connecting anew")
                     if self._resume:
                         pause = FIRST_PAUSE
                 finally:
@@ -110,6 +107,7 @@ class Lender:
 
     def _serve(self, line: AnyLine) -> None:
         welcome = self._greet(line)
+        self._said = ""
         if not welcome.resumed:
             self._last = Answer(0, None)
             self._set_free()
@@ -174,6 +172,12 @@ class Lender:
             words = f"what the environment gave cannot be said: {error}"
             told = {"code": "env-error", "message": words}
             return dialect.answered(Answer(request.number, None, told))
+
+    def _warn(self, words: str) -> None:
+        # A server may be away for hours.
+        if words != self._said:
+            self._said = words
+            log.warning("external/%s: %s", self._name, words)
 
     def _set_free(self) -> None:
         if self._lent.taken:

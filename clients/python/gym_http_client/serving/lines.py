@@ -18,6 +18,7 @@ from gym_http_client.failures import Failure
 from gym_http_client.handshakes import NoStream, upgraded
 from gym_http_client.heads import Request, RequestHeads
 from gym_http_client.http1 import BadAnswer
+from gym_http_client.ports import OtherPort, Port, port_that_says
 from gym_http_client.raising import told_by
 from gym_http_wire.external.carriers import (
     Carrier,
@@ -91,6 +92,7 @@ class Line:
         self._carrier = carrier
         self._arrived: deque[Heard] = deque()
         self._early = early
+        self._unheard = True
 
     def send(self, payload: bytes, *, text: bool) -> None:
         """Send a message.
@@ -145,6 +147,12 @@ class Line:
 
     def _feed(self, data: bytes) -> None:
         carrier = self._carrier
+        if self._unheard:
+            self._unheard = False
+            port = port_that_says(data)
+            # What this refuses may be said by the right one.
+            if port is not None and port is not Port.PLAIN:
+                raise LineLost(str(OtherPort(port)))
         try:
             self._arrived.extend(carrier.feed(data))
         except CarrierError as error:
@@ -199,6 +207,9 @@ def open_websocket(address: Address) -> Line:
         line.close()
         told = told_by(none.reply).get("message", f"status {none.reply.status}")
         raise LineLost(f"the server refuses: {told}") from none
+    except OtherPort as error:
+        line.close()
+        raise LineLost(f"there is no server at {address.url}: {error}") from error
     except (OSError, BadAnswer) as error:
         line.close()
         raise LineLost(f"the handshake failed: {error}") from error

@@ -17,10 +17,14 @@ import zmq
 from zmq.utils.monitor import recv_monitor_message
 
 from gym_http_client.addresses import Address
+from gym_http_client.failures import Failure, FailureKind
+from gym_http_client.ports import OtherPort, Port, port_at
 
 __all__ = ["Dealer", "address_of"]
 
 HEARTBEAT_MS = 10_000
+#: Within which whoever speaks ZeroMQ has mostly said so.
+EARLY_SECONDS = 1.0
 #: Milliseconds in which what was said last may still go out.
 LINGER_MS = 200
 _PORT = re.compile(r".+:[0-9]{1,5}/?").fullmatch
@@ -72,12 +76,14 @@ class Dealer:
 
     Raises:
         ConnectionRefusedError: Nobody is there.
+        Failure: The port is of another kind.
         TimeoutError: It took too long.
         OSError: It is lost.
     """
 
     def __init__(self, address: Address, max_message: int, seconds: float) -> None:
         self.place = address.url
+        self._host, self._port = address.host, address.port
         self._pid = os.getpid()
         self._context: zmq.Context[Any] = zmq.Context()
         self._socket: zmq.Socket[Any] = self._context.socket(zmq.DEALER)
@@ -104,13 +110,24 @@ class Dealer:
             self._socket.connect(self.place)
         except zmq.ZMQError as error:
             raise OSError(f"{self.place}: {error}") from error
-        if not self._monitor.poll(seconds * 1000):
-            raise TimeoutError(f"no connection within {seconds:g} s")
+        early = min(EARLY_SECONDS, seconds)
+        if not self._monitor.poll(early * 1000):
+            self._check_port()
+            if not self._monitor.poll((seconds - early) * 1000):
+                raise TimeoutError(
+                    f"nobody has spoken ZeroMQ at {self.place} within {seconds:g} s"
+                )
         event = recv_monitor_message(self._monitor)["event"]
         if event != zmq.Event.HANDSHAKE_SUCCEEDED:
             raise ConnectionRefusedError(
                 f"nobody speaks ZeroMQ at {self.place}, as a server with --zmq does"
             )
+
+    def _check_port(self) -> None:
+        """See to it that whoever is silent may speak ZeroMQ yet."""
+        port = port_at(self._host, self._port, EARLY_SECONDS)
+        if port is not None and port is not Port.ZEROMQ:
+            raise Failure(FailureKind.MISTAKEN, OtherPort(port))
 
     def send(self, payload: bytes) -> None:
         """Send a message.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from gym_http_client.addresses import Address
+from gym_http_client.failures import Failure
 from gym_http_client.serving.lines import HANDSHAKE_SECONDS, MAX_MESSAGE, LineLost
 from gym_http_client.zeromq.dealers import Dealer
 from gym_http_wire.external.carriers import Heard
@@ -22,7 +23,7 @@ class ZeroMQLine:
         address: The server's.
 
     Raises:
-        LineLost: There is no server.
+        LineLost: There is no server, or it is at another port.
     """
 
     idles = True
@@ -32,6 +33,9 @@ class ZeroMQLine:
         self._greeted = False
         try:
             self._dealer = Dealer(address, MAX_MESSAGE, HANDSHAKE_SECONDS)
+        except Failure as failure:
+            words = f"there is no server at {address.url}: {failure}"
+            raise LineLost(words) from failure
         except OSError as error:
             raise LineLost(f"there is no server: {error}") from error
 

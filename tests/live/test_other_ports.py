@@ -1,0 +1,78 @@
+"""Whoever takes one of a server's ports for another is told which it is."""
+
+import logging
+import re
+import threading
+from collections.abc import Iterator
+
+import gymnasium
+import pytest
+
+from gym_http_client import RemoteEnv, ServerError, serve_env
+from tests.support.server import Server
+from tests.support.wait import wait_until
+from tests.support.zmq_peers import place
+
+WORDS = {
+    "http": "for HTTP, and its address begins with http://",
+    "plain": "serve_env takes it as tcp://; it is not that of --zmq",
+    "zmq": "for ZeroMQ, and its address begins with zmq+tcp://",
+}
+_PLAIN = re.compile(r"connect in at tcp://(\S+)")
+
+
+@pytest.fixture(scope="module")
+def ports() -> Iterator[dict[str, str]]:
+    """A server's ports, by what they are for."""
+    with Server("--external-tcp", "0", "--zmq", "tcp://127.0.0.1:0") as server:
+        plain = wait_until(lambda: _PLAIN.search(server.stdout))[1]
+        zmq = place(server).removeprefix("tcp://")
+        yield {"http": f"127.0.0.1:{server.port}", "plain": plain, "zmq": zmq}
+
+
+@pytest.mark.parametrize(
+    ("scheme", "port"),
+    [
+        ("http://", "zmq"),
+        ("tcp://", "http"),
+        ("zmq+tcp://", "http"),
+        ("zmq+tcp://", "plain"),
+    ],
+)
+def test_an_agent_is_told(ports: dict[str, str], scheme: str, port: str) -> None:
+    with pytest.raises(ServerError, match=re.escape(WORDS[port])) as caught:
+        RemoteEnv(scheme + ports[port], "CartPole-v1")
+    assert ports[port] in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "port", "transport"),
+    [
+        ("http://", "zmq", "websocket"),
+        ("http://", "zmq", "http"),
+        ("tcp://", "zmq", "websocket"),
+        ("zmq+tcp://", "http", "websocket"),
+        ("zmq+tcp://", "plain", "websocket"),
+    ],
+)
+def test_who_lends_is_told(
+    ports: dict[str, str],
+    caplog: pytest.LogCaptureFixture,
+    scheme: str,
+    port: str,
+    transport: str,
+) -> None:
+    stop = threading.Event()
+    lending = threading.Thread(
+        target=serve_env,
+        args=(gymnasium.make("CartPole-v1"), scheme + ports[port]),
+        kwargs={"name": "cart", "transport": transport, "stop": stop},
+    )
+    with caplog.at_level(logging.WARNING, "gym_http_client.serving"):
+        lending.start()
+        try:
+            wait_until(lambda: WORDS[port] in caplog.text, 15)
+        finally:
+            stop.set()
+            lending.join(20)
+    assert not lending.is_alive()
