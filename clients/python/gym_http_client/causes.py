@@ -59,6 +59,8 @@ def error_of(
         key: Its ``Idempotency-Key``, if it had one.
         count: How often it was sent, or tried to be.
     """
+    if failure.kind is FailureKind.MISTAKEN:
+        return UnexpectedAnswer(f"{url} cannot be asked: {failure}", url=url)
     if failure.kind is FailureKind.MALFORMED:
         words = f"The answer of {url} is malformed, {failure}"
         return UnexpectedAnswer(f"{words}: is it a gym_http_server?", url=url)
