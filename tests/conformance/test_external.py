@@ -32,6 +32,7 @@ CASES: list[dict[str, Any]] = CONTENT["cases"]
 SDKS = {
     "python": ({"typed", "binary"}, True),
     "js": ({"json", "binary"}, True),
+    "cpp": ({"json", "binary"}, False),
     **{
         lua: ({"json", "binary"}, False)
         for lua in ("lua5.1", "lua5.3", "lua5.4", "luajit")

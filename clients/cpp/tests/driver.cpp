@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "conformance.hpp"
+#include "farside.hpp"
 
 namespace {
 
@@ -169,7 +170,8 @@ int run(const std::vector<std::string>& words) {
     if (command == "bench" && words.size() == 4)
         return words[2] == "rest" ? bench<Env>(words[1], std::stod(words[3]))
                                   : bench<StreamEnv>(words[1], std::stod(words[3]));
-    std::cerr << "usage: driver conformance|show|agree|probe|bench …\n";
+    if (command == "farside" && words.size() == 2) return farside::run(words[1]);
+    std::cerr << "usage: driver conformance|show|agree|probe|bench|farside …\n";
     return 2;
 }
 

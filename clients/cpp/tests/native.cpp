@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "checks.hpp"
+#include "conversing.hpp"
 #include "texts.hpp"
 
 // Of the other translation unit, which includes everything as well.
@@ -187,6 +188,7 @@ int main(int count, char** words) {
             texts::printed_spaces();
             texts::addresses();
         }
+        if (command == "conversations") conversing::all();
         if (command == "attached") {
             attached<Env, VectorEnv>(url);
             attached<StreamEnv, StreamVectorEnv>(url);

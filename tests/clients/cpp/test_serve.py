@@ -1,5 +1,6 @@
 """Environments that C++ lends, driven from Python."""
 
+import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from gym_http_client import RemoteEnv, ServerError
 from tests.clients.cpp.building import STRICT, run
 from tests.clients.cpp.twin import STEPS, Twin
-from tests.support.api import Api
+from tests.support.api import Api, error
 from tests.support.cutter import Cutter
 from tests.support.drivers import CLIENTS, needs
 from tests.support.far import Far
@@ -259,6 +260,44 @@ def test_a_token_is_shown_where_one_is_wanted(
         RemoteEnv(url, "external/twin", wait_s=20) as env,
     ):
         env.reset(seed=1)
+
+
+@pytest.mark.parametrize(("how", "dialect"), [("run", "json"), ("poll", "binary")])
+def test_plain_tcp(
+    make_server: MakeServer, program: Path, how: str, dialect: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    flags = ("--external-tcp", str(port), "--external-heartbeat", "1")
+    server = make_server(*flags, "--token", TOKEN, token=TOKEN)
+    url = server.url.replace("://", f"://:{TOKEN}@")
+    words = (how, f"tcp://127.0.0.1:{port}", "twin", dialect)
+    with Lending(program, *words) as lending:
+        kind = "thrown" if how == "run" else "refused"
+        wait_until(lambda: {kind: "unauthorized"} in lending.told, 20.0)
+    with Lending(program, *words, token=TOKEN) as lending:
+        twin = Twin()
+        with RemoteEnv(url, "external/twin", wait_s=20) as env:
+            env.action_space.seed(1)
+            assert_same(env.reset(seed=3)[0], twin.reset(seed=3)[0])
+            # Meanwhile it is asked for longer than it may be silent.
+            nobody = {"env_id": "external/nobody", "wait_s": 2.5}
+            error(Api(server).post("/v1/envs/", nobody), 503, "external-away")
+            for _ in range(STEPS):
+                action = env.action_space.sample()
+                given, expected = env.step(action), twin.step(action)
+                assert_same(given[0], expected[0])
+                assert given[1:] == expected[1:]
+        logged = [each["log"] for each in lending.told if "log" in each]
+        assert not any("anew" in line or "again" in line for line in logged), logged
+        server.stop()
+        lending.wait_for("trying again")
+        lending.told.clear()
+        again = ("--port", str(server.port), *flags, "--token", TOKEN)
+        server = make_server(*again, token=TOKEN)
+        lending.wait_for("is there")
+        with RemoteEnv(url, "external/twin", wait_s=20) as env:
+            assert_same(env.reset(seed=3)[0], Twin().reset(seed=3)[0])
 
 
 def test_a_game_keeps_its_frames(make_server: MakeServer, program: Path) -> None:

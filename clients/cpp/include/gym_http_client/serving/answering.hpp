@@ -12,7 +12,7 @@
 namespace gym_http::detail {
 
 /// What came of a request.
-struct Told {
+struct Outcome {
     Value result{};  ///< A dict, unless there is an error.
     std::optional<EnvError> error{};
 };
@@ -59,7 +59,7 @@ public:
     bool is_busy() const { return bool(look_); }
 
     /// Gives what the handler that was asked last has answered, once.
-    std::optional<Told> look() {
+    std::optional<Outcome> look() {
         auto told = look_();
         if (told) look_ = nullptr;
         return told;
@@ -75,7 +75,7 @@ public:
             if (said.type == "close") return close();
             throw EnvError("there is no " + said.type + " here", "unsupported");
         } catch (const EnvError& error) {
-            look_ = [error] { return std::optional<Told>(Told{{}, error}); };
+            look_ = [error] { return std::optional<Outcome>(Outcome{{}, error}); };
         }
     }
 
@@ -104,15 +104,15 @@ private:
     }
 
     template <class Result, class Finish>
-    static std::optional<Told> told_by(Slot<Result>& slot, const std::string& name,
+    static std::optional<Outcome> told_by(Slot<Result>& slot, const std::string& name,
                                        const Finish& finish) {
         const std::lock_guard<std::mutex> lock(slot.mutex);
-        if (slot.error) return Told{{}, named(*slot.error, name)};
+        if (slot.error) return Outcome{{}, named(*slot.error, name)};
         if (!slot.result) return {};
         try {
-            return Told{finish(*slot.result), {}};
+            return Outcome{finish(*slot.result), {}};
         } catch (const std::exception& error) {
-            return Told{{}, named(EnvError(error.what()), name)};
+            return Outcome{{}, named(EnvError(error.what()), name)};
         }
     }
 
@@ -209,7 +209,7 @@ private:
     const Lent& lent_;
     std::function<void()> wake_;
     Spaces spaces_;
-    std::function<std::optional<Told>()> look_{};
+    std::function<std::optional<Outcome>()> look_{};
 };
 
 }  // namespace gym_http::detail

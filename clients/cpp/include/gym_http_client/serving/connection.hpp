@@ -4,7 +4,8 @@
 #define GYM_HTTP_CLIENT_SERVING_CONNECTION_HPP
 
 #include "gym_http_client/http.hpp"
-#include "gym_http_client/serving/handshake.hpp"
+#include "gym_http_client/serving/messages.hpp"
+#include "gym_http_client/serving/target.hpp"
 
 namespace gym_http::detail {
 
@@ -42,12 +43,14 @@ private:
 /// and of names, which a thread of its own looks up.
 class Connection {
 public:
-    Connection(std::shared_ptr<Multi> multi, const Server& server)
+    Connection(std::shared_ptr<Multi> multi, const Target& target)
         : multi_(std::move(multi)), easy_(new_easy()) {
         CURL* easy = easy_.get();
-        curl_easy_setopt(easy, CURLOPT_URL, server.url.c_str());
+        curl_easy_setopt(easy, CURLOPT_URL, target.server.url.c_str());
         curl_easy_setopt(easy, CURLOPT_CONNECT_ONLY, 1L);
         curl_easy_setopt(easy, CURLOPT_HTTPPROXYTUNNEL, 1L);
+        // A proxy for HTTP is none for what is no HTTP.
+        if (target.plain_tcp) curl_easy_setopt(easy, CURLOPT_PROXY, "");
         // WebSockets begin with HTTP/1.1, so TLS must not agree on another version.
         curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
         curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, &found);

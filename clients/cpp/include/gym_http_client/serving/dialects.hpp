@@ -34,12 +34,12 @@ inline std::string careful_json(const Json& json) {
 }
 
 /// Reads and writes the messages of one connection.
-class Conversation {
+class Speech {
 public:
-    Conversation() = default;
-    Conversation(const Conversation&) = delete;
-    Conversation& operator=(const Conversation&) = delete;
-    virtual ~Conversation() = default;
+    Speech() = default;
+    Speech(const Speech&) = delete;
+    Speech& operator=(const Speech&) = delete;
+    virtual ~Speech() = default;
 
     virtual Opcode opcode() const = 0;
     /// @throws ProtocolError It is nothing that a server says.
@@ -52,19 +52,21 @@ public:
 };
 
 /// JSON, with values as plain as thin clients have them.
-class JsonConversation : public Conversation {
+class JsonSpeech : public Speech {
 public:
     Opcode opcode() const override { return op_text; }
 
     Said read(const Message& message) override {
-        if (message.opcode != op_text) throw ProtocolError("a message is no text");
+        if (message.opcode == op_binary) throw ProtocolError("a message is no text");
         Said said;
         said.given = read_json(message.text());
         said.type = said.text("type");
         if (said.type.empty()) throw ProtocolError("a message has no type");
         if (const Value* id = said.find("id")) {
-            if (id->kind() != Kind::integer) throw ProtocolError("an id is no integer");
-            said.id = static_cast<std::uint32_t>(id->to<std::int64_t>());
+            const std::int64_t number = id->kind() == Kind::integer ? id->to<std::int64_t>() : -1;
+            if (number < 0 || number > std::numeric_limits<std::uint32_t>::max())
+                throw ProtocolError("an id is no integer from 0 to 4294967295");
+            said.id = static_cast<std::uint32_t>(number);
         }
         return said;
     }
@@ -85,12 +87,12 @@ public:
 };
 
 /// The frames of streams, with the roles turned round.
-class BinaryConversation : public Conversation {
+class BinarySpeech : public Speech {
 public:
     Opcode opcode() const override { return op_binary; }
 
     Said read(const Message& message) override {
-        if (message.opcode != op_binary) throw ProtocolError("a message is text");
+        if (message.opcode == op_text) throw ProtocolError("a message is text");
         const span<const unsigned char> bytes(message.payload->data(), message.payload->size());
         const Frame frame = Frame::read(bytes);
         Said said;

@@ -5,15 +5,10 @@
 
 #include "gym_http_client/json.hpp"
 #include "gym_http_client/server.hpp"
+#include "gym_http_client/serving/messages.hpp"
 #include "gym_http_client/serving/sha1.hpp"
 
 namespace gym_http::detail {
-
-/// The connection has ended, or could not be opened.
-class LineLost : public std::runtime_error {
-public:
-    using std::runtime_error::runtime_error;
-};
 
 /// A request to upgrade a connection, and what is answered.
 class Handshake {

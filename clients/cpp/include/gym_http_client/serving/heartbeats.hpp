@@ -3,7 +3,8 @@
 #ifndef GYM_HTTP_CLIENT_SERVING_HEARTBEATS_HPP
 #define GYM_HTTP_CLIENT_SERVING_HEARTBEATS_HPP
 
-#include "gym_http_client/serving/handshake.hpp"
+#include "gym_http_client/server.hpp"
+#include "gym_http_client/serving/messages.hpp"
 
 namespace gym_http::detail {
 

@@ -16,7 +16,14 @@ enum Opcode : std::uint8_t {
     op_binary = 2,
     op_close = 8,
     op_ping = 9,
-    op_pong = 10
+    op_pong = 10,
+    op_counted = 16  ///< Of no WebSocket: whether this is text, nobody says.
+};
+
+/// The connection has ended, or could not be opened.
+class LineLost : public std::runtime_error {
+public:
+    using std::runtime_error::runtime_error;
 };
 
 /// A message, or a control frame.
@@ -66,7 +73,7 @@ inline void check_close(std::string_view payload) {
         throw ProtocolError("the reason of a close is not in UTF-8");
 }
 
-/// Cuts messages out of the bytes of one connection.
+/// Cuts messages out of the bytes of one WebSocket.
 class MessageReader {
 public:
     explicit MessageReader(std::size_t max_message) : max_message_(max_message) {}

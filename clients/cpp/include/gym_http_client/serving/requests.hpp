@@ -21,6 +21,7 @@ public:
 
     /// Takes a request; what comes again is not done again.
     void take(const Said& said) {
+        asked_ = true;
         if (said.id == last_) {
             due_ = told_.has_value();
             return;
@@ -49,11 +50,14 @@ public:
     }
 
     /// The answer to the last request, if it is to be sent; only once.
-    const Told* due() {
+    const Outcome* due() {
         if (!due_) return nullptr;
         due_ = false;
         return &*told_;
     }
+
+    /// The connection is lost: on the next one, the server asks for the last answer anew.
+    void lose() { due_ = asked_ = false; }
 
     /// The last request.
     std::uint32_t last() const { return last_; }
@@ -79,7 +83,7 @@ public:
     }
 
 private:
-    void finish(Told told) {
+    void finish(Outcome told) {
         if (told.error) log(told.error->message());
         // Whoever asked is not there any more.
         if (abandoned_) answering_.taken = false;
@@ -87,7 +91,7 @@ private:
         // The server has given up what is not the last one.
         if (abandoned_ || running_ != last_) return;
         told_ = std::move(told);
-        due_ = true;
+        due_ = asked_;
     }
 
     void tell_of_agent() {
@@ -106,8 +110,9 @@ private:
     Answering answering_;
     std::deque<Said> waiting_{};
     std::uint32_t last_ = 0;      ///< The last request that came,
-    std::optional<Told> told_{};  ///< its answer, in case that gets lost,
+    std::optional<Outcome> told_{};  ///< its answer, in case that gets lost,
     bool due_ = false;            ///< and whether that is to be sent.
+    bool asked_ = false;          ///< Whether that was asked on this connection.
     std::uint32_t running_ = 0;   ///< The request that a handler has.
     bool abandoned_ = false;      ///< Whether that is of a connection before.
     bool told_taken_ = false;

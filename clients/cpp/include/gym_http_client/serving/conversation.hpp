@@ -1,0 +1,149 @@
+/// @file
+/// The conversation of an environment with a server, without a network and without time.
+#ifndef GYM_HTTP_CLIENT_SERVING_CONVERSATION_HPP
+#define GYM_HTTP_CLIENT_SERVING_CONVERSATION_HPP
+
+#include "gym_http_client/serving/requests.hpp"
+
+namespace gym_http::detail {
+
+/// A message for the server.
+struct Saying {
+    Opcode opcode{};
+    std::string payload{};
+};
+
+/// What one environment hears and says, over all its connections. Whoever has those hands
+/// it the messages that came, and sends what `next()` gives.
+class Conversation {
+public:
+    /// @param url The server's address, for errors.
+    /// @param wake Called, by whichever thread, when a handler has answered.
+    /// @throws UsageError A handler is missing.
+    Conversation(const Lent& lent, std::string url, std::function<void()> wake)
+        : lent_(lent), url_(std::move(url)), requests_(lent, std::move(wake)) {}
+
+    /// Begins on a new connection.
+    /// @param token The server's, where the hello has to show it.
+    void begin(const std::string& token) {
+        lose();
+        Json hello = requests_.hello(resume_);
+        if (!token.empty()) hello["token"] = token;
+        sayings_.push_back({op_text, write_json(hello)});
+    }
+
+    /// Takes a message of the server's.
+    /// @throws LineLost This connection leads to nothing.
+    /// @throws Error It cannot be read.
+    void take(const Message& message) {
+        if (!speech_) return greet(read_json(message.text()));
+        const Said said = speech_->read(message);
+        if (said.type == "ping") return say(speech_->pong());
+        if (said.type == "pong") return;
+        if (said.type == "fault") {
+            const std::string field = said.text("field");
+            return log("the server found a fault" + (field.empty() ? "" : " in " + field) + ": " +
+                       said.text("message"));
+        }
+        requests_.take(said);
+        settle();
+    }
+
+    /// Goes on with handlers, and says what they have answered.
+    void settle() {
+        requests_.settle();
+        if (!speech_) return;
+        const Outcome* told = requests_.due();
+        if (told != nullptr) say(written(*told));
+    }
+
+    /// Asks whether the server is there.
+    void ping() { say(speech_->ping()); }
+
+    /// What is to be said next, once.
+    std::optional<Saying> next() {
+        if (sayings_.empty()) return {};
+        Saying saying = std::move(sayings_.front());
+        sayings_.pop_front();
+        return saying;
+    }
+
+    /// The connection is lost, and with it what was not said yet.
+    void lose() {
+        speech_.reset();
+        sayings_.clear();
+        requests_.lose();
+    }
+
+    /// The environment is lent no more.
+    void end() {
+        lose();
+        requests_.forget();
+    }
+
+    /// Whether the server has welcomed it, on this connection.
+    bool is_welcome() const { return speech_ != nullptr; }
+    /// What the last welcome said of heartbeats.
+    double heartbeat_s() const { return heartbeat_s_; }
+    /// Why the server does not take the environment; nothing if it does.
+    const std::optional<ApiError>& refusal() const { return refusal_; }
+    /// Whether an agent has it.
+    bool taken() const { return requests_.taken(); }
+    /// Tells the author what happened.
+    void log(const std::string& words) const { requests_.log(words); }
+
+private:
+    void greet(const Value& reply) {
+        const std::string type = reply["type"].to<std::string>();
+        if (type == "refused") return refuse(reply);
+        if (type != "welcome") throw LineLost("the answer to the hello is none");
+        const bool resumed = reply["resumed"].to<bool>();
+        const std::string connection = reply["connection"].to<std::string>();
+        heartbeat_s_ = reply["heartbeat_s"].to<double>();
+        // In memory only, as is what it goes on with.
+        resume_ = reply["resume"].to<std::string>();
+        if (!resumed) requests_.forget();
+        if (lent_.dialect == Dialect::binary)
+            speech_ = std::make_unique<BinarySpeech>();
+        else
+            speech_ = std::make_unique<JsonSpeech>();
+        log((resumed ? "goes on, connection " : "is there, connection ") + connection);
+    }
+
+    void refuse(const Value& reply) {
+        const std::string code = reply["code"].to<std::string>();
+        const std::string words = code + ": " + reply["message"].to<std::string>();
+        // This one may pass by itself.
+        if (code == "too-many-external") throw LineLost(words);
+        refusal_.emplace(words, Place{url_, 0, code}, to_json(reply));
+        log(words);
+        end();
+    }
+
+    std::string written(const Outcome& told) {
+        const std::uint32_t id = requests_.last();
+        if (told.error) return speech_->failure(id, *told.error);
+        try {
+            return speech_->answer(id, told.result);
+        } catch (const UsageError& error) {
+            const EnvError failure("what the environment gave cannot be said: " + error.message());
+            log(failure.message());
+            return speech_->failure(id, failure);
+        }
+    }
+
+    void say(std::string payload) { sayings_.push_back({speech_->opcode(), std::move(payload)}); }
+
+    const Lent& lent_;
+    std::string url_;
+    Requests requests_;
+    std::unique_ptr<Speech> speech_{};  ///< Once it is welcome.
+    std::deque<Saying> sayings_{};
+    std::string resume_{};
+    double heartbeat_s_ = 0;
+    std::optional<ApiError> refusal_{};
+};
+
+}  // namespace gym_http::detail
+
+#endif

@@ -1,0 +1,64 @@
+/// @file
+/// Where environments are lent to.
+#ifndef GYM_HTTP_CLIENT_SERVING_TARGET_HPP
+#define GYM_HTTP_CLIENT_SERVING_TARGET_HPP
+
+#include "gym_http_client/server.hpp"
+
+namespace gym_http {
+
+/// Where an environment is lent to: a server, by a WebSocket, or where that takes
+/// environments in by plain TCP. An address alone becomes one.
+struct Target {
+    /// The server; for plain TCP its host, its port for that, and its token.
+    Server server;
+    bool plain_tcp = false;  ///< Whether it is plain TCP.
+
+    /// A server.
+    Target(Server by_web_socket) : server(std::move(by_web_socket)) {}
+    /// An address, as `http://127.0.0.1:5000` or `tcp://127.0.0.1:5001`.
+    /// @throws UsageError It is none.
+    Target(const char* address) : Target(std::string(address)) {}
+    /// An address, as `http://127.0.0.1:5000` or `tcp://127.0.0.1:5001`.
+    /// @throws UsageError It is none.
+    Target(const std::string& address) : server(http_of(address)), plain_tcp(is_tcp(address)) {
+        check();
+    }
+    /// An address, and the server's token.
+    /// @throws UsageError It is no address.
+    Target(const std::string& address, std::string token_shown)
+        : server(http_of(address), std::move(token_shown)), plain_tcp(is_tcp(address)) {
+        check();
+    }
+
+    /// The address, without the token.
+    std::string url() const { return plain_tcp ? "tcp" + server.url.substr(4) : server.url; }
+
+private:
+    static bool is_tcp(const std::string& address) { return address.rfind("tcp://", 0) == 0; }
+    static std::string http_of(const std::string& address) {
+        return is_tcp(address) ? "http" + address.substr(3) : address;
+    }
+
+    void check() const {
+        if (!plain_tcp || has_port_alone()) return;
+        throw UsageError("\"" + url() +
+                         "\" is no address of plain TCP: \"tcp://127.0.0.1:5001\" would be");
+    }
+
+    /// Whether there are a host and a port, and nothing else.
+    bool has_port_alone() const {
+        if (server.url.rfind("http://", 0) != 0) return false;
+        const std::string place = server.url.substr(7);
+        const auto colon = place.rfind(':');
+        if (colon == std::string::npos || colon == 0) return false;
+        const std::string port = place.substr(colon + 1);
+        return !port.empty() && port.size() < 6 &&
+               port.find_first_not_of("0123456789") == std::string::npos &&
+               place.find_first_of("/?#") == std::string::npos;
+    }
+};
+
+}  // namespace gym_http
+
+#endif

@@ -1,0 +1,123 @@
+// Conversations of the vectors: an environment with a script, asked without a network.
+#ifndef FARSIDE_HPP
+#define FARSIDE_HPP
+
+#include <gym_http_client/serving/conversation.hpp>
+
+#include "report.hpp"
+
+namespace farside {
+
+using namespace gym_http;
+using models::build;
+using models::hex;
+using models::unhex;
+
+// Whether the client can have a conversation.
+inline bool can_talk(const Json& each) {
+    if (each["kind"] != "conversation") return false;
+    const Json& can = each["capabilities"];
+    return (each["dialect"] == "json" || each["dialect"] == "binary") &&
+           std::find(can.begin(), can.end(), "attributes") == can.end();
+}
+
+// What handlers are to be asked, and give.
+class Script {
+public:
+    explicit Script(const Json& entries) : entries_(entries) {}
+
+    // The next entry, which has to be of this handler.
+    const Json& next(const std::string& handler) {
+        if (at_ >= entries_.size() || entries_[at_]["handler"] != handler)
+            throw std::runtime_error(handler + " is not what the script goes on with");
+        return entries_[at_++];
+    }
+
+    // What it gives, once what was asked is what it expects.
+    static const Json& gives(const Json& entry) {
+        if (entry.contains("raises")) throw std::runtime_error(entry["raises"].get<std::string>());
+        return entry["gives"];
+    }
+
+    static void expect(const Json& entry, const char* name, const Value& asked) {
+        const std::string expected = write_typed_json(build(entry[name]));
+        const std::string actual = write_typed_json(asked);
+        if (actual != expected)
+            throw std::runtime_error(name + (" is " + actual) + ": expected " + expected);
+    }
+
+private:
+    const Json& entries_;
+    std::size_t at_ = 0;
+};
+
+inline Lent scripted(const Json& each, Script& script) {
+    Lent lent("scripted", read_space(each["observation_space"]), read_space(each["action_space"]));
+    lent.dialect = each["dialect"] == "binary" ? Dialect::binary : Dialect::json;
+    lent.capabilities = {"seed", "options"};
+    lent.log = [](const std::string&) {};
+    lent.reset = [&script](const ResetAsked& asked) {
+        const Json& entry = script.next("reset");
+        Script::expect(entry, "seed", asked.seed ? Value(*asked.seed) : Value());
+        Script::expect(entry, "options", asked.options);
+        const Json& gives = Script::gives(entry);
+        return Reset{build(gives["observation"]), build(gives["info"])};
+    };
+    lent.step = [&script](const Value& action) {
+        const Json& entry = script.next("step");
+        Script::expect(entry, "action", action);
+        const Json& gives = Script::gives(entry);
+        return Step{build(gives["observation"]), build(gives["reward"]).to<double>(),
+                    build(gives["terminated"]).to<bool>(), build(gives["truncated"]).to<bool>(),
+                    build(gives["info"])};
+    };
+    if (!each.contains("render_mode")) return lent;
+    lent.render_modes = {each["render_mode"].get<std::string>()};
+    lent.render = [&script] { return build(Script::gives(script.next("render"))["rendered"]); };
+    return lent;
+}
+
+inline std::string shown(const detail::Saying& saying) {
+    if (saying.opcode == detail::op_text) return "text\t" + saying.payload;
+    return "hex\t" + hex(saying.payload);
+}
+
+inline detail::Message message_of(const Json& said) {
+    const bool text = said.contains("text");
+    const Bytes bytes = text ? conformance::bytes_of(said["text"]) : unhex(said["hex"]);
+    return {text ? detail::op_text : detail::op_binary, std::make_shared<Bytes>(bytes)};
+}
+
+// Has a conversation, and prints all that the environment says.
+inline void talk(const Json& each) {
+    Script script(each["script"]);
+    const Lent lent = scripted(each, script);
+    detail::Conversation conversation(lent, "http://127.0.0.1:5000", [] {});
+    conversation.begin("");
+    const std::string id = each["id"];
+    for (const Json& said : each["messages"]) {
+        if (said["from"] == "environment") {
+            const auto saying = conversation.next();
+            if (!saying) throw std::runtime_error(id + ": it says nothing");
+            std::cout << id << "\t" << shown(*saying) << "\n";
+        } else if (said["from"] == "server") {
+            conversation.take(message_of(said));
+        } else {
+            conversation.begin("");
+        }
+    }
+    while (const auto more = conversation.next())
+        std::cout << id << "\t" << shown(*more) << "\n";
+}
+
+inline int run(const std::string& folder) {
+    const Json told = conformance::read_file(folder + "/external.json");
+    for (const Json& each : told["cases"]) {
+        if (can_talk(each)) talk(each);
+    }
+    return 0;
+}
+
+}  // namespace farside
+
+#endif
