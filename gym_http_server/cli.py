@@ -18,6 +18,7 @@ import click
 import gym_http_server
 from gym_http_server import tokens
 from gym_http_server.errors import StartError
+from gym_http_server.gateway import check_installed
 from gym_http_server.launcher import Launcher
 from gym_http_server.listeners import address, letting_in, listening
 from gym_http_server.rundir import RunDir
@@ -74,11 +75,8 @@ def serve(**flags: Any) -> None:
 
 
 def _serve(settings: Settings, *, show_token: bool) -> int:
-    if settings.zmq and importlib.util.find_spec("zmq") is None:
-        raise StartError(
-            "--zmq needs pyzmq, which is not installed: "
-            "pip install 'gymnasium-http-server[zmq]'"
-        )
+    if settings.zmq:
+        check_installed()
     with (
         listening(settings) as listeners,
         letting_in(settings.external_place, "--external-tcp") as external,

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import time
 
+from gym_http_server.errors import StartError
+from gym_http_server.gateway import check_installed
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor.forks import fork_service
 
@@ -16,6 +19,8 @@ __all__ = ["GatewayProcess"]
 PAUSE_SECONDS = 1.0
 #: Agents, beside the far sides.
 MAX_AGENTS = 4096
+
+log = logging.getLogger("gym_http_server.supervisor")
 
 
 class GatewayProcess:
@@ -67,6 +72,12 @@ class GatewayProcess:
                 os.kill(self.pid, signal.SIGTERM)
 
     def _run(self, door: int, left: int, parent: int) -> int:
+        try:
+            check_installed()
+        except StartError as error:
+            # When the server started, it could still be loaded.
+            log.error("the gateway cannot start: %s", error)
+            return 1
         from gym_http_server.gateway.house import GatewaySettings
         from gym_http_server.gateway.process import run
 

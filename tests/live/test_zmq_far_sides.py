@@ -3,6 +3,7 @@
 import signal
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -22,6 +23,13 @@ from tests.support.zmq_peers import HELLO, ZmqFar, ZmqPeer, gateway, place
 
 TOKEN = "a-token-of-the-tests"
 ZMQ = ["--zmq", "tcp://127.0.0.1:0"]
+LAUNCHERS_ALONE = """
+import sys
+
+ROUTER = 6
+if "serve" not in sys.argv:
+    raise ImportError("libzmq.so.5: cannot open shared object file")
+"""
 
 
 @pytest.fixture(scope="module")
@@ -153,6 +161,17 @@ def test_what_is_refused_at_the_start(
     server = launch_server(*flags)
     assert server.wait_exit() == 1
     assert words in server.stderr
+
+
+def test_a_pyzmq_that_breaks_later_is_told_in_words(
+    make_server: Callable[..., Server], tmp_path: Path
+) -> None:
+    (tmp_path / "zmq.py").write_text(LAUNCHERS_ALONE)
+    server = make_server(*ZMQ, python_path=(tmp_path,))
+    words = "the gateway cannot start: --zmq needs pyzmq, which is installed but "
+    wait_until(lambda: f"{words}cannot be loaded: libzmq.so.5" in server.stderr)
+    assert "Traceback" not in server.stderr
+    assert Api(server).instances() == {}
 
 
 def test_it_is_off_unless_asked_for(make_server: Callable[..., Server]) -> None:

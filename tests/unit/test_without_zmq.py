@@ -1,9 +1,10 @@
-"""What those are told who want ZeroMQ and have no pyzmq."""
+"""What those are told who want ZeroMQ and have no pyzmq, or one that is broken."""
 
 import functools
-import importlib.util
+import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -14,36 +15,59 @@ from gym_http_client import RemoteEnv, serve_env
 from gym_http_server import cli
 
 URL = "tcp://127.0.0.1:5556"
+LIBRARY = "libzmq.so.5: cannot open shared object file: No such file or directory"
+USES = [
+    functools.partial(RemoteEnv, URL, "CartPole-v1"),
+    functools.partial(
+        gymnasium.make, "gym_http/ZeroMQ-v0", url=URL, env_id="CartPole-v1"
+    ),
+    functools.partial(
+        serve_env, gymnasium.Env, f"zmq+{URL}", name="x", stop=threading.Event()
+    ),
+]
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def no_zmq(monkeypatch: pytest.MonkeyPatch) -> None:
-    find = importlib.util.find_spec
-
-    def without(name: str, *args: Any) -> Any:
-        return None if name == "zmq" else find(name, *args)
-
-    monkeypatch.setattr(importlib.util, "find_spec", without)
+    """Have no pyzmq."""
+    monkeypatch.setitem(sys.modules, "zmq", None)
 
 
-@pytest.mark.parametrize(
-    "use",
-    [
-        functools.partial(RemoteEnv, URL, "CartPole-v1"),
-        functools.partial(
-            gymnasium.make, "gym_http/ZeroMQ-v0", url=URL, env_id="CartPole-v1"
-        ),
-        functools.partial(
-            serve_env, gymnasium.Env, f"zmq+{URL}", name="x", stop=threading.Event()
-        ),
-    ],
-)
+@pytest.fixture
+def broken_zmq(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Have a pyzmq whose library is gone."""
+    package = tmp_path / "zmq"
+    package.mkdir()
+    (package / "__init__.py").write_text(f"raise ImportError({LIBRARY!r})\n")
+    monkeypatch.delitem(sys.modules, "zmq", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+@pytest.mark.usefixtures("no_zmq")
+@pytest.mark.parametrize("use", USES)
 def test_the_client_says_what_to_install(use: Callable[[], Any]) -> None:
     with pytest.raises(ModuleNotFoundError, match=r"gymnasium-http-client\[zmq\]"):
         use()
 
 
+@pytest.mark.usefixtures("no_zmq")
 def test_the_server_says_what_to_install() -> None:
     result = CliRunner().invoke(cli.main, ["serve", "--zmq", URL])
     assert result.exit_code == 1
     assert "pip install 'gymnasium-http-server[zmq]'" in result.output
+
+
+@pytest.mark.usefixtures("broken_zmq")
+@pytest.mark.parametrize("use", USES)
+def test_the_client_says_what_is_broken(use: Callable[[], Any]) -> None:
+    with pytest.raises(ImportError, match=r"cannot be loaded: libzmq\.so\.5") as caught:
+        use()
+    assert "pip install --force-reinstall pyzmq" in str(caught.value)
+
+
+@pytest.mark.usefixtures("broken_zmq")
+def test_the_server_says_what_is_broken() -> None:
+    result = CliRunner().invoke(cli.main, ["serve", "--zmq", URL])
+    assert result.exit_code == 1
+    assert f"cannot be loaded: {LIBRARY}" in result.output
+    assert "pip install --force-reinstall pyzmq" in result.output
