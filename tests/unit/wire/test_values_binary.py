@@ -15,17 +15,7 @@ from hypothesis import strategies as st
 
 from gym_http_wire.values import BadValue, UnsupportedValue, binary
 from tests.support.mutations import answered, mutated, peak
-from tests.support.values import (
-    FLOATS,
-    INTS,
-    KEYS,
-    TEXTS,
-    VALUES,
-    VALUES_AND_SPACES,
-    assert_same,
-    numpy_scalars,
-    plain_arrays,
-)
+from tests.support.values import VALUES_AND_SPACES, assert_same
 
 GRAPH = GraphInstance(np.zeros((1, 1), np.int8), None, None)
 OBJECTS = np.array([None, True], object)
@@ -115,45 +105,10 @@ def test_layout(value: object, message: bytes) -> None:
     assert_same(binary.decode(message), value)
 
 
-KINDS = [INTS, FLOATS, TEXTS, st.binary(), plain_arrays(), numpy_scalars()]
-
-
-@pytest.mark.parametrize(
-    "values", KINDS, ids=["int", "float", "str", "bytes", "array", "scalar"]
-)
-def test_every_kind_comes_back(values: st.SearchStrategy[Any]) -> None:
-    @settings(max_examples=100, deadline=None)
-    @given(values)
-    def check(value: Any) -> None:
-        assert_same(binary.decode(binary.encode(value)), value)
-
-    check()
-
-
 @settings(max_examples=150, deadline=None)
 @given(VALUES_AND_SPACES)
-def test_what_is_nested_comes_back(value: Any) -> None:
-    message = binary.encode(value)
-    assert len(message) % 8 == 0
-    assert_same(binary.decode(message), value)
-    assert_same(binary.decode(memoryview(bytearray(message))), value)
-
-
-@settings(deadline=None)
-@given(st.dictionaries(KEYS, st.none()))
-def test_keys_come_back(value: dict[Any, None]) -> None:
-    assert_same(binary.decode(binary.encode(value)), value)
-
-
-def test_large_arrays_come_back() -> None:
-    for array in (
-        np.arange(3000.0),
-        np.asfortranarray(np.arange(6000, dtype=">i4").reshape(60, 100)),
-        np.arange(5000).astype("M8[s]"),
-        np.array("x" * 3000),
-        np.ones((70, 80), bool)[::2],
-    ):
-        assert_same(binary.decode(binary.encode(array)), array)
+def test_every_message_ends_where_an_aligned_one_may_begin(value: Any) -> None:
+    assert len(binary.encode(value)) % 8 == 0
 
 
 def test_steps_of_dates_that_are_equal_keep_their_names() -> None:
@@ -195,14 +150,6 @@ def test_a_split_value_is_read_by_its_signature() -> None:
     assert binary.compile_reader(signature) is read
     with pytest.raises(BadValue):
         read(content + bytes(8), 0)
-
-
-@settings(max_examples=200, deadline=None)
-@given(mutated(VALUES.map(binary.encode)))
-def test_a_broken_message_is_a_value_or_refused(message: bytes) -> None:
-    is_value, value = answered(binary.decode, message)
-    if is_value:
-        assert_same(binary.decode(binary.encode(value)), value)
 
 
 @settings(max_examples=100, deadline=None)
@@ -417,13 +364,6 @@ def test_what_is_hostile_is_refused(case: str) -> None:
 
     # Parsers take some memory for what is there, but none for what is announced.
     assert peak(refuse) < 40 * len(data) + 2**18
-
-
-def test_truncated_at_every_byte() -> None:
-    whole = binary.encode({"a": np.arange(3), "b": ["x", 1.5, True, 2**70, b"y"]})
-    for size in range(len(whole)):
-        with pytest.raises(BadValue):
-            binary.decode(whole[:size])
 
 
 def test_a_refusal_says_where() -> None:
