@@ -1,18 +1,14 @@
 """What the Lua client makes of answers of HTTP, to the byte, and of TLS."""
 
-import contextlib
 import json
 import socket
 import ssl
 import subprocess
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.clients.lua.test_lua import HERE, run
-from tests.support.drivers import needs
 from tests.support.scripted import (
     Scripted,
     page,
@@ -21,6 +17,7 @@ from tests.support.scripted import (
     then_close,
     then_reset,
 )
+from tests.support.tls import certify, tls_server
 
 pytestmark = pytest.mark.toolchain
 
@@ -180,53 +177,19 @@ def test_what_is_not_there_leaves_no_connection(call: str) -> None:
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file with a certificate for localhost and its key."""
-    needs("openssl")
-    folder = tmp_path_factory.mktemp("tls")
-    key, path = folder / "key.pem", folder / "both.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes"]
-    command += ["-keyout", str(key), "-out", str(path), "-days", "2"]
-    command += ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
-    subprocess.run(command, capture_output=True, check=True)
-    path.write_bytes(path.read_bytes() + key.read_bytes())
-    return path
-
-
-@contextlib.contextmanager
-def tls_server(certificate: Path) -> Iterator[tuple[int, list[bytes]]]:
-    """Answer requests, and list them."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate)
-    listener = socket.create_server(("127.0.0.1", 0))
-    seen: list[bytes] = []
-
-    def serve() -> None:
-        while True:
-            try:
-                plain = listener.accept()[0]
-            except OSError:
-                return
-            with (
-                contextlib.suppress(OSError),
-                plain,
-                context.wrap_socket(plain, server_side=True) as secured,
-            ):
-                while request := read_request(secured):
-                    seen.append(request[0])
-                    secured.sendall(page(BODY, JSON))
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    try:
-        yield listener.getsockname()[1], seen
-    finally:
-        listener.shutdown(socket.SHUT_RDWR)
-        thread.join()
-        listener.close()
+    return certify(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.mark.parametrize("interpreter", ["lua5.1", "lua5.4", "luajit"])
 def test_tls(certificate: Path, interpreter: str) -> None:
-    with tls_server(certificate) as (port, seen):
+    seen: list[bytes] = []
+
+    def converse(line: ssl.SSLSocket) -> None:
+        while request := read_request(line):
+            seen.append(request[0])
+            line.sendall(page(BODY, JSON))
+
+    with tls_server(certificate, converse) as port:
         url = f"https://localhost:{port}"
         told = ask(url, "2", "5", str(certificate), interpreter=interpreter)
         assert told == 2 * ANSWER
