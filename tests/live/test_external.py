@@ -9,6 +9,7 @@ import pytest
 from tests.support.agents import asking, began, created, ended, heard
 from tests.support.api import Api, Instance, error, ok
 from tests.support.far import BOX, RESULT, THREE, Far, connected, refusal
+from tests.support.lobby import listed, lobby, settled
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
@@ -19,31 +20,17 @@ MakeServer = Callable[..., Server]
 def api(request: pytest.FixtureRequest) -> Iterator[Api]:
     """A client of a server that far sides connect to."""
     flags = ["--stream-relay"] if request.param == "relayed" else []
-    with Server("--external-grace", "5", *flags) as server:
-        api = Api(server)
-        # The lobby is there from the first connection on.
-        Far.to(api).drop()
-        settled(api)
+    with lobby("--external-grace", "5", *flags) as api:
         yield api
-
-
-def listed(api: Api, name: str = "game") -> Any:
-    """Return what the registry tells of an environment; None if it has none."""
-    told = ok(api.get(f"/v1/registry/?search=external/{name}"))
-    return told["envs"][0] if told["envs"] else None
-
-
-def settled(api: Api) -> None:
-    """Wait until nobody is connected any more."""
-    wait_until(lambda: listed(api) is None, message="the lobby to be empty")
 
 
 def test_it_is_created_stepped_given_back_and_taken_again(api: Api) -> None:
     with Far.to(api) as far:
-        told = listed(api)
+        (told,) = ok(api.get("/v1/registry/?search=external/game"))["envs"]
         assert told["available"] is True
-        assert told["external"]["action_space"] == THREE
-        assert (told["external"]["free"], told["external"]["taken"]) == (1, 0)
+        told = listed(api)
+        assert told["action_space"] == THREE
+        assert (told["free"], told["taken"]) == (1, 0)
         for _ in range(2):
             future = asking(
                 api.post,
@@ -54,7 +41,7 @@ def test_it_is_created_stepped_given_back_and_taken_again(api: Api) -> None:
             assert begun["kwargs"] == {"level": 3}
             assert begun["render_mode"] is None
             instance = Instance(api, ok(heard(future))["instance_id"])
-            told = listed(api)["external"]
+            told = listed(api)
             assert (told["free"], told["taken"]) == (0, 1)
             assert api.instances()[instance.id] == "external/game"
 
@@ -70,7 +57,7 @@ def test_it_is_created_stepped_given_back_and_taken_again(api: Api) -> None:
             answer = ok(heard(future))
             assert answer == {**RESULT, "reward": 2.0, "done": False}
             ended(instance, far)
-            wait_until(lambda: listed(api)["external"]["free"] == 1)
+            wait_until(lambda: listed(api)["free"] == 1)
     settled(api)
 
 
@@ -212,7 +199,7 @@ def test_a_vector_takes_as_many_as_it_wants_or_none_and_asks_all_at_once(
         fars = [stack.enter_context(Far.to(api)) for _ in range(2)]
         body = {"env_id": "external/game", "num_envs": 3}
         error(api.post("/v1/envs/", body), 503, "external-away")
-        assert listed(api)["external"]["free"] == 2
+        assert listed(api)["free"] == 2
         fars.append(stack.enter_context(Far.to(api)))
         future = asking(api.post, "/v1/envs/", body)
         asked = [far.asked("init") for far in fars]
@@ -310,7 +297,7 @@ def test_tokens_and_tickets(make_server: MakeServer) -> None:
     api = Api(make_server("--token", token, token=token))
     error(refusal(api, authorization=None), 401, "unauthorized")
     with Far.to(api):
-        assert listed(api)["external"]["free"] == 1
+        assert listed(api)["free"] == 1
     ticket = ok(api.post("/v1/tickets/"))["ticket"]
     path = f"/v1/external/?ticket={ticket}"
     line = connected(api, path=path, authorization=None)
@@ -327,7 +314,7 @@ def test_there_is_a_limit_to_connections(make_server: MakeServer) -> None:
 
 def test_spaces_of_the_hello_are_in_the_registry(api: Api) -> None:
     with Far.to(api, name="other"):
-        told = listed(api, "other")["external"]
+        told = listed(api, "other")
         assert told["observation_space"] == BOX
         assert told["capabilities"] == ["reset", "seed"]
     wait_until(lambda: listed(api, "other") is None)

@@ -21,48 +21,26 @@ from tests.support.agents import (
 )
 from tests.support.api import Api, Instance, error, ok
 from tests.support.far import RESULT, Far
+from tests.support.lobby import listed, lobby, settled
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
 REPLAY = ["reset", "seed", "replay"]
 
 
-def _with_lobby(*flags: str) -> Iterator[Api]:
-    with Server(*flags) as server:
-        api = Api(server)
-        Far.to(api).drop()
-        settled(api)
-        yield api
-
-
 @pytest.fixture(scope="module")
 def api() -> Iterator[Api]:
     """A client of a server that waits long for who is lost."""
-    yield from _with_lobby()
+    with lobby() as api:
+        yield api
 
 
 @pytest.fixture(scope="module")
 def hasty() -> Iterator[Api]:
     """A client of a server that waits for nobody."""
-    yield from _with_lobby(
-        "--external-grace",
-        "0.3",
-        "--external-deadline",
-        "0.5",
-        "--external-heartbeat",
-        "0.3",
-    )
-
-
-def listed(api: Api) -> Any:
-    """Return what the registry tells of the environment; None if it is not there."""
-    told = ok(api.get("/v1/registry/?search=external/game"))["envs"]
-    return told[0]["external"] if told else None
-
-
-def settled(api: Api) -> None:
-    """Wait until nobody is connected any more."""
-    wait_until(lambda: listed(api) is None, message="the lobby to be empty")
+    flags = ["--external-grace", "0.3", "--external-deadline", "0.5"]
+    with lobby(*flags, "--external-heartbeat", "0.3") as api:
+        yield api
 
 
 def step(instance: Instance, action: int = 1, key: str = "") -> Any:

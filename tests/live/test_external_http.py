@@ -13,6 +13,7 @@ from tests.support.api import Api, Instance, error, no_content, ok
 from tests.support.far import BOX, RESULT, THREE
 from tests.support.identity import assert_identical
 from tests.support.lending import lent
+from tests.support.lobby import listed, settled
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
@@ -27,13 +28,8 @@ def api() -> Iterator[Api]:
     with Server(*flags) as server:
         api = Api(server)
         Caller(api)
-        wait_until(lambda: listed(api) is None)
+        settled(api)
         yield api
-
-
-def listed(api: Api) -> Any:
-    told = ok(api.get("/v1/registry/?search=external/game"))["envs"]
-    return told[0]["external"] if told else None
 
 
 class Caller:
@@ -87,7 +83,7 @@ def test_it_is_stepped_given_back_and_taken_again(api: Api) -> None:
         assert far.answer("step", **RESULT)["action"] == 2
         assert ok(heard(future))["reward"] == 2.0
         ended(instance, far)
-    wait_until(lambda: listed(api) is None)
+    settled(api)
 
 
 def test_a_request_comes_until_it_is_answered(api: Api) -> None:
@@ -99,7 +95,7 @@ def test_a_request_comes_until_it_is_answered(api: Api) -> None:
     ok(heard(future))
     no_content(api.get(f"{far.path}/request?wait_s=0"))
     ended(instance, far)
-    wait_until(lambda: listed(api) is None)
+    settled(api)
 
 
 def test_a_fault_is_fetched(api: Api) -> None:
@@ -110,7 +106,7 @@ def test_a_fault_is_fetched(api: Api) -> None:
     error(heard(future), 502, "bad-answer")
     assert far.asked("fault")["field"] == "reward"
     ended(instance, far)
-    wait_until(lambda: listed(api) is None)
+    settled(api)
 
 
 def test_who_does_not_call_is_gone(api: Api) -> None:
@@ -134,7 +130,7 @@ def test_it_comes_back_with_its_token(api: Api) -> None:
     assert again.answer("step", **RESULT)["id"] == first["id"]
     ok(heard(future))
     ended(instance, again)
-    wait_until(lambda: listed(api) is None)
+    settled(api)
 
 
 def test_nonsense_is_refused(api: Api) -> None:
@@ -150,7 +146,7 @@ def test_nonsense_is_refused(api: Api) -> None:
     for wait_s in ("-1", "51", "long"):
         refused = api.get(f"{far.path}/request?wait_s={wait_s}")
         error(refused, 400, "bad-parameter")
-    wait_until(lambda: listed(api) is None)
+    settled(api)
 
 
 def test_who_lends_is_told_why(api: Api) -> None:
@@ -183,7 +179,7 @@ def test_gymnasium_finds_nothing_wrong(api: Api, dialect: str) -> None:
         RemoteEnv(url, "external/game", wait_s=20) as env,
     ):
         check_env(env, skip_render_check=False)
-    wait_until(lambda: listed(api) is None)
+    settled(api)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -199,4 +195,4 @@ def test_a_vector_of_8_is_equal_to_the_same_made_here(api: Api) -> None:
             assert_identical(env.step(action), local.step(action))
         env.close()
     local.close()
-    wait_until(lambda: listed(api) is None)
+    settled(api)

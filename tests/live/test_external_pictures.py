@@ -10,8 +10,7 @@ from gym_http_client import RemoteEnv
 from tests.support.agents import asking, back, began, ended, heard
 from tests.support.api import Api, error, ok
 from tests.support.far import RESULT, Far
-from tests.support.server import Server
-from tests.support.wait import wait_until
+from tests.support.lobby import lobby, settled
 
 RGB: dict[str, Any] = {
     "render_modes": ["rgb_array", "rgb_array_list", "ansi", "depth"],
@@ -24,17 +23,8 @@ PICTURE = [[[0, 1, 2], [3, 4, 5], [6, 7, 8]], [[9, 10, 11], [12, 13, 14], [255, 
 @pytest.fixture(scope="module")
 def api() -> Iterator[Api]:
     """A client of a server with a lobby."""
-    with Server() as server:
-        api = Api(server)
-        Far.to(api).drop()
-        settled(api)
+    with lobby() as api:
         yield api
-
-
-def settled(api: Api) -> None:
-    """Wait until nobody is connected any more."""
-    search = "/v1/registry/?search=external/game"
-    wait_until(lambda: ok(api.get(search))["envs"] == [])
 
 
 def rendered(api: Api, far: Far, mode: str, value: Any) -> Any:

@@ -11,8 +11,7 @@ import pytest
 from tests.support.agents import asking, back, began, ended, heard
 from tests.support.api import Api, error, ok
 from tests.support.far import RESULT, Far
-from tests.support.server import Server
-from tests.support.wait import wait_until
+from tests.support.lobby import lobby, settled
 from tests.support.websocket import TEXT, Answer, WebSocket, frame, value
 
 REPLAY = ["reset", "seed", "replay"]
@@ -22,17 +21,8 @@ STEP = 2
 @pytest.fixture(scope="module")
 def api() -> Iterator[Api]:
     """A client of a server with a lobby."""
-    with Server() as server:
-        api = Api(server)
-        Far.to(api).drop()
-        settled(api)
+    with lobby() as api:
         yield api
-
-
-def settled(api: Api) -> None:
-    """Wait until nobody is connected any more."""
-    search = "/v1/registry/?search=external/game"
-    wait_until(lambda: ok(api.get(search))["envs"] == [])
 
 
 def say_step(

@@ -18,6 +18,7 @@ from tests.support.api import Api, Instance, error, ok
 from tests.support.far import BOX, RESULT, THREE
 from tests.support.identity import assert_identical
 from tests.support.lending import lent
+from tests.support.lobby import listed, settled
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
@@ -75,11 +76,6 @@ class Counted:
         return data
 
 
-def listed(server: Server, name: str = "game") -> Any:
-    told = ok(Api(server).get(f"/v1/registry/?search=external/{name}"))["envs"]
-    return told[0]["external"] if told else None
-
-
 def test_it_is_stepped_and_given_back(server: Server) -> None:
     api = Api(server)
     with Counted(server) as far:
@@ -100,7 +96,7 @@ def test_it_is_stepped_and_given_back(server: Server) -> None:
             future = asking(instance.close)
             far.answer("close")
             assert heard(future).status == 204
-    wait_until(lambda: listed(server) is None)
+    settled(Api(server))
 
 
 @pytest.mark.parametrize("data", [b"GET / HTTP/1.1\r\n\r\n", b"\xff\xff\xff\xff"])
@@ -120,7 +116,7 @@ def test_who_does_not_answer_pings_is_gone(make_server: Callable[..., Server]) -
         assert far.hear() == {"type": "ping"}
         with pytest.raises(EOFError):
             far.hear()
-        wait_until(lambda: listed(server) is None)
+        settled(Api(server))
 
 
 def test_only_so_many_may_say_nothing(make_server: Callable[..., Server]) -> None:
@@ -147,8 +143,8 @@ def test_the_token_is_in_the_hello(make_server: Callable[..., Server]) -> None:
     with Counted(server) as far:
         far.say(**HELLO, token=TOKEN)
         assert far.hear()["type"] == "welcome"
-        assert listed(server)["free"] == 1
-        assert TOKEN not in json.dumps(listed(server))
+        assert listed(Api(server))["free"] == 1
+        assert TOKEN not in json.dumps(listed(Api(server)))
 
 
 @pytest.mark.parametrize(
@@ -189,7 +185,7 @@ def test_gymnasium_finds_nothing_wrong(server: Server, dialect: str) -> None:
         RemoteEnv(server.url, "external/lent", wait_s=20) as env,
     ):
         check_env(env, skip_render_check=False)
-    wait_until(lambda: listed(server, "lent") is None)
+    settled(Api(server), "lent")
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -205,7 +201,7 @@ def test_a_vector_of_8_is_equal_to_the_same_made_here(server: Server) -> None:
             assert_identical(env.step(action), local.step(action))
         env.close()
     local.close()
-    wait_until(lambda: listed(server, "lent") is None)
+    settled(Api(server), "lent")
 
 
 def test_creating_what_is_not_there_is_refused(server: Server) -> None:

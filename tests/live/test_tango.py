@@ -11,6 +11,7 @@ import pytest
 from tests.support.agents import asking, heard
 from tests.support.api import Api, Instance, error, ok
 from tests.support.far import connected
+from tests.support.lobby import listed, settled
 from tests.support.server import Server
 from tests.support.tango import (
     BOARD,
@@ -49,15 +50,10 @@ def later(call: Callable[..., Any], *args: Any) -> Future[Any]:
     return _POOL.submit(call, *args)
 
 
-def listed(server: Server, name: str = "tango") -> Any:
-    told = ok(Api(server).get(f"/v1/registry/?search=external/{name}"))["envs"]
-    return told[0]["external"] if told else None
-
-
 @pytest.fixture(autouse=True)
 def nobody_left(server: Server) -> Iterator[None]:
     yield
-    wait_until(lambda: listed(server) is None)
+    settled(Api(server), "tango")
 
 
 def test_page_and_agent_are_just_as_tango_had_them(
@@ -86,8 +82,8 @@ def test_page_and_agent_are_just_as_tango_had_them(
 def test_a_page_is_driven_by_rest(server: Server) -> None:
     api = Api(server)
     with TangoPage(server) as page:
-        assert listed(server)["action_space"] == MOVES
-        assert listed(server)["observation_space"] == BOARD
+        assert listed(Api(server), "tango")["action_space"] == MOVES
+        assert listed(Api(server), "tango")["observation_space"] == BOARD
         made = ok(api.post("/v1/envs/", {"env_id": "external/tango"}))
         instance = Instance(api, made["instance_id"])
         future = asking(instance.post, "reset/", {"seed": 3})
@@ -100,7 +96,7 @@ def test_a_page_is_driven_by_rest(server: Server) -> None:
         future = asking(instance.close)
         page.answer(CLOSE, {"info": "closed"})
         assert heard(future).status == 204
-        assert listed(server)["free"] == 1
+        assert listed(Api(server), "tango")["free"] == 1
 
 
 def test_an_agent_drives_any_far_side(server: Server, agent: TangoAgent) -> None:
@@ -199,7 +195,7 @@ def test_a_second_agent_is_refused_while_the_first_is_there(server: Server) -> N
 
 def test_a_second_page_is_a_second_connection(server: Server) -> None:
     with TangoPage(server), TangoPage(server):
-        assert listed(server)["free"] == 2
+        assert listed(Api(server), "tango")["free"] == 2
 
 
 def test_wrong_answers_are_told_to_both(server: Server, agent: TangoAgent) -> None:
@@ -267,7 +263,7 @@ def test_settings_say_what_addresses_do_not(
     server = make_server(*flags)
     line = connected(Api(server), path="/game/ws")
     assert line.response.status == 101
-    wait_until(lambda: listed(server, "sokoban"))
+    wait_until(lambda: listed(Api(server), "sokoban"))
     line.close()
 
 
