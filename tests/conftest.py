@@ -34,6 +34,13 @@ def toy_server() -> Iterator[Server]:
         yield shared
 
 
+@pytest.fixture(scope="module")
+def relaying_server() -> Iterator[Server]:
+    """A server with toys whose web workers pass on what streams carry."""
+    with Server("--stream-relay", "--import", "tests.support.toys") as started:
+        yield started
+
+
 @pytest.fixture
 def launch_server() -> Iterator[Callable[..., Server]]:
     """Give a factory of servers that are started but not waited for."""
@@ -78,6 +85,17 @@ def create_toy(toy_server: Server) -> Iterator[Callable[..., Instance]]:
     """Give a factory of instances on the server with toys, closed after the test."""
     with contextlib.ExitStack() as stack:
         yield functools.partial(_create, stack, Api(toy_server))
+
+
+@pytest.fixture(params=["handed over", "relayed"])
+def create_either(
+    request: pytest.FixtureRequest, toy_server: Server, relaying_server: Server
+) -> Iterator[Callable[..., Instance]]:
+    """Give a factory of instances on either kind of server, closed after the test."""
+    handed_over = request.param == "handed over"
+    with contextlib.ExitStack() as stack:
+        api = Api(toy_server if handed_over else relaying_server)
+        yield functools.partial(_create, stack, api)
 
 
 @pytest.fixture

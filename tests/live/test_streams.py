@@ -2,7 +2,7 @@
 
 import json
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium
@@ -34,31 +34,6 @@ RESET, STEP, RENDER, DESCRIBE, ATTRIBUTE, STREAM = 1, 2, 3, 4, 15, 32
 BINARY_MEDIA = "application/vnd.gym-http.binary"
 ACTION = value('{"dict":[["action","int"]]}', struct.pack("<q", 1))
 EMPTY = value('{"dict":[]}')
-
-
-@pytest.fixture(scope="module")
-def relaying_server() -> Iterator[Server]:
-    """A server whose web workers pass on what streams carry."""
-    with Server("--stream-relay", "--import", "tests.support.toys") as started:
-        yield started
-
-
-@pytest.fixture(params=["handed over", "relayed"])
-def create_either(
-    request: pytest.FixtureRequest, toy_server: Server, relaying_server: Server
-) -> Iterator[Callable[..., Instance]]:
-    """Give a factory of instances on either kind of server."""
-    handed_over = request.param == "handed over"
-    api = Api(toy_server if handed_over else relaying_server)
-    made: list[Instance] = []
-
-    def create(env_id: str = "CartPole-v1", **options: Any) -> Instance:
-        made.append(api.create(env_id, **options))
-        return made[-1]
-
-    yield create
-    for instance in made:
-        instance.close()
 
 
 def text(instance: Instance, session: str = "", **more: Any) -> WebSocket:

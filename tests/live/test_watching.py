@@ -4,7 +4,7 @@ import contextlib
 import json
 import socket
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -34,30 +34,6 @@ RESET, STEP, RENDER = 1, 2, 3
 ACTION = value('{"dict":[["action","int"]]}', struct.pack("<q", 1))
 EMPTY = value('{"dict":[]}')
 HEADER = struct.Struct("<IIHBBI")
-
-
-@pytest.fixture(scope="module")
-def relaying_server() -> Iterator[Server]:
-    """A server whose web workers pass on what streams carry."""
-    with Server("--stream-relay", "--import", "tests.support.toys") as started:
-        yield started
-
-
-@pytest.fixture(params=["handed over", "relayed"])
-def create_either(
-    request: pytest.FixtureRequest, toy_server: Server, relaying_server: Server
-) -> Iterator[Callable[..., Instance]]:
-    """Give a factory of instances on either kind of server."""
-    handed_over = request.param == "handed over"
-    api = Api(toy_server if handed_over else relaying_server)
-    with contextlib.ExitStack() as stack:
-
-        def create(env_id: str = "CartPole-v1", **options: Any) -> Instance:
-            instance = api.create(env_id, **options)
-            stack.callback(instance.close)
-            return instance
-
-        yield create
 
 
 class Watcher(WebSocket):

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import re
 import subprocess
 from collections import deque
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from typing import Any
 from tests.support.api import Api, ok
 from tests.support.chromium import Chromium
 from tests.support.drivers import needs
+from tests.support.pages import served
 from tests.support.server import ROOT, Server
 from tests.support.wait import wait_until
 
@@ -42,9 +42,8 @@ class Game:
 @contextlib.contextmanager
 def played() -> Iterator[Game]:
     """Open the page in a browser, and wait until its game can be created."""
-    needs("node", "chromium")
     with (
-        _served() as origin,
+        served(FOLDER / "serve.mjs") as origin,
         Server("--allow-origin", origin) as server,
         Chromium() as browser,
     ):
@@ -56,21 +55,6 @@ def played() -> Iterator[Game]:
             "the page to connect",
         )
         yield Game(origin, server, browser)
-
-
-@contextlib.contextmanager
-def _served() -> Iterator[str]:
-    """Serve the page on a port of its own, and give its origin."""
-    with subprocess.Popen(
-        ["node", str(FOLDER / "serve.mjs"), "0"], stdout=subprocess.PIPE, text=True
-    ) as serving:
-        assert serving.stdout
-        found = re.search(r"--allow-origin (\S+)", serving.stdout.readline())
-        assert found
-        try:
-            yield found[1]
-        finally:
-            serving.terminate()
 
 
 def solution(grid: Grid) -> list[int] | None:

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import re
-import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -13,7 +12,8 @@ import pytest
 
 from tests.support.agreement import Walk
 from tests.support.chromium import Chromium
-from tests.support.drivers import CLIENTS, Program, needs
+from tests.support.drivers import CLIENTS, Program
+from tests.support.pages import served
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
@@ -27,19 +27,8 @@ MakeServer = Callable[..., Server]
 @pytest.fixture(scope="module")
 def origin() -> Iterator[str]:
     """Serve the example page, and the client beside it, from a port of its own."""
-    needs("node", "chromium")
-    with subprocess.Popen(
-        ["node", str(CLIENTS / "js/examples/page/serve.mjs"), "0"],
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as serving:
-        assert serving.stdout
-        found = re.search(r"--allow-origin (\S+)", serving.stdout.readline())
-        assert found
-        try:
-            yield found[1]
-        finally:
-            serving.terminate()
+    with served(CLIENTS / "js/examples/page/serve.mjs") as origin:
+        yield origin
 
 
 # One for each test: helpers that it starts within a test look like left behind.

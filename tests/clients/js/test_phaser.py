@@ -15,7 +15,8 @@ import pytest
 from gym_http_client import RemoteEnv
 from tests.support.api import Api, ok
 from tests.support.chromium import Chromium
-from tests.support.drivers import CLIENTS, needs
+from tests.support.drivers import CLIENTS
+from tests.support.pages import served
 from tests.support.server import ROOT, Server
 from tests.support.wait import wait_until
 
@@ -32,18 +33,9 @@ pytestmark = [pytest.mark.live, pytest.mark.toolchain, pytest.mark.timeout(300)]
 @pytest.fixture(scope="module")
 def origin(packages: Path) -> Iterator[str]:
     """Serve the page on a port of its own."""
-    needs("node", "chromium")
     assert (packages / "phaser").exists()
-    with subprocess.Popen(
-        ["node", str(FOLDER / "serve.mjs"), "0"], stdout=subprocess.PIPE, text=True
-    ) as serving:
-        assert serving.stdout
-        found = re.search(r"--allow-origin (\S+)", serving.stdout.readline())
-        assert found
-        try:
-            yield found[1]
-        finally:
-            serving.terminate()
+    with served(FOLDER / "serve.mjs") as origin:
+        yield origin
 
 
 @pytest.fixture(scope="module")
