@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from enum import Enum
+from typing import Self
 
 __all__ = ["ABSENT", "Failure", "FailureKind"]
 
@@ -42,3 +43,11 @@ class Failure(Exception):
     def __init__(self, kind: FailureKind, reason: object) -> None:
         super().__init__(str(reason))
         self.kind = kind
+
+    @classmethod
+    def of(cls, error: OSError) -> Self:
+        """Give what a connection failed of that could not be made, or was lost."""
+        if isinstance(error, TimeoutError):
+            return cls(FailureKind.TIMEOUT, error)
+        absent = isinstance(error, ABSENT)
+        return cls(FailureKind.ABSENT if absent else FailureKind.LOST, error)

@@ -9,7 +9,7 @@ import ssl
 import time
 
 from gym_http_client.dialing import Dialer
-from gym_http_client.failures import ABSENT, Failure, FailureKind
+from gym_http_client.failures import Failure, FailureKind
 from gym_http_client.headers import read_head
 from gym_http_client.http1 import BadAnswer, Reply, ReplyReader
 from gym_http_client.ports import OtherPort, Port, port_that_says
@@ -58,10 +58,7 @@ def shake_hands(
     try:
         line = dialer.dial(lambda: _left(end))
     except OSError as error:
-        kind = FailureKind.ABSENT if isinstance(error, ABSENT) else FailureKind.LOST
-        if isinstance(error, TimeoutError):
-            kind = FailureKind.TIMEOUT
-        raise Failure(kind, error) from error
+        raise Failure.of(error) from error
     try:
         key = base64.b64encode(os.urandom(16)).decode()
         return line, upgraded(line, head, end, key, BINARY_PROTOCOL)

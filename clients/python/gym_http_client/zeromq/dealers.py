@@ -20,11 +20,13 @@ from gym_http_client.addresses import Address
 from gym_http_client.failures import Failure, FailureKind
 from gym_http_client.ports import OtherPort, Port, port_at
 
-__all__ = ["Dealer", "address_of"]
+__all__ = ["REFUSED", "Dealer", "address_of"]
 
 HEARTBEAT_MS = 10_000
 #: Within which whoever speaks ZeroMQ has mostly said so.
 EARLY_SECONDS = 1.0
+#: How a message begins by which the server ends the conversation.
+REFUSED = b'{"type":"refused",'
 #: Milliseconds in which what was said last may still go out.
 LINGER_MS = 200
 _PORT = re.compile(r".+:[0-9]{1,5}/?").fullmatch

@@ -7,13 +7,10 @@ import json
 from gym_http_client.addresses import Address
 from gym_http_client.failures import Failure
 from gym_http_client.serving.lines import HANDSHAKE_SECONDS, MAX_MESSAGE, LineLost
-from gym_http_client.zeromq.dealers import Dealer
+from gym_http_client.zeromq.dealers import REFUSED, Dealer
 from gym_http_wire.external.carriers import Heard
 
 __all__ = ["ZeroMQLine"]
-
-#: How a message begins by which the server ends the conversation.
-REFUSED = b'{"type":"refused",'
 
 
 class ZeroMQLine:

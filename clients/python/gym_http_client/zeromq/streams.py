@@ -8,17 +8,16 @@ from typing import Any
 import msgspec
 
 from gym_http_client.addresses import Address
-from gym_http_client.failures import ABSENT, Failure, FailureKind
+from gym_http_client.failures import Failure, FailureKind
 from gym_http_client.handshakes import NoStream
 from gym_http_client.http1 import MAX_BODY, Reply
 from gym_http_client.streaming import Answer, Asked, Streaming, answer_in
-from gym_http_client.zeromq.dealers import Dealer
+from gym_http_client.zeromq.dealers import REFUSED, Dealer
 
 __all__ = ["ZeroMQStream"]
 
 HANDSHAKE_SECONDS = 10.0
 PROTOCOL = 1
-_REFUSED = b'{"type":"refused",'
 
 
 class ZeroMQStream(Streaming):
@@ -50,7 +49,7 @@ class ZeroMQStream(Streaming):
         try:
             self._dealer = Dealer(address, MAX_BODY, seconds)
         except OSError as error:
-            raise _failure_of(error) from error
+            raise Failure.of(error) from error
         said = {"type": "agent", "protocol": PROTOCOL, "dialect": "binary", **greeting}
         if address.token:
             said["token"] = address.token
@@ -81,16 +80,16 @@ class ZeroMQStream(Streaming):
         try:
             self._dealer.send(message)
         except OSError as error:
-            raise _failure_of(error) from error
+            raise Failure.of(error) from error
 
     def _hear(self, seconds: float) -> bytes:
         try:
             message = self._dealer.receive(seconds)
         except OSError as error:
-            raise _failure_of(error) from error
+            raise Failure.of(error) from error
         if message is None:
             raise Failure(FailureKind.TIMEOUT, f"nothing within {seconds:g} s")
-        if message.startswith(_REFUSED):
+        if message.startswith(REFUSED):
             raise _refused(message)
         return message
 
@@ -115,10 +114,3 @@ def _refused(message: bytes) -> NoStream | Failure:
     if told.get("code") == "stream-ended":
         return Failure(FailureKind.LOST, told.get("message"))
     return NoStream(Reply(status, {}, message))
-
-
-def _failure_of(error: OSError) -> Failure:
-    if isinstance(error, TimeoutError):
-        return Failure(FailureKind.TIMEOUT, error)
-    kind = FailureKind.ABSENT if isinstance(error, ABSENT) else FailureKind.LOST
-    return Failure(kind, error)
