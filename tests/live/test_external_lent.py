@@ -1,5 +1,6 @@
 """Environments lent by another process are equal to the same environments made here."""
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,16 +19,23 @@ from tests.support.identity import assert_identical
 from tests.support.lending import TALLY, lent
 from tests.support.server import Server
 from tests.support.wait import wait_until
+from tests.support.zmq_peers import place
 
+WAYS = ["websocket", "zmq"]
 DIALECTS = ["binary", "typed"]
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """A server with a lobby."""
-    with Server("--external-grace", "1") as server:
+    """A server with a lobby, and with a gateway."""
+    with Server("--external-grace", "1", "--zmq", "tcp://127.0.0.1:0") as server:
         Far.to(Api(server)).drop()
         yield server
+
+
+def url_of(server: Server, way: str) -> str:
+    """Tell where those who lend come in."""
+    return server.url if way == "websocket" else f"zmq+{place(server)}"
 
 
 def free(server: Server) -> int:
@@ -45,9 +53,10 @@ def empty_lobby(server: Server) -> Iterator[None]:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_gymnasium_finds_nothing_wrong(server: Server, dialect: str) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_gymnasium_finds_nothing_wrong(server: Server, way: str, dialect: str) -> None:
     with (
-        lent(server.url, "CartPole-v1", dialect=dialect),
+        lent(url_of(server, way), "CartPole-v1", dialect=dialect),
         RemoteEnv(server.url, "external/lent", wait_s=20) as env,
     ):
         check_env(env, skip_render_check=False)
@@ -55,15 +64,16 @@ def test_gymnasium_finds_nothing_wrong(server: Server, dialect: str) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
     "env_id", ["CartPole-v1", "FrozenLake-v1", "Taxi-v4", "Blackjack-v1", "Pendulum-v1"]
 )
 def test_it_is_equal_to_the_same_made_here(
-    server: Server, env_id: str, dialect: str
+    server: Server, env_id: str, way: str, dialect: str
 ) -> None:
     local = gymnasium.make(env_id)
     with (
-        lent(server.url, env_id, dialect=dialect),
+        lent(url_of(server, way), env_id, dialect=dialect),
         RemoteEnv(server.url, "external/lent", wait_s=20) as env,
     ):
         assert env.observation_space == local.observation_space
@@ -86,15 +96,16 @@ def test_it_is_equal_to_the_same_made_here(
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("mode", list(AutoresetMode))
 def test_a_vector_of_8_is_equal_to_the_same_made_here(
-    server: Server, mode: AutoresetMode, dialect: str
+    server: Server, mode: AutoresetMode, way: str, dialect: str
 ) -> None:
     local = gymnasium.make_vec(
         "CartPole-v1", 8, "sync", vector_kwargs={"autoreset_mode": mode}
     )
     local.action_space.seed(3)
-    with lent(server.url, "CartPole-v1", n=8, dialect=dialect):
+    with lent(url_of(server, way), "CartPole-v1", n=8, dialect=dialect):
         env = RemoteVectorEnv(
             server.url, "external/lent", num_envs=8, autoreset_mode=mode, wait_s=20
         )
@@ -173,14 +184,17 @@ def test_another_agent_finds_it_fresh(server: Server) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
+@pytest.mark.parametrize("way", WAYS)
 def test_its_process_is_killed_and_started_again(
-    server: Server, tmp_path: Path
+    server: Server, tmp_path: Path, way: str
 ) -> None:
     """An agent sees the documented error, and every step counts once."""
     notes = tmp_path / "steps"
+    url, env_id = url_of(server, way), f"{TALLY}{notes}"
     taken: list[str] = []
-    for life in range(20):
-        with lent(server.url, f"{TALLY}{notes}") as process:
+    with contextlib.ExitStack() as lives:
+        process = lives.enter_context(lent(url, env_id))
+        for life in range(20):
             env = RemoteEnv(server.url, "external/lent", wait_s=20)
             env.reset()
             for count in range(1, 4):
@@ -188,6 +202,8 @@ def test_its_process_is_killed_and_started_again(
                 assert env.step(action)[0] == count
                 taken.append(str(action))
             process.kill()
+            # The next one is there before the agent of this one knows.
+            process = lives.enter_context(lent(url, env_id))
             with pytest.raises(ServerError) as caught:
                 env.step(9999)
             assert caught.value.code == "instance-ended"
@@ -196,13 +212,15 @@ def test_its_process_is_killed_and_started_again(
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("way", WAYS)
 def test_its_connection_is_cut_again_and_again(
-    server: Server, tmp_path: Path, dialect: str
+    server: Server, tmp_path: Path, way: str, dialect: str
 ) -> None:
     """An agent notices nothing, and no step is doubled or lost."""
     notes = tmp_path / "steps"
-    with Cutter(server.port) as cutter:
-        url = f"http://127.0.0.1:{cutter.port}"
+    scheme, port = url_of(server, way).rsplit(":", 1)
+    with Cutter(int(port)) as cutter:
+        url = f"{scheme}:{cutter.port}"
         with lent(url, f"{TALLY}{notes}", dialect=dialect):
             env = RemoteEnv(server.url, "external/lent", wait_s=20)
             env.reset()

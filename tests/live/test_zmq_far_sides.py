@@ -8,9 +8,8 @@ from typing import Any
 
 import gymnasium
 import pytest
-from gymnasium.utils.env_checker import check_env
 
-from gym_http_client import RemoteEnv, RemoteVectorEnv, Retries, ServerError
+from gym_http_client import RemoteEnv, Retries, ServerError
 from gym_http_client import Server as Place
 from tests.support.agents import asking, heard
 from tests.support.api import Api, Instance, error, ok
@@ -180,52 +179,6 @@ def test_it_is_off_unless_asked_for(make_server: Callable[..., Server]) -> None:
 
 def lending_url(server: Server) -> str:
     return "zmq+" + place(server)
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("dialect", ["binary", "typed"])
-def test_gymnasium_finds_nothing_wrong(server: Server, dialect: str) -> None:
-    with (
-        lent(lending_url(server), "CartPole-v1", dialect=dialect),
-        RemoteEnv(server.url, "external/lent", wait_s=20) as env,
-    ):
-        check_env(env, skip_render_check=False)
-    wait_until(lambda: listed(server, "lent") is None)
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("dialect", ["binary", "typed"])
-def test_it_is_equal_to_the_same_made_here(server: Server, dialect: str) -> None:
-    local = gymnasium.make("Blackjack-v1")
-    local.action_space.seed(3)
-    with (
-        lent(lending_url(server), "Blackjack-v1", dialect=dialect),
-        RemoteEnv(server.url, "external/lent", wait_s=20) as env,
-    ):
-        assert_identical(env.reset(seed=5), local.reset(seed=5))
-        for _ in range(60):
-            action = local.action_space.sample()
-            step, expected = env.step(action), local.step(action)
-            assert_identical(step, expected)
-            if expected[2] or expected[3]:
-                assert_identical(env.reset(), local.reset())
-    local.close()
-    wait_until(lambda: listed(server, "lent") is None)
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_a_vector_of_8_is_equal_to_the_same_made_here(server: Server) -> None:
-    local = gymnasium.make_vec("CartPole-v1", 8, "sync")
-    local.action_space.seed(3)
-    with lent(lending_url(server), "CartPole-v1", n=8):
-        env = RemoteVectorEnv(server.url, "external/lent", num_envs=8, wait_s=20)
-        assert_identical(env.reset(seed=5), local.reset(seed=5))
-        for _ in range(60):
-            action = local.action_space.sample()
-            assert_identical(env.step(action), local.step(action))
-        env.close()
-    local.close()
-    wait_until(lambda: listed(server, "lent") is None)
 
 
 def test_its_process_finds_the_next_gateway(
