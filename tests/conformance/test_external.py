@@ -31,7 +31,7 @@ CASES: list[dict[str, Any]] = CONTENT["cases"]
 #: What each SDK can do: dialects, and whether it has attributes.
 SDKS = {
     "python": ({"typed", "binary"}, True),
-    "js": ({"json", "binary"}, True),
+    "js": ({"json", "typed", "binary"}, True),
     "cpp": ({"json", "binary"}, False),
     **{
         lua: ({"json", "binary"}, False)

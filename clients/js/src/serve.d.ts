@@ -79,13 +79,16 @@ export interface Lending {
   /** With `attributes`, lets agents keep and set the state of the random generator. */
   generator?: Generator;
   /**
-   * "json", which people can read, or "binary", in which frames are arrays. Unless told,
-   * it is "binary" where observations have more than 256 elements, where frames are
-   * colours, and with `attributes`.
+   * "json", which people can read; "typed", which they can, too, and in which values lose
+   * nothing; or "binary", in which frames are arrays. Unless told, it is "binary" where
+   * observations have more than 256 elements, where frames are colours, and with
+   * `attributes`; else "json".
    */
-  dialect?: "json" | "binary";
+  dialect?: "json" | "typed" | "binary";
   /** "websocket" unless told, or "http" where nothing else gets out, which is slower. */
   transport?: "websocket" | "http";
+  /** More than one has `Lendings`. */
+  n?: 1;
   /** Ends it. */
   signal?: AbortSignal;
   /** Takes a line for each thing that happens; `console.log` unless told. */
@@ -108,13 +111,26 @@ export interface Lending {
   close?(): Soon<void>;
 }
 
+/** Several environments of one name, which different agents may have at the same time. */
+export interface Lendings extends Omit<Partial<Lending>, "n"> {
+  name: string;
+  /** How many; each has a connection of its own. */
+  n?: number;
+  /**
+   * Makes one, from 0 on: what it gives counts for that one alone, what stands beside
+   * `factory` for all. Handlers of one run one after the other, those of several do not.
+   */
+  factory(index: number): Soon<Omit<Partial<Lending>, "url" | "token" | "transport" | "n" | "signal">>;
+}
+
 /**
- * Lend an environment to a server, until the signal ends it.
+ * Lend an environment to a server, or several, until the signal ends it.
  *
  * A connection that is lost is opened again, and goes on where it stopped, as long as this
  * page or process lives.
  *
  * @throws ApiError The server does not take this environment, and says why.
+ * @throws RangeError There are several, and no factory.
  * @throws TypeError Something that it needs is missing.
  */
-export function serveEnv(lending: Lending): Promise<void>;
+export function serveEnv(lending: Lending | Lendings): Promise<void>;

@@ -1,15 +1,15 @@
 /** Conversations of the vectors: an environment with a script, asked without a network. */
 
+import { DIALECTS } from "../src/serving/dialects.js";
 import { Lender } from "../src/serving/lender.js";
 import { LentEnv } from "../src/serving/lent.js";
 import { build, hex, matches, shown, unhex } from "./models.mjs";
 
-const DIALECTS = new Set(["json", "binary"]);
 const PATIENCE = 5000;
 
 /** Whether the client can have a conversation. */
 export function canTalk({ kind, dialect }) {
-  return kind === "conversation" && DIALECTS.has(dialect);
+  return kind === "conversation" && Object.hasOwn(DIALECTS, dialect);
 }
 
 /**

@@ -2,7 +2,7 @@
 
 import { Discrete } from "gym-http-client";
 import { NdArray, array, serveEnv } from "gym-http-client/serve";
-import type { Beginning, Lending, Making, Outcome, Soon } from "gym-http-client/serve";
+import type { Beginning, Lending, Lendings, Making, Outcome, Soon } from "gym-http-client/serve";
 
 const begin: Beginning = { observation: 0, info: { level: 7 } };
 const outcome: Soon<Outcome> = { observation: Uint8Array.of(1, 2), reward: 1, terminated: true };
@@ -25,4 +25,15 @@ const lending: Lending = {
 const served: Promise<void> = serveEnv(lending);
 // @ts-expect-error an environment has a name
 void serveEnv({ observationSpace: {}, actionSpace: {}, step: () => outcome });
+const { observationSpace, actionSpace } = lending;
+const several: Lendings = {
+  name: "corridor",
+  n: 3,
+  observationSpace,
+  actionSpace,
+  factory: async (index: number) => ({ observe: () => index, step: () => outcome, dialect: "typed" }),
+};
+void serveEnv(several);
+// @ts-expect-error several need a factory
+void serveEnv({ ...lending, n: 3, name: "corridor" });
 void served;

@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { ApiError, NdArray, make } from "../src/index.js";
+import { ApiError, NdArray, make, makeVec } from "../src/index.js";
 import { serveEnv } from "../src/serve.js";
-import { BinaryDialect, JsonDialect } from "../src/serving/dialects.js";
+import { BinaryDialect, JsonDialect, TypedDialect } from "../src/serving/dialects.js";
 import { LentEnv } from "../src/serving/lent.js";
 
 const url = process.env.GYM_HTTP_TEST_URL;
@@ -24,11 +24,11 @@ async function lending(given, use) {
   const name = `lent-${process.pid}-${++count}`;
   const controller = new AbortController();
   const lines = [];
-  let there;
+  let [there, missing] = [undefined, given.n ?? 1];
   const isThere = new Promise((resolve) => (there = resolve));
   const log = (line) => {
     lines.push(line.replace(`external/${name}: `, ""));
-    if (line.includes("is there")) there();
+    if (line.includes("is there") && --missing === 0) there();
   };
   const served = serveEnv({ ...CORRIDOR, url, name, log, signal: controller.signal, ...given });
   try {
@@ -49,7 +49,7 @@ async function playing(envId, options, use) {
   }
 }
 
-for (const dialect of ["json", "binary"]) {
+for (const dialect of ["json", "typed", "binary"]) {
   test(`agents get what handlers give, in ${dialect}`, { skip }, () => {
     const heard = [];
     const given = {
@@ -106,6 +106,42 @@ for (const dialect of ["json", "binary"]) {
   });
 }
 
+for (const transport of ["websocket", "http"]) {
+  test(`several are lent by one name, by ${transport}`, { skip }, () => {
+    const heard = [];
+    const factory = async (index) => {
+      let steps = 0;
+      return {
+        onAgent: () => heard.push(index),
+        reset: () => ({ observation: index, info: { steps } }),
+        step: async () => ({ observation: index, reward: ++steps }),
+      };
+    };
+    return lending({ n: 3, factory, transport }, async (envId, lines) => {
+      const vector = await makeVec(envId, { url, numEnvs: 3 });
+      try {
+        const indices = (await vector.reset()).observation.toArray();
+        assert.deepEqual([...indices].sort(), [0n, 1n, 2n]);
+        await vector.step([0, 0, 0]);
+        const { observation, reward } = await vector.step([0, 0, 0]);
+        assert.deepEqual([observation.toArray(), reward.toArray()], [indices, [2, 2, 2]]);
+      } finally {
+        await vector.close();
+      }
+      assert.deepEqual(heard.sort(), [0, 1, 2]);
+      assert.equal(lines.filter((line) => line === "an agent came").length, 3);
+    });
+  });
+}
+
+test("when one of several is refused, all end", { skip }, async () => {
+  const [name, lines] = [`lent-${process.pid}-${++count}`, []];
+  const factory = (index) => (index === 2 ? { name: "two words" } : {});
+  const log = (line) => lines.push(line);
+  await assert.rejects(serveEnv({ ...CORRIDOR, url, name, n: 3, factory, log }), { code: "bad-hello" });
+  assert.equal(lines.filter((line) => line === `external/${name}: is lent no more`).length, 2);
+});
+
 test("init may have other spaces, for its instance only", { skip }, () => {
   const init = ({ kwargs }) => {
     if (!kwargs.wide) throw Object.assign(new Error("not so narrow"), { code: "bad-parameter" });
@@ -133,6 +169,9 @@ test("what is wrong from the beginning is said", { skip }, async () => {
   await assert.rejects(serveEnv({ ...CORRIDOR, url, name: "a", actionSpace: undefined }), TypeError);
   await assert.rejects(serveEnv({ ...CORRIDOR, url, name: "a", dialect: "morse" }), RangeError);
   await assert.rejects(serveEnv({ ...CORRIDOR, url, name: "a", transport: "pigeons" }), RangeError);
+  for (const n of [0, 1.5, 2, "2"]) {
+    await assert.rejects(serveEnv({ ...CORRIDOR, url, name: "a", n }), /expected 1, or more with a factory/);
+  }
   await assert.rejects(serveEnv({ ...CORRIDOR, url, name: "two words", transport: "http" }), /a letter or digit/);
   await assert.rejects(serveEnv({ ...CORRIDOR, url, name: "a", attributes: 1 }), TypeError);
 });
@@ -151,5 +190,6 @@ test("large arrays and frames are binary unless told", () => {
 
 test("a dialect refuses what is of the other", () => {
   assert.throws(() => new JsonDialect().read(new Uint8Array(16)), /is no text/);
+  assert.throws(() => new TypedDialect().read(new Uint8Array(16)), /is no text/);
   assert.throws(() => new BinaryDialect().read("{}"), /is text/);
 });

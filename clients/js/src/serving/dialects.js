@@ -14,6 +14,8 @@ import { plainTree } from "../plain.js";
 import { BinaryBody } from "../requests.js";
 import { Announced } from "../signatures.js";
 import { readUtf8, writeText } from "../text.js";
+import { decodeTyped } from "../typed_reader.js";
+import { typedTree } from "../typed_writer.js";
 
 /** Operations of frames; those below 48 are streams'. */
 const TYPES = new Map([
@@ -35,17 +37,28 @@ const TYPES = new Map([
 const NUMBERS = new Map(Array.from(TYPES, ([number, type]) => [type, number]));
 const FAILED = 502;
 
-/** JSON, with values as plain as thin clients have them. */
-export class JsonDialect {
+/** Messages in JSON. */
+class TextDialect {
+  #parse;
+  #tree;
+
+  /**
+   * @param {(text: string) => object} parse
+   * @param {(value: unknown) => unknown} tree Makes the tree of JSON that stands for a value.
+   */
+  constructor(parse, tree) {
+    [this.#parse, this.#tree] = [parse, tree];
+  }
+
   /** Read what the server says. */
   read(message) {
     if (typeof message !== "string") throw new ProtocolError("a message of the server is no text");
-    return parse(message);
+    return this.#parse(message);
   }
 
   /** Say what came of a request. */
   answer(id, result) {
-    return stringify({ id, result: plainTree(result) });
+    return stringify({ id, result: this.#tree(result) });
   }
 
   /** Say that a request failed. */
@@ -56,6 +69,20 @@ export class JsonDialect {
   /** Say `ping` or `pong`. */
   control(type) {
     return stringify({ type });
+  }
+}
+
+/** JSON, with values as plain as thin clients have them. */
+export class JsonDialect extends TextDialect {
+  constructor() {
+    super(parse, plainTree);
+  }
+}
+
+/** JSON, with values that lose nothing. */
+export class TypedDialect extends TextDialect {
+  constructor() {
+    super(decodeTyped, typedTree);
   }
 }
 
@@ -96,3 +123,6 @@ export class BinaryDialect {
     return encodeFrame({ operation: NUMBERS.get(type), form: Form.NONE, number: 0 });
   }
 }
+
+/** The dialects by their names. */
+export const DIALECTS = { json: JsonDialect, typed: TypedDialect, binary: BinaryDialect };

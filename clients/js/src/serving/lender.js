@@ -3,7 +3,7 @@
 import { ApiError } from "../errors.js";
 import { parse } from "../json.js";
 import { stringify } from "../json_writer.js";
-import { BinaryDialect, JsonDialect } from "./dialects.js";
+import { DIALECTS } from "./dialects.js";
 
 const FIRST_PAUSE = 50;
 const LONGEST_PAUSE = 5000;
@@ -114,7 +114,7 @@ export class Lender {
     if (reply?.type !== "welcome") throw new Error("the answer to the hello is none");
     if (!reply.resumed) this.#forget();
     this.#resume = reply.resume;
-    this.#dialect = this.#lent.dialect === "binary" ? new BinaryDialect() : new JsonDialect();
+    this.#dialect = new DIALECTS[this.#lent.dialect]();
     this.#log(`${reply.resumed ? "goes on" : "is there"}, connection ${reply.connection}`);
   }
 

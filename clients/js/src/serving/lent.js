@@ -7,6 +7,7 @@ import { isPlain } from "../plain.js";
 import { Float, Tuple } from "../scalars.js";
 import { DictSpace, Discrete, TupleSpace, spaceOf } from "../spaces/index.js";
 import { Attributes } from "./attributes.js";
+import { DIALECTS } from "./dialects.js";
 
 const PROTOCOL = 1;
 /** What agents may do again, since the environment says that it has not begun. */
@@ -45,8 +46,8 @@ export class LentEnv {
     this.taken = false;
     // Values of attributes are to lose nothing, either.
     this.dialect = given.dialect ?? (given.attributes || this.#hasMany() ? "binary" : "json");
-    if (!["json", "binary"].includes(this.dialect)) {
-      throw new RangeError(`dialect is ${this.dialect}: expected "json" or "binary"`);
+    if (!Object.hasOwn(DIALECTS, this.dialect)) {
+      throw new RangeError(`dialect is ${this.dialect}: expected "json", "typed" or "binary"`);
     }
   }
 
