@@ -170,3 +170,15 @@ def test_a_gateway_that_died_is_followed_by_another(
         welcomed(peer, instance_id=welcome["instance_id"], session=welcome["session"])
         assert peer.ask(op="step", action=0, number=2)["status"] == 200
         peer.ask(op="close")
+
+
+def test_who_is_there_hears_that_the_server_stops(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server(*ZMQ)
+    with ZmqPeer(server) as agent, ZmqFar.to(server) as far:
+        welcomed(agent, create=CART)
+        server.stop()
+        for peer in (agent, far):
+            told = peer.hear()
+            assert (told["type"], told["code"]) == ("refused", "draining")
