@@ -156,8 +156,9 @@ def assert_same(one: Any, other: Any) -> None:
 
 
 @interpreters
-def test_units(interpreter: str) -> None:
-    assert ", 0 failed" in run(interpreter, "tests/serving.lua")
+@pytest.mark.parametrize("units", ["serving", "forgetting"])
+def test_units(interpreter: str, units: str) -> None:
+    assert ", 0 failed" in run(interpreter, f"tests/{units}.lua")
 
 
 @interpreters

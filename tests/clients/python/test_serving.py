@@ -129,6 +129,78 @@ def test_who_is_at_work_for_long_does_not_take_the_server_for_gone(
         assert line.hear() == {"type": "ping"}
 
 
+def test_an_agent_goes_once_though_the_server_forgot_during_a_step(
+    listener: socket.socket,
+) -> None:
+    at_work, end = threading.Event(), threading.Event()
+
+    class Slow(gymnasium.Env[int, int]):
+        observation_space = action_space = gymnasium.spaces.Discrete(2)
+
+        def reset(self, **options: Any) -> tuple[int, dict[str, Any]]:
+            return 0, {}
+
+        def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+            at_work.set()
+            assert end.wait(20)
+            return 1, 1.0, False, False, {}
+
+    heard: list[str] = []
+    handlers = {
+        "on_taken": lambda: heard.append("came"),
+        "on_free": lambda: heard.append("went"),
+    }
+    url = url_of(listener)
+    with lending(Slow, url, name="slow", dialect="typed", **handlers):
+        with Line(listener.accept()[0]) as line:
+            line.hear()
+            line.say(**WELCOME, resume="first")
+            line.say(type="init", id=1, deadline_s=9, kwargs={}, render_mode=None)
+            line.hear()
+            line.say(type="reset", id=2, deadline_s=9, seed=None, options=None)
+            line.hear()
+            line.say(type="step", id=3, deadline_s=9, action=1)
+            assert at_work.wait(20)
+        end.set()
+        with Line(listener.accept()[0]) as line:
+            line.hear()
+            line.say(**WELCOME, resume="second")
+            line.say(type="init", id=1, deadline_s=9, kwargs={}, render_mode=None)
+            assert line.hear()["id"] == 1
+            assert heard == ["came", "went", "came"]
+    assert heard == ["came", "went"] * 2
+
+
+def test_who_is_refused_on_the_way_back_has_no_agent_any_more(
+    listener: socket.socket,
+) -> None:
+    def serve() -> None:
+        with Line(listener.accept()[0]) as line:
+            line.hear()
+            line.say(**WELCOME, resume="first")
+            line.say(type="init", id=1, deadline_s=9, kwargs={}, render_mode=None)
+            line.hear()
+        with Line(listener.accept()[0]) as line:
+            line.hear()
+            line.say(type="refused", code="bad-hello", message="no")
+            line.hear()
+
+    heard: list[str] = []
+    server = threading.Thread(target=serve)
+    server.start()
+    with pytest.raises(ConnectionRefusedError, match="bad-hello: no"):
+        serve_env(
+            CARTPOLE,
+            url_of(listener),
+            name="cart",
+            dialect="typed",
+            on_taken=lambda: heard.append("came"),
+            on_free=lambda: heard.append("went"),
+        )
+    server.join(20)
+    assert heard == ["came", "went"]
+
+
 @pytest.mark.live
 def test_an_author_is_told_of_agents(
     server: Server, caplog: pytest.LogCaptureFixture

@@ -152,13 +152,14 @@ class Lender:
         if isinstance(reply, Refused):
             if reply.code in _PASSING:
                 raise LineLost(f"the server refuses: {reply.message}")
+            self._set_free()
             raise ConnectionRefusedError(f"{reply.code}: {reply.message}")
         return reply
 
     def _answered(self, dialect: Dialect, request: Request) -> bytes:
         """Give the answer to a request; what comes again is not done again."""
         last = self._last
-        if request.number != last.number:
+        if request.number or not last.number:
             taken = self._lent.taken
             last = self._last = self._lent.answer(request)
             if self._lent.taken and not taken:

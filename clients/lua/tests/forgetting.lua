@@ -1,0 +1,147 @@
+--- What a game is told when the server forgets it while a handler is at work.
+local folder = arg[0]:match("^(.*)/[^/]*$") or "."
+package.path = folder .. "/?.lua;" .. package.path
+local checking = require("checking")
+
+local Lending = require("gym_http_client.serving.lender")
+local lents = require("gym_http_client.serving.lent")
+local plain = require("gym_http_client.plain")
+
+local test, equal, items = checking.test, checking.equal, checking.items
+
+-- A line that leads nowhere; what is sent over it is put into a list.
+local Line = { is_open = true }
+Line.__index = Line
+
+function Line:advance()
+  local arrived, lost = self.arrived, self.lost
+  self.arrived = {}
+  return arrived, lost
+end
+
+function Line:send(message)
+  self.said[#self.said + 1] = message
+end
+
+function Line.heard() return true end
+function Line.wait() end
+function Line.close() end
+
+-- Lend a corridor, whose steps and making are answered when a test says so, to a server
+-- of the test's own.
+local function corridor(changes)
+  local server = { heard = {}, said = {}, resets = 0 }
+  local function note(word)
+    return function() server.heard[#server.heard + 1] = word end
+  end
+  local given = {
+    name = "corridor",
+    observation_space = { type = "Discrete", n = 5 },
+    action_space = { type = "Discrete", n = 2 },
+    reset = function()
+      server.resets = server.resets + 1
+      return { observation = 0 }
+    end,
+    step = function(_, answer)
+      server.owed = answer
+      return answer
+    end,
+    on_agent = note("came"),
+    on_agent_gone = note("went"),
+    log = function() end,
+  }
+  for name, value in pairs(changes and changes(server) or {}) do
+    given[name] = value
+  end
+  server.lending = Lending.new(given, lents.new(given), { address = { url = "" } }, function()
+    server.line = setmetatable({ arrived = {}, said = server.said }, Line)
+    return server.line
+  end)
+
+  -- Say something, and give what is answered, if something is.
+  function server.ask(message)
+    server.line.arrived[1] = plain.encode(message)
+    server.lending:poll()
+    return table.remove(server.said, 1)
+  end
+
+  -- Welcome it, on a connection that goes on with nothing.
+  function server.welcome()
+    repeat
+      server.lending:poll(0.05)
+    until server.said[1]
+    assert(table.remove(server.said, 1):find('"hello"', 1, true))
+    server.ask({
+      type = "welcome", protocol = 1, connection = "c4d1e0f2", resume = "a", heartbeat_s = 60,
+      resumed = false,
+    })
+  end
+
+  function server.lose()
+    server.line.lost = "the connection was lost"
+    server.lending:poll()
+  end
+
+  server.welcome()
+  return server
+end
+
+local INIT = { type = "init", id = 1, kwargs = {} }
+local RESET = { type = "reset", id = 2, options = {} }
+local STEP = { type = "step", id = 3, action = 1 }
+
+test("the agent goes once, though a step is at work meanwhile", function()
+  local server = corridor()
+  server.ask(INIT)
+  server.ask(RESET)
+  equal(server.ask(STEP), nil)
+  server.lose()
+  server.welcome()
+  items(server.heard, { "came", "went" })
+  equal(server.owed({ observation = 1, reward = 1 }), false)
+  assert(server.ask(INIT):find('"id":1', 1, true))
+  items(server.heard, { "came", "went", "came" })
+  server.lending:stop()
+  items(server.heard, { "came", "went", "came", "went" })
+  equal(server.said[1], nil)
+end)
+
+test("no agent comes by what was asked before the server forgot", function()
+  local server = corridor(function(server)
+    return {
+      init = function(_, answer)
+        server.owed = answer
+        return answer
+      end,
+    }
+  end)
+  equal(server.ask(INIT), nil)
+  server.lose()
+  server.welcome()
+  equal(server.owed({}), false)
+  server.lending:stop()
+  items(server.heard, {})
+end)
+
+test("who ends it while a step is at work is told once that the agent went", function()
+  local server = corridor()
+  server.ask(INIT)
+  server.ask(RESET)
+  server.ask(STEP)
+  server.lending:stop()
+  equal(server.owed({ observation = 1, reward = 1 }), false)
+  items(server.heard, { "came", "went" })
+end)
+
+test("who is refused when it comes back has no agent any more", function()
+  local server = corridor()
+  server.ask(INIT)
+  server.lose()
+  repeat
+    server.lending:poll(0.05)
+  until server.said[1]
+  server.ask({ type = "refused", code = "bad-hello", message = "no" })
+  items(server.heard, { "came", "went" })
+end)
+
+checking.run()
