@@ -159,7 +159,7 @@ class Lender:
     def _answered(self, dialect: Dialect, request: Request) -> bytes:
         """Give the answer to a request; what comes again is not done again."""
         last = self._last
-        if request.number or not last.number:
+        if request.number != last.number:
             taken = self._lent.taken
             last = self._last = self._lent.answer(request)
             if self._lent.taken and not taken:
