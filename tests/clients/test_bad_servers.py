@@ -183,7 +183,13 @@ def test_errors_are_told_and_not_asked_again(
 
 @pytest.mark.parametrize(
     ("status", "code"),
-    [(400, "unknown-env"), (422, "key-reused"), (500, "internal"), (502, "env-error")],
+    [
+        (400, "unknown-env"),
+        (422, "key-reused"),
+        (500, "internal"),
+        (502, "env-error"),
+        (503, "external-away"),
+    ],
 )
 def test_errors_of_creates(
     probe: Callable[..., str], plain_server: Server, status: int, code: str
@@ -210,6 +216,25 @@ def test_what_may_work_later_is_asked_again(
 
 
 @TRANSPORTS
+def test_who_is_away_is_asked_again(
+    probe: Callable[..., str], plain_server: Server, transport: str
+) -> None:
+    """An environment that was lost in an episode may come back."""
+    body = problem(503, "external-away", WORDS)
+    streamed = {"code": "external-away", "message": WORDS, "extras": {}}
+    rest = say(page(503, "application/json", body, "Retry-After: 0"))
+    stream = answered(503, 1, json.dumps(streamed).encode())
+    # The server has to hear the first one, in which there is the signature.
+    tricks = {"step": [rest, rest, pass_on], "message": [pass_on, stream, pass_on]}
+    with Impostor(plain_server.port, tricks) as impostor:
+        assert probe(impostor.url, transport) == "ok"
+    asked = impostor.at("step", "message")
+    assert len(asked) >= 3
+    # It may go another way, but as the same.
+    assert asked[1].key == asked[2].key
+
+
+@TRANSPORTS
 def test_what_never_works_ends_with_the_time(
     probe: Callable[..., str], plain_server: Server, transport: str
 ) -> None:
@@ -220,6 +245,26 @@ def test_what_never_works_ends_with_the_time(
     assert WORDS in error.message
     assert len(impostor.at("create")) > 1
     assert alike(impostor.at("create"))
+
+
+BEFORE = {
+    "busy": (say(page(503, "text/plain", problem(503, "draining", WORDS))), WORDS),
+    "lost": (say(b"", then_close=True), "; before that: "),
+}
+
+
+@pytest.mark.parametrize("place", ["create", "step"])
+@pytest.mark.parametrize("case", BEFORE)
+def test_what_was_heard_is_told_when_the_time_is_up(
+    probe: Callable[..., str], plain_server: Server, place: str, case: str
+) -> None:
+    # Twice, since libcurl itself asks again where a kept connection is closed.
+    trick, words = BEFORE[case]
+    with Impostor(plain_server.port, {place: [trick, trick, silence]}) as impostor:
+        error = told(probe(impostor.url, "rest"))
+    assert (error.kind, error.status) == ("transport", "-")
+    assert words in error.message
+    assert len(impostor.at(place)) > 1
 
 
 @TRANSPORTS

@@ -200,8 +200,9 @@ inline void errors(Report& report, const Json& each) {
     } catch (const ProtocolError& error) {
         check("protocol", error);
     }
-    report.check("to be sent again", detail::is_repeated(reply.status) == each["retried"],
-                 each["retried"].dump(), "other");
+    const bool repeated = detail::is_repeated(reply, each.value("creates", false));
+    report.check("to be sent again", repeated == each["retried"], each["retried"].dump(),
+                 "other");
 }
 
 template <class E>

@@ -106,16 +106,10 @@ void tell(const char* kind, const Error& error) {
               << " message=" << Json(error.message()).dump() << "\n";
 }
 
-template <class E>
-int probe(const std::string& url, double timeout_s) {
+template <class Use>
+int told(const Use& use) {
     try {
-        Server server(url);
-        server.timeout_s = timeout_s;
-        E env(server, "CartPole-v1");
-        env.reset(1);
-        env.step(0);
-        env.step(0);
-        env.close();
+        use();
         std::cout << "ok\n";
     } catch (const TransportError& error) {
         tell("transport", error);
@@ -125,6 +119,31 @@ int probe(const std::string& url, double timeout_s) {
         tell("protocol", error);
     }
     return 0;
+}
+
+template <class E>
+int probe(const std::string& url, double timeout_s) {
+    return told([&] {
+        Server server(url);
+        server.timeout_s = timeout_s;
+        E env(server, "CartPole-v1");
+        env.reset(1);
+        env.step(0);
+        env.step(0);
+        env.close();
+    });
+}
+
+int create(const std::string& url, const std::string& env_id, double wait_s,
+           double timeout_s) {
+    return told([&] {
+        Server server(url);
+        server.timeout_s = timeout_s;
+        server.try_timeout_s = std::min(server.try_timeout_s, timeout_s);
+        EnvOptions options;
+        options.wait_s = wait_s;
+        Env(server, env_id, options).close();
+    });
 }
 
 template <class E>
@@ -167,6 +186,9 @@ int run(const std::vector<std::string>& words) {
         return words[2] == "rest" ? probe<Env>(words[1], timeout_s)
                                   : probe<StreamEnv>(words[1], timeout_s);
     }
+    if (command == "create" && words.size() >= 4)
+        return create(words[1], words[2], std::stod(words[3]),
+                      words.size() > 4 ? std::stod(words[4]) : 60);
     if (command == "bench" && words.size() == 4)
         return words[2] == "rest" ? bench<Env>(words[1], std::stod(words[3]))
                                   : bench<StreamEnv>(words[1], std::stod(words[3]));

@@ -80,8 +80,8 @@ export class Client {
 
   async #made(asked, call) {
     const body = writeText(stringify(asked));
-    return this.#link.within(call, async (deadline) => {
-      const how = { body, contentType: "application/json" };
+    const make = async (deadline) => {
+      const how = { body, contentType: "application/json", creates: true };
       const answer = await this.#link.request("POST", "/v1/envs/", deadline, how);
       const { instance_id: id } = jsonOf(answer, `${this.#link.url}/v1/envs/`) ?? {};
       if (typeof id !== "string") throw errorOf(answer, `${this.#link.url}/v1/envs/`);
@@ -92,7 +92,8 @@ export class Client {
         this.#abandon(id);
         throw error;
       }
-    });
+    };
+    return this.#link.within(call, make, waitOf(asked));
   }
 
   #abandon(id) {
@@ -115,7 +116,12 @@ export class Client {
   }
 }
 
-function optionsOf({ kwargs, seed, renderMode, maxEpisodeSteps, disableEnvChecker, wrappers }) {
+/** Milliseconds that the server may wait for environments elsewhere, on top of all others. */
+function waitOf({ wait_s: wait }) {
+  return wait > 0 ? Number(wait) * 1000 : 0;
+}
+
+function optionsOf({ kwargs, seed, renderMode, maxEpisodeSteps, disableEnvChecker, wrappers, waitS }) {
   return {
     kwargs,
     seed,
@@ -123,6 +129,7 @@ function optionsOf({ kwargs, seed, renderMode, maxEpisodeSteps, disableEnvChecke
     max_episode_steps: maxEpisodeSteps,
     disable_env_checker: disableEnvChecker,
     wrappers,
+    wait_s: waitS,
   };
 }
 

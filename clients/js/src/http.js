@@ -2,7 +2,7 @@
 
 import { Deadline, TimeIsUp } from "./deadlines.js";
 import { ProtocolError, TransportError } from "./errors.js";
-import { Lost, REPEATED, Tries, newName } from "./retries.js";
+import { Lost, Tries, isRepeated, newName } from "./retries.js";
 
 /** Milliseconds that a call may take, unless told otherwise. */
 export const TIMEOUT = 60_000;
@@ -36,15 +36,15 @@ export class Link {
     }
   }
 
-  /** A deadline for a call. */
-  deadline({ timeout = this.timeout, signal } = {}) {
+  /** A deadline for a call, and for what the server may wait in it, in milliseconds. */
+  deadline({ timeout = this.timeout, signal } = {}, wait = 0) {
     if (!(timeout > 0)) throw new RangeError(`a timeout is a number of milliseconds: ${timeout}`);
-    return new Deadline(timeout, signal);
+    return new Deadline(timeout + wait, signal);
   }
 
   /** Make a call with a deadline of its own. */
-  async within(options, call) {
-    const deadline = this.deadline(options);
+  async within(options, call, wait = 0) {
+    const deadline = this.deadline(options, wait);
     try {
       return await call(deadline);
     } finally {
@@ -63,22 +63,22 @@ export class Link {
    * @param {string} method GET, or POST, which gets a key.
    * @param {string} path Below the server's address.
    * @param {Deadline} deadline
-   * @param {object} [what]
+   * @param {object} [what] Among others `creates`: whether an instance is to be made.
    * @returns {Promise<{ status: number, headers: Headers, body: Uint8Array }>}
    */
-  async request(method, path, deadline, { body, contentType, accept, key, keepalive } = {}) {
+  async request(method, path, deadline, { body, contentType, accept, key, keepalive, creates } = {}) {
     const url = this.url + path;
     const init = { method, body, keepalive };
     init.headers = this.#headers(accept, contentType, method === "POST" ? (key ?? this.key()) : undefined);
-    const tries = new Tries(deadline, this.#met);
+    const tries = new Tries(deadline, this.#met, creates);
     for (;;) {
-      const outcome = await this.#exchange(url, init, deadline);
-      if (outcome.lost === undefined && !REPEATED.has(outcome.status)) {
+      const outcome = await this.#exchange(url, init, tries);
+      if (outcome.lost === undefined && !isRepeated(outcome, creates)) {
         this.#met = true;
         return outcome;
       }
       const strange = !tries.met && tries.count >= ORIGIN_AFTER && (await refusesPage(url));
-      const again = !strange && (await this.#patient(url, deadline, tries.again(outcome)));
+      const again = !strange && (await this.#patient(url, tries, outcome));
       this.#met = tries.met;
       if (again) continue;
       if (outcome.lost === undefined) return outcome;
@@ -86,12 +86,12 @@ export class Link {
     }
   }
 
-  /** Turn the end of a call's time into its error. */
-  async #patient(url, deadline, promise) {
+  /** Wait for the next try; turn the end of a call's time into its error. */
+  async #patient(url, tries, outcome) {
     try {
-      return await promise;
+      return await tries.again(outcome);
     } catch (error) {
-      throw lateError(error, url) ?? error;
+      throw lateError(error, url, tries) ?? error;
     }
   }
 
@@ -104,21 +104,24 @@ export class Link {
   }
 
   /** Send a request once. */
-  async #exchange(url, init, deadline) {
+  async #exchange(url, init, tries) {
+    const { deadline } = tries;
     const { exchange } = await (transport ??= import(IN_NODE ? "./node_http.js" : "./page_http.js"));
     try {
       return await exchange(url, init, deadline, this.maxBody);
     } catch (error) {
       if (error instanceof ProtocolError) throw error;
-      if (deadline.reason !== undefined) throw lateError(deadline.reason, url) ?? deadline.reason;
+      if (deadline.reason !== undefined) throw lateError(deadline.reason, url, tries) ?? deadline.reason;
       return failureOf(error, url);
     }
   }
 }
 
-/** Make the error of a call whose time is up; undefined of all else. */
-export function lateError(reason, url) {
-  return reason instanceof TimeIsUp ? new TransportError(reason.message, { url }) : undefined;
+/** Make the error of a call whose time is up, after some tries; undefined of all else. */
+export function lateError(reason, url, tries) {
+  if (!(reason instanceof TimeIsUp)) return undefined;
+  const before = tries?.heard ? `; before that: ${tries.heard}` : "";
+  return new TransportError(reason.message + before, { url });
 }
 
 /** Tell what went wrong with a request: browsers do not say, Node does. */

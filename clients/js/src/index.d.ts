@@ -64,6 +64,8 @@ export interface MakeOptions {
   disableEnvChecker?: boolean;
   /** Gymnasium's wrappers, the innermost first. */
   wrappers?: (string | { name: string; kwargs?: Record<string, unknown> })[];
+  /** Seconds that the server waits for environments that live elsewhere, on top of `timeout`. */
+  waitS?: number;
 }
 
 /** How a vector of environments is made. */

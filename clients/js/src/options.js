@@ -4,7 +4,7 @@ import { shown } from "./text.js";
 
 const CALL = ["timeout", "signal"];
 const SERVER = ["url", "token", "timeout", "maxBody", "stream"];
-const MAKE = ["kwargs", "seed", "renderMode", "maxEpisodeSteps", "disableEnvChecker", "wrappers", ...CALL];
+const MAKE = ["kwargs", "seed", "renderMode", "maxEpisodeSteps", "disableEnvChecker", "wrappers", "waitS", ...CALL];
 const VECTOR = ["numEnvs", "vectorizationMode", "vectorKwargs", "autoresetMode", "hosts"];
 const REGISTRY = ["search", "available", ...CALL];
 const NEAR = 2;

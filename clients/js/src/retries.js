@@ -1,7 +1,11 @@
 /** Retries: what is sent again, when, and for how long. */
 
+import { problemIn } from "./answers.js";
+
 /** Statuses by which a server says that it has not done it, and may do it later. */
-export const REPEATED = new Set([408, 429, 503]);
+const REPEATED = new Set([408, 429, 503]);
+/** Codes of a creation that it has done all for: it has waited as long as it was asked to. */
+const FINAL_OF_CREATION = new Set(["external-away"]);
 
 const FIRST_PAUSE = 50;
 const LONGEST_PAUSE = 5000;
@@ -12,20 +16,34 @@ const MAX_DOUBLINGS = 30;
 export const Lost = Object.freeze({ ABSENT: "absent", CUT: "cut" });
 
 /**
+ * Tell whether an answer says that what was asked may be done later.
+ *
+ * @param {{ status: number, body?: Uint8Array }} answer
+ * @param {boolean} [creates] Whether an instance was to be made.
+ */
+export function isRepeated({ status, body }, creates = false) {
+  return REPEATED.has(status) && !(creates && FINAL_OF_CREATION.has(problemIn(body)?.code));
+}
+
+/**
  * The tries of one request.
  *
  * It is sent again, the same to the byte and under the same key, when there is no whole
- * answer, and after 408, 429 and 503. Pauses double, up to 5 s, and their lengths are
+ * answer, and after 408, 429 and 503, unless an answer to a creation is final. Pauses double, up to 5 s, and their lengths are
  * drawn, so that many clients do not come back at the same moment.
  */
 export class Tries {
   /**
    * @param {import("./deadlines.js").Deadline} deadline Of the call.
    * @param {boolean} met Whether there has been somebody at the address before.
+   * @param {boolean} [creates] Whether an instance is to be made.
    */
-  constructor(deadline, met) {
+  constructor(deadline, met, creates = false) {
     this.deadline = deadline;
     this.met = met;
+    this.creates = creates;
+    /** What came of the last one, in words. */
+    this.heard = "";
     this.count = 1;
     this.began = performance.now();
   }
@@ -33,14 +51,15 @@ export class Tries {
   /**
    * Pause if there is to be another try; tell whether.
    *
-   * @param {{ status?: number, headers?: Headers, lost?: string }} outcome
+   * @param {{ status?: number, headers?: Headers, body?: Uint8Array, lost?: string, message?: string }} outcome
    */
   async again(outcome) {
-    if (outcome.lost === undefined && !REPEATED.has(outcome.status)) return false;
+    if (outcome.lost === undefined && !isRepeated(outcome, this.creates)) return false;
     if (outcome.lost !== Lost.ABSENT) this.met = true;
     const pause = retryAfter(outcome) + this.#drawn();
     const left = this.met ? Infinity : this.began + FIRST_CONTACT - performance.now();
     if (pause >= Math.min(left, this.deadline.left())) return false;
+    this.heard = wordsOf(outcome);
     await this.deadline.sleep(pause);
     this.count++;
     return true;
@@ -50,6 +69,12 @@ export class Tries {
     const bound = FIRST_PAUSE * 2 ** Math.min(this.count - 1, MAX_DOUBLINGS);
     return Math.random() * Math.min(bound, LONGEST_PAUSE);
   }
+}
+
+function wordsOf({ status, body, lost, message }) {
+  if (lost !== undefined) return message ?? "";
+  const told = problemIn(body);
+  return told ? `${told.message} (${status})` : `status ${status}`;
 }
 
 /** Milliseconds that a server asks to wait; dates count as none. */

@@ -10,7 +10,7 @@ import { Deadline } from "./deadlines.js";
 import { ApiError, GymHttpError, ProtocolError, TransportError } from "./errors.js";
 import { Form, encodeFrame } from "./frames.js";
 import { lateError } from "./http.js";
-import { Lost, REPEATED, Tries, newName } from "./retries.js";
+import { Lost, Tries, isRepeated, newName } from "./retries.js";
 import { Stream } from "./stream.js";
 
 const HANDSHAKE = 10_000;
@@ -89,14 +89,16 @@ export class Session {
         if (!this.#stream) break;
         return await this.#exchange(this.#stream, number, operation, body, deadline);
       } catch (error) {
+        // It was not done, and may be later.
+        if (error instanceof ApiError && isRepeated(error)) break;
         if (error instanceof ApiError) throw error;
         if (this.#stream) this.#lostAt = performance.now();
         this.close();
-        if (deadline.reason !== undefined) throw deadline.reason;
         const url = this.#link.url + this.#path + operation.path;
+        if (deadline.reason !== undefined) throw lateError(deadline.reason, url, tries) ?? deadline.reason;
         if (error instanceof GymHttpError) throw new ProtocolError(error.message, { url, cause: error });
         tries ??= new Tries(deadline, true);
-        if (!(await tries.again({ lost: Lost.CUT }))) {
+        if (!(await tries.again({ lost: Lost.CUT, message: error.message }))) {
           throw new TransportError(`no answer from ${url}: ${error.message}`, { url, cause: error });
         }
       }
@@ -151,7 +153,7 @@ export class Session {
 
   #refused(error) {
     const { answer } = error;
-    if (answer && !REPEATED.has(answer.status)) {
+    if (answer && !isRepeated(answer)) {
       const told = problemIn(answer.body);
       if (told?.code && !NO_STREAMS.has(told.code)) {
         throw apiError(told, answer.status, `${this.#link.url}${this.#path}stream`);

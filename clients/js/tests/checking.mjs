@@ -104,11 +104,11 @@ const CHECKS = {
     return [() => refused(() => (form === "typed" ? decodeTyped(readUtf8(bytes)) : decodeBinary(bytes)))];
   },
 
-  "errors.json": ({ status, headers, body, expected, retried }) => {
+  "errors.json": ({ status, headers, body, expected, creates, retried }) => {
     const answer = { status, headers: new Headers(headers), body: writeText(body) };
     return [
       () => toldAs(expected, errorOf(answer, URL_OF_ERRORS)),
-      async () => differing(retried, await isRetried(answer)),
+      async () => differing(retried, await isRetried(answer, creates)),
     ];
   },
 
@@ -169,11 +169,11 @@ function toldAs(expected, error) {
     : `expected ${JSON.stringify(expected)}, actual ${JSON.stringify({ kind, status, code, message })}`;
 }
 
-async function isRetried(answer) {
+async function isRetried(answer, creates) {
   const deadline = new Deadline(Infinity);
   deadline.sleep = async () => {};
   try {
-    return await new Tries(deadline, true).again(answer);
+    return await new Tries(deadline, true, creates).again(answer);
   } finally {
     deadline.done();
   }

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { Deadline, TimeIsUp } from "../src/deadlines.js";
-import { Lost, Tries, newName } from "../src/retries.js";
+import { lateError } from "../src/http.js";
+import { Lost, Tries, isRepeated, newName } from "../src/retries.js";
 
 const never = () => new Promise(() => {});
 
@@ -55,6 +56,35 @@ test("answers are not asked for again", async () => {
   for (const status of [200, 400, 409, 410, 422, 500, 502, 504]) {
     assert.ok(!(await new Tries(deadline, true).again({ status })), status);
   }
+  deadline.done();
+});
+
+const problem = (status, code) => ({
+  status,
+  headers: new Headers(),
+  body: new TextEncoder().encode(JSON.stringify({ code, message: "not now" })),
+});
+
+test("what is final where an instance is made is asked for again elsewhere", () => {
+  assert.ok(!isRepeated(problem(503, "external-away"), true));
+  assert.ok(isRepeated(problem(503, "external-away")));
+  assert.ok(isRepeated(problem(503, "draining"), true));
+  assert.ok(isRepeated({ status: 503, body: new Uint8Array([255]) }, true));
+});
+
+test("when the time is up, what was heard before is told", async () => {
+  const deadline = new Deadline(Infinity);
+  deadline.sleep = async () => {};
+  const tries = new Tries(deadline, true);
+  const told = () => lateError(new TimeIsUp(1000), "http://host/", tries).message;
+  assert.equal(told(), "no answer within the time limit of 1 s");
+  assert.ok(await tries.again(problem(429, "too-many-instances")));
+  assert.equal(told(), "no answer within the time limit of 1 s; before that: not now (429)");
+  assert.ok(await tries.again({ status: 503, headers: new Headers(), body: new Uint8Array() }));
+  assert.match(told(), /; before that: status 503$/);
+  assert.ok(await tries.again({ lost: Lost.CUT, message: "cut off" }));
+  assert.match(told(), /; before that: cut off$/);
+  assert.equal(lateError(new Error("another"), "http://host/", tries), undefined);
   deadline.done();
 });
 

@@ -5,6 +5,7 @@
  *     driver.mjs show VECTORS_DIR
  *     driver.mjs agree URL ENV_ID SEED rest|stream ACTIONS_FILE
  *     driver.mjs probe URL rest|stream [TIMEOUT_S]
+ *     driver.mjs create URL ENV_ID WAIT_S [TIMEOUT_S]
  *     driver.mjs bench URL rest|stream SECONDS
  *     driver.mjs farside VECTORS_DIR
  *
@@ -78,9 +79,9 @@ async function agreeing(url, envId, seed, transport, path) {
   if (used !== transport) console.error(`steps went over ${used}`);
 }
 
-async function probe(url, transport, limit = "60") {
+function probe(url, transport, limit = "60") {
   const options = { url, stream: transport === "stream", timeout: Number(limit) * 1000 };
-  try {
+  return told(async () => {
     const env = await make("CartPole-v1", options);
     try {
       await env.reset({ seed: 1 });
@@ -90,13 +91,24 @@ async function probe(url, transport, limit = "60") {
       // What went wrong before is worth more than that closing fails, too.
       await env.close().catch(() => {});
     }
+  });
+}
+
+function create(url, envId, wait, limit = "60") {
+  const options = { url, waitS: Number(wait), timeout: Number(limit) * 1000 };
+  return told(async () => (await make(envId, options)).close());
+}
+
+async function told(use) {
+  try {
+    await use();
     console.log("ok");
   } catch (error) {
     if (!(error instanceof GymHttpError)) throw error;
     const { kind, status, code, url: where, message } = error;
-    const told = [status, code, where].map((each) => each ?? "-");
+    const place = [status, code, where].map((each) => each ?? "-");
     console.log(
-      `error kind=${kind} status=${told[0]} code=${told[1]} url=${told[2]} message=${JSON.stringify(message)}`,
+      `error kind=${kind} status=${place[0]} code=${place[1]} url=${place[2]} message=${JSON.stringify(message)}`,
     );
   }
 }
@@ -125,7 +137,7 @@ async function farside(folder) {
   }
 }
 
-const COMMANDS = { conformance, show, agree: agreeing, probe, bench, farside };
+const COMMANDS = { conformance, show, agree: agreeing, probe, create, bench, farside };
 
 const [command, ...args] = process.argv.slice(2);
 if (!Object.hasOwn(COMMANDS, command ?? "")) {

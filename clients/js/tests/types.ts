@@ -65,7 +65,7 @@ const call: CallOptions = { timeout: 1000, signal: new AbortController().signal 
 const half: Random = () => 0.5;
 
 async function environments(): Promise<number> {
-  const options: MakeOptions = { kwargs: { a: 1 }, seed: 1n, renderMode: "ansi", wrappers: ["ClipReward"] };
+  const options: MakeOptions = { kwargs: { a: 1 }, seed: 1n, renderMode: "ansi", wrappers: ["ClipReward"], waitS: 1 };
   const env: Env<NdArray<Float32Array>> = await make("CartPole-v1", { ...server, ...options, ...call });
   const begin: ResetOptions = { seed: 42, options: { low: -0.1 } };
   const first: ResetResult<NdArray<Float32Array>> = await env.reset(begin);

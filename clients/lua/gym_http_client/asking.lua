@@ -33,13 +33,15 @@ end
 -- @tparam string method
 -- @tparam string path
 -- @tparam[opt] table body a value, for plain JSON
+-- @tparam[opt] number creation_wait see `Link:request`
 -- @treturn[1] table the answer; `true` where it has nothing to say
 -- @treturn[2] nil
 -- @treturn[2] Error
-function asking.plain(link, method, path, body)
+function asking.plain(link, method, path, body, creation_wait)
   local reply, failed = link:request(method, path, {
     body = body ~= nil and plain.encode(body) or nil,
     accept = media.PLAIN,
+    creation_wait = creation_wait,
   })
   if not reply then
     return nil, failed

@@ -103,8 +103,9 @@ end
 -- @tparam string env_id Gymnasium's name, as `"CartPole-v1"`
 -- @tparam[opt] table given options of Gymnasium: `kwargs`, `render_mode`, `max_episode_steps`,
 -- `disable_env_checker`; `seed` of the first reset; `wrappers`; for a vector `num_envs`,
--- `vectorization_mode`, `vector_kwargs`, `autoreset_mode` and `hosts`; `wait_s`, how
--- long to wait for one that lives elsewhere; and `raw` and `stream`, which are else the client's
+-- `vectorization_mode`, `vector_kwargs`, `autoreset_mode` and `hosts`; `wait_s`, the
+-- seconds that the server waits for one that lives elsewhere, on top of the time limits;
+-- and `raw` and `stream`, which are else the client's
 -- @treturn Env
 function Client:make(env_id, given)
   if type(env_id) ~= "string" then
@@ -116,7 +117,7 @@ function Client:make(env_id, given)
   for _, name in ipairs(MAKING) do
     body[name] = given[name]
   end
-  return self.link:together(make, self, env_id, body, given)
+  return self.link:together(options.wait_of(given), make, self, env_id, body, given)
 end
 
 --- Make many environments that step as one.

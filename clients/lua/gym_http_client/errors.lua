@@ -83,6 +83,15 @@ function errors.of_reply(reply, url)
   return errors.protocol(message, url, reply.status)
 end
 
+-- Give the message and the code of the problem that an answer tells; nil for none.
+function errors.told_by(reply)
+  local problem = problem_in(reply.body)
+  if problem then
+    return problem.message, problem.code
+  end
+  return nil
+end
+
 -- Make the error of a stream's answer that is not 200.
 function errors.of_problem(body, status, url)
   local problem = problem_in(body)

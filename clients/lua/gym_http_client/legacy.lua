@@ -37,7 +37,12 @@ function legacy:env_create(env_id, options)
   for name, value in pairs(options or {}) do
     body[name] = value
   end
-  return ask(self, "POST", "/v1/envs/", body, "instance_id", "string")
+  local path = "/v1/envs/"
+  local answer, failed = asking.plain(self.link, "POST", path, body, checks.wait_of(body))
+  if answer == nil then
+    return nil, failed
+  end
+  return asking.member(self.link, path, answer, "instance_id", "string")
 end
 
 --- List the instances.

@@ -6,7 +6,6 @@
 local socket = require("socket")
 
 local entropy = require("gym_http_client.entropy")
-local errors = require("gym_http_client.errors")
 local http1 = require("gym_http_client.http1")
 local line = require("gym_http_client.line")
 local tries = require("gym_http_client.tries")
@@ -24,13 +23,17 @@ function link.new(address, options)
 end
 
 --- Tell when a call that begins now has to be over.
-function Link:deadline()
-  return self.common or socket.gettime() + self.options.time_limit
+-- @tparam[opt] number wait seconds that the server may wait, on top of the time limit
+function Link:deadline(wait)
+  return self.common or socket.gettime() + self.options.time_limit + (wait or 0)
 end
 
 --- Call a function, all of whose requests together have the time of one.
-function Link:together(call, ...)
-  self.common = self:deadline()
+-- @tparam number wait seconds that the server may wait, on top of that
+-- @tparam function call
+-- @param ... what it is called with
+function Link:together(wait, call, ...)
+  self.common = self:deadline(wait)
   local function done(fine, ...)
     self.common = nil
     if not fine then
@@ -107,15 +110,6 @@ local function exchange(self, message, deadline)
   return reply, failed
 end
 
---- Make the error of a call of which the last try failed.
-function link.error_of(failed, url)
-  if failed.kind == "malformed" then
-    local words = "the answer is malformed, %s: is it a gym_http_server?"
-    return errors.protocol(words:format(failed.words), url)
-  end
-  return errors.transport("there is no answer: " .. failed.words, url)
-end
-
 --- Give the address of a path, without the token.
 function Link:url(path)
   return self.address.url .. path
@@ -124,7 +118,10 @@ end
 --- Send a request until there is an answer.
 -- @tparam string method GET, POST or DELETE
 -- @tparam string path below the server's address
--- @tparam[opt] table request `body`, `content_type`, `accept`, `key`, `deadline`
+-- @tparam[opt] table request `body`, `content_type`, `accept`, `key`, `deadline`;
+-- `heard`, what came of it on another way, in words; and `creation_wait`, where it makes
+-- an instance: the seconds that the server may wait for environments that live
+-- elsewhere, on top of all limits; that there are none is not asked again
 -- @treturn ?table `status`, `fields` and `body`
 -- @treturn ?Error
 function Link:request(method, path, request)
@@ -143,19 +140,19 @@ function Link:request(method, path, request)
     fields[#fields + 1] = { "Content-Length", #body }
   end
   local message = self:head(method, path, fields) .. body
-  local deadline = request.deadline or self:deadline()
-  local trying = tries.new(deadline, self.met)
+  local wait = request.creation_wait
+  local deadline = request.deadline or self:deadline(wait)
+  local answer_limit = self.options.answer_limit + (wait or 0)
+  local trying = tries.new(deadline, self.met, wait ~= nil, request.heard)
   while true do
-    local limit = math.min(deadline, socket.gettime() + self.options.answer_limit)
+    local limit = math.min(deadline, socket.gettime() + answer_limit)
     local reply, failed = exchange(self, message, limit)
-    self.met = self.met or reply ~= nil or failed.kind ~= "absent"
-    if reply and not tries.REPEATED[reply.status] then
+    local again = trying:again(reply, failed)
+    self.met = trying.met
+    if not again and reply then
       return reply
-    elseif not trying:again(reply, failed) then
-      if reply then
-        return reply
-      end
-      return nil, link.error_of(failed, self:url(path))
+    elseif not again then
+      return nil, trying:error_of(failed, self:url(path))
     end
   end
 end

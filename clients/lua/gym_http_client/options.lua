@@ -109,6 +109,13 @@ function options.of_sample(given, call)
   return options.checked(given, call, "{seed = 42}", SAMPLE)
 end
 
+--- Give the seconds that the server is to wait before it makes an instance.
+-- What is no number of seconds counts as none: the server refuses it.
+function options.wait_of(given)
+  local wait = given.wait_s
+  return type(wait) == "number" and wait > 0 and wait or 0
+end
+
 --- Demand the name of an instance.
 function options.instance_id(given)
   if type(given) ~= "string" then

@@ -10,9 +10,7 @@ local entropy = require("gym_http_client.entropy")
 local errors = require("gym_http_client.errors")
 local frames = require("gym_http_client.frames")
 local handshake = require("gym_http_client.handshake")
-local json = require("gym_http_client.json")
 local line = require("gym_http_client.line")
-local links = require("gym_http_client.link")
 local media = require("gym_http_client.media")
 local refusal = require("gym_http_client.refusal")
 local streams = require("gym_http_client.stream")
@@ -57,11 +55,6 @@ local function lose(self)
   end
 end
 
-local function told_code(reply)
-  local told = refusal.attempt(json.read, reply.body)
-  return type(told) == "table" and type(told.message) == "string" and told.code or nil
-end
-
 -- Have the present request go by REST; a later one tries a stream again.
 local function do_without(self)
   self.failed_handshakes = self.failed_handshakes + 1
@@ -81,10 +74,10 @@ local function reopen(self, deadline)
   if connection then
     self.failed_handshakes, self.lost_at = 0, nil
     self.stream = streams.new(connection, self.link.options.max_body + 65552, self.raw)
-  elseif failed or tries.REPEATED[reply.status] then
+  elseif failed or tries.is_repeated(reply) then
     do_without(self)
   else
-    local code = told_code(reply)
+    local _, code = errors.told_by(reply)
     if code and not NO_STREAMS[code] then
       return errors.of_reply(reply, self.link:url(self.path .. "stream"))
     end
@@ -123,7 +116,7 @@ local function by_stream(self, asked, deadline)
   return outcome_of(self, frame, asked)
 end
 
-local function by_rest(self, asked, deadline)
+local function by_rest(self, asked, deadline, heard)
   local body = asked.plain or ""
   if asked.signature then
     body = words.write_u32(#asked.signature) .. "\0\0\0\0" .. asked.signature .. asked.leaves
@@ -135,6 +128,7 @@ local function by_rest(self, asked, deadline)
     accept = media.BINARY,
     key = self.name .. "-" .. asked.number,
     deadline = deadline,
+    heard = heard,
   })
   if not reply then
     return nil, failed
@@ -162,17 +156,20 @@ local function settled(self, asked, deadline)
       end
     end
     local value, problem, failure = by_stream(self, asked, deadline)
-    if not failure then
+    if problem and tries.is_repeated(problem) then
+      -- It was not done, and may be later.
+      break
+    elseif not failure then
       return value, problem
     end
     lose(self)
     self.lost_at = socket.gettime()
     trying = trying or tries.new(deadline, true)
     if not trying:again(nil, failure) then
-      return nil, links.error_of(failure, self.link:url(self.path .. asked.name .. "/"))
+      return nil, trying:error_of(failure, self.link:url(self.path .. asked.name .. "/"))
     end
   end
-  return by_rest(self, asked, deadline)
+  return by_rest(self, asked, deadline, trying and trying.heard)
 end
 
 --- Ask, and wait for the answer.

@@ -3,16 +3,31 @@
 local socket = require("socket")
 
 local entropy = require("gym_http_client.entropy")
+local errors = require("gym_http_client.errors")
 
 local tries = {}
 
---- Statuses by which a server says that it has not done it, and may do it later.
-tries.REPEATED = { [408] = true, [429] = true, [503] = true }
+-- Statuses by which a server says that it has not done it, and may do it later.
+local REPEATED = { [408] = true, [429] = true, [503] = true }
+-- Codes by which it refuses to make an instance for good, whatever the status: it has
+-- waited already, as long as it was asked to.
+local FINAL_OF_CREATION = { ["external-away"] = true }
 
 local FIRST, LONGEST = 0.05, 5.0
 -- Seconds for all tries where nobody has ever been: the address may be mistyped.
 local FIRST_CONTACT = 5.0
 local REPEATED_KINDS = { absent = true, lost = true, timeout = true }
+
+--- Tell whether an answer says that what was asked may be done later.
+-- @tparam table reply
+-- @tparam[opt] boolean creates whether an instance was to be made
+function tries.is_repeated(reply, creates)
+  if not REPEATED[reply.status] or not creates then
+    return REPEATED[reply.status] or false
+  end
+  local _, code = errors.told_by(reply)
+  return not FINAL_OF_CREATION[code or ""]
+end
 
 local Tries = {}
 Tries.__index = Tries
@@ -20,8 +35,13 @@ Tries.__index = Tries
 --- The tries of one request.
 -- @tparam number deadline of all of them
 -- @tparam boolean met whether there has been somebody at the address before
-function tries.new(deadline, met)
-  local fields = { deadline = deadline, met = met, count = 1, began = socket.gettime() }
+-- @tparam[opt] boolean creates whether an instance is to be made
+-- @tparam[opt] string heard what was heard before them
+function tries.new(deadline, met, creates, heard)
+  local fields = {
+    deadline = deadline, met = met, creates = creates, heard = heard,
+    count = 1, began = socket.gettime(),
+  }
   return setmetatable(fields, Tries)
 end
 
@@ -30,12 +50,26 @@ local function asked_pause(reply)
   return asked:find("^%d+$") and tonumber(asked:sub(1, 9)) or 0
 end
 
+local function words_of(reply)
+  local message = errors.told_by(reply)
+  return message and ("%s (status %d)"):format(message, reply.status) or "status " .. reply.status
+end
+
+-- Keep what was heard; that nothing came in time says nothing.
+local function hear(self, reply, failed)
+  if reply then
+    self.heard = words_of(reply)
+  elseif failed.kind ~= "timeout" then
+    self.heard = failed.words
+  end
+end
+
 --- Pause if there is to be another try; tell whether.
 -- @tparam ?table reply what the present one brought
 -- @tparam ?table failed why it brought nothing
 function Tries:again(reply, failed)
   self.met = self.met or reply ~= nil or failed.kind ~= "absent"
-  if reply and not tries.REPEATED[reply.status] then
+  if reply and not tries.is_repeated(reply, self.creates) then
     return false
   elseif not reply and not REPEATED_KINDS[failed.kind] then
     return false
@@ -49,9 +83,25 @@ function Tries:again(reply, failed)
   if socket.gettime() + pause >= last then
     return false
   end
+  hear(self, reply, failed)
   socket.sleep(pause)
   self.count = self.count + 1
   return true
+end
+
+--- Make the error of a call of which the last try failed.
+-- @tparam table failed why
+-- @tparam string url where it went
+function Tries:error_of(failed, url)
+  if failed.kind == "malformed" then
+    local words = "the answer is malformed, %s: is it a gym_http_server?"
+    return errors.protocol(words:format(failed.words), url)
+  end
+  local words = "there is no answer: " .. failed.words
+  if failed.kind == "timeout" and self.heard then
+    words = words .. "; before that: " .. self.heard
+  end
+  return errors.transport(words, url)
 end
 
 return tries

@@ -4,6 +4,7 @@
 --     driver.lua show VECTORS_DIR
 --     driver.lua agree URL ENV_ID SEED rest|stream ACTIONS_FILE
 --     driver.lua probe URL rest|stream [TIMEOUT_S]
+--     driver.lua create URL ENV_ID WAIT_S [TIMEOUT_S]
 --     driver.lua bench URL rest|stream SECONDS
 --     driver.lua farside VECTORS_DIR
 local here = arg[0]:match("^(.*)/[^/]*$") or "."
@@ -174,8 +175,7 @@ local function try_out(url, way, time_limit)
   return not done and failed or nil
 end
 
-local function probe(url, way, time_limit)
-  local failed = try_out(url, way, time_limit)
+local function tell(failed)
   if not failed then
     print("ok")
     return
@@ -183,6 +183,20 @@ local function probe(url, way, time_limit)
   print(("error kind=%s status=%s code=%s url=%s message=%s"):format(failed.kind,
     tostring(failed.status or "-"), failed.code or "-", failed.url or "-",
     json.quote(failed.message)))
+end
+
+local function probe(url, way, time_limit)
+  tell(try_out(url, way, time_limit))
+end
+
+local function create(url, env_id, wait, time_limit)
+  local env, failed = gym.make(env_id, {
+    url = url, wait_s = tonumber(wait), time_limit = tonumber(time_limit),
+  })
+  if env then
+    gym.assert(env:close())
+  end
+  tell(failed)
 end
 
 local function bench(url, way, seconds)
@@ -212,12 +226,12 @@ local function talk(folder)
 end
 
 local COMMANDS = {
-  conformance = conformance, show = show, agree = agree, probe = probe, bench = bench,
-  farside = talk,
+  conformance = conformance, show = show, agree = agree, probe = probe, create = create,
+  bench = bench, farside = talk,
 }
 local command = COMMANDS[arg[1]]
 if not command then
-  io.stderr:write("one of conformance, show, agree, probe, bench and farside is needed\n")
+  io.stderr:write("one of conformance, show, agree, probe, create, bench and farside is needed\n")
   os.exit(2)
 end
 command((unpack or table.unpack)(arg, 2)) -- luacheck: ignore 113 143

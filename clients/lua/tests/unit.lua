@@ -332,11 +332,44 @@ test("a pause that would outlast the time ends the tries", function()
   local socket = require("socket")
   local reply = { status = 503, fields = { ["retry-after"] = "30" } }
   equal(tries.new(socket.gettime() + 10, true):again(reply), false)
-  local busy = { status = 503, fields = {} }
+  local busy = { status = 503, fields = {}, body = "" }
   equal(tries.new(socket.gettime() + 10, true):again(busy), true)
   equal(tries.new(socket.gettime() + 10, true):again({ status = 500, fields = {} }), false)
   equal(tries.new(socket.gettime() + 10, true):again(nil, { kind = "malformed" }), false)
   equal(tries.new(socket.gettime() + 10, true):again(nil, { kind = "untrusted" }), false)
+end)
+
+test("what is final where an instance is made is said again elsewhere", function()
+  local function reply(code)
+    return { status = 503, fields = {}, body = ('{"code":"%s","message":"no"}'):format(code) }
+  end
+  equal(tries.is_repeated(reply("external-away"), true), false)
+  equal(tries.is_repeated(reply("external-away"), false), true)
+  equal(tries.is_repeated(reply("draining"), true), true)
+  equal(tries.is_repeated({ status = 503, fields = {}, body = "no JSON" }, true), true)
+  equal(tries.is_repeated({ status = 503, fields = {}, body = '{"message":"","code":[]}' }, true),
+    true)
+end)
+
+test("an error that the time is up tells what was heard before", function()
+  local socket = require("socket")
+  local late = { kind = "timeout", words = "nothing within the time limit" }
+  local function message(...)
+    local trying = tries.new(socket.gettime() + 10, true)
+    for _, outcome in ipairs({ ... }) do
+      equal(trying:again(outcome.status and outcome, outcome), true)
+    end
+    return trying:error_of(late, "http://host/").message
+  end
+  local alone = "there is no answer: nothing within the time limit"
+  equal(message(), alone)
+  equal(message(late), alone)
+  local told = { status = 429, fields = {}, body = '{"message":"too many"}' }
+  equal(message(told, late), alone .. "; before that: too many (status 429)")
+  equal(message({ status = 503, fields = {}, body = "<html>" }),
+    alone .. "; before that: status 503")
+  equal(message(told, { kind = "lost", words = "the connection was closed" }),
+    alone .. "; before that: the connection was closed")
 end)
 
 checking.run()

@@ -171,7 +171,7 @@ vectors["errors.json"] = function(case, check)
     is("message", failed.message)
   end
   check(failed.url == url, "url", url, failed.url)
-  local retried = tries.REPEATED[case.status] or false
+  local retried = tries.is_repeated({ status = case.status, body = case.body }, case.creates)
   check(retried == case.retried, "retried", case.retried, retried)
 end
 

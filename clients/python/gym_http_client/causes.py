@@ -48,7 +48,12 @@ def failure_of(error: Exception, limit: float | None) -> Failure:
 
 
 def error_of(
-    failure: Failure, method: str, url: str, key: str | None, count: int
+    failure: Failure,
+    method: str,
+    url: str,
+    key: str | None,
+    count: int,
+    heard: str = "",
 ) -> ServerError:
     """Give the error to raise when a request brought no answer.
 
@@ -58,6 +63,7 @@ def error_of(
         url: Where it went.
         key: Its ``Idempotency-Key``, if it had one.
         count: How often it was sent, or tried to be.
+        heard: What came of the last try that did not just take too long, in words.
     """
     if failure.kind is FailureKind.MISTAKEN:
         return UnexpectedAnswer(f"{url} cannot be asked: {failure}", url=url)
@@ -66,6 +72,7 @@ def error_of(
         return UnexpectedAnswer(f"{words}: is it a gym_http_server?", url=url)
     timeout = failure.kind is FailureKind.TIMEOUT
     words = f"{method} {url} had no answer: {failure}"
+    words += f"; before that: {heard}" if timeout and heard else ""
     details = [f"after {count} attempts"] if count > 1 else []
     details += [f"Idempotency-Key {key}"] if key else []
     words += f" ({', '.join(details)})" if details else ""

@@ -96,6 +96,7 @@ class Connection:
         query: dict[str, str] | None = None,
         accept: str | None = None,
         once: bool = False,
+        creation_wait: float | None = None,
     ) -> requests.Response:
         """Send a request until there is an answer, and return that, which is a 2xx one.
 
@@ -109,27 +110,30 @@ class Connection:
             query: What follows the path.
             accept: Media types that the answer may have.
             once: Send it once in any case.
+            creation_wait: As for ``Link.request``.
 
         Raises:
             ServerError: If the server says no, or there is no answer.
         """
         request = self._request(method, route, body, query, accept)
-        once = once or method not in REPEATABLE
         what = f"{method} {request.url}"
-        began = self._retries.clock()
-        tries = Tries(self._retries, began, what=what, met=self._met)
-        limit = self.timeout
+        retries, whole = self._retries, self.timeout
+        if creation_wait is not None:
+            retries = retries.of_creation(creation_wait)
+            whole = None if whole is None else whole + creation_wait
+        tries = Tries(retries, retries.clock(), what=what, met=self._met)
+        limit = whole
         while True:
             response = self._exchange(request, limit)
-            if once or not tries.again(_outcome(response)):
+            if once or method not in REPEATABLE or not tries.again(_outcome(response)):
                 break
-            if self.timeout is not None:
-                limit = min(self.timeout, max(tries.left(), _SHORTEST))
+            if whole is not None:
+                limit = min(whole, max(tries.left(), _SHORTEST))
         self._met = tries.met
         if isinstance(response, Failure):
             key = request.headers.get("Idempotency-Key")
             raise error_of(
-                response, method, request.url, key, tries.count
+                response, method, request.url, key, tries.count, tries.heard
             ) from response
         if not 200 <= response.status_code < 300:
             raise error_in(response)

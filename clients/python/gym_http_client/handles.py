@@ -15,7 +15,7 @@ from gym_http_client.openings import WebSocketOpenings
 from gym_http_client.processes import PerProcess
 from gym_http_client.proxied import proxy_for
 from gym_http_client.raising import refusal, told_by
-from gym_http_client.retries import Retries
+from gym_http_client.retries import Retries, wait_of
 from gym_http_client.sessions import Session
 from gym_http_client.watching import Watching
 from gym_http_client.zeromq import check_installed
@@ -116,7 +116,11 @@ class Server:
         link = self.link()
         body = json.dumps(request, allow_nan=False).encode()
         try:
-            reply = link.request("POST", "/v1/envs/", body, content_type=_JSON)
+            reply = link.request(
+                *("POST", "/v1/envs/", body),
+                content_type=_JSON,
+                creation_wait=wait_of(request),
+            )
             told = _told(reply, f"{self.url}/v1/envs/")
         except BaseException:
             link.close()

@@ -7,7 +7,9 @@ from urllib.parse import quote
 
 import requests
 
+from gym_http_client.answers import value_of
 from gym_http_client.connection import Connection
+from gym_http_client.retries import wait_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -44,6 +46,7 @@ class InstanceCalls:
         max_episode_steps: int | None = None,
         disable_env_checker: bool | None = None,
         wrappers: list[str | dict[str, Any]] | None = None,
+        wait_s: float | None = None,
     ) -> str:
         """Create an instance of an environment and return its ID.
 
@@ -56,6 +59,8 @@ class InstanceCalls:
             disable_env_checker: As for ``gymnasium.make``.
             wrappers: Gymnasium's wrappers to put around it, the innermost first:
                 names, or objects ``{"name": …, "kwargs": {…}}``.
+            wait_s: Seconds that the server waits for an external environment to
+                connect; they are on top of the client's time limits.
         """
         body = given(
             env_id=env_id,
@@ -65,8 +70,12 @@ class InstanceCalls:
             max_episode_steps=max_episode_steps,
             disable_env_checker=disable_env_checker,
             wrappers=wrappers,
+            wait_s=wait_s,
         )
-        return str(self._connection.post("/v1/envs/", body)["instance_id"])
+        answer = self._connection.send(
+            "POST", "/v1/envs/", body=body, creation_wait=wait_of(body)
+        )
+        return str(value_of(answer)["instance_id"])
 
     def env_list_all(self) -> dict[str, str]:
         """Return the name of each instance's environment, by instance ID."""

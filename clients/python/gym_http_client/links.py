@@ -106,6 +106,7 @@ class Link:
         content_type: str | None = None,
         accept: str | None = None,
         key: str | None = None,
+        creation_wait: float | None = None,
     ) -> Reply:
         """Send a request until there is an answer, and return that.
 
@@ -116,6 +117,9 @@ class Link:
             content_type: Media type of the body.
             accept: Media types that the answer may have.
             key: The ``Idempotency-Key``; a POST without gets one of its own.
+            creation_wait: Of a request that creates an instance, the seconds that the
+                server may wait for external environments: as many more are given to
+                each try, and that there are none is not asked again.
 
         Raises:
             ServerUnreachable: There is no answer.
@@ -128,8 +132,12 @@ class Link:
         request = Request(method, path, body, content_type, accept, key)
         # What is sent only once needs a connection that is there for sure.
         once = method not in REPEATABLE
-        began = self._retries.clock()
-        limit = self.time_limit
+        retries, whole = self._retries, self.time_limit
+        if creation_wait is not None:
+            retries = retries.of_creation(creation_wait)
+            whole += creation_wait
+        began = retries.clock()
+        limit = whole
         tries: Tries | None = None
         outcome: Reply | Failure | None = None
         try:
@@ -141,28 +149,28 @@ class Link:
                         return outcome
                 except Failure as failure:
                     outcome = failure
-                tries = tries or self._tries(request, began)
+                tries = tries or self._tries(request, began, retries)
                 again = not once and tries.again(outcome)
                 self._met = tries.met
                 if not again:
-                    return self._last(request, outcome, tries.count)
-                limit = min(self.time_limit, max(tries.left(), _SHORTEST))
+                    return self._last(request, outcome, tries)
+                limit = min(whole, max(tries.left(), _SHORTEST))
         finally:
             # Its traceback holds this frame: both would stay, and sockets with them.
             del outcome
 
-    def _tries(self, request: Request, began: float) -> Tries:
+    def _tries(self, request: Request, began: float, retries: Retries) -> Tries:
         what = f"{request.method} {self.url}{request.path}"
-        return Tries(self._retries, began, what=what, met=self._met)
+        return Tries(retries, began, what=what, met=self._met)
 
-    def _last(self, request: Request, outcome: Reply | Failure, count: int) -> Reply:
+    def _last(self, request: Request, outcome: Reply | Failure, tries: Tries) -> Reply:
         """Return what the last try brought, or raise it."""
         if isinstance(outcome, Reply):
             return outcome
         try:
             url = self.url + request.path
             raise error_of(
-                outcome, request.method, url, request.key, count
+                outcome, request.method, url, request.key, tries.count, tries.heard
             ) from outcome
         finally:
             del outcome

@@ -28,8 +28,8 @@ class RemoteEnv(Remote, gymnasium.Env[Any, Any]):
         disable_env_checker: As in ``gymnasium.make``.
         wrappers: Names of Gymnasium's wrappers to put on in the server, or
             ``{"name": …, "kwargs": {…}}``.
-        wait_s: Seconds to wait for an external environment to connect, before the
-            server is asked again.
+        wait_s: Seconds that the server waits for an external environment to connect, on
+            top of the time limits; then it refuses, and is not asked again.
         **kwargs: Arguments of the environment; what JSON can say.
 
     Raises:

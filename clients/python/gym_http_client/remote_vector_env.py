@@ -38,8 +38,8 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         disable_env_checker: As in ``gymnasium.make``.
         wrappers: Names of Gymnasium's wrappers to put around each environment, or
             ``{"name": …, "kwargs": {…}}``.
-        wait_s: Seconds to wait for external environments to connect, before the
-            server is asked again.
+        wait_s: Seconds that the server waits for external environments to connect, on
+            top of the time limits; then it refuses, and is not asked again.
         **kwargs: Arguments of the environments; what JSON can say.
 
     Raises:

@@ -10,19 +10,22 @@ import itertools
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from gym_http_client.failures import Failure, FailureKind
 from gym_http_client.http1 import Reply
 from gym_http_client.raising import told_by
 
-__all__ = ["REPEATABLE", "REPEATED", "Retries", "Tries", "keys"]
+__all__ = ["REPEATABLE", "REPEATED", "Retries", "Tries", "keys", "wait_of"]
 
 #: Methods that are sent again: with a key, or without effect.
 REPEATABLE = frozenset({"GET", "POST"})
 #: Statuses by which a server says that it has not done it, and may do it later.
 REPEATED = frozenset({408, 429, 503})
+# The server has waited already, as long as it was asked to.
+_FINAL_OF_CREATION = ("external-away",)
 _REPEATED_KINDS = (
     FailureKind.ABSENT,
     FailureKind.LOST,
@@ -30,6 +33,8 @@ _REPEATED_KINDS = (
     FailureKind.TIMEOUT,
 )
 _MAX_DOUBLINGS = 30
+# No server waits that long.
+_LONGEST_WAIT = 1e6
 # Fewer tries take so little time that nobody wonders.
 _WORTH_A_WORD = 6
 _logger = logging.getLogger("gym_http_client")
@@ -56,6 +61,7 @@ class Retries:
         sleep: Waits for some seconds.
         random: Draws from 0 to 1: the part of its bound that a pause takes, so
             that many clients do not come back at the same moment.
+        final: Codes of problems that are not asked for again, whatever their status.
     """
 
     total: float = 120.0
@@ -65,6 +71,17 @@ class Retries:
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     random: Callable[[], float] = _draw
+    final: tuple[str, ...] = ()
+
+    def of_creation(self, wait_s: float) -> Retries:
+        """Give how a request is sent again that creates an instance.
+
+        Args:
+            wait_s: Seconds that the server may wait for external environments, which
+                are on top of all others.
+        """
+        total = self.total + wait_s if self.total > 0 else self.total
+        return replace(self, total=total, final=_FINAL_OF_CREATION)
 
 
 class Tries:
@@ -79,6 +96,7 @@ class Tries:
     Attributes:
         count: How many there were, the present one included.
         met: Whether there has been somebody at the address.
+        heard: What came of the last one that did not just take too long, in words.
     """
 
     def __init__(
@@ -86,6 +104,7 @@ class Tries:
     ) -> None:
         self.count = 1
         self.met = met
+        self.heard = ""
         self._retries = retries
         self._what = what
         self._began = began
@@ -108,6 +127,8 @@ class Tries:
         pause = self._pause(outcome)
         if pause is None or pause >= self._left(total):
             return False
+        if isinstance(outcome, Reply) or outcome.kind is not FailureKind.TIMEOUT:
+            self.heard = _words_of(outcome)
         if pause > 0:
             self._retries.sleep(pause)
         self.count += 1
@@ -119,19 +140,19 @@ class Tries:
         return self._began + total - self._retries.clock()
 
     def _warn(self, outcome: Reply | Failure, total: float) -> None:
-        reason = str(outcome)
-        if isinstance(outcome, Reply):
-            said = told_by(outcome).get("message")
-            reason = (
-                f"{said} ({outcome.status})" if said else f"status {outcome.status}"
-            )
         words = "%s: %s; trying again for %g s at most"
-        _logger.warning(words, self._what, reason, total)
+        _logger.warning(words, self._what, _words_of(outcome), total)
+
+    def _is_repeated(self, reply: Reply) -> bool:
+        if reply.status not in REPEATED:
+            return False
+        final = self._retries.final
+        return not final or told_by(reply).get("code") not in final
 
     def _pause(self, outcome: Reply | Failure) -> float | None:
         asked = 0.0
         if isinstance(outcome, Reply):
-            if outcome.status not in REPEATED:
+            if not self._is_repeated(outcome):
                 return None
             asked = _retry_after(outcome)
         elif outcome.kind not in _REPEATED_KINDS:
@@ -148,6 +169,24 @@ def keys() -> Iterator[str]:
     """Return keys that nobody else has, as threads may take them in turn."""
     prefix = secrets.token_urlsafe(12)
     return map(f"{prefix}-{{}}".format, itertools.count(1))
+
+
+def wait_of(request: Mapping[str, Any]) -> float:
+    """Return the seconds that the body of a create request has the server wait.
+
+    What is no number of seconds counts as none: the server refuses it.
+    """
+    wait_s = request.get("wait_s")
+    if not isinstance(wait_s, int | float) or not wait_s > 0:
+        return 0.0
+    return float(min(wait_s, _LONGEST_WAIT))
+
+
+def _words_of(outcome: Reply | Failure) -> str:
+    if not isinstance(outcome, Reply):
+        return str(outcome)
+    said = told_by(outcome).get("message")
+    return f"{said} ({outcome.status})" if said else f"status {outcome.status}"
 
 
 def _retry_after(reply: Reply) -> float:

@@ -282,7 +282,9 @@ class Session:
                 if not tries.again(failure):
                     key = f"{self.name}-{pending.asked.number}"
                     url = self._url + pending.path
-                    raise error_of(failure, "POST", url, key, tries.count) from None
+                    raise error_of(
+                        failure, "POST", url, key, tries.count, tries.heard
+                    ) from None
         return self._by_rest(pending)
 
     def _repeated(self, pending: _Pending, stream: Streaming, answer: Answer) -> Any:

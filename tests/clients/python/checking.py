@@ -158,7 +158,10 @@ def _errors(case: Case) -> Iterator[Callable[[], Problem]]:
         return differing(case["expected"], {**actual, "message": message})
 
     def retried() -> Problem:
-        tries = Tries(Retries(sleep=lambda _: None, clock=lambda: 0.0), 0.0)
+        retries = Retries(sleep=lambda _: None, clock=lambda: 0.0)
+        if case.get("creates"):
+            retries = retries.of_creation(0.0)
+        tries = Tries(retries, 0.0)
         return differing(case["retried"], tries.again(reply))
 
     yield told

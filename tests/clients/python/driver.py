@@ -4,6 +4,7 @@
     driver.py show VECTORS_DIR
     driver.py agree URL ENV_ID SEED rest|stream ACTIONS_FILE
     driver.py probe URL rest|stream [TIMEOUT_S]
+    driver.py create URL ENV_ID WAIT_S [TIMEOUT_S]
     driver.py bench URL rest|stream SECONDS
     driver.py farside VECTORS_DIR
 
@@ -144,6 +145,20 @@ def probe(url: str, transport: str, limit: str = "60") -> int:
     return 0
 
 
+def create(url: str, env_id: str, wait_s: str, limit: str = "60") -> int:
+    """Make an environment that lives elsewhere, and tell what went wrong."""
+    seconds = float(limit)
+    retries = Retries(total=seconds)
+    try:
+        server = Server(url, time_limit=seconds, retries=retries)
+        RemoteEnv(server, env_id, wait_s=float(wait_s)).close()
+    except Exception as error:
+        print(told_of(error))
+    else:
+        print("ok")
+    return 0
+
+
 def told_of(error: BaseException) -> str:
     """Tell an error in the words that all drivers have."""
     found: BaseException | None = error
@@ -201,6 +216,7 @@ COMMANDS = {
     "show": show,
     "agree": agree,
     "probe": probe,
+    "create": create,
     "bench": bench,
     "farside": farside,
 }

@@ -11,7 +11,8 @@ from tests.conformance.making.forms import compact
 
 DESCRIPTION = (
     "Answers of HTTP to a POST with a key, the error that they are, and whether the "
-    "request is sent again; where the message is null, it is the client's own"
+    "request, which may be one that creates an instance, is sent again; where the "
+    "message is null, it is the client's own"
 )
 
 #: Statuses after which a request with a key is sent again.
@@ -43,6 +44,7 @@ def cases() -> Iterator[Case]:
     yield _case("status-in-body-differs", 500, _JSON, body, "internal", "m")
     long = "0123456789" * 200
     yield _problem("message-long", 400, "bad-parameter", long)
+    yield from _of_creations()
     yield from _by_headers()
     yield from _no_codes()
     yield from _no_problems()
@@ -85,6 +87,15 @@ def _problem(name: str, status: int, code: str, words: str, **headers: str) -> C
         told |= {"text": words, "arguments": [words]}
     body = compact(told) + "\n"
     return _case(name, status, _JSON | headers, body, code, words)
+
+
+def _of_creations() -> Iterator[Case]:
+    """Give what creates are answered with: of these, one status is not enough."""
+    final = _problem("creation-external-away", 503, "external-away", "none is free")
+    yield {**final, "creates": True, "retried": False}
+    for status, code in ((429, "too-many-instances"), (503, "supervisor-unavailable")):
+        case = _problem(f"creation-{code}", status, code, "the server has no room")
+        yield {**case, "creates": True}
 
 
 def _by_headers() -> Iterator[Case]:

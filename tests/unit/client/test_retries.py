@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from gym_http_client.causes import error_of
 from gym_http_client.failures import Failure, FailureKind
 from gym_http_client.http1 import Reply
 from gym_http_client.processes import PerProcess
-from gym_http_client.retries import Retries, Tries, keys
+from gym_http_client.retries import Retries, Tries, keys, wait_of
 
 ABSENT = Failure(FailureKind.ABSENT, "nobody")
 LOST = Failure(FailureKind.LOST, "gone")
@@ -157,6 +158,65 @@ def test_the_first_contact_has_no_more_than_the_whole_time() -> None:
 def test_which_answers_are_tried_again() -> None:
     repeated = [s for s in range(200, 600) if Time().tries().again(busy(status=s))]
     assert repeated == [408, 429, 503]
+
+
+def told(code: str, status: int = 503) -> Reply:
+    return Reply(status, {}, b'{"code": "%s", "message": "not now"}' % code.encode())
+
+
+def test_that_nobody_is_there_to_be_made_is_final() -> None:
+    time = Time()
+    creation = time.retries().of_creation(0.0)
+    assert not Tries(creation, time.now).again(told("external-away"))
+    for outcome in (told("draining"), told("too-many-instances", 429), busy(), LOST):
+        assert Tries(creation, time.now).again(outcome)
+    assert time.tries().again(told("external-away"))
+    # What is no problem of ours has no code.
+    for body in (b"<html>", b"[]", b'{"code": []}', b'{"code": {}}'):
+        assert Tries(creation, time.now).again(Reply(503, {}, body))
+
+
+def test_what_a_server_waits_is_on_top() -> None:
+    assert Retries(total=10.0).of_creation(2.5).total == 12.5
+    assert Retries(total=0.0).of_creation(2.5).total == 0.0
+
+
+@pytest.mark.parametrize(
+    ("wait_s", "seconds"),
+    [
+        (None, 0.0),
+        (0, 0.0),
+        (10, 10.0),
+        (2.5, 2.5),
+        (-1, 0.0),
+        ("10", 0.0),
+        (float("nan"), 0.0),
+        (float("inf"), 1e6),
+        (10**400, 1e6),
+    ],
+)
+def test_the_wait_of_a_creation(wait_s: object, seconds: float) -> None:
+    assert wait_of({"wait_s": wait_s}) == seconds
+    assert wait_of({}) == 0.0
+
+
+def test_what_was_heard_before_it_took_too_long() -> None:
+    late = Failure(FailureKind.TIMEOUT, "nothing within 1 s")
+    tries = Time().tries()
+    assert tries.again(late)
+    assert tries.heard == ""
+    for outcome, words in (
+        (told("draining"), "not now (503)"),
+        (busy(), "status 503"),
+        (LOST, "gone"),
+    ):
+        assert tries.again(outcome)
+        assert tries.again(late)
+        assert tries.heard == words
+    error = error_of(late, "POST", "http://host/", "k", 3, tries.heard)
+    assert "nothing within 1 s; before that: gone (after 3 attempts" in str(error)
+    error = error_of(LOST, "POST", "http://host/", "k", 3, "not now (503)")
+    assert "not now" not in str(error)
 
 
 def test_without_time_there_is_one_try() -> None:

@@ -29,6 +29,41 @@ struct Reply {
 /// Whether a status says that nothing was done, and may be done later.
 inline bool is_repeated(int status) { return status == 408 || status == 429 || status == 503; }
 
+/// What a problem says of itself; nothing where there is none.
+struct Told {
+    std::string message{};
+    std::string code{};
+};
+
+inline Told told_by(const Reply& reply) {
+    Told told;
+    try {
+        const Value problem = read_json(reply.text());
+        if (problem.kind() != Kind::dict) return told;
+        const auto text = [&](const char* name) {
+            const Value* found = problem.find(name);
+            return found != nullptr && found->kind() == Kind::text ? found->text() : "";
+        };
+        told.message = text("message");
+        told.code = text("code");
+    } catch (const ProtocolError&) {
+        // A proxy's page.
+    }
+    return told;
+}
+
+/// Whether an answer says that nothing was done, and may be done later. That an
+/// environment elsewhere is away is final where one was to be made: the server has
+/// waited already, as long as it was asked to.
+inline bool is_repeated(const Reply& reply, bool creates) {
+    return is_repeated(reply.status) && !(creates && told_by(reply).code == "external-away");
+}
+
+/// What was heard before the time was up, behind the words that it is.
+inline std::string before_that(const std::string& heard) {
+    return heard.empty() ? "" : "; before that: " + heard;
+}
+
 /// Throws the error that a problem tells of, if it is one.
 inline void throw_problem(const Value& problem, int status, const std::string& url) {
     if (problem.kind() != Kind::dict) return;

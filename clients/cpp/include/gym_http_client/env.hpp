@@ -15,6 +15,7 @@ struct EnvOptions {
     std::optional<std::int64_t> max_episode_steps{};  ///< -1 for no limit.
     std::optional<bool> disable_env_checker{};    ///< As for `gymnasium.make`.
     Json wrappers = Json();                       ///< A list of names, or of objects.
+    std::optional<double> wait_s{};  ///< Seconds that the server waits for what is elsewhere.
 };
 
 /// What a reset gives.
@@ -57,6 +58,7 @@ inline Json request_of(const std::string& env_id, const EnvOptions& options) {
     if (options.disable_env_checker)
         request["disable_env_checker"] = *options.disable_env_checker;
     request["wrappers"] = options.wrappers;
+    if (options.wait_s) request["wait_s"] = *options.wait_s;
     return request;
 }
 

@@ -17,7 +17,9 @@ struct Request {
     std::string body{};
     std::string content_type = "application/json";
     std::string accept = binary_type;
-    std::string key{};  ///< Idempotency-Key; none if empty.
+    std::string key{};     ///< Idempotency-Key; none if empty.
+    bool creates = false;  ///< Whether it makes an instance.
+    double wait_s = 0;     ///< What the server may wait for in it, on top of all limits.
 };
 
 /// Pauses between tries: the bound of each is twice that of the last.
@@ -66,11 +68,12 @@ public:
         const HeaderList headers = headers_of(request);
         Pauses pauses;
         const Deadline first_contact(server_.first_contact_s);
+        std::string heard;
         while (true) {
             Reply reply;
             const CURLcode code = attempt(request, headers.get(), deadline, reply);
             met_ = met_ || !is_absent(code);
-            if (code == CURLE_OK && !is_repeated(reply.status)) return reply;
+            if (code == CURLE_OK && !detail::is_repeated(reply, request.creates)) return reply;
             const double pause_s = pauses.next(seconds_of(reply.retry_after));
             double left = deadline.left();
             if (!met_) left = std::min(left, first_contact.left());
@@ -79,8 +82,13 @@ public:
                 if (is_garbled(code))
                     throw ProtocolError("this is no answer of HTTP: " + words_of(code),
                                         Place{url(request.path), reply.status, ""});
-                throw TransportError("no answer: " + words_of(code), url(request.path));
+                const bool late = code == CURLE_OPERATION_TIMEDOUT;
+                throw TransportError(
+                    "no answer: " + words_of(code) + before_that(late ? heard : ""),
+                    url(request.path));
             }
+            if (code != CURLE_OPERATION_TIMEDOUT)
+                heard = code == CURLE_OK ? words_of(reply) : words_of(code);
             pause(pause_s);
         }
     }
@@ -102,7 +110,6 @@ private:
         return code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_WEIRD_SERVER_REPLY ||
                code == CURLE_OUT_OF_MEMORY || code == CURLE_BAD_CONTENT_ENCODING;
     }
-    static bool is_repeated(int status) { return detail::is_repeated(status); }
 
     HeaderList headers_of(const Request& request) const {
         HeaderList list;
@@ -121,7 +128,9 @@ private:
         CURL* easy = easy_.get();
         Receiving receiving;
         receiving.max_body = server_.max_body;
-        const double limit = std::min(deadline.left(), server_.try_timeout_s);
+        (*words_)[0] = '\0';
+        const double limit =
+            std::min(deadline.left(), server_.try_timeout_s + request.wait_s);
         if (limit <= 0) return CURLE_OPERATION_TIMEDOUT;
         curl_easy_setopt(easy, CURLOPT_URL, url(request.path).c_str());
         curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
@@ -139,7 +148,6 @@ private:
             curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST,
                              request.method == "GET" ? nullptr : request.method.c_str());
         }
-        (*words_)[0] = '\0';
         CURLcode code = curl_easy_perform(easy);
         // libcurl takes a head that was cut off for a whole one.
         if (code == CURLE_OK && !receiving.head_ended) code = CURLE_PARTIAL_FILE;
@@ -157,6 +165,12 @@ private:
         // It lasts no longer than what it points to.
         curl_easy_setopt(easy, CURLOPT_HTTPHEADER, nullptr);
         return code;
+    }
+
+    static std::string words_of(const Reply& reply) {
+        const std::string message = told_by(reply).message;
+        return (message.empty() ? "" : message + " ") + "(status " +
+               std::to_string(reply.status) + ")";
     }
 
     std::string words_of(CURLcode code) const {

@@ -25,7 +25,7 @@ inline std::string instance_path(const std::string& id) { return "/v1/envs/" + i
 
 /// Sends what is answered with an object. @throws Error There is none.
 inline Json json_of(Http& http, const Request& request) {
-    const Reply reply = http.send(request, Deadline(http.server().timeout_s));
+    const Reply reply = http.send(request, Deadline(http.server().timeout_s + request.wait_s));
     const std::string where = http.url(request.path);
     if (reply.status != 200 || !reply.is("application/json")) throw_refusal(reply, where);
     try {
@@ -53,6 +53,10 @@ inline std::string create_instance(Http& http, const Json& body) {
     request.accept = "application/json";
     request.key = random_name();
     request.body = write_json(body);
+    request.creates = true;
+    const auto wait = body.find("wait_s");
+    if (wait != body.end() && wait->is_number() && *wait > 0)
+        request.wait_s = std::min(wait->get<double>(), 1e6);
     const Json answer = json_of(http, request);
     const auto id = answer.find("instance_id");
     const std::string text =

@@ -44,6 +44,7 @@ private:
 
     Value settled(const Ask& ask, const Deadline& deadline) {
         Pauses pauses;
+        std::string heard;
         while (true) {
             try {
                 if (!open(ask, deadline)) return rest_.ask(ask, key(), deadline);
@@ -56,9 +57,11 @@ private:
             } catch (const Lost& lost) {
                 if (stream_ && !lost_at_) lost_at_ = Clock::now();
                 stream_.reset();
-                again(pauses, deadline, lost.what(), ask);
+                again(pauses, deadline, lost.what() + before_that(heard), ask);
+                heard = lost.what();
             } catch (const ApiError& error) {
                 if (!is_repeated(error.status()) || !wait(pauses.next(0), deadline)) throw;
+                heard = error.message();
             } catch (const ProtocolError& error) {
                 // What else comes on this stream has no meaning.
                 stream_.reset();
@@ -68,9 +71,10 @@ private:
         }
     }
 
-    void again(Pauses& pauses, const Deadline& deadline, const char* words, const Ask& ask) {
+    void again(Pauses& pauses, const Deadline& deadline, const std::string& words,
+               const Ask& ask) {
         if (!wait(pauses.next(0), deadline))
-            throw TransportError(std::string("no answer: ") + words, url(ask));
+            throw TransportError("no answer: " + words, url(ask));
     }
 
     static bool wait(double seconds, const Deadline& deadline) {

@@ -12,7 +12,7 @@ from gym_http_client.handshakes import NoStream
 from gym_http_client.http1 import Reply
 from gym_http_client.processes import PerProcess
 from gym_http_client.raising import refusal
-from gym_http_client.retries import Retries, Tries, keys
+from gym_http_client.retries import Retries, Tries, keys, wait_of
 from gym_http_client.zeromq.sessions import ZeroMQOpenings, ZeroMQSession
 from gym_http_client.zeromq.streams import ZeroMQStream
 from gym_http_wire.handshakes import new_session
@@ -108,8 +108,10 @@ def create(
         Exception: What ``gymnasium.make`` raised in the server.
     """
     greeting = {"create": request, "key": next(keys()), "session": new_session()}
-    tries = Tries(retries, retries.clock(), what=address.url, met=False)
-    opening = partial(ZeroMQStream, address, greeting, time_limit, time_limit)
+    wait = wait_of(request)
+    retrying = retries.of_creation(wait)
+    tries = Tries(retrying, retries.clock(), what=address.url, met=False)
+    opening = partial(ZeroMQStream, address, greeting, time_limit + wait, time_limit)
     while True:
         outcome: Reply | Failure
         try:
@@ -120,16 +122,16 @@ def create(
         except Failure as failure:
             outcome = failure
         if not tries.again(outcome):
-            raise _error(outcome, address, str(greeting["key"]), tries.count)
+            raise _error(outcome, address, str(greeting["key"]), tries)
     handle = ZeroMQHandle(address, stream.welcome["instance_id"], time_limit, retries)
     handle.begin_with(stream)
     return handle
 
 
 def _error(
-    outcome: Reply | Failure, address: Address, key: str, count: int
+    outcome: Reply | Failure, address: Address, key: str, tries: Tries
 ) -> Exception:
     url = f"{address.url}/v1/envs/"
     if isinstance(outcome, Reply):
         return refusal(outcome, url)
-    return error_of(outcome, "POST", url, key, count)
+    return error_of(outcome, "POST", url, key, tries.count, tries.heard)

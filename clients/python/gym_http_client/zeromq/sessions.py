@@ -123,9 +123,7 @@ class ZeroMQSession(Session):
                 while (failure := self._failure_of(asked)) is not None:
                     self._lose()
                     if not tries.again(failure):
-                        raise error_of(
-                            failure, "POST", self._url + "close/", None, tries.count
-                        )
+                        raise self._error_of(failure, "close/", tries)
             finally:
                 self._forget()
 
@@ -178,8 +176,7 @@ class ZeroMQSession(Session):
             except Failure as failure:
                 again = tries.again(failure)
                 if not again:
-                    url = self._url + pending.path
-                    raise error_of(failure, "POST", url, None, tries.count) from None
+                    raise self._error_of(failure, pending.path, tries) from None
         return outcome
 
     def _opened(self) -> Streaming:
@@ -188,6 +185,10 @@ class ZeroMQSession(Session):
             self._reopen()
         assert self._stream is not None  # noqa: S101 - else there was a failure
         return self._stream
+
+    def _error_of(self, failure: Failure, path: str, tries: Tries) -> Exception:
+        url = self._url + path
+        return error_of(failure, "POST", url, None, tries.count, tries.heard)
 
     def _tries(self) -> Tries:
         return Tries(self._retries, self._retries.clock(), what=self._url)

@@ -1,0 +1,48 @@
+"""What clients make of environments that live elsewhere, and are not there.
+
+Each driver creates one; an impostor that changes nothing counts how often it asks.
+"""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.clients.test_bad_servers import NAMES, told
+from tests.support.drivers import Program
+from tests.support.impostor import Impostor
+from tests.support.server import Server
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.toolchain,
+    # The C++ driver is built within the first test that needs it.
+    pytest.mark.timeout(300),
+]
+ENV_ID = "external/nobody"
+
+
+@pytest.fixture(params=NAMES)
+def program(
+    request: pytest.FixtureRequest, driver: Callable[[str], Program]
+) -> Program:
+    return driver(request.param)
+
+
+@pytest.mark.parametrize("wait_s", ["0", "1"])
+def test_that_nobody_is_there_is_final(
+    program: Program, server: Server, wait_s: str
+) -> None:
+    """The drivers have a minute, in which they would ask a dozen times."""
+    with Impostor(server.port, {}) as impostor:
+        error = told(program.output("create", impostor.url, ENV_ID, wait_s).strip())
+    assert (error.kind, error.status, error.code) == ("api", "503", "external-away")
+    assert f"{ENV_ID} was to be made of 1 connection, and none is free" in error.message
+    assert error.url == f"{impostor.url}/v1/envs/"
+    assert len(impostor.at("create")) == 1
+
+
+def test_the_wait_is_on_top_of_time_limits(program: Program, server: Server) -> None:
+    with Impostor(server.port, {}) as impostor:
+        printed = program.output("create", impostor.url, ENV_ID, "3", "1").strip()
+    assert told(printed).code == "external-away", printed
+    assert len(impostor.at("create")) == 1
