@@ -11,7 +11,7 @@ import gymnasium
 from gym_http_client.errors import ServerError, UnexpectedAnswer
 from gym_http_client.http1 import Reply
 
-__all__ = ["raised", "refusal", "told_by"]
+__all__ = ["object_in", "raised", "refusal", "told_by"]
 
 _MODULES = {"builtins": builtins, "gymnasium.error": gymnasium.error}
 
@@ -23,6 +23,22 @@ def told_by(reply: Reply) -> dict[str, Any]:
     except ValueError:
         return {}
     return told if isinstance(told, dict) else {}
+
+
+def object_in(reply: Reply, url: str) -> dict[str, Any]:
+    """Give the JSON object of an answer that gives what was asked for.
+
+    Args:
+        reply: The answer.
+        url: Where the request went.
+
+    Raises:
+        Exception: As of `refusal`, if it does not.
+    """
+    told = told_by(reply)
+    if reply.status == 200 and told:
+        return told
+    raise refusal(reply, url)
 
 
 def refusal(reply: Reply, url: str) -> Exception:

@@ -8,9 +8,9 @@ from typing import Any
 from gym_http_client.addresses import Address
 from gym_http_client.causes import error_of
 from gym_http_client.failures import Failure
+from gym_http_client.handles.handle import Handle
 from gym_http_client.handshakes import NoStream
 from gym_http_client.http1 import Reply
-from gym_http_client.processes import PerProcess
 from gym_http_client.raising import refusal
 from gym_http_client.retries import Retries, Tries, keys, wait_of
 from gym_http_client.zeromq.sessions import ZeroMQOpenings, ZeroMQSession
@@ -20,7 +20,7 @@ from gym_http_wire.handshakes import new_session
 __all__ = ["ZeroMQHandle", "create"]
 
 
-class ZeroMQHandle:
+class ZeroMQHandle(Handle[ZeroMQSession]):
     """One instance on a server.
 
     Args:
@@ -41,54 +41,20 @@ class ZeroMQHandle:
             )
             return ZeroMQSession(openings, url, retries)
 
-        self._session = PerProcess(session, ZeroMQSession.abandon)
+        super().__init__(session)
 
     def begin_with(self, stream: ZeroMQStream) -> None:
         """Go on with a stream that is open already, in this process."""
         self._session.get().begin_with(stream)
 
-    @property
-    def transport(self) -> str:
-        """What steps go over."""
-        return self._session.get().transport
-
-    def ask(self, method: str, path: str, given: Any = None) -> Any:
-        """Ask something of the instance, in the binary form both ways.
-
-        Args:
-            method: ``GET`` or ``POST``.
-            path: What follows the instance in the path, where it has one.
-            given: What is sent with a POST.
-
-        Returns:
-            What was answered, as it left the environment.
-
-        Raises:
-            ServerUnreachable: There is no answer.
-            ServerError: The server refuses.
-            Exception: What the environment raised.
-        """
-        session = self._session.get()
-        carried = session.carries(method, path)
-        return session.ask(path if carried else f"{method} {path}", given)
-
-    def send(self, path: str, given: Any) -> None:
-        """Ask for a reset, a step or a picture, and return at once."""
-        self._session.get().send(path, given)
-
-    def receive(self) -> Any:
-        """Give the answer to the oldest `send` whose answer was not given yet.
-
-        Raises:
-            ServerUnreachable: There is no answer.
-            ServerError: The server refuses.
-            Exception: What the environment raised.
-        """
-        return self._session.get().receive()
-
     def end(self) -> None:
         """End the instance, if it has not ended yet."""
         self._session.get().end()
+
+    def _ask_other(
+        self, session: ZeroMQSession, method: str, path: str, given: Any
+    ) -> Any:
+        return session.ask(f"{method} {path}", given)
 
 
 def create(

@@ -1,35 +1,30 @@
-"""Servers and handles: what an adapter holds of a server, and of one instance there."""
+"""Servers: what an adapter holds of a server."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gym_http_client.addresses import Address
-from gym_http_client.http1 import Reply
+from gym_http_client.handles.web import WebHandle
 from gym_http_client.links import Link
 from gym_http_client.openings import WebSocketOpenings
-from gym_http_client.processes import PerProcess
 from gym_http_client.proxied import proxy_for
-from gym_http_client.raising import refusal, told_by
+from gym_http_client.raising import object_in
 from gym_http_client.retries import Retries, wait_of
 from gym_http_client.sessions import Session
 from gym_http_client.watching import Watching
 from gym_http_client.zeromq import check_installed
 from gym_http_wire.messages import MEDIA_TYPES, Form
-from gym_http_wire.values import binary
 
 if TYPE_CHECKING:
     from gym_http_client.zeromq.handles import ZeroMQHandle
 
-__all__ = ["Handle", "Server"]
+__all__ = ["Server"]
 
 _ZEROMQ = "tcp"
-
-_BINARY = MEDIA_TYPES[Form.BINARY]
 _JSON = MEDIA_TYPES[Form.PLAIN]
 
 
@@ -97,7 +92,7 @@ class Server:
             retries=self._retries,
         )
 
-    def create(self, request: dict[str, Any]) -> Handle | ZeroMQHandle:
+    def create(self, request: dict[str, Any]) -> WebHandle | ZeroMQHandle:
         """Create an instance.
 
         Args:
@@ -121,13 +116,13 @@ class Server:
                 content_type=_JSON,
                 creation_wait=wait_of(request),
             )
-            told = _told(reply, f"{self.url}/v1/envs/")
+            told = object_in(reply, f"{self.url}/v1/envs/")
         except BaseException:
             link.close()
             raise
         return self._handle(link, told["instance_id"])
 
-    def handle(self, instance_id: str) -> Handle | ZeroMQHandle:
+    def handle(self, instance_id: str) -> WebHandle | ZeroMQHandle:
         """Give the handle of an instance that exists."""
         if self._address.scheme == _ZEROMQ:
             from gym_http_client.zeromq.handles import ZeroMQHandle
@@ -149,7 +144,7 @@ class Server:
         """
         return Watching(self._address, instance_id, self._time_limit)
 
-    def _handle(self, link: Link, instance_id: str) -> Handle:
+    def _handle(self, link: Link, instance_id: str) -> WebHandle:
         path = f"/v1/envs/{instance_id}/"
 
         def session() -> Session:
@@ -164,7 +159,7 @@ class Server:
             )
             return Session(link, openings, self.url + path, path, retries=self._retries)
 
-        return Handle(link, instance_id, session)
+        return WebHandle(link, instance_id, session)
 
     def __repr__(self) -> str:
         return f"Server({self.url!r})"
@@ -181,89 +176,6 @@ class Server:
     def __setstate__(self, state: dict[str, Any]) -> None:
         url = state.pop("url")
         self.__init__(url, **state)  # type: ignore[misc]
-
-
-class Handle:
-    """One instance on a server.
-
-    Args:
-        link: The connection to the server; the handle's own.
-        instance_id: The instance.
-        session: Makes a session of it.
-    """
-
-    def __init__(
-        self, link: Link, instance_id: str, session: Callable[[], Session]
-    ) -> None:
-        self._link = link
-        self._path = f"/v1/envs/{instance_id}/"
-        self._request = link.request
-        self._session = PerProcess(session, Session.abandon)
-
-    @property
-    def transport(self) -> str:
-        """What steps go over: ``"stream"``, or ``"rest"`` without or before one."""
-        return self._session.get().transport
-
-    def ask(self, method: str, path: str, given: Any = None) -> Any:
-        """Ask something of the instance, in the binary form both ways.
-
-        Args:
-            method: ``GET`` or ``POST``.
-            path: What follows the instance in the path.
-            given: What is sent with a POST.
-
-        Returns:
-            What was answered, as it left the environment.
-
-        Raises:
-            ServerUnreachable: There is no answer.
-            ServerError: The server refuses.
-            Exception: What the environment raised.
-        """
-        session = self._session.get()
-        if session.carries(method, path):
-            return session.ask(path, given)
-        # It must not come before what was sent earlier.
-        session.drain()
-        path = self._path + path
-        body = binary.encode(given) if method == "POST" else b""
-        reply = self._request(method, path, body, content_type=_BINARY, accept=_BINARY)
-        if reply.status == 200 and reply.headers["content-type"] == _BINARY:
-            return binary.decode(reply.body)
-        return _told(reply, self._link.url + path)
-
-    def send(self, path: str, given: Any) -> None:
-        """Ask for a reset, a step or a picture, and return at once.
-
-        Args:
-            path: What follows the instance in the path.
-            given: What is sent.
-        """
-        self._session.get().send(path, given)
-
-    def receive(self) -> Any:
-        """Give the answer to the oldest `send` whose answer was not given yet.
-
-        Raises:
-            ServerUnreachable: There is no answer.
-            ServerError: The server refuses.
-            Exception: What the environment raised.
-        """
-        return self._session.get().receive()
-
-    def end(self) -> None:
-        """End the instance, if it has not ended yet."""
-        self._session.get().close()
-        self._request("POST", self._path + "close/")
-        self._link.close()
-
-
-def _told(reply: Reply, url: str) -> Any:
-    told = told_by(reply)
-    if reply.status == 200 and told:
-        return told
-    raise refusal(reply, url)
 
 
 def _is_zeromq(url: str) -> bool:
