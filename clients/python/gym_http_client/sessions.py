@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from typing import Any, NamedTuple
+from typing import Any
 
-from gym_http_client.causes import error_of
+from gym_http_client.deliveries import Deliveries, Pending
 from gym_http_client.failures import Failure
 from gym_http_client.handshakes import NoStream
 from gym_http_client.links import Link
 from gym_http_client.openings import Openings
-from gym_http_client.outcomes import by_rest, over_stream
-from gym_http_client.raising import refusal
-from gym_http_client.retries import REPEATED, Retries, Tries
+from gym_http_client.outcomes import over_stream
+from gym_http_client.retries import REPEATED, Retries
 from gym_http_client.streaming import Answer, Asked, Streaming
-from gym_http_wire.handshakes import new_session
 from gym_http_wire.lanes import MISSED
 from gym_http_wire.messages import Op
 from gym_http_wire.sessions import MAX_ANSWERS
@@ -36,12 +34,7 @@ _OPS = {"reset/": Op.RESET, "step/": Op.STEP, "render/": Op.RENDER}
 _QUICK = frozenset({"reset/", "step/"})
 
 
-class _Pending(NamedTuple):
-    asked: Asked
-    path: str
-
-
-class Session:
+class Session(Deliveries):
     """Requests to one instance, from one process.
 
     Several requests may be on their way; their answers come in their order. When there
@@ -67,27 +60,10 @@ class Session:
         *,
         retries: Retries,
     ) -> None:
-        self._link = link
-        self._retries = retries
-        self._path = path
-        self._url = url
-        self._openings = openings
+        super().__init__(link, openings, url, path, retries=retries)
         self._lock = threading.RLock()
         self._writing = Writing()
-        self._stream: Streaming | None = None
-        self._pending: deque[_Pending] = deque()
-        self._pending_bytes = 0
         self._answered: deque[Any] = deque()
-        self._begin()
-
-    def _begin(self) -> None:
-        """Count from 1 again, under another name."""
-        self.name = new_session()
-        self._number = 0
-        self._openings.forget_loss()
-        # Up to this one, requests go by REST unless a later one opens a stream.
-        self._without = 0
-        self._lose()
 
     @staticmethod
     def carries(method: str, path: str) -> bool:
@@ -148,10 +124,10 @@ class Session:
             raise
         return outcome
 
-    def _pending_of(self, number: int, path: str, given: Any) -> _Pending:
+    def _pending_of(self, number: int, path: str, given: Any) -> Pending:
         signature, parts = self._writing.split(given)
         asked = Asked(number, _OPS[path], b"", signature, b"".join(parts))
-        return _Pending(asked, path)
+        return Pending(asked, path)
 
     def send(self, path: str, given: Any) -> None:
         """Ask, and return at once; `receive` gives the answer.
@@ -173,7 +149,7 @@ class Session:
                 self._begin()
             self._number += 1
             asked = Asked(self._number, op, head, signature, leaves)
-            self._pending.append(_Pending(asked, path))
+            self._pending.append(Pending(asked, path))
             self._pending_bytes += len(leaves)
             try:
                 if self._stream is not None:
@@ -236,88 +212,6 @@ class Session:
             or self._pending_bytes + size > _MAX_PENDING_BYTES
         ):
             self._answered.append(self._first())
-
-    def _first(self, failure: Failure | None = None) -> Any:
-        """Wait for the answer to the first pending request; problems are returned.
-
-        Args:
-            failure: What came of its first try, if there was one.
-        """
-        try:
-            outcome = self._settled(self._pending[0], failure)
-            self._pending_bytes -= len(self._pending.popleft().asked.leaves)
-            self._openings.forget_loss()
-        except BaseException:
-            # The answer, should it still come, would be taken for another's.
-            self._forget()
-            raise
-        return outcome
-
-    def _settled(self, pending: _Pending, failed: Failure | None) -> Any:
-        """Send a request until there is an answer; problems are returned, too."""
-        tries: Tries | None = None
-        began = self._retries.clock()
-        while self._openings.wanted:
-            try:
-                if failed is not None:
-                    raise failed
-                if self._stream is None and pending.asked.number > self._without:
-                    self._reopen()
-                stream = self._stream
-                if stream is None:
-                    break
-                answer = stream.receive()
-                if answer.status in REPEATED and answer.number == pending.asked.number:
-                    # It was not done, and may be later.
-                    return self._repeated(pending, stream, answer)
-                return over_stream(stream, answer, pending.asked.number, self._url)
-            except NoStream as none:
-                return refusal(none.reply, self._url + "stream")
-            except Failure as failure:
-                failed = None
-                if self._stream is not None:
-                    self._openings.lose()
-                self._lose()
-                tries = tries or Tries(self._retries, began, what=self._url)
-                if not tries.again(failure):
-                    key = f"{self.name}-{pending.asked.number}"
-                    url = self._url + pending.path
-                    raise error_of(
-                        failure, "POST", url, key, tries.count, tries.heard
-                    ) from None
-        return self._by_rest(pending)
-
-    def _repeated(self, pending: _Pending, stream: Streaming, answer: Answer) -> Any:
-        """Ask again for what may be done later: that is the link's."""
-        return self._by_rest(pending)
-
-    def _reopen(self) -> None:
-        """Open a stream if that works, and send on it whatever is pending."""
-        stream = self._openings.open(self.name)
-        if stream is None:
-            # What is pending goes by REST; a later request tries a stream again.
-            self._without = self._number
-            return
-        self._stream = stream
-        for index, pending in enumerate(self._pending):
-            stream.send(pending.asked, acknowledged=index == 0)
-
-    def _by_rest(self, pending: _Pending) -> Any:
-        asked, path = pending
-        assert self._link is not None  # noqa: S101 - else streams are always wanted
-        key = f"{self.name}-{asked.number}"
-        return by_rest(self._link, self._path + path, self._url + path, asked, key)
-
-    def _forget(self) -> None:
-        self._lose()
-        self._pending.clear()
-        self._pending_bytes = 0
-        self._openings.forget_loss()
-
-    def _lose(self) -> None:
-        stream, self._stream = self._stream, None
-        if stream is not None:
-            stream.close()
 
 
 def _given(outcome: Any) -> Any:
