@@ -22,7 +22,8 @@ LABEL org.opencontainers.image.title="gym_http_server" \
       org.opencontainers.image.description="Reinforcement-learning environments as a service, over HTTP" \
       org.opencontainers.image.licenses="MIT"
 # EGL and a software driver let MuJoCo draw without a screen; tini reaps what an
-# environment leaves behind. Debian keeps no old versions to pin.
+# environment leaves behind. Debian keeps no old versions to pin. Not every base
+# throws away by itself what was downloaded.
 # hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends \
@@ -30,6 +31,7 @@ RUN apt-get update \
         libgl1-mesa-dri \
         libopengl0 \
         tini \
+    && apt-get clean \
     && rm -rf /var/lib/apt/lists/* \
     && groupadd --gid 10001 gym \
     && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /tmp \

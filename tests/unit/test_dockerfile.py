@@ -6,9 +6,12 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from gym_http_server import healthcheck
 
@@ -64,6 +67,29 @@ def test_what_it_copies_is_not_ignored() -> None:
     for path in sources():
         assert any(path == k or k.startswith(f"{path}/") for k in kept), path
     assert all((ROOT / path).exists() for path in kept)
+
+
+def test_what_links_in_it_lead_to_comes_along() -> None:
+    paths = [path for source in sources() for path in (ROOT / source).rglob("*")]
+    links = [path for path in paths if path.is_symlink()]
+    assert ROOT / "gym_http_server/api/javascript" in links
+    for link in links:
+        target = link.resolve().relative_to(ROOT)
+        kept = [path for path in sources() if target.is_relative_to(path)]
+        assert kept, f"{link} leads to {target}, which is not copied"
+        for path in kept:
+            assert ("COPY", f"{path} ./{path}") in instructions()
+
+
+def test_what_each_option_needs_is_installed() -> None:
+    lines = (ROOT / "requirements.txt").read_text().splitlines()
+    pinned = {canonicalize_name(Requirement(line).name) for line in lines if line}
+    for folder in (ROOT, ROOT / "clients" / "python"):
+        project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+        wanted = [w for ws in project["optional-dependencies"].values() for w in ws]
+        names = {canonicalize_name(Requirement(each).name) for each in wanted}
+        assert names
+        assert names <= pinned
 
 
 def test_what_is_secret_or_large_stays_out() -> None:
