@@ -51,8 +51,9 @@ class Arrival:
         connection: The connection's ID.
         resume: The token by which it is gone on with.
         next_number: The least ID that a request may have.
+        came_at: When it came.
         heard_at: When it last said something.
-        pinged: Whether it was pinged since.
+        pinged_at: When it was pinged since; ``None`` if it was not.
         greeted: Whether it is welcome without a word, since it has none for that.
     """
 
@@ -72,8 +73,8 @@ class Arrival:
         self.connection = ""
         self.resume = ""
         self.next_number = 1
-        self.heard_at = now
-        self.pinged = False
+        self.came_at = self.heard_at = now
+        self.pinged_at: float | None = None
         self.greeted = False
         self._dialect: Dialect = TextDialect(msgspec.json.encode, _loads)
 
@@ -117,7 +118,7 @@ class Arrival:
             Gone: The connection has to end.
         """
         self.heard_at = now
-        self.pinged = False
+        self.pinged_at = None
         carrier = self.carrier
         try:
             heard = carrier.feed(data)
@@ -157,9 +158,9 @@ class Arrival:
             self.farewell(str(error), Close.UNSUPPORTED)
             raise Gone(str(error))
 
-    def ping(self) -> None:
+    def ping(self, now: float) -> None:
         """Have it say something."""
-        self.pinged = True
+        self.pinged_at = now
         ping = self.carrier.ping()
         if ping is None:
             self._send(self._dialect.control(Ask.PING))

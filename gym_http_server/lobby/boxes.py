@@ -73,6 +73,7 @@ class Boxes:
         try:
             box.post(frame.body)
         except Gone:
+            self._end(box)
             raise no_connection(box.connection) from None
         self._poll.modify(box, _interest(box))
         line.send(answer(204, number=frame.number, form=Form.NONE))
@@ -92,10 +93,13 @@ class Boxes:
             box.receive(time.monotonic(), 2 * self._settings.heartbeat_s)
             self._poll.modify(box, _interest(box))
         except (Gone, OSError):
-            del self._boxes[box.fileno()]
-            self._poll.unregister(box)
-            with contextlib.suppress(OSError):
-                box.close()
+            self._end(box)
+
+    def _end(self, box: PostBox) -> None:
+        del self._boxes[box.fileno()]
+        self._poll.unregister(box)
+        with contextlib.suppress(OSError):
+            box.close()
 
     def tick(self, now: float) -> None:
         """Let go who has waited long enough."""

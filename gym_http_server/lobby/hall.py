@@ -10,7 +10,7 @@ import time
 
 from gym_http_server.lobby.arrivals import Arrival, Gone
 from gym_http_server.lobby.guests import Guests, Taken
-from gym_http_server.lobby.reception import check_spaces, is_same
+from gym_http_server.lobby.reception import is_same, received
 from gym_http_server.lobby.said import Come, LobbySettings, State
 from gym_http_wire.external.carriers import COUNTED, Heard
 from gym_http_wire.external.greetings import (
@@ -20,7 +20,6 @@ from gym_http_wire.external.greetings import (
     Hello,
     Limits,
     Welcome,
-    hello_of,
 )
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op
@@ -28,7 +27,8 @@ from gym_http_wire.messages import Op
 __all__ = ["Hall"]
 
 HELLO_SECONDS = 10.0
-#: Connections by plain TCP that have not said hello yet.
+#: Connections by plain TCP that have not said hello yet. Of others there may be as many
+#: as connections in all, if that is more.
 MAX_STRANGERS = 64
 
 log = logging.getLogger("gym_http_server.lobby")
@@ -86,8 +86,7 @@ class Hall:
             end, _ = door.accept()
         except OSError:
             return
-        strangers = sum(each.hello is None for each in self._arrivals.values())
-        if strangers >= MAX_STRANGERS:
+        if self._strangers(COUNTED) >= MAX_STRANGERS:
             end.close()
             return
         self.enter(end, COUNTED, trusted=not self.token)
@@ -103,6 +102,11 @@ class Hall:
         arrival = self.enter(end, said.carrier, trusted=True)
         try:
             arrival.say(said.greeting.encode())
+            if self._strangers(said.carrier) > max(
+                MAX_STRANGERS, self._settings.max_external
+            ):
+                words = "too many are here that have not said hello yet"
+                arrival.refuse("too-many-external", words)
             if said.hello:
                 arrival.greeted = True
                 self._greet(arrival, said.hello.encode())
@@ -143,6 +147,13 @@ class Hall:
         except Gone as gone:
             self.leave(arrival, gone)
 
+    def _strangers(self, carrier: str) -> int:
+        """Count who has not said hello yet."""
+        return sum(
+            each.hello is None and each.carrier.name == carrier
+            for each in self._arrivals.values()
+        )
+
     def _sort(self, arrival: Arrival, messages: list[Heard]) -> None:
         for heard in messages:
             if arrival.hello is None:
@@ -152,8 +163,7 @@ class Hall:
 
     def _greet(self, arrival: Arrival, payload: bytes) -> None:
         try:
-            hello = hello_of(payload)
-            check_spaces(hello)
+            hello = received(payload)
             if arrival.greeted:
                 hello.dialect = TANGO
         except BadHello as error:
@@ -217,14 +227,19 @@ class Hall:
         """Ping who is silent, and let go of who stays so."""
         heartbeat = self._settings.heartbeat_s
         for arrival in list(self._arrivals.values()):
-            silent = now - arrival.heard_at
             try:
-                if arrival.hello is None and silent > HELLO_SECONDS:
-                    arrival.refuse("bad-hello", f"no hello in {HELLO_SECONDS:g} s")
-                elif silent > 2 * heartbeat:
+                if arrival.hello is None:
+                    # Counted from the beginning: who says a byte at a time stays no
+                    # longer than who says nothing.
+                    if now - arrival.came_at > HELLO_SECONDS:
+                        arrival.refuse("bad-hello", f"no hello in {HELLO_SECONDS:g} s")
+                elif arrival.pinged_at is None:
+                    if now - arrival.heard_at > heartbeat:
+                        arrival.ping(now)
+                elif now - arrival.pinged_at > heartbeat:
+                    # Not counted from its last word: it could not answer while this
+                    # process did not ask.
                     arrival.farewell("no answer to a ping")
                     raise Gone("no answer to a ping")
-                elif silent > heartbeat and arrival.hello and not arrival.pinged:
-                    arrival.ping()
             except Gone as gone:
                 self.leave(arrival, gone)

@@ -92,6 +92,7 @@ class PostBox:
         self.waiting: Caller | None = None
         self._greeter: Caller | None = caller
         self._carrier = CountedCarrier(max_message)
+        self._most = 2 * max_message
         self._binary = _is_binary(hello)
         # What the server asks and was not answered yet, and its ID.
         self._asked = b""
@@ -115,7 +116,14 @@ class PostBox:
         return TextDialect(msgspec.json.encode, _loads)
 
     def post(self, payload: bytes) -> None:
-        """Pass on what the environment says."""
+        """Pass on what the environment says.
+
+        Raises:
+            Gone: Nobody has the connection any more, or it says more than is read.
+        """
+        if len(self._out) > self._most:
+            # Who answers each request once never has more than one message waiting.
+            raise Gone("it says more than anybody reads")
         if self._asked:
             try:
                 if self._dialect().glance(payload) == self._number:

@@ -1,12 +1,56 @@
-"""Checks of what an environment says of itself when it comes."""
+"""Reception: what an environment says of itself, checked and kept small."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
+
 from gym_http_server.tokens import is_same
 from gym_http_wire import rebuilding
-from gym_http_wire.external.greetings import BadHello, Hello
+from gym_http_wire.external.greetings import CAPABILITIES, BadHello, Hello, hello_of
 
-__all__ = ["check_spaces", "is_same"]
+__all__ = ["check_spaces", "is_same", "received"]
+
+#: What has no use at such a length takes many times as much memory once it is read.
+MAX_METADATA_BYTES = 64 * 1024
+MAX_MODES = 64
+#: Much less than can be read at all: it is written again deeper in a program.
+MAX_LEVELS = 200
+MAX_MODE = 64
+
+
+def received(payload: bytes) -> Hello:
+    """Read a hello, and keep of it what is of use here.
+
+    Raises:
+        BadHello: It is none, its spaces are none, or something is too large.
+    """
+    hello = hello_of(payload)
+    for each in (
+        hello.observation_space,
+        hello.action_space,
+        hello.metadata,
+        hello.realtime,
+    ):
+        if _is_deep(each):
+            raise BadHello(f"it is nested deeper than {MAX_LEVELS} levels")
+    check_spaces(hello)
+    known = set(CAPABILITIES).intersection(hello.capabilities)
+    hello.capabilities = sorted(known)
+    modes = hello.render_modes
+    if len(modes) > MAX_MODES or any(len(each) > MAX_MODE for each in modes):
+        raise BadHello(
+            f"render_modes are {len(modes)}, the longest of "
+            f"{max(map(len, modes))} characters: expected at most {MAX_MODES} of at "
+            f"most {MAX_MODE}"
+        )
+    size = len(msgspec.json.encode(hello.metadata))
+    if size > MAX_METADATA_BYTES:
+        raise BadHello(
+            f"metadata has {size} bytes: expected at most {MAX_METADATA_BYTES}"
+        )
+    return hello
 
 
 def check_spaces(hello: Hello) -> None:
@@ -20,3 +64,17 @@ def check_spaces(hello: Hello) -> None:
             rebuilding.rebuild(getattr(hello, which))
         except rebuilding.BadDescription as error:
             raise BadHello(f"{which}: {error}", "bad-space") from None
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(MAX_LEVELS):
+        level = [
+            inner
+            for each in level
+            if isinstance(each, dict | list)
+            for inner in (each.values() if isinstance(each, dict) else each)
+        ]
+        if not level:
+            return False
+    return True

@@ -100,7 +100,11 @@ class Lobby:
         self._hall.farewell()
 
     def _accept(self) -> None:
-        end, _ = self._listener.accept()
+        try:
+            end, _ = self._listener.accept()
+        except OSError:
+            # There may be too many descriptors; soon there are fewer.
+            return
         line = PassingLine(end)
         self._lines[line.fileno()] = line
         self._poll.register(line, select.POLLIN)

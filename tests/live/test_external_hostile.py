@@ -1,0 +1,141 @@
+"""Environments that mean ill: they are refused or ended, and others do not notice."""
+
+import contextlib
+import json
+import os
+import signal
+from collections.abc import Callable
+
+import psutil
+import pytest
+
+from tests.support.agents import asking, began, ended, heard
+from tests.support.api import Api, Instance, error, no_content, ok
+from tests.support.far import RESULT, THREE, Far, connected
+from tests.support.lobby import listed, lobby, settled
+from tests.support.server import Server
+from tests.support.wait import wait_until
+
+MakeServer = Callable[..., Server]
+#: What an answer, and so a message of an environment's, may have.
+MOST = 1_000_000
+
+
+def deep(member: str, levels: int) -> str:
+    """Give a hello in which something is nested."""
+    hello = {"type": "hello", "protocol": 1, "name": "deep", "metadata": {}}
+    hello |= {"observation_space": dict(THREE), "action_space": dict(THREE)}
+    hello[member] |= {"more": "@"}  # type: ignore[operator]
+    return json.dumps(hello).replace('"@"', "[" * levels + "]" * levels)
+
+
+def test_a_deep_hello_is_refused_and_nobody_else_is() -> None:
+    with lobby() as api, Far.to(api) as far:
+        before = api.server.members()
+        for member in ("metadata", "observation_space", "action_space"):
+            # Close to what can be just read, but not be written again.
+            for levels in (300, 900, *range(970, 990)):
+                line = connected(api)
+                line.send_frame(1, deep(member, levels).encode())
+                told = json.loads(line.read_frame()[1])
+                assert told["code"] in ("bad-hello", "bad-space"), (levels, told)
+                line.close()
+        assert listed(api)["free"] == 1
+        instance = began(api, far)
+        ended(instance, far)
+        # The same lobby all the time.
+        assert before <= api.server.members()
+
+
+def test_what_is_listed_of_capabilities_are_those_that_there_are() -> None:
+    with lobby() as api:
+        many = [f"c{number}" for number in range(50_000)]
+        with Far.to(api, capabilities=["reset", *many, "reset"]):
+            assert listed(api)["capabilities"] == ["reset"]
+
+
+def test_only_so_many_connect_and_say_nothing(make_server: MakeServer) -> None:
+    api = Api(make_server("--max-external", "1"))
+    with contextlib.ExitStack() as stack:
+        silent = []
+        for _ in range(64):
+            silent.append(connected(api))
+            stack.callback(silent[-1].close)
+        late = connected(api)
+        stack.callback(late.close)
+        told = json.loads(late.read_frame()[1])
+        assert (told["type"], told["code"]) == ("refused", "too-many-external")
+        assert "not said hello" in told["message"]
+        assert late.read_close()[0] == 1008
+        silent[0].close()
+        with Far(api) as far:
+            assert far.welcome["type"] == "welcome"
+
+
+def _host(server: Server, instance: Instance) -> psutil.Process:
+    for process in server.members():
+        with contextlib.suppress(psutil.Error):
+            if instance.id in process.cwd():
+                return process
+    pytest.fail(f"{instance.id} has no host")
+
+
+def test_what_nobody_reads_is_not_kept_for_ever(make_server: MakeServer) -> None:
+    """An environment posts and posts to a host that stands still."""
+    api = Api(make_server("--max-answer", str(MOST), "--external-grace", "0.5"))
+    hello = {"type": "hello", "protocol": 1, "name": "game", "capabilities": ["reset"]}
+    hello |= {"observation_space": THREE, "action_space": THREE}
+    path = f"/v1/external/{ok(api.post('/v1/external/', hello))['connection']}"
+    create = {"env_id": "external/game", "wait_s": 5}
+    future = asking(api.post, "/v1/envs/", create)
+    asked = api.get(f"{path}/request").json()
+    no_content(api.post(f"{path}/answer", {"id": asked["id"], "result": {}}))
+    instance = Instance(api, ok(heard(future))["instance_id"])
+    host = _host(api.server, instance)
+    os.kill(host.pid, signal.SIGSTOP)
+    try:
+        said = json.dumps({"type": "pong", "more": "x" * (MOST - 100)}).encode()
+        answers = [api.post(f"{path}/answer", data=said).status for _ in range(9)]
+        assert answers[0] == 204
+        # Some are on their way, two may wait, and there is no connection any more.
+        assert answers[-1] == 404
+        assert answers.index(404) <= 5
+        neighbour = api.create()
+        neighbour.reset()
+        neighbour.close()
+    finally:
+        os.kill(host.pid, signal.SIGCONT)
+    wait_until(lambda: instance.id not in api.instances(), 10)
+    told = error(instance.post("step/", {"action": 1}), 410, "instance-ended")
+    assert told["reason"] == "external-gone"
+    settled(api)
+
+
+def test_a_flood_of_messages_ends_in_an_answer(make_server: MakeServer) -> None:
+    api = Api(make_server())
+    with Far.to(api, observation_space=THREE) as far:
+        instance = began_discrete(api, far)
+        future = asking(instance.post, "step/", {"action": 1})
+        asked = far.asked("step")
+        ping = json.dumps({"type": "ping"}).encode()
+        for _ in range(2000):
+            far.line.send_frame(1, ping)
+        for number in range(1, asked["id"]):
+            far.say(id=number, result={})
+        far.say(id=asked["id"], result=RESULT | {"observation": 2})
+        assert ok(heard(future))["observation"] == 2
+        for _ in range(2000):
+            far.asked("pong")
+        ended(instance, far)
+
+
+def began_discrete(api: Api, far: Far) -> Instance:
+    """Create an instance, and reset it, where observations are numbers."""
+    create = {"env_id": "external/game", "wait_s": 5}
+    future = asking(api.post, "/v1/envs/", create)
+    far.answer("init")
+    instance = Instance(api, ok(heard(future))["instance_id"])
+    future = asking(instance.post, "reset/", {})
+    far.answer("reset", observation=0)
+    ok(heard(future))
+    return instance
