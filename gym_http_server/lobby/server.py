@@ -63,6 +63,7 @@ class Lobby:
         due = 0.0
         while True:
             busy = self._hall or self._guests.waiting or self._boxes
+            knocked = False
             for descriptor, _ in self._poll.poll(TICK_SECONDS * 1000 if busy else None):
                 if descriptor in self._hall:
                     self._hall.hear(descriptor)
@@ -72,8 +73,11 @@ class Lobby:
                     self._serve(self._lines[descriptor])
                 elif descriptor == self._listener.fileno():
                     self._accept()
-                elif self._door is not None:
-                    self._hall.let_in(self._door)
+                else:
+                    knocked = True
+            if knocked and self._door is not None:
+                # Last, since who left meanwhile has made room.
+                self._hall.let_in(self._door)
             # Somebody may be free now: who came, or was within a message until here.
             self._desk.serve_waiting()
             now = time.monotonic()
