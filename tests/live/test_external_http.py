@@ -8,8 +8,8 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from gym_http_client import RemoteEnv, RemoteVectorEnv, serve_env
-from tests.support.agents import asking, heard
-from tests.support.api import Api, Instance, error, no_content, ok
+from tests.support.agents import asking, began, ended, heard
+from tests.support.api import Api, error, no_content, ok
 from tests.support.far import BOX, RESULT, THREE
 from tests.support.identity import assert_identical
 from tests.support.lending import lent
@@ -57,23 +57,6 @@ class Caller:
         return request
 
 
-def began(api: Api, far: Caller) -> Instance:
-    body = {"env_id": "external/game", "wait_s": 5}
-    future = asking(api.post, "/v1/envs/", body)
-    far.answer("init")
-    instance = Instance(api, ok(heard(future))["instance_id"])
-    future = asking(instance.post, "reset/", {})
-    far.answer("reset", observation=[0, 1])
-    assert ok(heard(future))["observation"] == [0.0, 1.0]
-    return instance
-
-
-def ended(instance: Instance, far: Caller) -> None:
-    future = asking(instance.close)
-    far.answer("close")
-    no_content(heard(future))
-
-
 def test_it_is_stepped_given_back_and_taken_again(api: Api) -> None:
     far = Caller(api)
     assert listed(api)["free"] == 1
@@ -81,7 +64,8 @@ def test_it_is_stepped_given_back_and_taken_again(api: Api) -> None:
         instance = began(api, far)
         future = asking(instance.post, "step/", {"action": 2})
         assert far.answer("step", **RESULT)["action"] == 2
-        assert ok(heard(future))["reward"] == 2.0
+        told = ok(heard(future))
+        assert (told["observation"], told["reward"]) == (RESULT["observation"], 2.0)
         ended(instance, far)
     settled(api)
 

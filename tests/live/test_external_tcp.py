@@ -13,8 +13,8 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from gym_http_client import RemoteEnv, RemoteVectorEnv
-from tests.support.agents import asking, heard
-from tests.support.api import Api, Instance, error, ok
+from tests.support.agents import asking, began, ended, heard
+from tests.support.api import Api, error, ok
 from tests.support.far import BOX, RESULT, THREE
 from tests.support.identity import assert_identical
 from tests.support.lending import lent
@@ -82,20 +82,12 @@ def test_it_is_stepped_and_given_back(server: Server) -> None:
         far.say(**HELLO)
         assert far.hear()["type"] == "welcome"
         for _ in range(2):
-            future = asking(
-                api.post, "/v1/envs/", {"env_id": "external/game", "wait_s": 5}
-            )
-            far.answer("init")
-            instance = Instance(api, ok(heard(future))["instance_id"])
-            future = asking(instance.post, "reset/", {})
-            far.answer("reset", observation=[0, 1])
-            assert ok(heard(future))["observation"] == [0.0, 1.0]
+            instance = began(api, far)
             future = asking(instance.post, "step/", {"action": 2})
             far.answer("step", **RESULT)
-            assert ok(heard(future))["reward"] == 2.0
-            future = asking(instance.close)
-            far.answer("close")
-            assert heard(future).status == 204
+            told = ok(heard(future))
+            assert (told["observation"], told["reward"]) == (RESULT["observation"], 2.0)
+            ended(instance, far)
     settled(Api(server))
 
 

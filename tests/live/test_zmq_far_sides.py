@@ -4,18 +4,18 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import gymnasium
 import pytest
 
 from gym_http_client import RemoteEnv, Retries, ServerError
 from gym_http_client import Server as Place
-from tests.support.agents import asking, heard
-from tests.support.api import Api, Instance, error, ok
+from tests.support.agents import asking, began, ended, heard
+from tests.support.api import Api, error, ok
 from tests.support.far import RESULT
 from tests.support.identity import assert_identical
 from tests.support.lending import lent
+from tests.support.lobby import listed, settled
 from tests.support.server import Server
 from tests.support.wait import wait_until
 from tests.support.zmq_peers import HELLO, ZmqFar, ZmqPeer, gateway, place
@@ -38,40 +38,22 @@ def server() -> Iterator[Server]:
         yield server
 
 
-def listed(server: Server, name: str = "game") -> Any:
-    told = ok(Api(server).get(f"/v1/registry/?search=external/{name}"))["envs"]
-    return told[0]["external"] if told else None
-
-
-def began(server: Server, far: ZmqFar) -> Instance:
-    api = Api(server)
-    body = {"env_id": "external/game", "wait_s": 5}
-    future = asking(api.post, "/v1/envs/", body)
-    far.answer("init")
-    instance = Instance(api, ok(heard(future))["instance_id"])
-    future = asking(instance.post, "reset/", {})
-    far.answer("reset", observation=[0, 1])
-    assert ok(heard(future))["observation"] == [0.0, 1.0]
-    return instance
-
-
 def test_it_is_stepped_and_given_back(server: Server) -> None:
     with ZmqFar.to(server) as far:
         for _ in range(2):
-            instance = began(server, far)
+            instance = began(Api(server), far)
             future = asking(instance.post, "step/", {"action": 2})
             far.answer("step", **RESULT)
-            assert ok(heard(future))["reward"] == 2.0
-            future = asking(instance.close)
-            far.answer("close")
-            assert heard(future).status == 204
-        assert listed(server)["free"] == 1
-    wait_until(lambda: listed(server) is None)
+            told = ok(heard(future))
+            assert (told["observation"], told["reward"]) == (RESULT["observation"], 2.0)
+            ended(instance, far)
+        assert listed(Api(server))["free"] == 1
+    settled(Api(server))
 
 
 def test_who_leaves_is_gone_at_once(server: Server) -> None:
     far = ZmqFar.to(server)
-    instance = began(server, far)
+    instance = began(Api(server), far)
     far.drop()
     error(instance.post("step/", {"action": 1}), 503, "external-away")
     wait_until(lambda: instance.id not in Api(server).instances())
@@ -82,7 +64,7 @@ def test_who_leaves_is_gone_at_once(server: Server) -> None:
 def test_it_comes_back_with_its_token(server: Server) -> None:
     replay = {"capabilities": ["reset", "replay"]}
     far = ZmqFar.to(server, **replay)
-    instance = began(server, far)
+    instance = began(Api(server), far)
     future = asking(instance.post, "step/", {"action": 1})
     first = far.asked("step")
     far.drop()
@@ -95,12 +77,12 @@ def test_it_comes_back_with_its_token(server: Server) -> None:
         future = asking(instance.close)
         again.answer("close")
         assert heard(future).status == 204
-    wait_until(lambda: listed(server) is None)
+    settled(Api(server))
 
 
 def test_a_fault_is_told(server: Server) -> None:
     with ZmqFar.to(server) as far:
-        instance = began(server, far)
+        instance = began(Api(server), far)
         future = asking(instance.post, "step/", {"action": 1})
         far.answer("step", **{**RESULT, "reward": "much"})
         error(heard(future), 502, "bad-answer")
@@ -108,7 +90,7 @@ def test_a_fault_is_told(server: Server) -> None:
         future = asking(instance.close)
         far.answer("close")
         assert heard(future).status == 204
-    wait_until(lambda: listed(server) is None)
+    settled(Api(server))
 
 
 def test_what_is_no_hello_is_refused_and_another_is_heard(server: Server) -> None:
@@ -120,7 +102,7 @@ def test_what_is_no_hello_is_refused_and_another_is_heard(server: Server) -> Non
         assert "several frames" in peer.hear()["message"]
         assert peer.ask(**{**HELLO, "name": "-"})["code"] == "bad-hello"
         assert peer.ask(**HELLO)["type"] == "welcome"
-    wait_until(lambda: listed(server) is None)
+    settled(Api(server))
 
 
 def test_who_does_not_answer_pings_is_told_so(
@@ -132,7 +114,7 @@ def test_who_does_not_answer_pings_is_told_so(
         far.say(type="pong")
         assert far.hear() == {"type": "ping"}
         assert far.hear()["code"] == "ended"
-        wait_until(lambda: listed(server) is None)
+        settled(Api(server))
 
 
 def test_the_token_is_in_the_hello(make_server: Callable[..., Server]) -> None:
@@ -141,7 +123,7 @@ def test_the_token_is_in_the_hello(make_server: Callable[..., Server]) -> None:
         for token in ("", "another-token-of-the-tests"):
             assert far.ask(**HELLO, token=token)["code"] == "unauthorized"
         assert far.ask(**HELLO, token=TOKEN)["type"] == "welcome"
-        assert listed(server)["free"] == 1
+        assert listed(Api(server))["free"] == 1
 
 
 @pytest.mark.parametrize(
@@ -197,7 +179,7 @@ def test_its_process_finds_the_next_gateway(
             for _ in range(3):
                 assert_identical(env.step(0), local.step(0))
         local.close()
-    wait_until(lambda: listed(server, "lent") is None)
+    settled(Api(server), "lent")
 
 
 def test_a_connection_that_is_half_open_is_found(
@@ -228,7 +210,7 @@ def test_a_connection_that_is_half_open_is_found(
 def test_too_many_bytes_end_the_connection(make_server: Callable[..., Server]) -> None:
     server = make_server(*ZMQ, "--max-answer", "100000", "--max-body", "100000")
     with ZmqFar.to(server) as far:
-        instance = began(server, far)
+        instance = began(Api(server), far)
         future = asking(instance.post, "step/", {"action": 1})
         request = far.asked("step")
         far.socket.send(b'{"id": %d, "result": {"observation": "' % request["id"])
@@ -238,9 +220,9 @@ def test_too_many_bytes_end_the_connection(make_server: Callable[..., Server]) -
         assert far.hear()["code"] == "ended"
         assert instance.close().status == 204
     with ZmqFar.to(server) as far:
-        assert listed(server)["free"] == 1
+        assert listed(Api(server))["free"] == 1
         far.socket.send(bytes(200_000))
-        wait_until(lambda: listed(server) is None)
+        settled(Api(server))
 
 
 def test_far_sides_are_counted(make_server: Callable[..., Server]) -> None:
@@ -251,7 +233,7 @@ def test_far_sides_are_counted(make_server: Callable[..., Server]) -> None:
 
 def test_who_is_gone_is_given_up_however_often_it_is_asked(server: Server) -> None:
     far = ZmqFar.to(server)
-    instance = began(server, far)
+    instance = began(Api(server), far)
     far.drop()
     until = time.monotonic() + 20
     while (answer := instance.post("step/", {"action": 1})).status == 503:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, Protocol
 
 from tests.support.api import Api, Instance, ok
 from tests.support.far import Far
@@ -11,6 +11,13 @@ from tests.support.raw import Response
 
 _POOL = ThreadPoolExecutor(32)
 PATIENCE = 30.0
+
+
+class Answering(Protocol):
+    """A far side, however it is connected."""
+
+    def answer(self, kind: str, **result: Any) -> Any:
+        """Hear a request of a kind, and answer it; give the request."""
 
 
 def asking(call: Callable[..., Response], *args: Any, **kw: Any) -> Future[Response]:
@@ -36,7 +43,7 @@ def heard(future: Future[Response]) -> Response:
     return future.result(PATIENCE)
 
 
-def created(api: Api, far: Far, **options: Any) -> Instance:
+def created(api: Api, far: Answering, **options: Any) -> Instance:
     """Create an instance of a far side's environment."""
     body = {"env_id": "external/game", "wait_s": 5, **options}
     future = asking(api.post, "/v1/envs/", body)
@@ -44,21 +51,21 @@ def created(api: Api, far: Far, **options: Any) -> Instance:
     return Instance(api, ok(heard(future))["instance_id"])
 
 
-def began(api: Api, far: Far, **options: Any) -> Instance:
+def began(api: Api, far: Answering, **options: Any) -> Instance:
     """Create an instance, and reset it."""
     instance = created(api, far, **options)
     reset(instance, far)
     return instance
 
 
-def reset(instance: Instance, far: Far) -> None:
+def reset(instance: Instance, far: Answering) -> None:
     """Reset an instance."""
     future = asking(instance.post, "reset/", {})
     far.answer("reset", observation=[0, 0])
     ok(heard(future))
 
 
-def ended(instance: Instance, far: Far) -> None:
+def ended(instance: Instance, far: Answering) -> None:
     """Close an instance."""
     future = asking(instance.close)
     far.answer("close")
