@@ -119,6 +119,7 @@ def test_what_is_no_number_of_seconds_is_left_aside(asked: str) -> None:
         (FailureKind.TIMEOUT, True),
         (FailureKind.UNTRUSTED, False),
         (FailureKind.MALFORMED, False),
+        (FailureKind.MISTAKEN, False),
     ],
 )
 def test_which_failures_are_tried_again(kind: FailureKind, again: bool) -> None:
