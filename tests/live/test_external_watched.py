@@ -1,0 +1,125 @@
+"""Environments that live elsewhere are watched, by quick ones and by slow ones."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.agents import asking, created, ended, heard
+from tests.support.api import Api, Instance, error, ok
+from tests.support.far import Far
+from tests.support.server import Server
+from tests.support.wait import wait_until
+from tests.support.watching import slow, watch
+from tests.support.websocket import BINARY, TEXT
+
+RESET, STEP = 1, 2
+SIZE = 150_000
+#: Each observation is more than the buffers of a connection hold.
+MANY = {"type": "Box", "low": 0, "high": 255, "shape": [SIZE], "dtype": "uint8"}
+
+
+@pytest.fixture
+def api(make_server: Callable[..., Server]) -> Api:
+    return Api(make_server())
+
+
+@contextlib.contextmanager
+def far_side(api: Api) -> Iterator[tuple[Far, Instance]]:
+    """Give an environment with large observations, and an instance of it."""
+    with Far.to(api, observation_space=MANY) as far:
+        instance = created(api, far)
+        yield far, instance
+        ended(instance, far)
+
+
+def reset(far: Far, instance: Instance) -> None:
+    """Begin an episode, with an observation of nothing but 0."""
+    future = asking(instance.post, "reset/", {"seed": 1})
+    far.answer("reset", observation=[0] * SIZE)
+    ok(heard(future))
+
+
+def step(far: Far, instance: Instance, count: int) -> Any:
+    """Take a step, whose observation is nothing but its count."""
+    future = asking(instance.post, "step/", {"action": 1})
+    given = {"reward": count, "terminated": False, "truncated": False}
+    far.answer("step", observation=[count] * SIZE, **given)
+    return ok(heard(future))
+
+
+def test_a_slow_watcher_gets_the_latest_and_holds_nobody_up(api: Api) -> None:
+    count = 12
+    with far_side(api) as (far, instance), slow(instance, BINARY) as watcher:
+        with watch(instance, BINARY) as quick:
+            reset(far, instance)
+            assert quick.copy_binary()[:4] == (RESET, 1, 0, 200)
+            for number in range(1, count + 1):
+                assert step(far, instance, number)["reward"] == number
+                op, told, dropped, status, given = quick.copy_binary()
+                assert (op, told, dropped, status) == (STEP, number + 1, 0, 200)
+                assert given["observation"][-1] == number
+        assert ok(instance.get(""))["steps"] == count
+        # The first was being written, and of the others the last one waited.
+        first, last = watcher.copy_binary(), watcher.copy_binary()
+        assert first[:4] == (RESET, 1, 0, 200)
+        assert not first[4]["observation"].any()
+        assert last[:4] == (STEP, count + 1, count - 1, 200)
+        assert last[4]["observation"].dtype == np.uint8
+        assert (last[4]["observation"] == count).all()
+        # And it goes on, with nothing lost.
+        step(far, instance, count + 1)
+        assert watcher.copy_binary()[:4] == (STEP, count + 2, 0, 200)
+
+
+def test_problems_reach_a_slow_watcher_too(api: Api) -> None:
+    with far_side(api) as (far, instance), slow(instance, TEXT) as watcher:
+        reset(far, instance)
+        step(far, instance, 1)
+        future = asking(instance.post, "step/", {"action": 1})
+        far.answer("step", observation=[7], reward=0, terminated=False, truncated=False)
+        told = error(heard(future), 502, "bad-answer")
+        assert far.hear_fault()["field"] == "observation"
+        assert watcher.copy()["op"] == "reset"
+        copy = watcher.copy()
+        assert (copy["op"], copy["dropped"], copy["status"]) == ("step", 1, 502)
+        assert copy["body"]["message"] == told["message"]
+        reset(far, instance)
+        assert watcher.copy()["body"]["observation"] == [0] * SIZE
+
+
+def test_who_takes_nothing_goes_and_the_environment_stays(api: Api) -> None:
+    neighbour = api.create()
+    neighbour.reset()
+    with far_side(api) as (far, instance), slow(instance, BINARY) as watcher:
+        reset(far, instance)
+        assert ok(instance.get(""))["watchers"] == 1
+        count = 0
+
+        def gone() -> bool:
+            nonlocal count
+            count += 1
+            assert step(far, instance, count % 256)["observation"][0] == count % 256
+            assert neighbour.step(0)["reward"]
+            neighbour.reset()
+            return bool(ok(instance.get(""))["watchers"] == 0)
+
+        wait_until(gone, 15.0, "the watcher to be dropped")
+        assert watcher.read_to_end()
+        step(far, instance, 1)
+    neighbour.close()
+
+
+def test_who_comes_late_and_is_slow_begins_with_the_latest(api: Api) -> None:
+    with far_side(api) as (far, instance):
+        reset(far, instance)
+        for number in (1, 2):
+            step(far, instance, number)
+        with slow(instance, BINARY) as late:
+            told = late.copy_binary()
+            assert told[:4] == (STEP, 0, 0, 200)
+            assert (told[4]["observation"] == 2).all()
+            step(far, instance, 3)
+            assert late.copy_binary()[:4] == (STEP, 1, 0, 200)
