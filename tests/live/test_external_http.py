@@ -11,10 +11,10 @@ from gym_http_client import RemoteEnv, RemoteVectorEnv, serve_env
 from tests.support.agents import asking, began, ended, heard
 from tests.support.api import Api, error, no_content, ok
 from tests.support.far import BOX, RESULT, THREE
-from tests.support.identity import assert_identical
 from tests.support.lending import lent
 from tests.support.lobby import listed, settled
 from tests.support.server import Server
+from tests.support.twins import assert_vectors_played_alike
 from tests.support.wait import wait_until
 
 HELLO = {"type": "hello", "protocol": 1, "name": "game", "capabilities": ["reset"]}
@@ -170,13 +170,9 @@ def test_gymnasium_finds_nothing_wrong(api: Api, dialect: str) -> None:
 def test_a_vector_of_8_is_equal_to_the_same_made_here(api: Api) -> None:
     url = api.server.url
     local = gymnasium.make_vec("CartPole-v1", 8, "sync")
-    local.action_space.seed(3)
     with lent(url, "CartPole-v1", name="game", n=8, transport="http"):
         env = RemoteVectorEnv(url, "external/game", num_envs=8, wait_s=20)
-        assert_identical(env.reset(seed=5), local.reset(seed=5))
-        for _ in range(20):
-            action = local.action_space.sample()
-            assert_identical(env.step(action), local.step(action))
+        assert_vectors_played_alike(env, local, steps=20)
         env.close()
     local.close()
     settled(api)

@@ -12,12 +12,14 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
 
 from gym_http_client import RemoteEnv, RemoteVectorEnv, ServerError
-from tests.support.api import Api, ok
+from tests.support.api import Api
 from tests.support.cutter import Cutter
 from tests.support.far import Far
 from tests.support.identity import assert_identical
 from tests.support.lending import TALLY, lent
+from tests.support.lobby import listed
 from tests.support.server import Server
+from tests.support.twins import assert_described_alike, assert_played_alike
 from tests.support.wait import wait_until
 from tests.support.zmq_peers import place
 
@@ -40,8 +42,8 @@ def url_of(server: Server, way: str) -> str:
 
 def free(server: Server) -> int:
     """Count the connections that can be taken."""
-    told = ok(Api(server).get("/v1/registry/?search=external/lent"))["envs"]
-    return told[0]["external"]["free"] if told else 0
+    told = listed(Api(server), "lent")
+    return told["free"] if told else 0
 
 
 @pytest.fixture(autouse=True)
@@ -76,19 +78,8 @@ def test_it_is_equal_to_the_same_made_here(
         lent(url_of(server, way), env_id, dialect=dialect),
         RemoteEnv(server.url, "external/lent", wait_s=20) as env,
     ):
-        assert env.observation_space == local.observation_space
-        assert env.action_space == local.action_space
-        assert env.metadata == local.metadata
-        assert env.spec is not None
-        assert env.spec.id == env_id
-        local.action_space.seed(3)
-        assert_identical(env.reset(seed=5), local.reset(seed=5))
-        for _ in range(60):
-            action = local.action_space.sample()
-            step, expected = env.step(action), local.step(action)
-            assert_identical(step, expected)
-            if expected[2] or expected[3]:
-                assert_identical(env.reset(), local.reset())
+        assert_described_alike(env, local)
+        assert_played_alike(env, local)
         assert_identical(env.np_random.random(3), local.np_random.random(3))
         assert_identical(env.reset(), local.reset())
     local.close()

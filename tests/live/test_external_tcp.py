@@ -16,10 +16,10 @@ from gym_http_client import RemoteEnv, RemoteVectorEnv
 from tests.support.agents import asking, began, ended, heard
 from tests.support.api import Api, error, ok
 from tests.support.far import BOX, RESULT, THREE
-from tests.support.identity import assert_identical
 from tests.support.lending import lent
 from tests.support.lobby import listed, settled
 from tests.support.server import Server
+from tests.support.twins import assert_vectors_played_alike
 from tests.support.wait import wait_until
 
 TOKEN = "a-token-of-the-tests"
@@ -184,13 +184,9 @@ def test_gymnasium_finds_nothing_wrong(server: Server, dialect: str) -> None:
 def test_a_vector_of_8_is_equal_to_the_same_made_here(server: Server) -> None:
     url = "tcp://{}:{}".format(*place(server))
     local = gymnasium.make_vec("CartPole-v1", 8, "sync")
-    local.action_space.seed(3)
     with lent(url, "CartPole-v1", n=8):
         env = RemoteVectorEnv(server.url, "external/lent", num_envs=8, wait_s=20)
-        assert_identical(env.reset(seed=5), local.reset(seed=5))
-        for _ in range(60):
-            action = local.action_space.sample()
-            assert_identical(env.step(action), local.step(action))
+        assert_vectors_played_alike(env, local)
         env.close()
     local.close()
     settled(Api(server), "lent")

@@ -13,6 +13,11 @@ from gym_http_client import Server as Place
 from tests.support.api import Api
 from tests.support.identity import assert_identical
 from tests.support.server import Server
+from tests.support.twins import (
+    assert_described_alike,
+    assert_played_alike,
+    assert_vectors_played_alike,
+)
 from tests.support.wait import wait_until
 from tests.support.zmq_peers import gateway, place
 
@@ -41,18 +46,8 @@ def test_it_is_equal_to_the_same_made_here(server: Server, env_id: str) -> None:
     local = gymnasium.make(env_id)
     with RemoteEnv(place(server), env_id) as env:
         assert env.transport == "zeromq"
-        assert env.observation_space == local.observation_space
-        assert env.action_space == local.action_space
-        assert env.metadata == local.metadata
-        assert env.spec is not None
-        local.action_space.seed(3)
-        assert_identical(env.reset(seed=5), local.reset(seed=5))
-        for _ in range(60):
-            action = local.action_space.sample()
-            step, expected = env.step(action), local.step(action)
-            assert_identical(step, expected)
-            if expected[2] or expected[3]:
-                assert_identical(env.reset(), local.reset())
+        assert_described_alike(env, local)
+        assert_played_alike(env, local)
         assert_identical(env.np_random.random(3), local.np_random.random(3))
         assert_identical(env.reset(), local.reset())
     local.close()
@@ -96,11 +91,7 @@ def test_a_vector(server: Server) -> None:
         env_id="CartPole-v1",
         server_mode="sync",
     )
-    local.action_space.seed(3)
-    assert_identical(env.reset(seed=5), local.reset(seed=5))
-    for _ in range(40):
-        action = local.action_space.sample()
-        assert_identical(env.step(action), local.step(action))
+    assert_vectors_played_alike(env, local)
     env.close()
     local.close()
     assert not Api(server).instances()

@@ -9,7 +9,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from gym_http_client import check_wire, through_wire
-from tests.support.identity import assert_identical
+from tests.support.twins import assert_played_alike
 
 ENVS = ["CartPole-v1", "FrozenLake-v1", "Blackjack-v1", "Pendulum-v1", "Taxi-v4"]
 
@@ -17,14 +17,7 @@ ENVS = ["CartPole-v1", "FrozenLake-v1", "Blackjack-v1", "Pendulum-v1", "Taxi-v4"
 @pytest.mark.parametrize("env_id", ENVS)
 def test_an_object_behind_the_wire_equals_its_twin(env_id: str) -> None:
     behind, local = through_wire(gymnasium.make(env_id)), gymnasium.make(env_id)
-    local.action_space.seed(1)
-    assert_identical(behind.reset(seed=1), local.reset(seed=1))
-    for _ in range(200):
-        action = local.action_space.sample()
-        told, expected = behind.step(action), local.step(action)
-        assert_identical(told, expected)
-        if told[2] or told[3]:
-            assert_identical(behind.reset(), local.reset())
+    assert_played_alike(behind, local, steps=200)
     assert behind.spec == local.spec
     behind.close()
     local.close()
