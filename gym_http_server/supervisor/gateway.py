@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
-import signal
 import time
 
 from gym_http_server.errors import StartError
 from gym_http_server.gateway import check_installed
 from gym_http_server.settings import Settings
-from gym_http_server.supervisor.forks import fork_service
+from gym_http_server.supervisor.forks import ServiceProcess
 
 __all__ = ["GatewayProcess"]
 
@@ -23,7 +20,7 @@ MAX_AGENTS = 4096
 log = logging.getLogger("gym_http_server.supervisor")
 
 
-class GatewayProcess:
+class GatewayProcess(ServiceProcess):
     """Starts the gateway, and starts another one where it ended.
 
     The socket stays open here: who connects while there is no gateway has the next one.
@@ -32,13 +29,10 @@ class GatewayProcess:
         settings: The settings.
         doors: Descriptors of the socket by which peers come in by ZeroMQ, and of what
             was left for the gateway to read the token from; ``None``: there is none.
-
-    Attributes:
-        pid: Of the gateway; 0 if there is none.
     """
 
     def __init__(self, settings: Settings, doors: tuple[int, int] | None) -> None:
-        self.pid = 0
+        super().__init__()
         self._settings = settings
         self._doors = doors
         self._started = float("-inf")
@@ -63,13 +57,7 @@ class GatewayProcess:
         doors = self._doors
         if doors is not None:
             self._started = time.monotonic()
-            self.pid = fork_service(doors, lambda parent: self._run(*doors, parent))
-
-    def stop(self) -> None:
-        """Have it say goodbye and end."""
-        if self.pid:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGTERM)
+            self._fork(doors, lambda parent: self._run(*doors, parent))
 
     def _run(self, door: int, left: int, parent: int) -> int:
         try:

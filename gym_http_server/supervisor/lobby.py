@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
 import socket
 
 from gym_http_server.lobby.said import LobbySettings
 from gym_http_server.rundir import RunDir
 from gym_http_server.settings import Settings
-from gym_http_server.supervisor.forks import fork_service
+from gym_http_server.supervisor.forks import ServiceProcess
 
 __all__ = ["LobbyProcess"]
 
 BACKLOG = 512
 
 
-class LobbyProcess:
+class LobbyProcess(ServiceProcess):
     """Starts the lobby, and starts another one where it ended.
 
     The socket stays open here: who connects while there is no lobby has the next one.
@@ -27,9 +24,6 @@ class LobbyProcess:
         settings: The settings.
         doors: Descriptors of the socket by which external environments connect in by
             plain TCP, and of what was left for the lobby to read the token from.
-
-    Attributes:
-        pid: Of the lobby; 0 if there is none.
     """
 
     def __init__(
@@ -38,7 +32,7 @@ class LobbyProcess:
         settings: Settings,
         doors: tuple[int, int] | None = None,
     ) -> None:
-        self.pid = 0
+        super().__init__()
         self._doors = doors
         self._path = run_dir.lobby_socket
         self._settings = LobbySettings(
@@ -68,13 +62,7 @@ class LobbyProcess:
             self._listener.listen(BACKLOG)
         listener = self._listener
         keep = [listener.fileno(), *(self._doors or ())]
-        self.pid = fork_service(keep, lambda parent: self._run(listener, parent))
-
-    def stop(self) -> None:
-        """Have it say goodbye and end."""
-        if self.pid:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGTERM)
+        self._fork(keep, lambda parent: self._run(listener, parent))
 
     def _run(self, listener: socket.socket, parent: int) -> int:
         from gym_http_server.lobby.process import run
