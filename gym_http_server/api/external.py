@@ -100,7 +100,8 @@ def _next_request(web: Web, environ: Environ, connection: str) -> Answer:
 
 
 def _answer(web: Web, environ: Environ, connection: str) -> Answer:
-    body = read_body(environ, web.settings.max_body)
+    # As long as on any other way in, which the welcome has told.
+    body = read_body(environ, web.settings.max_answer)
     return frame_answer(web.lobby.take_answer(connection, body))
 
 

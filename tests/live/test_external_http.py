@@ -5,16 +5,13 @@ from typing import Any
 
 import gymnasium
 import pytest
-from gymnasium.utils.env_checker import check_env
 
-from gym_http_client import RemoteEnv, RemoteVectorEnv, serve_env
+from gym_http_client import serve_env
 from tests.support.agents import asking, began, ended, heard
 from tests.support.api import Api, error, no_content, ok
 from tests.support.far import BOX, RESULT, THREE
-from tests.support.lending import lent
 from tests.support.lobby import listed, settled
 from tests.support.server import Server
-from tests.support.twins import assert_vectors_played_alike
 from tests.support.wait import wait_until
 
 HELLO = {"type": "hello", "protocol": 1, "name": "game", "capabilities": ["reset"]}
@@ -148,31 +145,26 @@ def test_far_sides_are_counted(make_server: Callable[..., Server]) -> None:
     assert answer.header("Retry-After") == "1"
 
 
+def test_an_answer_may_be_as_long_as_the_welcome_says(
+    make_server: Callable[..., Server],
+) -> None:
+    most = 100_000
+    flags = ["--max-body", "2048", "--max-answer", str(most), "--external-grace", "1"]
+    api = Api(make_server(*flags))
+    far = Caller(api)
+    assert far.welcome["limits"]["max_message"] == most
+    instance = began(api, far)
+    future = asking(instance.post, "step/", {"action": 1})
+    long = {"score": "x" * 50_000}
+    far.answer("step", **{**RESULT, "info": long})
+    assert ok(heard(future))["info"] == long
+    answer = api.post(f"{far.path}/answer", data=b" " * (most + 1))
+    error(answer, 413, "body-too-large")
+    error(api.post("/v1/external/", data=b" " * 2049), 413, "body-too-large")
+    ended(instance, far)
+
+
 def test_it_needs_the_token(make_server: Callable[..., Server]) -> None:
     token = "a-token-of-the-tests"
     server = make_server("--token", token)
     error(Api(server).post("/v1/external/", HELLO), 401, "unauthorized")
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("dialect", ["binary", "typed"])
-def test_gymnasium_finds_nothing_wrong(api: Api, dialect: str) -> None:
-    url = api.server.url
-    with (
-        lent(url, "CartPole-v1", name="game", dialect=dialect, transport="http"),
-        RemoteEnv(url, "external/game", wait_s=20) as env,
-    ):
-        check_env(env, skip_render_check=False)
-    settled(api)
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_a_vector_of_8_is_equal_to_the_same_made_here(api: Api) -> None:
-    url = api.server.url
-    local = gymnasium.make_vec("CartPole-v1", 8, "sync")
-    with lent(url, "CartPole-v1", name="game", n=8, transport="http"):
-        env = RemoteVectorEnv(url, "external/game", num_envs=8, wait_s=20)
-        assert_vectors_played_alike(env, local, steps=20)
-        env.close()
-    local.close()
-    settled(api)
