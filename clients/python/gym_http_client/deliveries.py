@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from gym_http_client.raising import refusal
 from gym_http_client.retries import REPEATED, Retries, Tries
 from gym_http_client.streaming import Answer, Asked, Streaming
 from gym_http_wire.handshakes import new_session
+from gym_http_wire.values.writing import Writing
 
 __all__ = ["Deliveries", "Pending"]
 
@@ -64,6 +66,11 @@ class Deliveries:
         self._stream: Streaming | None = None
         self._pending: deque[Pending] = deque()
         self._pending_bytes = 0
+        # What came before anybody asked for it.
+        self._answered: deque[Any] = deque()
+        # Threads take turns.
+        self._lock = threading.RLock()
+        self._writing = Writing()
         self._begin()
 
     def _begin(self) -> None:

@@ -6,22 +6,17 @@ lost goes again over another stream, or by REST, and is not executed twice.
 
 from __future__ import annotations
 
-import threading
-from collections import deque
 from typing import Any
 
 from gym_http_client.deliveries import Deliveries, Pending
 from gym_http_client.failures import Failure
 from gym_http_client.handshakes import NoStream
-from gym_http_client.links import Link
-from gym_http_client.openings import Openings
 from gym_http_client.outcomes import over_stream
-from gym_http_client.retries import REPEATED, Retries
+from gym_http_client.retries import REPEATED
 from gym_http_client.streaming import Answer, Asked, Streaming
 from gym_http_wire.lanes import MISSED
 from gym_http_wire.messages import Op
 from gym_http_wire.sessions import MAX_ANSWERS
-from gym_http_wire.values.writing import Writing
 
 __all__ = ["Session"]
 
@@ -43,27 +38,8 @@ class Session(Deliveries):
     Who gives up waiting for an answer, or is interrupted, gives up all that were sent.
     Whether they are executed is unknown; over streams, not after a later request.
 
-    Args:
-        link: Requests by REST; ``None`` where there is none.
-        openings: Opens the streams.
-        url: The instance's, for those who read of it.
-        path: The instance's.
-        retries: How requests are sent again.
+    It takes what `Deliveries` takes.
     """
-
-    def __init__(
-        self,
-        link: Link | None,
-        openings: Openings,
-        url: str,
-        path: str,
-        *,
-        retries: Retries,
-    ) -> None:
-        super().__init__(link, openings, url, path, retries=retries)
-        self._lock = threading.RLock()
-        self._writing = Writing()
-        self._answered: deque[Any] = deque()
 
     @staticmethod
     def carries(method: str, path: str) -> bool:
