@@ -206,11 +206,19 @@ class Arrival:
 
     def state(self) -> bytes:
         """Tell another process how to go on."""
+        return self._state(self.hello)
+
+    def short_state(self) -> bytes:
+        """Tell the same to a process that knows what the environment is."""
+        hello = self.hello and Hello(self.hello.protocol, self.hello.name, {}, {})
+        return self._state(hello)
+
+    def _state(self, hello: Hello | None) -> bytes:
         return msgspec.json.encode(
             {
                 "carrier": self.carrier.name,
                 "connection": self.connection,
-                "hello": self.hello,
+                "hello": hello,
                 "next_number": self.next_number,
                 "resume": self.resume,
             }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +27,13 @@ class Taken:
     connection: str
     resume: str
     hello: Hello
+
+    @property
+    def attentive(self) -> bool:
+        """Whether the host takes at once what it is told."""
+        poll = select.poll()
+        poll.register(self.line, select.POLLOUT)
+        return bool(poll.poll(0))
 
 
 @dataclass(eq=False)

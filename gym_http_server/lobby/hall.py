@@ -199,11 +199,15 @@ class Hall:
         """Pass a connection on to the host that had it before it was lost."""
         arrival.connection, arrival.resume = taken.connection, taken.resume
         arrival.adopt(hello)
+        if not taken.attentive:
+            # Everybody else would wait with this one.
+            arrival.farewell("the host that had it is busy: come again")
+            raise Gone("the host that had it is busy")
         self._welcome(arrival, resumed=True)
         if not arrival.takeable:
             raise Gone("it said more than hello")
         try:
-            frame = Frame(Op.FAR_BACK, body=arrival.state())
+            frame = Frame(Op.FAR_BACK, body=arrival.short_state())
             taken.line.send(frame, arrival.line)
         except OSError:
             raise Gone("the host that had it is gone") from None

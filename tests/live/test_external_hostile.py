@@ -4,17 +4,20 @@ import contextlib
 import json
 import os
 import signal
+import time
 from collections.abc import Callable
+from typing import Any
 
 import psutil
 import pytest
 
-from tests.support.agents import asking, began, ended, heard
+from tests.support.agents import asking, back, began, ended, heard, reset
 from tests.support.api import Api, Instance, error, no_content, ok
-from tests.support.far import RESULT, THREE, Far, connected
+from tests.support.far import BOX, RESULT, THREE, Far, connected
 from tests.support.lobby import listed, lobby, settled
 from tests.support.server import Server
 from tests.support.wait import wait_until
+from tests.support.websocket import CLOSE, WebSocket
 
 MakeServer = Callable[..., Server]
 #: What an answer, and so a message of an environment's, may have.
@@ -109,6 +112,52 @@ def test_what_nobody_reads_is_not_kept_for_ever(make_server: MakeServer) -> None
     told = error(instance.post("step/", {"action": 1}), 410, "instance-ended")
     assert told["reason"] == "external-gone"
     settled(api)
+
+
+def test_one_that_comes_back_and_back_to_a_host_that_stands_still(
+    make_server: MakeServer,
+) -> None:
+    api = Api(make_server())
+    weight = {"metadata": {"weight": "x" * 60_000}, "capabilities": ["reset", "replay"]}
+    with Far.to(api, **weight) as far, contextlib.ExitStack() as stack:
+        instance = began(api, far)
+        host = _host(api.server, instance)
+        os.kill(host.pid, signal.SIGSTOP)
+        try:
+            began_at = time.monotonic()
+            for _ in range(300):
+                line = connected(api)
+                stack.callback(line.close)
+                opcode, told = come_back(line, far, weight)
+                if opcode == CLOSE:
+                    break
+            assert opcode == CLOSE
+            assert b"the host that had it is busy" in told
+            # And nobody else has waited: they would have, for 5 seconds each time.
+            with Far.to(api, name="neighbour"):
+                assert listed(api, "neighbour")["free"] == 1
+            assert time.monotonic() - began_at < 5.0
+        finally:
+            os.kill(host.pid, signal.SIGCONT)
+
+        def heard_of() -> bool:
+            line = connected(api)
+            stack.callback(line.close)
+            return come_back(line, far, weight)[0] != CLOSE
+
+        wait_until(heard_of)
+        with back(api, far, **weight) as again:
+            reset(instance, again)
+            ended(instance, again)
+
+
+def come_back(line: WebSocket, far: Far, hello: dict[str, Any]) -> tuple[int, bytes]:
+    """Show the token of a far side; give what comes first."""
+    said = {"type": "hello", "protocol": 1, "name": "game", **hello}
+    said |= {"observation_space": BOX, "action_space": THREE}
+    said |= {"resume": far.welcome["resume"]}
+    line.send_frame(1, json.dumps(said).encode())
+    return line.read_frame()
 
 
 def test_a_flood_of_messages_ends_in_an_answer(make_server: MakeServer) -> None:
