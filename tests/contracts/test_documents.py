@@ -78,7 +78,7 @@ ANYTHING = "…"
 # What it takes to run a program, besides Python.
 TOOLS = {"cpp": ("g++",), "js": ("node",), "lua": ("lua5.4",)}
 # Flags in documents that are not the server's but Docker's and curl's.
-FOREIGN_FLAGS = {"--entrypoint", "--format", "--init", "--stop-timeout"}
+FOREIGN_FLAGS = {"--entrypoint", "--env", "--format", "--init", "--stop-timeout"}
 FOREIGN_FLAGS |= {"--fail", "--fail-with-body", "--retry"}
 # Of gym-http-server validate.
 FOREIGN_FLAGS |= {"--json", "--only", "--timeout"}
