@@ -11,7 +11,8 @@ from collections.abc import Callable
 import msgspec
 
 from gym_http_server.lobby.arrivals import Gone
-from gym_http_server.lobby.postboxes import Caller, PostBox, no_connection
+from gym_http_server.lobby.callers import Caller
+from gym_http_server.lobby.postboxes import PostBox, no_connection
 from gym_http_server.lobby.said import LobbySettings, Next
 from gym_http_server.passing import PassingLine
 from gym_http_wire.frames import Frame

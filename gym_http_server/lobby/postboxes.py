@@ -6,26 +6,24 @@ of which its box has the other.
 
 from __future__ import annotations
 
-import contextlib
 import socket
 from collections import deque
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from gym_http_server.errors import NotFound
 from gym_http_server.lobby.arrivals import Gone
-from gym_http_server.passing import PassingLine
+from gym_http_server.lobby.callers import Caller
 from gym_http_wire.external.asks import Ask, BadMessage, Dialect, Fault, Request
 from gym_http_wire.external.binaries import BinaryDialect
 from gym_http_wire.external.carriers import CarrierError, CountedCarrier
 from gym_http_wire.external.greetings import Refused, Welcome, reply_of
 from gym_http_wire.external.texts import TextDialect
-from gym_http_wire.frames import Frame
 from gym_http_wire.messages import AnswerHead, Form, answer, problem_answer
 from gym_http_wire.problems import Problem
 
-__all__ = ["Caller", "PostBox", "no_connection"]
+__all__ = ["PostBox", "no_connection"]
 
 RECEIVE_BYTES = 256 * 1024
 MAX_NOTES = 16
@@ -42,23 +40,6 @@ class TooManyExternal(Problem):
     """As many environments are there as there can be."""
 
     default_status, default_code = 503, "too-many-external"
-
-
-class Caller(NamedTuple):
-    """A web worker that waits for an answer.
-
-    Attributes:
-        until: Monotonic seconds.
-    """
-
-    line: PassingLine
-    number: int
-    until: float
-
-    def tell(self, frame: Frame) -> None:
-        """Answer it, unless it is gone."""
-        with contextlib.suppress(OSError):
-            self.line.send(frame._replace(number=self.number))
 
 
 class PostBox:

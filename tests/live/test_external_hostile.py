@@ -3,7 +3,9 @@
 import contextlib
 import json
 import os
+import re
 import signal
+import socket
 import time
 from collections.abc import Callable
 from typing import Any
@@ -73,6 +75,43 @@ def test_only_so_many_connect_and_say_nothing(make_server: MakeServer) -> None:
         silent[0].close()
         with Far(api) as far:
             assert far.welcome["type"] == "welcome"
+
+
+def test_a_lobby_without_descriptors_goes_on(make_server: MakeServer) -> None:
+    server = make_server("--external-tcp", "0")
+    api = Api(server)
+    pattern = re.compile(r"connect in at tcp://([0-9.]+):(\d+)")
+    match = wait_until(lambda: pattern.search(server.stdout))
+    place = match[1], int(match[2])
+    with Far.to(api) as far, contextlib.ExitStack() as stack:
+        stack.enter_context(socket.create_connection(place, 20))
+        lobby = wait_until(lambda: _holder(server, place[1]))
+        most = max(_descriptors(lobby)) + 4
+        lobby.rlimit(psutil.RLIMIT_NOFILE, (most, most))
+        for _ in range(most - len(_descriptors(lobby))):
+            stack.enter_context(socket.create_connection(place, 20))
+        wait_until(lambda: len(_descriptors(lobby)) == most)
+        spent = lobby.cpu_times().user
+        future = asking(api.get, "/v1/registry/?search=external/game")
+        # It cannot take this one, and tries, until there are fewer.
+        wait_until(lambda: not lobby.is_running() or lobby.cpu_times().user > spent)
+        stack.close()
+        assert ok(heard(future))["envs"][0]["external"]["free"] == 1
+        ended(began(api, far), far)
+
+
+def _holder(server: Server, port: int) -> psutil.Process | None:
+    """Find the process that has taken a connection to a port."""
+    for process in server.members():
+        with contextlib.suppress(psutil.Error):
+            for each in process.net_connections("tcp"):
+                if each.laddr.port == port and each.status == "ESTABLISHED":
+                    return process
+    return None
+
+
+def _descriptors(process: psutil.Process) -> set[int]:
+    return set(map(int, os.listdir(f"/proc/{process.pid}/fd")))
 
 
 def _host(server: Server, instance: Instance) -> psutil.Process:

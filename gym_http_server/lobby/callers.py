@@ -1,0 +1,28 @@
+"""Callers: web workers that wait for what the lobby answers later."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import NamedTuple
+
+from gym_http_server.passing import PassingLine
+from gym_http_wire.frames import Frame
+
+__all__ = ["Caller"]
+
+
+class Caller(NamedTuple):
+    """A web worker that waits for an answer.
+
+    Attributes:
+        until: Monotonic seconds.
+    """
+
+    line: PassingLine
+    number: int
+    until: float
+
+    def tell(self, frame: Frame) -> None:
+        """Answer it, unless it is gone."""
+        with contextlib.suppress(OSError):
+            self.line.send(frame._replace(number=self.number))
