@@ -17,27 +17,32 @@ from tests.support.cutter import Cutter
 from tests.support.far import Far
 from tests.support.identity import assert_identical
 from tests.support.lending import TALLY, lent
-from tests.support.lobby import listed
+from tests.support.lobby import listed, tcp_place
 from tests.support.server import Server
 from tests.support.twins import assert_described_alike, assert_played_alike
 from tests.support.wait import wait_until
-from tests.support.zmq_peers import place
+from tests.support.zmq_peers import place as zmq_place
 
-WAYS = ["websocket", "zmq"]
+WAYS = ["websocket", "tcp", "zmq"]
 DIALECTS = ["binary", "typed"]
+BOTH = [(way, dialect) for way in WAYS for dialect in DIALECTS]
+SPOKEN = [each for each in BOTH if each != ("tcp", "typed")]
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """A server with a lobby, and with a gateway."""
-    with Server("--external-grace", "1", "--zmq", "tcp://127.0.0.1:0") as server:
+    """A server with a lobby, a port for plain TCP, and a gateway."""
+    ports = ("--external-tcp", "0", "--zmq", "tcp://127.0.0.1:0")
+    with Server("--external-grace", "1", *ports) as server:
         Far.to(Api(server)).drop()
         yield server
 
 
 def url_of(server: Server, way: str) -> str:
     """Tell where those who lend come in."""
-    return server.url if way == "websocket" else f"zmq+{place(server)}"
+    if way == "zmq":
+        return f"zmq+{zmq_place(server)}"
+    return tcp_place(server) if way == "tcp" else server.url
 
 
 def free(server: Server) -> int:
@@ -54,8 +59,7 @@ def empty_lobby(server: Server) -> Iterator[None]:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("way", "dialect"), BOTH)
 def test_gymnasium_finds_nothing_wrong(server: Server, way: str, dialect: str) -> None:
     with (
         lent(url_of(server, way), "CartPole-v1", dialect=dialect),
@@ -65,8 +69,7 @@ def test_gymnasium_finds_nothing_wrong(server: Server, way: str, dialect: str) -
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("way", "dialect"), SPOKEN)
 @pytest.mark.parametrize(
     "env_id", ["CartPole-v1", "FrozenLake-v1", "Taxi-v4", "Blackjack-v1", "Pendulum-v1"]
 )
@@ -86,8 +89,7 @@ def test_it_is_equal_to_the_same_made_here(
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("way", "dialect"), SPOKEN)
 @pytest.mark.parametrize("mode", list(AutoresetMode))
 def test_a_vector_of_8_is_equal_to_the_same_made_here(
     server: Server, mode: AutoresetMode, way: str, dialect: str
@@ -175,7 +177,7 @@ def test_another_agent_finds_it_fresh(server: Server) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["websocket", "zmq"])
 def test_its_process_is_killed_and_started_again(
     server: Server, tmp_path: Path, way: str
 ) -> None:
@@ -203,7 +205,7 @@ def test_its_process_is_killed_and_started_again(
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["websocket", "zmq"])
 def test_its_connection_is_cut_again_and_again(
     server: Server, tmp_path: Path, way: str, dialect: str
 ) -> None:

@@ -2,25 +2,19 @@
 
 import contextlib
 import json
-import re
 import socket
 import struct
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
-import gymnasium
 import pytest
-from gymnasium.utils.env_checker import check_env
 
-from gym_http_client import RemoteEnv, RemoteVectorEnv
 from tests.support.agents import asking, began, ended, heard
 from tests.support.api import Api, error, ok
 from tests.support.far import BOX, RESULT, THREE
-from tests.support.lending import lent
-from tests.support.lobby import listed, settled
+from tests.support.lobby import listed, settled, tcp_place
 from tests.support.server import Server
-from tests.support.twins import assert_vectors_played_alike
-from tests.support.wait import wait_until
 
 TOKEN = "a-token-of-the-tests"
 HELLO = {"type": "hello", "protocol": 1, "name": "game", "capabilities": ["reset"]}
@@ -34,18 +28,12 @@ def server() -> Iterator[Server]:
         yield server
 
 
-def place(server: Server) -> tuple[str, int]:
-    """Tell where it lets them in."""
-    pattern = re.compile(r"connect in at tcp://([0-9.]+):(\d+)")
-    match = wait_until(lambda: pattern.search(server.stdout))
-    return match[1], int(match[2])
-
-
 class Counted:
     """A connection with counted messages."""
 
     def __init__(self, server: Server) -> None:
-        self.socket = socket.create_connection(place(server), 20)
+        door = urlsplit(tcp_place(server))
+        self.socket = socket.create_connection((door.hostname, door.port), 20)
 
     def __enter__(self) -> "Counted":
         return self
@@ -166,30 +154,6 @@ def test_a_port_in_use_is_said_at_once(launch_server: Callable[..., Server]) -> 
 
 def test_it_is_off_unless_asked_for(make_server: Callable[..., Server]) -> None:
     assert "connect in at" not in make_server().stdout
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("dialect", ["binary", "typed"])
-def test_gymnasium_finds_nothing_wrong(server: Server, dialect: str) -> None:
-    url = "tcp://{}:{}".format(*place(server))
-    with (
-        lent(url, "CartPole-v1", dialect=dialect),
-        RemoteEnv(server.url, "external/lent", wait_s=20) as env,
-    ):
-        check_env(env, skip_render_check=False)
-    settled(Api(server), "lent")
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_a_vector_of_8_is_equal_to_the_same_made_here(server: Server) -> None:
-    url = "tcp://{}:{}".format(*place(server))
-    local = gymnasium.make_vec("CartPole-v1", 8, "sync")
-    with lent(url, "CartPole-v1", n=8):
-        env = RemoteVectorEnv(server.url, "external/lent", num_envs=8, wait_s=20)
-        assert_vectors_played_alike(env, local)
-        env.close()
-    local.close()
-    settled(Api(server), "lent")
 
 
 def test_creating_what_is_not_there_is_refused(server: Server) -> None:

@@ -1,6 +1,7 @@
 """The lobby of a server: who is there, and when nobody is any more."""
 
 import contextlib
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -30,3 +31,9 @@ def listed(api: Api, name: str = "game") -> Any:
 def settled(api: Api, name: str = "game") -> None:
     """Wait until nobody is connected any more."""
     wait_until(lambda: listed(api, name) is None, message="the lobby to be empty")
+
+
+def tcp_place(server: Server) -> str:
+    """Tell where a server lets those in who speak plain TCP, as a URL."""
+    pattern = re.compile(r"connect in at (tcp://[0-9.]+:\d+)")
+    return wait_until(lambda: pattern.search(server.stdout))[1]
