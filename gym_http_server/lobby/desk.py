@@ -18,6 +18,9 @@ from gym_http_wire.problems import ExternalAway
 
 __all__ = ["Desk"]
 
+#: That somebody is told of who asks for one that is not there.
+MAX_NAMES = 5
+
 
 class Desk:
     """Gives connections out, to each host all that it wants or none.
@@ -91,14 +94,27 @@ class Desk:
         for taking in list(self._guests.waiting):
             if now >= taking.until:
                 self._guests.waiting.remove(taking)
-                free = len(self._guests.takeable(taking.name))
-                some = "none is" if not free else f"only {free} of them are"
-                words = (
-                    f"external/{taking.name} was to be made of {taking.count} "
-                    f"connection{'s' if taking.count > 1 else ''}, and {some} free; "
-                    "it is made once they connect: ask again, or with wait_s"
-                )
+                words = self._lack(taking)
                 try:
                     taking.line.send(problem_answer(ExternalAway(words)))
                 except OSError:
                     self._hang_up(taking.line)
+
+    def _lack(self, taking: Taking) -> str:
+        free = len(self._guests.takeable(taking.name))
+        some = "none is" if not free else f"only {free} of them are"
+        lack = (
+            f"external/{taking.name} was to be made of {taking.count} "
+            f"connection{'s' if taking.count > 1 else ''}, and {some} free; "
+        )
+        names = self._guests.names()
+        if taking.name in names:
+            return f"{lack}it is made once they connect: ask again, or with wait_s"
+        there = ", ".join(f"external/{name}" for name in names[:MAX_NAMES])
+        if len(names) > MAX_NAMES:
+            there += f" and {len(names) - MAX_NAMES} more"
+        others = f"but there is {there}" if there else "nor of any other"
+        return (
+            f"{lack}of this name there is none, {others}: ask again once it has "
+            "connected, or with wait_s"
+        )

@@ -84,6 +84,10 @@ class Guests:
             if not free:
                 del self.free[arrival.hello.name]
 
+    def names(self) -> list[str]:
+        """List the names of all, sorted."""
+        return sorted({*self.free, *(each.hello.name for each in self.taken.values())})
+
     def takeable(self, name: str) -> list[Arrival]:
         """List who can be taken."""
         return [each for each in self.free.get(name, {}).values() if each.takeable]

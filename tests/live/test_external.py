@@ -172,6 +172,24 @@ def test_wrappers_and_limits_of_steps_are_put_around(api: Api) -> None:
     settled(api)
 
 
+def test_who_asks_for_a_name_that_is_not_there_is_told_which_are(api: Api) -> None:
+    def told() -> str:
+        answer = api.post("/v1/envs/", {"env_id": "external/gmae"})
+        return str(error(answer, 503, "external-away")["message"])
+
+    wait_until(lambda: "of this name there is none, nor of any other" in told())
+    with contextlib.ExitStack() as stack:
+        far = stack.enter_context(Far.to(api))
+        instance = created(api, far)
+        assert "but there is external/game: ask again" in told()
+        for number in range(6):
+            stack.enter_context(Far.to(api, name=f"a{number}"))
+        first = ", ".join(f"external/a{number}" for number in range(5))
+        assert f"but there is {first} and 2 more: ask" in told()
+        ended(instance, far)
+    settled(api, "")
+
+
 def test_a_create_waits_for_one_to_connect(api: Api) -> None:
     error(api.post("/v1/envs/", {"env_id": "external/game"}), 503, "external-away")
     future = asking(api.post, "/v1/envs/", {"env_id": "external/game", "wait_s": 20})
