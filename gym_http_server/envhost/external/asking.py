@@ -111,6 +111,9 @@ class Asking:
         """Tell it that the agent goes, and see that it has heard."""
         far = self._far
         if far.away_since is not None:
+            # It may just have come back.
+            self._outside.attend()
+        if far.away_since is not None:
             return
         until = time.monotonic() + CLOSE_SECONDS
         call = Call(Ask.CLOSE, {}, far.number(), until)

@@ -2,61 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
-import select
 import socket
-import struct
 import time
 from collections.abc import Callable
 
-import msgspec
-
-from gym_http_server.envhost import plain
 from gym_http_server.envhost.external.calls import Call
+from gym_http_server.envhost.external.dialects import dialect_of
+from gym_http_server.envhost.external.lines import Line, Lost
+from gym_http_server.envhost.external.state import State
 from gym_http_wire.external.asks import (
     MAX_NUMBER,
     Answer,
     Ask,
     BadMessage,
     Control,
-    Dialect,
     Fault,
     Request,
 )
-from gym_http_wire.external.binaries import BinaryDialect
 from gym_http_wire.external.carriers import CarrierError, Heard, carrier_of
 from gym_http_wire.external.greetings import TANGO, Hello
 from gym_http_wire.external.steps import StepReader
-from gym_http_wire.external.tango import TangoDialect
-from gym_http_wire.external.texts import TextDialect
 from gym_http_wire.problems import BadAnswer, ExternalAway
-from gym_http_wire.values import typed
 from gym_http_wire.websocket import Close
 
-__all__ = ["FarSide", "State"]
-
-RECEIVE_BYTES = 256 * 1024
-#: Longest that one far side is waited for alone, in seconds.
-ALONE_SECONDS = 0.1
-_TIMEVAL = struct.pack("@ll", 0, int(ALONE_SECONDS * 1e6))
-
-
-class State(msgspec.Struct):
-    """How to go on with a connection that another process had.
-
-    Attributes:
-        carrier: Name of its carrier.
-        connection: Its ID.
-        hello: What the environment said of itself.
-        next_number: The least ID that a request may have.
-        resume: The token by which it is gone on with.
-    """
-
-    carrier: str
-    connection: str
-    hello: Hello
-    next_number: int
-    resume: str
+__all__ = ["FarSide"]
 
 
 class FarSide:
@@ -106,12 +75,9 @@ class FarSide:
         self.away_since = None
 
     def _connect(self, line: socket.socket) -> None:
-        # It blocks for a moment only, and only where nothing else is waited for.
-        line.setblocking(True)
-        line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TIMEVAL)
-        self._line = line
+        self._line = Line(line)
         self._carrier = carrier_of(self.state.carrier, self._max_message)
-        self._dialect = _dialect_of(self.state.hello)
+        self._dialect = dialect_of(self.state.hello)
         self._heard_at = self._owed_until = time.monotonic()
         self._pinged = False
         self._watch(self)
@@ -154,7 +120,7 @@ class FarSide:
 
     def receive(self) -> None:
         """Read what has come, and take it."""
-        data = self._read(socket.MSG_DONTWAIT)
+        data = self._read(wait=False)
         if data:
             self._take_in(data)
 
@@ -164,7 +130,9 @@ class FarSide:
         If something else comes, or nothing so soon, the call is not over.
         """
         reader = self.steps
-        data = self._read(0) if reader is not None and self.call is call else b""
+        data = (
+            self._read(wait=True) if reader is not None and self.call is call else b""
+        )
         if not data:
             return
         payload = self._carrier.whole(data)
@@ -177,19 +145,16 @@ class FarSide:
                 return
         self._take_in(data)
 
-    def _read(self, flags: int) -> bytes:
+    def _read(self, *, wait: bool) -> bytes:
         """Read what has come; nothing, if nothing has or the connection is lost."""
         try:
-            data = self._line.recv(RECEIVE_BYTES, flags)
-        except BlockingIOError:
+            data = self._line.read(wait=wait)
+        except Lost as lost:
+            self.lose(str(lost))
             return b""
-        except OSError as error:
-            self.lose(str(error))
-            return b""
-        if not data:
-            self.lose("it ended the connection")
-        self._heard_at = time.monotonic()
-        self._pinged = False
+        if data:
+            self._heard_at = time.monotonic()
+            self._pinged = False
         return data
 
     def _take_in(self, data: bytes) -> None:
@@ -292,7 +257,7 @@ class FarSide:
         """Give the socket for another process to go on; ``None`` if none could."""
         if self.away_since is not None or not self._carrier.between:
             return None
-        return self._line
+        return self._line.socket
 
     def close(self, words: str = "") -> None:
         """End the connection, or let go of the one that another process has."""
@@ -310,29 +275,8 @@ class FarSide:
             data: The bytes.
             until: Monotonic seconds; ``None``: it has to take them at once.
         """
-        rest: bytes | memoryview = data
-        while rest and self.away_since is None:
+        if self.away_since is None:
             try:
-                sent = self._line.send(rest, socket.MSG_DONTWAIT)
-                rest = memoryview(rest)[sent:] if sent < len(rest) else b""
-            except BlockingIOError:
-                left = 0.0 if until is None else until - time.monotonic()
-                if left <= 0 or not self._writable(left):
-                    self.lose("it takes nothing")
-            except OSError as error:
-                self.lose(str(error))
-
-    def _writable(self, seconds: float) -> bool:
-        poll = select.poll()
-        with contextlib.suppress(ValueError):
-            poll.register(self._line, select.POLLOUT)
-        return bool(poll.poll(seconds * 1000))
-
-
-def _dialect_of(hello: Hello) -> Dialect:
-    if hello.dialect == "binary":
-        return BinaryDialect()
-    if hello.dialect == "typed":
-        return TextDialect(typed.encode, typed.decode)
-    kind = TangoDialect if hello.dialect == TANGO else TextDialect
-    return kind(plain.dumps, plain.loads)
+                self._line.send(data, until)
+            except Lost as lost:
+                self.lose(str(lost))

@@ -15,7 +15,8 @@ from collections.abc import Callable
 import msgspec
 
 from gym_http_server.envhost.external.calls import Awaited
-from gym_http_server.envhost.external.far_side import FarSide, State
+from gym_http_server.envhost.external.far_side import FarSide
+from gym_http_server.envhost.external.state import State
 from gym_http_server.passing import PassingLine
 from gym_http_server.rundir import RunDir
 from gym_http_wire.frames import Frame
