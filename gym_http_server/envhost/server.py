@@ -133,7 +133,10 @@ class Host:
                 return events
         if until:
             spinning.missed()
-        rest = self._crowd.patience() if self._writing else self._rest_ms
+        rest = self._rest_ms
+        if self._writing:
+            patience = self._crowd.patience()
+            rest = patience if rest is None else min(rest, patience)
         return self._poll.poll(rest)
 
     def _accept(self) -> None:

@@ -148,6 +148,10 @@ def test_rewards_may_have_channels(api: Api) -> None:
         answer = ok(heard(future))
         assert answer["reward"] == 1.25
         assert answer["info"]["reward_channels"] == {"food": 1.5, "pain": -0.25}
+        future = asking(instance.post, "step/", {"action": 0})
+        far.answer("step", **{**RESULT, "reward": [1e308, 1e308]})
+        assert error(heard(future), 502, "bad-answer")["field"] == "reward"
+        assert far.hear_fault()["field"] == "reward"
         ended(instance, far)
     settled(api)
 

@@ -13,7 +13,7 @@ from tests.support.far import Far
 from tests.support.server import Server
 from tests.support.wait import wait_until
 from tests.support.watching import slow, watch
-from tests.support.websocket import BINARY, TEXT
+from tests.support.websocket import BINARY, PING, PONG, TEXT
 
 RESET, STEP = 1, 2
 SIZE = 150_000
@@ -110,6 +110,25 @@ def test_who_takes_nothing_goes_and_the_environment_stays(api: Api) -> None:
         assert watcher.read_to_end()
         step(far, instance, 1)
     neighbour.close()
+
+
+def test_a_slow_watcher_does_not_cost_the_environment_its_life(
+    make_server: Callable[..., Server],
+) -> None:
+    """Pings go on while the host waits for who takes nothing."""
+    api = Api(make_server("--external-heartbeat", "0.5"))
+    with far_side(api) as (far, instance):
+        reset(far, instance)
+        with slow(instance, BINARY):
+
+            def gone() -> bool:
+                opcode, payload = far.line.read_frame()
+                assert opcode == PING, (opcode, payload)
+                far.line.send_frame(PONG, payload)
+                return bool(ok(instance.get(""))["watchers"] == 0)
+
+            wait_until(gone, 15.0, "the watcher to be dropped")
+        step(far, instance, 1)
 
 
 def test_who_comes_late_and_is_slow_begins_with_the_latest(api: Api) -> None:

@@ -88,7 +88,10 @@ class Border:
             self._check_number(reward, "reward")
         else:
             info = {**info, "reward_channels": self._by_channel(reward)}
-            reward = math.fsum(info["reward_channels"].values())
+            try:
+                reward = math.fsum(info["reward_channels"].values())
+            except OverflowError:
+                raise _bad("reward", reward, "numbers whose sum is finite") from None
         if self._plain and type(reward) is int:
             reward = float(reward)
         terminated, truncated = result.get("terminated"), result.get("truncated")
@@ -134,8 +137,16 @@ class Border:
     @staticmethod
     def _check_number(value: Any, field: str) -> None:
         good = isinstance(value, _NUMBERS) and not isinstance(value, bool)
-        if not good or not math.isfinite(value):
+        if not good or not _is_finite(value):
             raise _bad(field, value, "a finite number")
+
+
+def _is_finite(number: Any) -> bool:
+    try:
+        return math.isfinite(number)
+    except OverflowError:
+        # An integer that no float holds.
+        return False
 
 
 def _has_arrays(space: Space[Any]) -> bool:

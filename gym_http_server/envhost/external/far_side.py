@@ -79,7 +79,7 @@ class FarSide:
         self._carrier = carrier_of(self.state.carrier, self._max_message)
         self._dialect = dialect_of(self.state.hello)
         self._heard_at = self._owed_until = time.monotonic()
-        self._pinged = False
+        self._pinged_at: float | None = None
         self._watch(self)
 
     def number(self) -> int:
@@ -154,7 +154,7 @@ class FarSide:
             return b""
         if data:
             self._heard_at = time.monotonic()
-            self._pinged = False
+            self._pinged_at = None
         return data
 
     def _take_in(self, data: bytes) -> None:
@@ -230,12 +230,15 @@ class FarSide:
         """
         if self.away_since is not None:
             return
-        silent = now - max(self._heard_at, self._owed_until)
-        if silent > 2 * heartbeat_s:
-            self._send(self._carrier.farewell("no answer to a ping"))
-            self.lose("no answer to a ping")
-        elif silent > heartbeat_s and not self._pinged:
-            self._pinged = True
+        if now - max(self._heard_at, self._owed_until) <= heartbeat_s:
+            return
+        if self._pinged_at is not None:
+            # From the ping on: it may be this host that stood still before.
+            if now - max(self._pinged_at, self._owed_until) > heartbeat_s:
+                self._send(self._carrier.farewell("no answer to a ping"))
+                self.lose("no answer to a ping")
+        else:
+            self._pinged_at = now
             ping = self._carrier.ping()
             if ping is None:
                 self._say(self._dialect.control(Ask.PING))

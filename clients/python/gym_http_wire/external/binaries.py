@@ -145,7 +145,7 @@ class BinaryDialect:
         try:
             return self._announced.read(payload, start)
         except BadValue as error:
-            words = f"the body {error}"
+            words = f"the body is none: {error}"
             raise BadMessage(words, number=number, field="body") from None
 
 

@@ -105,7 +105,7 @@ class TangoDialect:
         try:
             result = self._loads(payload)
         except ValueError as error:
-            words = f"a message {error}"
+            words = f"a message is none: {error}"
             raise BadMessage(words, number=number, fatal=True) from None
         if not isinstance(result, dict):
             said = payload[:80].decode(errors="replace")

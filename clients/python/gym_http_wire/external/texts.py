@@ -140,7 +140,7 @@ class TextDialect:
         try:
             result = self._loads(bytes(members["result"]))
         except ValueError as error:
-            words = f"result {error}"
+            words = f"result: {error}"
             raise BadMessage(words, number=number, field="result") from None
         if not isinstance(result, dict):
             words = f"result is {_said(members['result'])}: expected an object"
@@ -171,7 +171,7 @@ class TextDialect:
                 try:
                     given[name] = self._loads(bytes(raw))
                 except ValueError as error:
-                    words = f"{name} {error}"
+                    words = f"{name}: {error}"
                     raise BadMessage(words, number=number, field=name) from None
         return Request(ask, number, given)
 
