@@ -90,6 +90,30 @@ def test_a_create_that_was_refused_is_made_under_its_key_later(api: Api) -> None
     settled(api)
 
 
+def test_one_that_drops_while_it_begins_is_replaced(api: Api) -> None:
+    body = {"env_id": "external/game", "wait_s": 20}
+    with Far.to(api) as first:
+        future = asking(api.post, "/v1/envs/", body)
+        first.asked("init")
+        first.drop()
+        with Far.to(api) as second:
+            second.answer("init")
+            instance = Instance(api, ok(heard(future))["instance_id"])
+            reset(instance, second)
+            stepped(instance, second)
+            ended(instance, second)
+    settled(api)
+
+
+def test_where_one_drops_while_it_begins_nobody_waits_unasked(api: Api) -> None:
+    with Far.to(api) as far:
+        future = asking(api.post, "/v1/envs/", {"env_id": "external/game"})
+        far.asked("init")
+        far.drop()
+        error(heard(future), 503, "external-away")
+    settled(api)
+
+
 def test_it_drops_between_steps_and_goes_on(api: Api) -> None:
     with Far.to(api) as far:
         instance = began(api, far)

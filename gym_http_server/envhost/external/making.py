@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from typing import Any
 
 import gymnasium
@@ -11,9 +12,12 @@ from gym_http_server.envhost.create_request import EXTERNAL, CreateRequest
 from gym_http_server.envhost.external.environment import ExternalEnv
 from gym_http_server.envhost.external.outside import Outside
 from gym_http_server.envhost.external.vector import ExternalVectorEnv
-from gym_http_wire.problems import BadParameter
+from gym_http_wire.problems import BadParameter, ExternalAway
 
 __all__ = ["make_external"]
+
+#: Between two looks for connections, where one was lost on its way.
+_PAUSE_SECONDS = 0.05
 
 Made = gymnasium.Env[Any, Any] | gymnasium.vector.VectorEnv[Any, Any, Any]
 
@@ -34,16 +38,26 @@ def make_external(request: CreateRequest, outside: Outside) -> Made:
                 f"vectorization_mode is {vector.mode!r} and hosts is {vector.hosts}: "
                 f"expected null and 1, since all of {request.env_id} are asked at once"
             )
-    name = request.env_id.removeprefix(EXTERNAL)
-    far_sides = outside.take(name, count, request.wait_s)
+    until = time.monotonic() + request.wait_s
+    while True:
+        try:
+            return _take(request, outside, count, max(0.0, until - time.monotonic()))
+        except ExternalAway:
+            # One that is lost on its way is no reason to wait less for another.
+            if time.monotonic() + _PAUSE_SECONDS >= until:
+                raise
+            time.sleep(_PAUSE_SECONDS)
+
+
+def _take(request: CreateRequest, outside: Outside, count: int, wait_s: float) -> Made:
     try:
+        outside.take(request.env_id.removeprefix(EXTERNAL), count, wait_s)
         makes = [
-            functools.partial(_make, request, outside, index)
-            for index in range(len(far_sides))
+            functools.partial(_make, request, outside, index) for index in range(count)
         ]
-        if vector is None:
+        if request.vector is None:
             return makes[0]()
-        return ExternalVectorEnv(outside, makes, vector.kwargs)
+        return ExternalVectorEnv(outside, makes, request.vector.kwargs)
     except BaseException:
         outside.give_back()
         raise

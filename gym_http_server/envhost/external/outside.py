@@ -208,6 +208,9 @@ class Outside:
         if lobby is not None:
             lobby.end.setblocking(True)
         for far in far_sides:
+            if far.away_since is None:
+                # The lobby's copy of the socket would go on telling of what comes.
+                self._epoll.unregister(far)
             line = far.surrender()
             words = "the instance was closed"
             if lobby is not None and line is not None:
