@@ -130,13 +130,13 @@ class FarSide:
         If something else comes, or nothing so soon, the call is not over.
         """
         reader = self.steps
-        data = (
-            self._read(wait=True) if reader is not None and self.call is call else b""
-        )
+        if reader is None or self.call is not call:
+            return
+        data = self._read(wait=True)
         if not data:
             return
         payload = self._carrier.whole(data)
-        if payload is not None and reader is not None:
+        if payload is not None:
             said = self._dialect.hear_step(payload, reader)
             if said is not None and said[0] == call.number:
                 call.step = said[1]
