@@ -126,7 +126,7 @@ class Lobby:
     def _come(
         self, greeting: str, early: bytes, client: socket.socket | None, hello: str
     ) -> Connection:
-        said = {"greeting": greeting, "hello": hello}
+        said = {"greeting": greeting, "hello": hello, "own": client is None}
         value = msgspec.json.encode(said).decode()
         frame = request(Op.FAR_COME, early, RequestHead(value=value))
         self._supervision.ask(Op.LOBBY)

@@ -54,6 +54,7 @@ class Arrival:
         came_at: When it came.
         heard_at: When it last said something.
         pinged_at: When it was pinged since; ``None`` if it was not.
+        knocked: Whether it came by plain TCP, as anybody can.
         greeted: Whether it is welcome without a word, since it has none for that.
     """
 
@@ -75,7 +76,7 @@ class Arrival:
         self.next_number = 1
         self.came_at = self.heard_at = now
         self.pinged_at: float | None = None
-        self.greeted = False
+        self.knocked = self.greeted = False
         self._dialect: Dialect = TextDialect(msgspec.json.encode, _loads)
 
     def fileno(self) -> int:

@@ -80,16 +80,12 @@ class Hall:
         """Take the connection of an environment that calls by HTTP."""
         self.enter(end, COUNTED, trusted=True)
 
-    def let_in(self, door: socket.socket) -> None:
+    def let_in(self, end: socket.socket) -> None:
         """Take a connection by plain TCP, unless too many have said nothing yet."""
-        try:
-            end, _ = door.accept()
-        except OSError:
-            return
-        if self._strangers(COUNTED) >= MAX_STRANGERS:
+        if self._strangers(knocked=True) >= MAX_STRANGERS:
             end.close()
             return
-        self.enter(end, COUNTED, trusted=not self.token)
+        self.enter(end, COUNTED, trusted=not self.token).knocked = True
 
     def come(self, end: socket.socket, said: Come, early: bytes) -> None:
         """Take a WebSocket, or what the gateway brings.
@@ -102,9 +98,8 @@ class Hall:
         arrival = self.enter(end, said.carrier, trusted=True)
         try:
             arrival.say(said.greeting.encode())
-            if self._strangers(said.carrier) > max(
-                MAX_STRANGERS, self._settings.max_external
-            ):
+            most = max(MAX_STRANGERS, self._settings.max_external)
+            if self._strangers(knocked=False) > most:
                 words = "too many are here that have not said hello yet"
                 arrival.refuse("too-many-external", words)
             if said.hello:
@@ -147,10 +142,10 @@ class Hall:
         except Gone as gone:
             self.leave(arrival, gone)
 
-    def _strangers(self, carrier: str) -> int:
-        """Count who has not said hello yet."""
+    def _strangers(self, *, knocked: bool) -> int:
+        """Count who has not said hello yet, of those by plain TCP or of all others."""
         return sum(
-            each.hello is None and each.carrier.name == carrier
+            each.hello is None and each.knocked == knocked
             for each in self._arrivals.values()
         )
 

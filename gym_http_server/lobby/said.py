@@ -34,11 +34,14 @@ class Come(msgspec.Struct):
         carrier: Name of its carrier.
         hello: What it says of itself, where it does not say so itself, since it speaks
             Tango's dialect.
+        own: Whether it is the very connection over which this is said, since there is
+            no other to pass on.
     """
 
     greeting: str
     carrier: str = WEBSOCKET
     hello: str = ""
+    own: bool = False
 
 
 class Next(msgspec.Struct):

@@ -22,7 +22,7 @@ from gym_http_server.lobby.said import Come, LobbySettings
 from gym_http_server.passing import PassingLine
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Form, Op, answer, problem_answer, request_head
-from gym_http_wire.problems import Problem
+from gym_http_wire.problems import ExternalAway, Problem
 
 __all__ = ["Lobby"]
 
@@ -40,6 +40,8 @@ class Lobby:
     def __init__(self, listener: socket.socket, settings: LobbySettings) -> None:
         self._listener = listener
         self._door: socket.socket | None = None
+        # Of these two, where nobody can be let in at the moment.
+        self._shut: list[socket.socket] = []
         self._lines: dict[int, PassingLine] = {}
         self._poll = select.poll()
         self._poll.register(listener, select.POLLIN)
@@ -62,7 +64,7 @@ class Lobby:
         """Work until something ends it."""
         due = 0.0
         while True:
-            busy = self._hall or self._guests.waiting or self._boxes
+            busy = self._hall or self._guests.waiting or self._boxes or self._shut
             knocked = False
             for descriptor, _ in self._poll.poll(TICK_SECONDS * 1000 if busy else None):
                 if descriptor in self._hall:
@@ -77,7 +79,7 @@ class Lobby:
                     knocked = True
             if knocked and self._door is not None:
                 # Last, since who left meanwhile has made room.
-                self._hall.let_in(self._door)
+                self._let_in(self._door)
             # Somebody may be free now: who came, or was within a message until here.
             self._desk.serve_waiting()
             now = time.monotonic()
@@ -86,6 +88,8 @@ class Lobby:
                 self._hall.tick(now)
                 self._desk.refuse_late(now)
                 self._boxes.tick(now)
+                while self._shut:
+                    self._poll.register(self._shut.pop(), select.POLLIN)
 
     def open_door(self, door: socket.socket, token: str) -> None:
         """Let environments in by plain TCP.
@@ -103,11 +107,27 @@ class Lobby:
         """Tell everybody that the server is stopping."""
         self._hall.farewell()
 
-    def _accept(self) -> None:
+    def _let_in(self, door: socket.socket) -> None:
+        end = self._accepted(door)
+        if end is not None:
+            self._hall.let_in(end)
+
+    def _accepted(self, listener: socket.socket) -> socket.socket | None:
+        """Accept a connection; nothing, if it is gone or there is no room for it."""
         try:
-            end, _ = self._listener.accept()
+            return listener.accept()[0]
+        except (BlockingIOError, ConnectionAbortedError):
+            return None
         except OSError:
-            # There may be too many descriptors; soon there are fewer.
+            # There may be too many descriptors; there may be fewer at the next tick.
+            if listener not in self._shut:
+                self._poll.unregister(listener)
+                self._shut.append(listener)
+            return None
+
+    def _accept(self) -> None:
+        end = self._accepted(self._listener)
+        if end is None:
             return
         line = PassingLine(end)
         self._lines[line.fileno()] = line
@@ -142,8 +162,10 @@ class Lobby:
     def _come(self, line: PassingLine, frame: Frame) -> None:
         """Take a connection: the socket that came along, or else this very one."""
         come = msgspec.json.decode(request_head(frame).value or "", type=Come)
+        end = None if come.own else line.taken()
+        if end is None and not come.own:
+            raise ExternalAway("too many connections are open here; connect again")
         line.send(answer(204, number=frame.number, form=Form.NONE))
-        end = line.taken()
         if end is None:
             self._forget(line)
             end = line.surrender()

@@ -105,6 +105,33 @@ def test_one_that_drops_while_it_begins_is_replaced(api: Api) -> None:
     settled(api)
 
 
+def test_one_that_drops_while_it_begins_is_replaced_by_a_free_one(api: Api) -> None:
+    with Far.to(api) as first, Far.to(api) as second:
+        wait_until(lambda: listed(api)["free"] == 2)
+        future = asking(api.post, "/v1/envs/", {"env_id": "external/game"})
+        first.asked("init")
+        first.drop()
+        second.answer("init")
+        instance = Instance(api, ok(heard(future))["instance_id"])
+        ended(instance, second)
+    settled(api)
+
+
+def test_a_vector_that_cannot_begin_leaves_nobody_taken(api: Api) -> None:
+    """Who has begun already is told that the agent goes."""
+    body = {"env_id": "external/game", "num_envs": 2}
+    with Far.to(api) as first, Far.to(api) as second:
+        wait_until(lambda: listed(api)["free"] == 2)
+        future = asking(api.post, "/v1/envs/", body)
+        first.answer("init")
+        second.asked("init")
+        second.drop()
+        first.answer("close")
+        error(heard(future), 503, "external-away")
+        ended(began(api, first), first)
+    settled(api)
+
+
 def test_where_one_drops_while_it_begins_nobody_waits_unasked(api: Api) -> None:
     with Far.to(api) as far:
         future = asking(api.post, "/v1/envs/", {"env_id": "external/game"})

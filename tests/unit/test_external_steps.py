@@ -180,13 +180,24 @@ def test_what_is_outside_is_left_to_the_general_way(
         border.step(json.loads(payload))
 
 
+def test_what_may_be_too_large_an_integer_is_left_to_the_general_way() -> None:
+    number = "1" + 100 * "0"
+    words = '{"observation":%s,"reward":%s,"terminated":false,"truncated":false}'
+    border = border_of(gs.Box(-np.inf, np.inf, (1,), np.float64))
+    assert border.steps is not None
+    assert border.steps.result((words % ("[0]", "0")).encode()) is not None
+    assert border.steps.result((words % ("[0]", number)).encode()) is None
+    assert border.steps.result((words % (f"[{number}]", "0")).encode()) is None
+
+
 def test_a_deep_info_is_left_to_the_general_way() -> None:
     border = border_of(gs.Discrete(2))
     assert border.steps is not None
     words = (
         '{"observation":0,"reward":0,"terminated":false,"truncated":false,"info":%s}'
     )
-    for info in ('{"x":' + "[" * 99 + "]" * 99 + "}", '{"x":1e999}', "[]"):
+    deep = ['{"x":' + levels * "[" + levels * "]" + "}" for levels in (63, 99)]
+    for info in (*deep, '{"x":1e999}', "[]"):
         assert border.steps.result((words % info).encode()) is None
 
 

@@ -102,6 +102,12 @@ class Asking:
                 self._wait_for(call)
             if not call.lost:
                 return call
+            if ask is Ask.INIT and not self._far.hello.has("replay"):
+                # Nothing is lost with it, and another one may begin.
+                raise ExternalAway(
+                    f"{self._far.name} lost its connection while it began; ask again",
+                    headers={"Retry-After": "1"},
+                )
             if ask in REPEATABLE:
                 call = None
             else:

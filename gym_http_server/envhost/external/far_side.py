@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from gym_http_server.envhost.external.calls import Call
 from gym_http_server.envhost.external.dialects import dialect_of
-from gym_http_server.envhost.external.lines import Line, Lost
+from gym_http_server.envhost.external.lines import ALONE_SECONDS, Line, Lost
 from gym_http_server.envhost.external.state import State
 from gym_http_wire.external.asks import (
     MAX_NUMBER,
@@ -131,6 +131,8 @@ class FarSide:
         """
         reader = self.steps
         if reader is None or self.call is not call:
+            return
+        if call.deadline - time.monotonic() < ALONE_SECONDS:
             return
         data = self._read(wait=True)
         if not data:

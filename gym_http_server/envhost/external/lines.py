@@ -8,7 +8,7 @@ import socket
 import struct
 import time
 
-__all__ = ["Line", "Lost"]
+__all__ = ["ALONE_SECONDS", "Line", "Lost"]
 
 RECEIVE_BYTES = 256 * 1024
 #: Longest that one line is waited for alone, in seconds.

@@ -16,8 +16,8 @@ from gym_http_wire.problems import BadParameter, ExternalAway
 
 __all__ = ["make_external"]
 
-#: Between two looks for connections, where one was lost on its way.
-_PAUSE_SECONDS = 0.05
+#: How often connections that are lost while they begin are replaced.
+_MOST_LOST = 8
 
 Made = gymnasium.Env[Any, Any] | gymnasium.vector.VectorEnv[Any, Any, Any]
 
@@ -39,36 +39,53 @@ def make_external(request: CreateRequest, outside: Outside) -> Made:
                 f"expected null and 1, since all of {request.env_id} are asked at once"
             )
     until = time.monotonic() + request.wait_s
+    lost = 0
     while True:
+        wait_s = max(0.0, until - time.monotonic())
         try:
-            return _take(request, outside, count, max(0.0, until - time.monotonic()))
+            outside.take(request.env_id.removeprefix(EXTERNAL), count, wait_s)
+        except BaseException:
+            outside.give_back()
+            raise
+        try:
+            return _begin(request, outside)
         except ExternalAway:
-            # One that is lost on its way is no reason to wait less for another.
-            if time.monotonic() + _PAUSE_SECONDS >= until:
+            # One that is lost while it begins is no reason to do without another.
+            outside.give_back()
+            lost += 1
+            if lost == _MOST_LOST:
                 raise
-            time.sleep(_PAUSE_SECONDS)
+        except BaseException:
+            outside.give_back()
+            raise
 
 
-def _take(request: CreateRequest, outside: Outside, count: int, wait_s: float) -> Made:
-    try:
-        outside.take(request.env_id.removeprefix(EXTERNAL), count, wait_s)
-        makes = [
-            functools.partial(_make, request, outside, index) for index in range(count)
-        ]
-        if request.vector is None:
-            return makes[0]()
-        return ExternalVectorEnv(outside, makes, request.vector.kwargs)
-    except BaseException:
-        outside.give_back()
-        raise
+def _begin(request: CreateRequest, outside: Outside) -> Made:
+    """Begin with the connections that were taken."""
+    makes = [
+        functools.partial(_make, request, outside, index)
+        for index in range(len(outside.far_sides))
+    ]
+    if request.vector is None:
+        return makes[0]()
+    return ExternalVectorEnv(outside, makes, request.vector.kwargs)
 
 
 def _make(
     request: CreateRequest, outside: Outside, index: int
 ) -> gymnasium.Env[Any, Any]:
-    env: gymnasium.Env[Any, Any] = ExternalEnv(
-        outside.far_sides[index], outside, request.kwargs, request.render_mode
-    )
+    far = outside.far_sides[index]
+    begun = ExternalEnv(far, outside, request.kwargs, request.render_mode)
+    try:
+        return _wrapped(request, begun)
+    except BaseException:
+        begun.close()
+        raise
+
+
+def _wrapped(
+    request: CreateRequest, env: gymnasium.Env[Any, Any]
+) -> gymnasium.Env[Any, Any]:
     if request.disable_env_checker is False:
         env = gymnasium.wrappers.PassiveEnvChecker(env)
     if request.max_episode_steps is not None and request.max_episode_steps > 0:

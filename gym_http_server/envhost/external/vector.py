@@ -45,8 +45,14 @@ class ExternalVectorEnv(SyncVectorEnv[Any, Any]):
         # What environments gave in a call that others were lost in, and which it was.
         self._kept: dict[int, Outcome] = {}
         self._kept_of = b""
-        made = _given(together(outside, makes))
-        super().__init__([functools.partial(_same, env) for env in made], **kwargs)
+        begun = together(outside, makes)
+        try:
+            made = _given(begun)
+            super().__init__([functools.partial(_same, env) for env in made], **kwargs)
+        except BaseException:
+            # Nobody drives those that could begin.
+            together(outside, [each.value.close for each in begun if not each.error])
+            raise
 
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None

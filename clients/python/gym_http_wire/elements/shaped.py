@@ -24,6 +24,8 @@ from gym_http_wire.spaces import Array
 __all__ = ["Shaped", "shaped"]
 
 _INT64 = np.iinfo(np.int64)
+#: Beyond it a number may have been an integer that is too large.
+_LARGEST = 2.0**200
 
 
 class Shaped(NamedTuple):
@@ -60,6 +62,7 @@ def _discrete(space: Discrete) -> Shaped | None:
 def _box(space: Box) -> Shaped | None:
     if space.dtype.kind == "f":
         least, most = map(float, limits_of(space.dtype))
+        least, most = max(least, -_LARGEST), min(most, _LARGEST)
         # Bounds are those of the element, which is rounded.
         number = Annotated[float, msgspec.Meta(ge=least, le=most)]
         return _array(space, number, exact=False)

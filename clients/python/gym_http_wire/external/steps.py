@@ -6,7 +6,6 @@ here: it is read in the general way, which says what is wrong.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
@@ -18,6 +17,8 @@ from gym_http_wire.external.asks import MAX_NUMBER
 __all__ = ["Step", "StepReader"]
 
 T = TypeVar("T")
+#: Beyond it a number may have been an integer that is too large.
+_LARGEST = 2.0**200
 _NO_INFO = msgspec.Raw(b"{}")
 
 
@@ -82,10 +83,12 @@ class StepReader:
         """
         info: Any = {}
         if (raw := bytes(said.info)) != b"{}":
-            info = self._loads(raw)
+            # As deep as it is there.
+            whole: Any = self._loads(b'{"info":%b}' % raw)
+            info = whole["info"]
             if type(info) is not dict:
                 raise ValueError(info)
-        if not math.isfinite(said.reward):
+        if not -_LARGEST <= said.reward <= _LARGEST:
             raise ValueError(said.reward)
         observation = self._make(said.observation)
         return Step(observation, said.reward, said.terminated, said.truncated, info)

@@ -66,8 +66,9 @@ class TangoDialect:
                 "options": self._written(given["options"]),
             }
         elif ask == Ask.STEP:
+            acted = self._acted(self._dumps(given["action"]).rstrip())
             self._number = number
-            return self._acted(self._dumps(given["action"]).rstrip())
+            return acted
         elif ask == Ask.CLOSE:
             message = {"type": "close"}
         else:
