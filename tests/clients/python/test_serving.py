@@ -201,6 +201,41 @@ def test_who_is_refused_on_the_way_back_has_no_agent_any_more(
     assert heard == ["came", "went"]
 
 
+class Pauses(threading.Event):
+    """Notes waits, which take no time, and is set with the last of so many."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.taken: list[float] = []
+        self._most = most
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.taken.append(timeout or 0.0)
+        if len(self.taken) == self._most:
+            self.set()
+        return self.is_set()
+
+
+def test_who_is_refused_on_the_way_back_asks_less_and_less_often(
+    listener: socket.socket,
+) -> None:
+    pauses = Pauses(6)
+    welcome = {**WELCOME, "resume": "first"}
+    full = {"type": "refused", "code": "too-many-external", "message": "full"}
+    with lending(
+        CARTPOLE, url_of(listener), name="cart", dialect="typed", stop=pauses
+    ) as thread:
+        for said in (welcome, full, full, full, full, welcome):
+            with Line(listener.accept()[0]) as line:
+                line.hear()
+                line.say(**said)
+        thread.join(20)
+    bounds = [0.05, 0.1, 0.2, 0.4, 0.8, 0.05]
+    assert len(pauses.taken) == len(bounds)
+    for pause, bound in zip(pauses.taken, bounds, strict=True):
+        assert bound / 2 <= pause <= bound, pauses.taken
+
+
 @pytest.mark.live
 def test_an_author_is_told_of_agents(
     server: Server, caplog: pytest.LogCaptureFixture

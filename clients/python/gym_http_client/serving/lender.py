@@ -77,6 +77,8 @@ class Lender:
         self._last = Answer(0, None)
         # What is wrong with the server, as it was told last.
         self._said = ""
+        # Seconds before the next connection: more with each that is not welcome.
+        self._pause = FIRST_PAUSE
 
     def run(self) -> None:
         """Serve until it is stopped.
@@ -84,7 +86,6 @@ class Lender:
         Raises:
             ConnectionRefusedError: The server does not take this environment.
         """
-        pause = FIRST_PAUSE
         while not self._stopped.is_set():
             try:
                 line = self._open_line()
@@ -93,21 +94,19 @@ class Lender:
             else:
                 try:
                     self._serve(line)
-                    pause = FIRST_PAUSE
                 except LineLost as error:
                     self._warn(f"{error}; connecting anew")
-                    if self._resume:
-                        pause = FIRST_PAUSE
                 finally:
                     line.close()
             # Not all at the same moment, where many lost the same server.
-            self._stopped.wait(pause * (0.5 + random.random() / 2))
-            pause = min(2 * pause, LONGEST_PAUSE)
+            self._stopped.wait(self._pause * (0.5 + random.random() / 2))
+            self._pause = min(2 * self._pause, LONGEST_PAUSE)
         self._set_free()
 
     def _serve(self, line: AnyLine) -> None:
         welcome = self._greet(line)
         self._said = ""
+        self._pause = FIRST_PAUSE
         if not welcome.resumed:
             self._last = Answer(0, None)
             self._set_free()
