@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import socket
+import time
 from enum import Enum
 
+from gym_http_client.addresses import Address
 from gym_http_client.bodies import BadAnswer
+from gym_http_client.dialing import Dialer
 
 __all__ = ["OtherPort", "Port", "port_at", "port_that_says"]
 
@@ -51,18 +53,23 @@ def port_that_says(said: bytes) -> Port | None:
     return None
 
 
-def port_at(host: str, port: int, seconds: float) -> Port | None:
+def port_at(address: Address, seconds: float) -> Port | None:
     """Ask a port which one it is; ``None`` if it does not say so.
 
     Args:
-        host: Where it is.
-        port: Its number.
-        seconds: For the connection, and for what it says.
+        address: Where it is.
+        seconds: For the connection and what it says, together.
     """
-    with (
-        contextlib.suppress(OSError),
-        socket.create_connection((host, port), seconds) as line,
-    ):
+    end = time.monotonic() + seconds
+
+    def left() -> float:
+        seconds = end - time.monotonic()
+        if seconds <= 0:
+            raise TimeoutError
+        return seconds
+
+    with contextlib.suppress(OSError), Dialer(address).dial(left) as line:
+        line.settimeout(left())
         line.sendall(_QUESTION)
         return port_that_says(line.recv(_RECEIVE_BYTES))
     return None

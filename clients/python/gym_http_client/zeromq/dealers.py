@@ -25,6 +25,8 @@ __all__ = ["REFUSED", "Dealer", "address_of"]
 HEARTBEAT_MS = 10_000
 #: Within which whoever speaks ZeroMQ has mostly said so.
 EARLY_SECONDS = 1.0
+#: Within which other ports say which they are.
+PROBE_SECONDS = 1.0
 #: How a message begins by which the server ends the conversation.
 REFUSED = b'{"type":"refused",'
 #: Milliseconds in which what was said last may still go out.
@@ -85,7 +87,7 @@ class Dealer:
 
     def __init__(self, address: Address, max_message: int, seconds: float) -> None:
         self.place = address.url
-        self._host, self._port = address.host, address.port
+        self._address = address
         self._pid = os.getpid()
         self._context: zmq.Context[Any] = zmq.Context()
         self._socket: zmq.Socket[Any] = self._context.socket(zmq.DEALER)
@@ -108,14 +110,14 @@ class Dealer:
             raise
 
     def _connect(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
         try:
             self._socket.connect(self.place)
         except zmq.ZMQError as error:
             raise OSError(f"{self.place}: {error}") from error
-        early = min(EARLY_SECONDS, seconds)
-        if not self._monitor.poll(early * 1000):
-            self._check_port()
-            if not self._monitor.poll((seconds - early) * 1000):
+        if not self._monitor.poll(min(EARLY_SECONDS, seconds) * 1000):
+            self._check_port(end - time.monotonic())
+            if not self._monitor.poll(_milliseconds(end)):
                 raise TimeoutError(
                     f"nobody has spoken ZeroMQ at {self.place} within {seconds:g} s"
                 )
@@ -125,9 +127,11 @@ class Dealer:
                 f"nobody speaks ZeroMQ at {self.place}, as a server with --zmq does"
             )
 
-    def _check_port(self) -> None:
-        """See to it that whoever is silent may speak ZeroMQ yet."""
-        port = port_at(self._host, self._port, EARLY_SECONDS)
+    def _check_port(self, left: float) -> None:
+        """See to it that whoever is silent may speak ZeroMQ yet, in the time left."""
+        if left <= 0:
+            return
+        port = port_at(self._address, min(left, PROBE_SECONDS))
         if port is not None and port is not Port.ZEROMQ:
             raise Failure(FailureKind.MISTAKEN, OtherPort(port))
 

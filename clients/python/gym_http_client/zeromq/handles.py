@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from gym_http_client.addresses import Address
@@ -18,6 +17,9 @@ from gym_http_client.zeromq.streams import ZeroMQStream
 from gym_http_wire.handshakes import new_session
 
 __all__ = ["ZeroMQHandle", "create"]
+
+# Each try has some time, even one that begins at the end.
+_SHORTEST = 0.001
 
 
 class ZeroMQHandle(Handle[ZeroMQSession]):
@@ -77,11 +79,11 @@ def create(
     wait = wait_of(request)
     retrying = retries.of_creation(wait)
     tries = Tries(retrying, retries.clock(), what=address.url, met=False)
-    opening = partial(ZeroMQStream, address, greeting, time_limit + wait, time_limit)
+    limit = whole = time_limit + wait
     while True:
         outcome: Reply | Failure
         try:
-            stream = opening()
+            stream = ZeroMQStream(address, greeting, limit, time_limit)
             break
         except NoStream as none:
             outcome = none.reply
@@ -89,6 +91,7 @@ def create(
             outcome = failure
         if not tries.again(outcome):
             raise _error(outcome, address, str(greeting["key"]), tries)
+        limit = min(whole, max(tries.left(), _SHORTEST))
     handle = ZeroMQHandle(address, stream.welcome["instance_id"], time_limit, retries)
     handle.begin_with(stream)
     return handle

@@ -161,7 +161,7 @@ class ZeroMQSession(Session):
         """
         tries, number = self._tries(), pending.asked.number
         outcome = over_stream(stream, answer, number, self._url)
-        again = tries.again(Reply(answer.status, {}, b""))
+        again = tries.again(_reply_of(answer))
         while again:
             self._lose()
             try:
@@ -170,10 +170,12 @@ class ZeroMQSession(Session):
                 outcome = over_stream(stream, answer, number, self._url)
                 if answer.status not in REPEATED:
                     return outcome
-                again = tries.again(Reply(answer.status, {}, b""))
+                again = tries.again(_reply_of(answer))
             except NoStream as none:
                 return refusal(none.reply, self._url)
             except Failure as failure:
+                if self._stream is not None:
+                    self._openings.lose()
                 again = tries.again(failure)
                 if not again:
                     raise self._error_of(failure, pending.path, tries) from None
@@ -192,3 +194,8 @@ class ZeroMQSession(Session):
 
     def _tries(self) -> Tries:
         return Tries(self._retries, self._retries.clock(), what=self._url)
+
+
+def _reply_of(answer: Answer) -> Reply:
+    """Give an answer that is a problem as HTTP would give it."""
+    return Reply(answer.status, {}, bytes(answer.message[answer.start :]))

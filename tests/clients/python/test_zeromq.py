@@ -1,0 +1,134 @@
+"""What goes by ZeroMQ, against sockets that say what a test wants."""
+
+import itertools
+import json
+import re
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Self
+
+import pytest
+import zmq
+
+from gym_http_client import RemoteEnv, Retries, Server, ServerError, ServerTimeout
+from gym_http_client.zeromq.dealers import Dealer, address_of
+from gym_http_client.zeromq.sessions import ZeroMQOpenings, ZeroMQSession
+from tests.support.time import Time
+
+PROTOCOL: dict[str, Any] = {"protocol": 1, "instance_id": "3c657dbc"}
+WELCOME = json.dumps({"type": "welcome", **PROTOCOL, "session": "s"}).encode()
+BUSY = {"status": 503, "code": "busy", "message": "much is going on here"}
+STEP = {"action": 1}
+
+
+def refused(**told: Any) -> bytes:
+    return json.dumps({"type": "refused", **told}, separators=(",", ":")).encode()
+
+
+def busy(number: int) -> bytes:
+    """Answer a request on a stream: not now."""
+    body = json.dumps(BUSY).encode()
+    return struct.pack("<IIHBBI", len(body), 0, 503, 0, 1, number) + body
+
+
+class Router:
+    """A socket whose peers are answered by a script; from then on it is silent.
+
+    Args:
+        scripts: What is said to each who connects, a message for a message; to all
+            after them as to the last.
+
+    Attributes:
+        greetings: What each said first.
+    """
+
+    def __init__(self, *scripts: list[bytes]) -> None:
+        self._scripts = itertools.chain(scripts, itertools.repeat(scripts[-1]))
+        self.greetings: list[Any] = []
+        self._context: zmq.Context[Any] = zmq.Context()
+        self._socket: zmq.Socket[Any] = self._context.socket(zmq.ROUTER)
+        port = self._socket.bind_to_random_port("tcp://127.0.0.1")
+        self.url = f"tcp://127.0.0.1:{port}"
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._answer)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._over.set()
+        self._thread.join(20)
+        self._context.destroy(linger=0)
+
+    def _answer(self) -> None:
+        peers: dict[bytes, Iterator[bytes]] = {}
+        while not self._over.is_set():
+            if not self._socket.poll(50):
+                continue
+            who, said = self._socket.recv_multipart()
+            if who not in peers:
+                self.greetings.append(json.loads(said))
+                peers[who] = iter(next(self._scripts))
+            answer = next(peers[who], None)
+            if answer is not None:
+                self._socket.send_multipart([who, answer])
+
+
+def session_with(router: Router, total: float = 120.0) -> ZeroMQSession:
+    """Give a session whose pauses take no time."""
+    retries, url = Time().retries(total), router.url
+    openings = ZeroMQOpenings(
+        address_of(url, ""), "3c657dbc", time_limit=0.3, retries=retries
+    )
+    return ZeroMQSession(openings, f"{url}/v1/envs/3c657dbc/", retries)
+
+
+def test_what_died_while_it_was_asked_again_is_told_as_lost() -> None:
+    ended = refused(status=410, code="stream-ended", message="it ended")
+    crashed = refused(status=500, code="env-crashed", message="it crashed")
+    with Router([WELCOME, busy(1)], [WELCOME, ended], [crashed]) as router:
+        session = session_with(router)
+        with pytest.raises(ServerError) as caught:
+            session.ask("step/", STEP)
+        assert caught.value.code == "env-crashed"
+        # By the clock of the pauses: of 0.05 s after the first, and twice that then.
+        since = [greeting.get("lost") for greeting in router.greetings]
+        assert since == [None, None, pytest.approx(0.1)]
+
+
+def test_what_a_busy_server_said_is_told_when_the_time_is_up() -> None:
+    with Router([WELCOME, busy(1)], [WELCOME]) as router:
+        session = session_with(router, total=0.3)
+        words = re.escape("before that: much is going on here (503)")
+        with pytest.raises(ServerTimeout, match=words):
+            session.ask("step/", STEP)
+
+
+def test_a_further_try_to_create_has_the_time_that_is_left() -> None:
+    with Router([refused(**BUSY)], []) as router:
+        there = Server(router.url, time_limit=5, retries=Retries(total=0.5))
+        began = time.monotonic()
+        with pytest.raises(ServerTimeout, match="much is going on here"):
+            RemoteEnv(there, "CartPole-v1")
+        assert time.monotonic() - began < 4
+        assert len(router.greetings) == 2
+
+
+@pytest.mark.parametrize("seconds", [0.2, 1.3])
+def test_what_a_silent_port_is_asked_takes_no_time_of_its_own(seconds: float) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = address_of(f"tcp://127.0.0.1:{listener.getsockname()[1]}", "")
+        began = time.monotonic()
+        with pytest.raises(TimeoutError, match=f"within {seconds:g} s"):
+            Dealer(address, 1000, seconds)
+        assert time.monotonic() - began < seconds + 0.5
