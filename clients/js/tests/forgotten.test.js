@@ -3,59 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Lender } from "../src/serving/lender.js";
-import { LentEnv } from "../src/serving/lent.js";
-import { Network } from "./farside.mjs";
-
-const WELCOME = { type: "welcome", protocol: 1, connection: "c4d1e0f2", resume: "a", heartbeat_s: 60 };
-const INIT = { type: "init", id: 1, kwargs: {}, render_mode: null };
-const RESET = { type: "reset", id: 2, seed: null, options: null };
-
-/**
- * Lend a corridor to a network of the test's own.
- *
- * @param {object} handlers Others than the corridor's.
- * @param {(heard: string[], network: object) => Promise<void>} use Is given what the author
- *     is told, and the means to speak as a server does.
- */
-async function lending(handlers, use) {
-  const [ended, heard, network] = [new AbortController(), [], new Network()];
-  const given = {
-    name: "corridor",
-    observationSpace: { type: "Discrete", n: 5 },
-    actionSpace: { type: "Discrete", n: 2 },
-    reset: () => ({ observation: 0 }),
-    step: () => ({ observation: 1, reward: 1 }),
-    onAgent: () => heard.push("came"),
-    onAgentGone: () => heard.push("went"),
-    log: () => {},
-    ...handlers,
-  };
-  const lender = new Lender(new LentEnv(given), given, () => network.open(), "http://127.0.0.1:5000");
-  const running = lender.run(ended.signal);
-  const say = (message) => network.line.onmessage(JSON.stringify(message));
-  const server = {
-    say,
-    said: async () => JSON.parse(await network.said()),
-    async ask(message) {
-      say(message);
-      return server.said();
-    },
-    /** Welcome it, on a connection that goes on with nothing. */
-    async welcome() {
-      assert.equal((await server.said()).type, "hello");
-      say({ ...WELCOME, resumed: false });
-    },
-    lose: () => network.line.onclose(new Error("the connection was lost")),
-  };
-  try {
-    await use(heard, server);
-  } finally {
-    ended.abort();
-    await running;
-  }
-  return heard;
-}
+import { INIT, RESET, lending } from "./corridor.mjs";
 
 /** A handler that is at work until it is told to end. */
 function working(gives) {

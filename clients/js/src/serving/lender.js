@@ -77,6 +77,8 @@ export class Lender {
       };
       const lose = (error) => end(resolve, error);
       const leave = () => end(resolve);
+      // It may have come while the line was opened, and is not told of again.
+      if (signal?.aborted) return leave();
       signal?.addEventListener("abort", leave);
       line.onclose = lose;
       // Where heartbeats are no messages.
@@ -94,7 +96,7 @@ export class Lender {
         line.onmessage = (next) => {
           beats.heard();
           try {
-            this.#take(line, this.#dialect.read(next));
+            this.#take(line, this.#dialect.read(next), lose);
           } catch (error) {
             lose(new Error(`what the server sent cannot be read: ${error.message}`));
           }
@@ -118,11 +120,13 @@ export class Lender {
     this.#log(`${reply.resumed ? "goes on" : "is there"}, connection ${reply.connection}`);
   }
 
-  #take(line, said) {
+  #take(line, said, lose) {
     if (said.type === "ping") line.send(this.#dialect.control("pong"));
     else if (said.type === "fault") {
       this.#log(`the server found a fault${said.field ? ` in ${said.field}` : ""}: ${said.message}`);
-    } else if (said.type !== "pong") this.#asked(line, said);
+    } else if (said.type !== "pong") {
+      this.#asked(line, said).catch((error) => lose(new Error(`${said.type} cannot be answered: ${error.message}`)));
+    }
   }
 
   /** Answer a request; what comes again is not done again. */
@@ -174,16 +178,21 @@ export class Lender {
     this.#call(this.#hasAgent ? this.#given.onAgent : this.#given.onAgentGone);
   }
 
-  #call(handler) {
+  /** Call a handler, which may be async; nothing waits for it. */
+  async #call(handler) {
     try {
-      handler?.();
+      await handler?.();
     } catch (error) {
-      this.#log(`a handler failed: ${error.message}`);
+      this.#log(`a handler failed: ${error?.message ?? error}`);
     }
   }
 
-  #log(words) {
-    (this.#given.log ?? console.log)(`external/${this.#given.name}: ${words}`);
+  async #log(words) {
+    try {
+      await (this.#given.log ?? console.log)(`external/${this.#given.name}: ${words}`);
+    } catch {
+      // There is nowhere else to say so, and the environment goes on.
+    }
   }
 }
 
@@ -213,6 +222,7 @@ class Heartbeats {
 }
 
 function sleep(pause, signal) {
+  if (signal?.aborted) return Promise.resolve();
   return new Promise((resolve) => {
     const timer = setTimeout(done, pause);
     function done() {

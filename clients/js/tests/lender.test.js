@@ -1,0 +1,67 @@
+/** What a lender goes on through, and what it ends by. */
+
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import { test } from "node:test";
+
+import { serveEnv } from "../src/serve.js";
+import { CORRIDOR, INIT, RESET, lending } from "./corridor.mjs";
+
+const fail = () => {
+  throw new Error("no room");
+};
+const reject = async () => fail();
+
+test("who is stopped before its line is open says nothing and waits for nothing", { timeout: 5000 }, async (context) => {
+  let calls = 0;
+  const server = createServer(() => calls++).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  context.after(() => (server.close(), server.closeAllConnections()));
+  const timers = context.mock.method(globalThis, "setTimeout");
+  const ended = new AbortController();
+  const url = `http://127.0.0.1:${server.address().port}`;
+  const serving = serveEnv({ ...CORRIDOR, url, transport: "http", signal: ended.signal });
+  ended.abort();
+  await serving;
+  assert.deepEqual([calls, timers.mock.calls.length], [0, 0]);
+});
+
+for (const [how, handler] of Object.entries({ throws: fail, rejects: reject })) {
+  test(`a handler that ${how} is told of, and requests are answered`, async () => {
+    const lines = [];
+    const given = { onAgent: handler, onAgentGone: handler, log: (line) => lines.push(line) };
+    await lending(given, async (_, server) => {
+      await server.welcome();
+      await server.ask(INIT);
+      assert.equal((await server.ask(RESET)).result.observation, 0);
+    });
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(lines.filter((line) => line === "external/corridor: a handler failed: no room").length, 2);
+  });
+
+  test(`a log that ${how} keeps nothing from being answered`, async () => {
+    const told = await lending({ log: handler }, async (_, server) => {
+      await server.welcome();
+      await server.ask(INIT);
+      server.lose();
+      await server.welcome();
+      assert.equal((await server.ask(INIT)).id, 1);
+      assert.equal((await server.ask(RESET)).result.observation, 0);
+    });
+    assert.deepEqual(told, ["came", "went", "came", "went"]);
+  });
+}
+
+test("where an answer cannot be sent, another line is opened", async () => {
+  const lines = [];
+  await lending({ log: (line) => lines.push(line) }, async (_, server) => {
+    await server.welcome();
+    server.breakLine();
+    server.say(INIT);
+    await server.welcome();
+    assert.equal((await server.ask(INIT)).id, 1);
+  });
+  const words = "init cannot be answered: the line is broken; connecting anew";
+  assert.ok(lines.includes(`external/corridor: ${words}`), lines);
+});
