@@ -317,6 +317,8 @@ def test_answers_that_are_cut_off_for_ever(
         error = told(probe(impostor.url, transport))
     assert (error.kind, error.status, error.code) == ("transport", "-", "-")
     assert error.message
+    last, _, before = error.message.partition("; before that: ")
+    assert not before or before not in last
     steps = impostor.at("step", "message")
     assert len(steps) > 1
     assert len({each.key for each in steps}) == 1

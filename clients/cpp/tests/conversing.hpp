@@ -152,8 +152,10 @@ inline void targets_are_read() {
     const Target tcp("tcp://:secret@there:5001/");
     check(tcp.plain_tcp && tcp.url() == "tcp://there:5001" && tcp.server.token == "secret", "TCP");
     check(!Target("http://there").plain_tcp && Target("tcp://[::1]:9").plain_tcp, "others");
+    check(Target("tcp://there:65535").plain_tcp, "the last port");
     check(Target("tcp://there:1", "shown").server.token == "shown", "a token beside");
     for (const char* wrong : {"tcp://there", "tcp://:5001", "tcp://there:port", "tcp://there:1/x",
+                              "tcp://there:0", "tcp://there:65536", "tcp://there:100000",
                               "tcp://", "udp://there:1", "there:1"})
         check_throws<UsageError>([&] { const Target none(wrong); }, wrong);
     try {

@@ -59,9 +59,9 @@ inline bool is_repeated(const Reply& reply, bool creates) {
     return is_repeated(reply.status) && !(creates && told_by(reply).code == "external-away");
 }
 
-/// What was heard before the time was up, behind the words that it is.
-inline std::string before_that(const std::string& heard) {
-    return heard.empty() ? "" : "; before that: " + heard;
+/// The last words, and behind them what was heard before, if that was something else.
+inline std::string with_before(const std::string& last, const std::string& heard) {
+    return heard.empty() || heard == last ? last : last + "; before that: " + heard;
 }
 
 /// Throws the error that a problem tells of, if it is one.

@@ -84,7 +84,7 @@ public:
                                         Place{url(request.path), reply.status, ""});
                 const bool late = code == CURLE_OPERATION_TIMEDOUT;
                 throw TransportError(
-                    "no answer: " + words_of(code) + before_that(late ? heard : ""),
+                    "no answer: " + with_before(words_of(code), late ? heard : ""),
                     url(request.path));
             }
             if (code != CURLE_OPERATION_TIMEDOUT)

@@ -57,7 +57,7 @@ private:
             } catch (const Lost& lost) {
                 if (stream_ && !lost_at_) lost_at_ = Clock::now();
                 stream_.reset();
-                again(pauses, deadline, lost.what() + before_that(heard), ask);
+                again(pauses, deadline, with_before(lost.what(), heard), ask);
                 heard = lost.what();
             } catch (const ApiError& error) {
                 if (!is_repeated(error.status()) || !wait(pauses.next(0), deadline)) throw;

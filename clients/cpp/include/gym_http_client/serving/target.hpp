@@ -53,9 +53,11 @@ private:
         const auto colon = place.rfind(':');
         if (colon == std::string::npos || colon == 0) return false;
         const std::string port = place.substr(colon + 1);
-        return !port.empty() && port.size() < 6 &&
-               port.find_first_not_of("0123456789") == std::string::npos &&
-               place.find_first_of("/?#") == std::string::npos;
+        if (port.empty() || port.size() > 5 || place.find_first_of("/?#") != std::string::npos ||
+            port.find_first_not_of("0123456789") != std::string::npos)
+            return false;
+        const int number = std::stoi(port);
+        return number >= 1 && number <= 65535;
     }
 };
 
