@@ -41,6 +41,8 @@ class Stepping:
         self._page = page
         self._audience = answers.audience
         self._watchers = answers.audience.watchers
+        outside = answers.outside
+        self._crossing = None if outside is None else outside.crossing
 
     def take(self, stream: Stream, lane: AnsweringLane, asked: Asked) -> bool:
         """Take a step and answer it, if that is what was asked.
@@ -62,30 +64,20 @@ class Stepping:
             return False
         if not self._sessions.proceed(stream.session, number):
             return False
-        if answers.outside is not None:
-            # By this a step that is lost on the way is known when it comes again.
-            answers.outside.key = f"{stream.session}-{number}"
         page, operations = self._page, self._operations
         page.begin(time.monotonic_ns())
-        told: Told | None = None
-        outcome: Any
-        try:
-            result = operations.step(action)
-            observation, reward, terminated, truncated, info = result
-            outcome = {
-                "info": info,
-                "observation": observation,
-                "reward": reward,
-                "terminated": terminated,
-                "truncated": truncated,
-            }
-        except Exception as error:
-            outcome = error
-        else:
-            told = _told(lane, number, outcome)
+        outcome: Any = None
+        told = None if self._crossing is None else self._crossed(lane, number, action)
+        if told is None:
+            if answers.outside is not None:
+                # By this a step that is lost on the way is known when it comes again.
+                answers.outside.key = f"{stream.session}-{number}"
+            outcome = self._outcome(action)
+            if type(outcome) is dict:
+                told = _told(lane, number, outcome)
         now = time.monotonic_ns()
         page.finish(now, operations.steps, operations.episodes)
-        self._answers.used(now)
+        answers.used(now)
         if told is not None:
             message, said, parts = told
             stream.send(message)
@@ -104,6 +96,33 @@ class Stepping:
             stream.answer(reply)
             lane.learn(reply)
         return True
+
+    def _outcome(self, action: Any) -> dict[str, Any] | Exception:
+        """Give what came of an action, or what it raised."""
+        try:
+            result = self._operations.step(action)
+            observation, reward, terminated, truncated, info = result
+        except Exception as error:
+            return error
+        return {
+            "info": info,
+            "observation": observation,
+            "reward": reward,
+            "terminated": terminated,
+            "truncated": truncated,
+        }
+
+    def _crossed(self, lane: AnsweringLane, number: int, action: Any) -> Told | None:
+        """Take the short way to an environment elsewhere, if it can be taken."""
+        crossing = self._crossing
+        if crossing is None or self._watchers:
+            return None
+        place = lane.place(crossing.signature)
+        record = None if place is None else crossing.step(action)
+        if place is None or record is None:
+            return None
+        self._operations.count(record.over)
+        return lane.told_leaves(number, record.leaves, crossing.signature, place)
 
 
 def _told(lane: AnsweringLane, number: int, value: Any) -> Told | None:

@@ -14,9 +14,11 @@ from gym_http_server.envhost import plain
 from gym_http_server.envhost.external.border import Border
 from gym_http_wire.external.asks import Answer, Ask, BadMessage, Request
 from gym_http_wire.external.greetings import Hello
+from gym_http_wire.external.steps import Step
 from gym_http_wire.external.tango import TangoDialect
 from gym_http_wire.external.texts import TextDialect
 from gym_http_wire.spaces import describe
+from gym_http_wire.values.binary import split
 from tests.support.mutations import mutated
 from tests.support.spaces import (
     MULTI_BINARIES,
@@ -98,6 +100,21 @@ def answers(draw: st.DrawFn, space: Space[Any]) -> dict[str, Any]:
     return answer
 
 
+@st.composite
+def sound_answers(draw: st.DrawFn, space: Space[Any]) -> dict[str, Any]:
+    """Answers to a step with ID 7 as environments give them."""
+    space.seed(draw(st.integers(0, 1000)))
+    result = {
+        "observation": json.loads(plain.dumps(space.sample())),
+        "reward": draw(st.one_of(st.floats(-3, 3), st.integers(-3, 3))),
+        "terminated": draw(st.booleans()),
+        "truncated": draw(st.booleans()),
+    }
+    if draw(st.booleans()):
+        result["info"] = draw(st.sampled_from([{}, {"level": 3}]))
+    return {"id": 7, "result": result}
+
+
 @settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 @given(st.data())
 def test_both_ways_give_the_same(data: st.DataObject) -> None:
@@ -106,10 +123,12 @@ def test_both_ways_give_the_same(data: st.DataObject) -> None:
     reader = border.steps
     if reader is None:
         return
-    answer = data.draw(answers(space))
-    payload = json.dumps(answer).encode()
-    if data.draw(st.integers(0, 3)) == 0:
-        payload = data.draw(mutated(st.just(payload)))
+    if data.draw(st.booleans()):
+        payload = json.dumps(data.draw(sound_answers(space))).encode()
+    else:
+        payload = json.dumps(data.draw(answers(space))).encode()
+        if data.draw(st.integers(0, 3)) == 0:
+            payload = data.draw(mutated(st.just(payload)))
     said = reader.answer(payload)
     event("read at once" if said else "left to the general way")
     if said is None:
@@ -122,6 +141,31 @@ def test_both_ways_give_the_same(data: st.DataObject) -> None:
     assert general.result is not None
     expected = border.step(general.result)
     assert_same(tuple(step), expected)
+    records = border.records
+    if records is None:
+        return
+    recorded = records.answer(payload)
+    event("without an info" if recorded else "with an info")
+    assert (recorded is None) == bool(step.info)
+    if recorded is not None:
+        number, record = recorded
+        assert number == general.number
+        assert record.over == (step.terminated or step.truncated)
+        assert written(step) == (border.signature, record.leaves)
+
+
+def written(step: Step) -> tuple[bytes, bytes]:
+    """Give signature and leaves of what a stream's answer to a step says."""
+    observation, reward, terminated, truncated, info = step
+    value = {
+        "info": info,
+        "observation": observation,
+        "reward": reward,
+        "terminated": terminated,
+        "truncated": truncated,
+    }
+    signature, leaves = split(value)
+    return signature, b"".join(leaves)
 
 
 @pytest.mark.parametrize(
@@ -130,6 +174,8 @@ def test_both_ways_give_the_same(data: st.DataObject) -> None:
         gs.Box(0, 4, (8, 8), np.uint8),
         gs.Box(-1, 1, (3,), np.float32),
         gs.Box(-np.inf, np.inf, (2, 3), np.float64),
+        gs.Box(0, 9, (2, 1, 3), np.int16),
+        gs.Box(0, 9, (3,), np.dtype(">i4")),
         gs.Box(np.array([0, -5]), np.array([1, 5]), dtype=np.int64),
         gs.Discrete(5, start=-2),
         gs.MultiBinary([2, 2]),
@@ -138,8 +184,10 @@ def test_both_ways_give_the_same(data: st.DataObject) -> None:
     ids=str,
 )
 def test_what_a_space_samples_is_read_at_once(space: Space[Any]) -> None:
-    reader = border_of(space).steps
+    border = border_of(space)
+    reader, records = border.steps, border.records
     assert reader is not None
+    assert records is not None
     space.seed(1)
     for _ in range(20):
         sample = space.sample()
@@ -153,6 +201,17 @@ def test_what_a_space_samples_is_read_at_once(space: Space[Any]) -> None:
         step = reader.result(json.dumps(result).encode())
         assert step is not None
         assert_same(tuple(step), (sample, 1.0, False, True, {"level": 2}))
+        assert records.result(json.dumps(result).encode()) is None
+        del result["info"]
+        record = records.result(json.dumps(result).encode())
+        assert record is not None
+        expected = Step(sample, 1.0, False, True, {})
+        assert written(expected) == (border.signature, record.leaves)
+
+
+def test_what_a_quick_lane_has_no_room_for_has_no_records() -> None:
+    assert border_of(gs.Box(0, 4, (72,), np.uint8)).records is not None
+    assert border_of(gs.Box(0, 4, (80,), np.uint8)).records is None
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from gym_http_wire.signatures import Announced, Announcing
 from gym_http_wire.values import BadValue
 from gym_http_wire.values.fixed import Writer, fixed_writer
 
-__all__ = ["MISSED", "AnsweringLane", "Asked", "AskingLane", "Told"]
+__all__ = ["MAX_LEAVES", "MISSED", "AnsweringLane", "Asked", "AskingLane", "Told"]
 
 #: A request: its operation, number and status, its value, signature and leaves.
 Asked = tuple[int, int, int, Any, bytes, bytes]
@@ -41,6 +41,8 @@ _PLAIN_HEAD_SIZE = 2
 _WHOLE = 0x82
 _MASKED_WHOLE = 0x8082
 _LONGEST = 125
+#: Bytes of leaves that a lane's message has room for.
+MAX_LEAVES = _LONGEST - _SIZE
 _BINARY = int(Form.BINARY)
 _BOTH_BINARY = _BINARY | _BINARY << 4
 _OPS = frozenset({int(Op.RESET), int(Op.STEP)})
@@ -184,15 +186,29 @@ class AnsweringLane:
         known = self._writer
         if known is None:
             return None
-        writer, signature, place = known
-        leaves = writer(value)
-        if leaves is None:
+        leaves = known[0](value)
+        if leaves is None or len(leaves) > MAX_LEAVES:
             return None
+        return self.told_leaves(number, leaves, *known[1:])
+
+    def told_leaves(
+        self, number: int, leaves: bytes, signature: bytes, place: int
+    ) -> Told:
+        """Write the answer to a step whose leaves are written already.
+
+        Args:
+            number: The request's.
+            leaves: Of the value.
+            signature: Its signature.
+            place: The number that the signature has on this stream.
+        """
         size = _SIZE + len(leaves)
-        if size > _LONGEST:
-            return None
         header = _HEADERS.pack(size - _FRAME_SIZE, 0, 200, 0, _BINARY, number, 0, place)
         return b"".join((_PLAIN_HEADS[size], header, leaves)), signature, leaves
+
+    def place(self, signature: bytes) -> int | None:
+        """Give the number that a signature has on this stream, if it was sent."""
+        return self._numbers.get(signature)
 
     def learn(self, answer: Frame) -> None:
         """Note what an answer to a step was like that went the general way."""

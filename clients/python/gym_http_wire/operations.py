@@ -159,11 +159,15 @@ class Operations(Attributes):
         except (Exception, SystemExit) as error:
             self._failed = True
             raise env_error("step", error) from error
+        self.count(terminated or truncated)
+        return observation, reward, terminated, truncated, info
+
+    def count(self, over: Any) -> None:
+        """Count a step, and the episode if it is over."""
         self.steps += 1
-        if (terminated or truncated) and not self._ended:
+        if over and not self._ended:
             self._ended = True
             self.episodes += 1
-        return observation, reward, terminated, truncated, info
 
     def render(self) -> Any:
         """Give what the environment renders.

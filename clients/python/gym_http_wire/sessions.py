@@ -81,7 +81,7 @@ class Sessions:
         """Remember a step of the quick lane."""
         done = self._done
         done.append(step)
-        self._bytes += _size_of(step)
+        self._bytes += len(step[3]) + len(step[5])
         while len(done) > MAX_ANSWERS or self._bytes > MAX_ANSWER_BYTES:
             self._bytes -= _size_of(done.popleft())
 

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from gym_http_server.envhost.external.calls import Call
-from gym_http_server.envhost.external.far_side import FarSide
+from gym_http_server.envhost.external.far_side import Begun, FarSide
 from gym_http_server.envhost.external.outside import Outside
 from gym_http_wire.external.asks import REPEATABLE, Ask, BadMessage
 from gym_http_wire.external.steps import Step
@@ -51,6 +51,8 @@ class Asking:
         outside: Where it belongs.
 
     Attributes:
+        begun: A step that was asked for already, for `step` to go on with.
+        pending: What was asked when the connection was lost, if that may matter.
         wants_reset: Why a step has to wait for a reset; "" if it need not.
     """
 
@@ -59,13 +61,13 @@ class Asking:
         self._far = far
         self._outside = outside
         self._deadline_s = outside.terms.deadline_s
-        # What was asked when the connection was lost, if that may matter.
-        self._pending: Call | None = None
+        self.begun: Begun | None = None
+        self.pending: Call | None = None
 
     @property
     def goes_on(self) -> bool:
         """Whether the agent's request is the one that the connection was lost in."""
-        pending, key = self._pending, self._outside.key
+        pending, key = self.pending, self._outside.key
         return pending is not None and bool(key) and pending.key == key
 
     def ask(self, ask: Ask, given: dict[str, Any]) -> dict[str, Any]:
@@ -91,11 +93,16 @@ class Asking:
     def _over(self, ask: Ask, given: dict[str, Any]) -> Call:
         """Give the call that asks, once it is over."""
         until = time.monotonic() + self._deadline_s
-        call = None if self._pending is None else self._lost_before(ask, given)
+        call = None if self.pending is None else self._lost_before(ask, given)
+        begun, self.begun = self.begun, None
         while True:
-            if self._far.away_since is not None:
-                self._find(ask, until)
-            call = self._sent(call, ask, given, until)
+            if begun is not None:
+                call = self._gone_on(begun, given, until)
+                begun = None
+            else:
+                if self._far.away_since is not None:
+                    self._find(ask, until)
+                call = self._sent(call, ask, given, until)
             if ask is Ask.STEP and self._outside.alone:
                 self._far.hear_step(call)
             if call.step is None:
@@ -111,7 +118,14 @@ class Asking:
             if ask in REPEATABLE:
                 call = None
             else:
-                self._pending = call
+                self.pending = call
+
+    def _gone_on(self, begun: Begun, given: dict[str, Any], until: float) -> Call:
+        """Give the call of a step that was asked for already."""
+        number, data = begun
+        call = Call(Ask.STEP, given, number, until, self._outside.key)
+        self._far.go_on(call, data)
+        return call
 
     def end(self) -> None:
         """Tell it that the agent goes, and see that it has heard."""
@@ -149,7 +163,7 @@ class Asking:
         Raises:
             ResetNeeded: This may not be done before that.
         """
-        pending = self._pending
+        pending = self.pending
         if pending is None or pending.is_again(ask, given, self._outside.key):
             return pending
         if ask in REPEATABLE or ask == Ask.RESET:
@@ -202,14 +216,14 @@ class Asking:
             # Under its ID: what was done is not done again.
             call.deadline = until
         else:
-            self._pending = None
+            self.pending = None
             self._doubt(ask, "nobody knows whether its last call was done")
             raise OutcomeUnknown(
                 f"{far.name} came back, and cannot say whether it had done the "
                 f"{ask.name.lower()} that it was lost in; reset it"
             )
         if ask not in REPEATABLE:
-            self._pending = None
+            self.pending = None
         try:
             far.send(call)
         except UnsupportedValue as error:

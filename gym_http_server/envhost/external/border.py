@@ -13,7 +13,14 @@ from gym_http_server.envhost import plain
 from gym_http_wire import elements, rebuilding
 from gym_http_wire.external.asks import BadMessage
 from gym_http_wire.external.greetings import TANGO, Hello
-from gym_http_wire.external.steps import StepReader
+from gym_http_wire.external.steps import (
+    Record,
+    Step,
+    StepReader,
+    records_of,
+    signature_of,
+    steps_of,
+)
 from gym_http_wire.spaces import UnsupportedSpace, elided
 
 __all__ = ["Border"]
@@ -39,6 +46,8 @@ class Border:
         observation_space: The space.
         action_space: The space.
         steps: Reads most of what comes of steps; ``None`` where nothing does.
+        records: Reads them for a stream, if they are small; else ``None``.
+        signature: Of what the records belong to.
     """
 
     def __init__(
@@ -58,11 +67,15 @@ class Border:
         self._wants_arrays = not self._plain and _has_arrays(self.observation_space)
         self._read: Callable[[object], Any] | None = None
         self._reads_elements = False
-        self.steps: StepReader | None = None
+        self.steps: StepReader[Step] | None = None
+        self.records: StepReader[Record] | None = None
+        self.signature = b""
         if self._plain:
             shape = elements.shaped(self.observation_space)
             if shape is not None and self._channels is None:
-                self.steps = StepReader(shape, plain.loads)
+                self.steps = steps_of(shape, plain.loads)
+                self.records = records_of(shape)
+                self.signature = signature_of(shape)
             bounded = elements.bounded_reader(self.observation_space)
             self._read = bounded or elements.reader(self.observation_space)
             self._reads_elements = bounded is not None

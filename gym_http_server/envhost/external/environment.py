@@ -10,7 +10,9 @@ from gymnasium.envs.registration import EnvSpec
 
 from gym_http_server.envhost.external.asking import Asking
 from gym_http_server.envhost.external.border import Border
+from gym_http_server.envhost.external.crossing import Crossing
 from gym_http_server.envhost.external.far_side import FarSide
+from gym_http_server.envhost.external.lines import ALONE_SECONDS
 from gym_http_server.envhost.external.outside import Outside
 from gym_http_server.envhost.external.rendering import read_rendered
 from gym_http_wire.external.asks import Ask, BadMessage
@@ -43,6 +45,9 @@ class ExternalEnv(gymnasium.Env[Any, Any]):
 
     Raises:
         Problem: It could not begin.
+
+    Attributes:
+        crossing: The short way for steps over a stream; ``None`` if there is none.
     """
 
     def __init__(
@@ -53,6 +58,7 @@ class ExternalEnv(gymnasium.Env[Any, Any]):
         render_mode: str | None,
     ) -> None:
         self._far = far
+        self._outside = outside
         self._hello = hello = far.hello
         self._asking = Asking(far, outside)
         # An environment of Gymnasium's own says itself that it was not reset yet.
@@ -82,10 +88,19 @@ class ExternalEnv(gymnasium.Env[Any, Any]):
         except BadMessage as error:
             raise self._asking.bad(error) from None
         self._far.steps = self._border.steps
+        self.crossing = self._crossing()
         self.observation_space = self._border.observation_space
         self.action_space = self._border.action_space
         if hello.has("attributes"):
             self._describe()
+
+    def _crossing(self) -> Crossing | None:
+        border, deadline_s = self._border, self._outside.terms.deadline_s
+        if border.records is None or deadline_s < ALONE_SECONDS:
+            return None
+        return Crossing(
+            self._far, self._asking, border.records, border.signature, deadline_s
+        )
 
     def _describe(self) -> None:
         told = self._asking.ask(Ask.DESCRIBE, {})

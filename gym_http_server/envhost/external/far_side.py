@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 from gym_http_server.envhost.external.calls import Call
 from gym_http_server.envhost.external.dialects import dialect_of
@@ -21,11 +22,25 @@ from gym_http_wire.external.asks import (
 )
 from gym_http_wire.external.carriers import CarrierError, Heard, carrier_of
 from gym_http_wire.external.greetings import TANGO, Hello
-from gym_http_wire.external.steps import StepReader
+from gym_http_wire.external.steps import Step, StepReader
 from gym_http_wire.problems import BadAnswer, ExternalAway
 from gym_http_wire.websocket import Close
 
-__all__ = ["FarSide"]
+__all__ = ["Begun", "FarSide"]
+
+M = TypeVar("M")
+
+
+class Begun(NamedTuple):
+    """A step that was asked for without a call, and is not over.
+
+    Attributes:
+        number: Its ID.
+        data: What has come since then.
+    """
+
+    number: int
+    data: bytes
 
 
 class FarSide:
@@ -52,7 +67,7 @@ class FarSide:
     ) -> None:
         self.state = state
         self.call: Call | None = None
-        self.steps: StepReader | None = None
+        self.steps: StepReader[Step] | None = None
         self.away_since: float | None = None
         self._max_message = max_message
         self._watch = watch
@@ -129,23 +144,73 @@ class FarSide:
 
         If something else comes, or nothing so soon, the call is not over.
         """
-        reader = self.steps
-        if reader is None or self.call is not call:
+        if self.steps is None or self.call is not call:
             return
-        if call.deadline - time.monotonic() < ALONE_SECONDS:
-            return
-        data = self._read(wait=True)
+        if call.deadline - time.monotonic() >= ALONE_SECONDS:
+            self._hear_step(call, self._read(wait=True))
+
+    def _hear_step(self, call: Call, data: bytes) -> None:
         if not data:
             return
         payload = self._carrier.whole(data)
-        if payload is not None:
-            said = self._dialect.hear_step(payload, reader)
+        if payload is not None and self.steps is not None:
+            said = self._dialect.hear_step(payload, self.steps)
             if said is not None and said[0] == call.number:
                 call.step = said[1]
                 self.call = None
                 self._owed_until = self._heard_at
                 return
         self._take_in(data)
+
+    def step(
+        self, action: Any, deadline_s: float, reader: StepReader[M]
+    ) -> M | Begun | None:
+        """Take a step at once, without a call.
+
+        Returns:
+            What came of it; or what was begun, for `go_on`; or nothing, if it cannot
+            be said, and nothing has happened.
+        """
+        number = self.state.next_number
+        if number > MAX_NUMBER or self.away_since is not None:
+            return None
+        dialect, carrier = self._dialect, self._carrier
+        request = Request(Ask.STEP, number, {"action": action})
+        try:
+            payload = dialect.asked(request, deadline_s)
+        except Exception:
+            # That is found again, and told, where there is a call.
+            return None
+        self.state.next_number = number + 1
+        data = b""
+        try:
+            asked = carrier.message(payload, text=dialect.text)
+            data = self._line.exchange(asked, time.monotonic() + deadline_s)
+        except Lost as lost:
+            self.lose(str(lost))
+        if data:
+            self._heard_at = time.monotonic()
+            self._pinged_at = None
+            text = carrier.whole(data)
+            if text is not None:
+                said = dialect.hear_step(text, reader)
+                if said is not None and said[0] == number:
+                    return said[1]
+        return Begun(number, data)
+
+    def go_on(self, call: Call, data: bytes) -> None:
+        """Go on with a step that was begun.
+
+        Args:
+            call: The step's.
+            data: What has come since then.
+        """
+        if self.away_since is not None:
+            call.lost = True
+            return
+        self.call = call
+        self._owed_until = call.deadline
+        self._hear_step(call, data)
 
     def _read(self, *, wait: bool) -> bytes:
         """Read what has come; nothing, if nothing has or the connection is lost."""

@@ -81,6 +81,25 @@ class Line:
             except OSError as error:
                 raise Lost(error) from None
 
+    def exchange(self, data: bytes, until: float) -> bytes:
+        """Send bytes, and wait a moment for what comes then.
+
+        Args:
+            data: The bytes.
+            until: Monotonic seconds; when the other side has to have taken them.
+
+        Raises:
+            Lost: It has not, or the connection has ended.
+        """
+        line = self.socket
+        try:
+            sent = line.send(data, socket.MSG_DONTWAIT)
+        except OSError:
+            sent = 0
+        if sent != len(data):
+            self.send(data[sent:], until)
+        return self.read(wait=True)
+
     def _writable(self, seconds: float) -> bool:
         poll = select.poll()
         with contextlib.suppress(ValueError):

@@ -67,7 +67,10 @@ def _begin(request: CreateRequest, outside: Outside) -> Made:
         for index in range(len(outside.far_sides))
     ]
     if request.vector is None:
-        return makes[0]()
+        made = makes[0]()
+        if type(made) is ExternalEnv:
+            outside.crossing = made.crossing
+        return made
     return ExternalVectorEnv(outside, makes, request.vector.kwargs)
 
 

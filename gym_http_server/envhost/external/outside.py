@@ -11,6 +11,7 @@ import select
 import socket
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -22,6 +23,9 @@ from gym_http_server.rundir import RunDir
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op, problem_of, request
 from gym_http_wire.problems import ExternalAway
+
+if TYPE_CHECKING:
+    from gym_http_server.envhost.external.crossing import Crossing
 
 __all__ = ["LONGEST_TICK", "Outside", "Terms"]
 
@@ -56,6 +60,7 @@ class Outside:
 
     Attributes:
         far_sides: In the order of the environments.
+        crossing: The short way to the only one; ``None`` where there is none.
         key: Of the request that the agent makes at the moment, or "".
         pause: Waits until something has happened, for a call at most until its
             deadline.
@@ -65,6 +70,7 @@ class Outside:
     def __init__(self, run: RunDir, terms: Terms) -> None:
         self.terms = terms
         self.far_sides: list[FarSide] = []
+        self.crossing: Crossing | None = None
         self.key = ""
         self.pause: Callable[[Awaited], None] = self._pause
         self._run = run

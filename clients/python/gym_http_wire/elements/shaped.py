@@ -7,8 +7,9 @@ fits such a type: the readers take more, and tell what is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import singledispatch
+from itertools import chain
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -23,6 +24,17 @@ from gym_http_wire.spaces import Array
 
 __all__ = ["Shaped", "shaped"]
 
+#: By kind and bytes, how `struct` calls a number.
+_CODES = {
+    ("i", 1): "b",
+    ("u", 1): "B",
+    ("i", 2): "h",
+    ("u", 2): "H",
+    ("i", 4): "i",
+    ("u", 4): "I",
+    ("i", 8): "q",
+    ("u", 8): "Q",
+}
 _INT64 = np.iinfo(np.int64)
 #: Beyond it a number may have been an integer that is too large.
 _LARGEST = 2.0**200
@@ -35,10 +47,17 @@ class Shaped(NamedTuple):
         type: A type for `msgspec`.
         make: Makes the element of what was decoded by it; raises `ValueError` if that
             is none after all.
+        format: How `struct` writes an element as a stream has it.
+        like: Something of the elements' type, shape and dtype.
+        leaves: What there is to be written, of what was decoded; raises `ValueError`
+            as well.
     """
 
     type: Any
     make: Callable[[Any], Any]
+    format: str
+    like: Any
+    leaves: Callable[[Any], Iterable[Any]]
 
 
 @singledispatch
@@ -55,7 +74,10 @@ def shaped(space: Space[Any]) -> Shaped | None:
 def _discrete(space: Discrete) -> Shaped | None:
     first = int(space.start)
     kind = _integer(first, first + int(space.n) - 1)
-    return None if kind is None else Shaped(kind, reader(space))
+    if kind is None:
+        return None
+    make = reader(space)
+    return Shaped(kind, make, *_written(make(first)), lambda value: (value,))
 
 
 @shaped.register
@@ -106,12 +128,31 @@ def _array(space: Space[Any], number: Any, *, exact: bool) -> Shaped | None:
     array, is_element = np.array, membership(space)
 
     def make(value: Any) -> Array:
-        return array(value, dtype)
-
-    def make_checked(value: Any) -> Array:
         made = array(value, dtype)
-        if not is_element(made):
+        if not exact and not is_element(made):
             raise ValueError(value)
         return made
 
-    return Shaped(kind, make if exact else make_checked)
+    like = np.zeros(shape, dtype)
+    if exact and like.dtype.newbyteorder("<") == like.dtype:
+        return Shaped(kind, make, *_written(like), _flattening(len(shape)))
+    form = f"{like.nbytes}s{-like.nbytes % 8}x"
+    return Shaped(kind, make, form, like, lambda value: (make(value).tobytes(),))
+
+
+def _written(like: Any) -> tuple[str, Any]:
+    """Give how `struct` writes numbers like these, padded as in a stream; and these."""
+    code = _CODES[like.dtype.kind, like.itemsize]
+    return f"{like.size}{code}{-like.nbytes % 8}x", like
+
+
+def _flattening(depth: int) -> Callable[[Any], Iterable[Any]]:
+    """Give what gives the numbers in lists that are nested so deep."""
+    if depth == 0:
+        return lambda value: (value,)
+    if depth == 1:
+        return lambda value: value
+    if depth == 2:
+        return chain.from_iterable
+    inner = _flattening(depth - 1)
+    return lambda value: inner(chain.from_iterable(value))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from gym_http_wire.external.steps import Step, StepReader
+    from gym_http_wire.external.steps import StepReader
 
 __all__ = [
     "MAX_NUMBER",
@@ -21,6 +21,7 @@ __all__ = [
     "Request",
 ]
 
+M = TypeVar("M")
 MAX_NUMBER = 2**32 - 1
 
 
@@ -166,7 +167,7 @@ class Dialect(Protocol):
             BadMessage: It is nothing that an environment says.
         """
 
-    def hear_step(self, payload: bytes, reader: StepReader) -> tuple[int, Step] | None:
+    def hear_step(self, payload: bytes, reader: StepReader[M]) -> tuple[int, M] | None:
         """Read what came of a step, and which request's that is.
 
         Returns:

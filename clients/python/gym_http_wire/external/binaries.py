@@ -6,7 +6,7 @@ each side counts from 1 for a connection, and anew from each ``init`` on.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -18,7 +18,7 @@ from gym_http_wire.external.asks import (
     Fault,
     Request,
 )
-from gym_http_wire.external.steps import Step, StepReader
+from gym_http_wire.external.steps import StepReader
 from gym_http_wire.frames import HEADER, MAX_HEAD_BYTES
 from gym_http_wire.messages import Form
 from gym_http_wire.signatures import Announced, Announcing
@@ -27,6 +27,7 @@ from gym_http_wire.values.binary import split
 
 __all__ = ["BinaryDialect"]
 
+M = TypeVar("M")
 _SIZE = HEADER.size
 _PLAIN = int(Form.PLAIN)
 _BINARY = int(Form.BINARY)
@@ -106,7 +107,7 @@ class BinaryDialect:
             raise BadMessage(words, number=number, field="result")
         return Answer(number, result)
 
-    def hear_step(self, payload: bytes, reader: StepReader) -> tuple[int, Step] | None:
+    def hear_step(self, payload: bytes, reader: StepReader[M]) -> tuple[int, M] | None:
         """Read nothing: this is no JSON."""
         return None
 

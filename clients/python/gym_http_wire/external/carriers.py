@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from gym_http_wire.websocket import (
+    MAX_CONTROL,
     Close,
     Masks,
     MessageReader,
@@ -18,6 +19,7 @@ from gym_http_wire.websocket import (
     WebSocketError,
     close_of,
     encode,
+    head_of,
 )
 
 __all__ = [
@@ -34,6 +36,10 @@ __all__ = [
 WEBSOCKET = "websocket"
 COUNTED = "counted"
 _COUNT = struct.Struct("<I")
+_TEXT_HEADS, _BINARY_HEADS = (
+    tuple(head_of(opcode, size) for size in range(MAX_CONTROL + 1))
+    for opcode in (Opcode.TEXT, Opcode.BINARY)
+)
 
 
 class CarrierError(ValueError):
@@ -112,7 +118,9 @@ class WebSocketCarrier:
 
     def __init__(self, max_message: int, *, client: bool = False) -> None:
         self._reader = MessageReader(masked=not client, max_message=max_message)
-        self._next: Callable[[], bytes | None] = Masks().next if client else _no_mask
+        self._masks = Masks() if client else None
+        # With each step; this is quicker than a method around it.
+        self.whole: Callable[[bytes], bytes | None] = self._reader.whole
         self.over = False
         self.replies = b""
 
@@ -141,14 +149,14 @@ class WebSocketCarrier:
             raise CarrierError(words, farewell) from None
         return heard
 
-    def whole(self, data: bytes) -> bytes | None:
-        """Give the payload, if bytes are one text and nothing but that."""
-        return self._reader.whole_text(data)
-
     def message(self, payload: bytes, *, text: bool) -> bytes:
         """Give the bytes of a message."""
-        opcode = Opcode.TEXT if text else Opcode.BINARY
-        return encode(opcode, payload, self._next())
+        if self._masks is None and len(payload) <= MAX_CONTROL:
+            return (_TEXT_HEADS if text else _BINARY_HEADS)[len(payload)] + payload
+        return encode(Opcode.TEXT if text else Opcode.BINARY, payload, self._next())
+
+    def _next(self) -> bytes | None:
+        return None if self._masks is None else self._masks.next()
 
     def ping(self) -> bytes | None:
         """Give a ping of the carrier's own, which every library answers by itself."""
@@ -229,7 +237,3 @@ def carrier_of(name: str, max_message: int) -> Carrier:
     if name == WEBSOCKET:
         return WebSocketCarrier(max_message)
     return CountedCarrier(max_message)
-
-
-def _no_mask() -> None:
-    return None

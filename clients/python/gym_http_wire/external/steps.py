@@ -6,6 +6,7 @@ here: it is read in the general way, which says what is wrong.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
@@ -13,13 +14,17 @@ import msgspec
 
 from gym_http_wire.elements import Shaped
 from gym_http_wire.external.asks import MAX_NUMBER
+from gym_http_wire.lanes import MAX_LEAVES
+from gym_http_wire.values import binary
 
-__all__ = ["Step", "StepReader"]
+__all__ = ["Record", "Step", "StepReader", "records_of", "signature_of", "steps_of"]
 
 T = TypeVar("T")
+M = TypeVar("M")
 #: Beyond it a number may have been an integer that is too large.
 _LARGEST = 2.0**200
 _NO_INFO = msgspec.Raw(b"{}")
+_Reward = Annotated[float, msgspec.Meta(ge=-_LARGEST, le=_LARGEST)]
 
 
 class Step(NamedTuple):
@@ -32,63 +37,130 @@ class Step(NamedTuple):
     info: dict[str, Any]
 
 
-class _Result(msgspec.Struct, Generic[T], forbid_unknown_fields=True, gc=False):
+class Record(NamedTuple):
+    """What came of a step, as a stream has it.
+
+    Attributes:
+        leaves: Of the value that `signature_of` is about.
+        over: Whether this was the last step of its episode.
+    """
+
+    leaves: bytes
+    over: bool
+
+
+class _Said(msgspec.Struct, Generic[T], forbid_unknown_fields=True, gc=False):
     observation: T
-    reward: float
+    reward: _Reward
     terminated: bool
     truncated: bool
     info: msgspec.Raw = _NO_INFO
 
 
+class _Nothing(msgspec.Struct, forbid_unknown_fields=True, frozen=True, gc=False):
+    pass
+
+
+_NOTHING = _Nothing()
+
+
+class _SaidBare(msgspec.Struct, Generic[T], forbid_unknown_fields=True, gc=False):
+    observation: T
+    reward: _Reward
+    terminated: bool
+    truncated: bool
+    info: _Nothing = _NOTHING
+
+
 class _Answer(msgspec.Struct, Generic[T], forbid_unknown_fields=True, gc=False):
     id: Annotated[int, msgspec.Meta(gt=0, le=MAX_NUMBER)]
-    result: _Result[T]
+    result: T
 
 
-class StepReader:
+class StepReader(Generic[M]):
     """Reads what comes of steps.
+
+    Args:
+        kind: What a result is like, as a type for `msgspec`.
+        make: Makes of such a result what is wanted; raises `ValueError`.
+    """
+
+    def __init__(self, kind: Any, make: Callable[[Any], M]) -> None:
+        self._make = make
+        self._decode_result = msgspec.json.Decoder(kind).decode
+        self._decode_answer = msgspec.json.Decoder(_Answer[kind]).decode
+
+    def result(self, payload: bytes) -> M | None:
+        """Read a result; nothing if it is not just that."""
+        try:
+            return self._make(self._decode_result(payload))
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            return None
+
+    def answer(self, payload: bytes) -> tuple[int, M] | None:
+        """Read an ID and a result; nothing if it is not just these."""
+        try:
+            said = self._decode_answer(payload)
+            return said.id, self._make(said.result)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            return None
+
+
+def steps_of(shape: Shaped, loads: Callable[[bytes], object]) -> StepReader[Step]:
+    """Give a reader of steps, for Gymnasium.
 
     Args:
         shape: What observations are like.
         loads: Reads an info; raises `ValueError`.
     """
+    observed = shape.make
 
-    def __init__(self, shape: Shaped, loads: Callable[[bytes], object]) -> None:
-        self._make = shape.make
-        self._loads = loads
-        kind: Any = shape.type
-        self._decode_result = msgspec.json.Decoder(_Result[kind]).decode
-        self._decode_answer = msgspec.json.Decoder(_Answer[kind]).decode
-
-    def result(self, payload: bytes) -> Step | None:
-        """Read a result; nothing if it is not just that."""
-        try:
-            return self._step(self._decode_result(payload))
-        except (msgspec.MsgspecError, ValueError, RecursionError):
-            return None
-
-    def answer(self, payload: bytes) -> tuple[int, Step] | None:
-        """Read an ID and a result; nothing if it is not just these."""
-        try:
-            said = self._decode_answer(payload)
-            return said.id, self._step(said.result)
-        except (msgspec.MsgspecError, ValueError, RecursionError):
-            return None
-
-    def _step(self, said: _Result[Any]) -> Step:
-        """Make the step.
-
-        Raises:
-            ValueError: It is none.
-        """
+    def make(said: _Said[Any]) -> Step:
         info: Any = {}
         if (raw := bytes(said.info)) != b"{}":
             # As deep as it is there.
-            whole: Any = self._loads(b'{"info":%b}' % raw)
+            whole: Any = loads(b'{"info":%b}' % raw)
             info = whole["info"]
             if type(info) is not dict:
                 raise ValueError(info)
-        if not -_LARGEST <= said.reward <= _LARGEST:
-            raise ValueError(said.reward)
-        observation = self._make(said.observation)
+        observation = observed(said.observation)
         return Step(observation, said.reward, said.terminated, said.truncated, info)
+
+    kind: Any = shape.type
+    return StepReader(_Said[kind], make)
+
+
+def records_of(shape: Shaped) -> StepReader[Record] | None:
+    """Give a reader of steps without an info, for a stream's quick lane.
+
+    Args:
+        shape: What observations are like.
+
+    Returns:
+        It; ``None`` if the lane has no room for such observations.
+    """
+    leaves = shape.leaves
+    record = struct.Struct(f"<{shape.format}dQQ")
+    if record.size > MAX_LEAVES:
+        return None
+    pack = record.pack
+
+    def make(said: _SaidBare[Any]) -> Record:
+        ended, cut = said.terminated, said.truncated
+        packed = pack(*leaves(said.observation), said.reward, ended, cut)
+        return Record(packed, ended or cut)
+
+    kind: Any = shape.type
+    return StepReader(_SaidBare[kind], make)
+
+
+def signature_of(shape: Shaped) -> bytes:
+    """Give the signature of the value whose leaves records have."""
+    step = {
+        "info": {},
+        "observation": shape.like,
+        "reward": 0.0,
+        "terminated": False,
+        "truncated": False,
+    }
+    return binary.split(step)[0]

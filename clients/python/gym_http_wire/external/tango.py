@@ -16,7 +16,7 @@ the next answer, so it ends the connection.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -28,9 +28,11 @@ from gym_http_wire.external.asks import (
     Fault,
     Request,
 )
-from gym_http_wire.external.steps import Step, StepReader
+from gym_http_wire.external.steps import StepReader
 
 __all__ = ["TangoDialect"]
+
+M = TypeVar("M")
 
 _encode = msgspec.json.Encoder().encode
 _decode_string = msgspec.json.Decoder(str).decode
@@ -58,23 +60,26 @@ class TangoDialect:
     def asked(self, request: Request, deadline_s: float) -> bytes:
         """Write a request; nothing for what such an environment is not asked."""
         ask, number, given = request
-        message: dict[str, Any]
-        if ask == Ask.RESET:
-            message = {
-                "type": "reset",
-                "seed": self._written(given["seed"]),
-                "options": self._written(given["options"]),
-            }
-        elif ask == Ask.STEP:
-            acted = self._acted(self._dumps(given["action"]).rstrip())
-            self._number = number
-            return acted
+        if ask == Ask.STEP:
+            action = given["action"]
+            if type(action) is int:
+                asked = b'{"type":"action","action":"%d"}' % action
+            else:
+                asked = self._acted(self._dumps(action).rstrip())
+        elif ask == Ask.RESET:
+            asked = _encode(
+                {
+                    "type": "reset",
+                    "seed": self._written(given["seed"]),
+                    "options": self._written(given["options"]),
+                }
+            )
         elif ask == Ask.CLOSE:
-            message = {"type": "close"}
+            asked = b'{"type":"close"}'
         else:
             return b""
         self._number = number
-        return _encode(message)
+        return asked
 
     def answered(self, answer: Answer) -> bytes:
         """Write an answer, which only the other side does.
@@ -114,7 +119,7 @@ class TangoDialect:
             raise BadMessage(words, number=number, fatal=True)
         return Answer(number, result)
 
-    def hear_step(self, payload: bytes, reader: StepReader) -> tuple[int, Step] | None:
+    def hear_step(self, payload: bytes, reader: StepReader[M]) -> tuple[int, M] | None:
         """Read what came of a step, if it is just that."""
         number = self._number
         step = reader.result(payload) if number else None

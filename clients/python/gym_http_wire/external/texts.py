@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import UNSET
@@ -27,9 +27,11 @@ from gym_http_wire.external.asks import (
     Fault,
     Request,
 )
-from gym_http_wire.external.steps import Step, StepReader
+from gym_http_wire.external.steps import StepReader
 
 __all__ = ["TextDialect"]
+
+M = TypeVar("M")
 
 _encode = msgspec.json.Encoder().encode
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -40,6 +42,7 @@ _BEGUN = {
     ask: b'{"type":"%b","id":%%d,"deadline_s":%%.3f' % name.encode()
     for name, ask in NAMES.items()
 }
+_STEP = _BEGUN[Ask.STEP] + b',"action":%d}'
 _OWN = ("type", "id", "deadline_s")
 
 
@@ -75,6 +78,8 @@ class TextDialect:
     def asked(self, request: Request, deadline_s: float) -> bytes:
         """Write a request."""
         ask, number, given = request
+        if ask == Ask.STEP and type(action := given["action"]) is int:
+            return _STEP % (number, deadline_s, action)
         written = _BEGUN[ask] % (number, deadline_s)
         for name, value in given.items():
             written += b',"%b":%b' % (name.encode(), self._dumps(value).rstrip())
@@ -122,7 +127,7 @@ class TextDialect:
             return self._hear_other(payload)
         return Answer(said.id, result)
 
-    def hear_step(self, payload: bytes, reader: StepReader) -> tuple[int, Step] | None:
+    def hear_step(self, payload: bytes, reader: StepReader[M]) -> tuple[int, M] | None:
         """Read what came of a step, if it is just that."""
         return reader.answer(payload)
 

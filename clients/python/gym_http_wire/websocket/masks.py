@@ -29,8 +29,5 @@ class Masks:
 def masked(payload: bytes | memoryview, mask: bytes) -> bytes:
     """Mask a payload, or unmask it."""
     size = len(payload)
-    pad = mask * (size >> 2)
-    if size & 3:
-        pad += mask[: size & 3]
-    key = int.from_bytes(pad, "little")
+    key = int.from_bytes((mask * (size + 3 >> 2))[:size], "little")
     return (int.from_bytes(payload, "little") ^ key).to_bytes(size, "little")

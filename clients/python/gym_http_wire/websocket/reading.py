@@ -64,8 +64,8 @@ class MessageReader:
                     return [Message(2, masked(data[6:], data[2:6]))]
             elif data[1] == size - 2 < 126:
                 return [Message(2, data[2:])]
-        if self.between and size > 6 and data[0] in _WHOLE:
-            payload = self._whole_payload(data, size)
+        if size > 6 and data[0] in _WHOLE:
+            payload = self.whole(data, data[0])
             if payload is not None:
                 return [_whole(data[0] & 15, payload)]
         messages = self._feed(data)
@@ -74,19 +74,19 @@ class MessageReader:
         )
         return messages
 
-    def whole_text(self, data: bytes) -> bytes | None:
-        """Give the payload, if bytes are one text of up to 64 KiB and nothing else.
+    def whole(self, data: bytes, first: int = _WHOLE_TEXT) -> bytes | None:
+        """Give the payload, if bytes are one message of up to 64 KiB and nothing else.
 
-        Whether it is UTF-8 is left to whoever reads it. If it is not that, nothing has
-        happened: the bytes are to be fed.
+        Whether text is UTF-8 is left to whoever reads it. If it is not that, nothing
+        has happened: the bytes are to be fed.
+
+        Args:
+            data: The bytes.
+            first: What the first of them has to be: that of a text.
         """
         size = len(data)
-        if self.between and size > 6 and data[0] == _WHOLE_TEXT:
-            return self._whole_payload(data, size)
-        return None
-
-    def _whole_payload(self, data: bytes, size: int) -> bytes | None:
-        """Give the payload of one frame of up to 64 KiB, if it is nothing but that."""
+        if size <= 6 or data[0] != first or not self.between:
+            return None
         second = data[1]
         if bool(second & MASKED) != self._masked:
             return None
