@@ -4,47 +4,48 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import zmq
 
-from benchmarks import far_env
-from benchmarks.measuring import Plan
-from benchmarks.pinning import Cores, Mode, pinned
+from benchmarks import far_ends
+from benchmarks.far_ends import Told
+from benchmarks.measuring import Plan, in_turn, median
+from benchmarks.pinning import Cores, Mode, pinned, places
 from benchmarks.race import Rival, race
-from benchmarks.report import Row
+from benchmarks.report import Row, row
 from benchmarks.servers import Server, our_server, program
 from benchmarks.streams import InnerAgent
 from gym_http_client import handles
 from gym_http_client.remote_env import RemoteEnv
 
-__all__ = ["ElsewhereAgent", "TangoAgent", "external", "ours", "tangos"]
+__all__ = ["external", "external_python", "ours", "tangos"]
 
+_BASELINE = "Tango's gateway"
 _CONNECT_SECONDS = 20.0
+_AGENT_SECONDS = 60.0
+#: Gives the words that have an agent step for so many seconds.
+Words = Callable[[Server, float], list[str]]
 
 
-class ElsewhereAgent(InnerAgent):
+class _StreamAgent(InnerAgent):
     """Steps the environment elsewhere over a stream."""
 
     def __init__(self, url: str, seed: int) -> None:
-        self._env = RemoteEnv(
-            handles.Server(url), f"external/{far_env.NAME}", wait_s=_CONNECT_SECONDS
-        )
+        server = handles.Server(url)
+        self._env = RemoteEnv(server, far_ends.ENV_ID, wait_s=_CONNECT_SECONDS)
         self._first_seed = seed
 
 
-class TangoAgent:
+class _TangoAgent:
     """Asks Tango's gateway by ZeroMQ, as its environment for agents does."""
 
     def __init__(self, url: str, seed: int) -> None:
-        door = parse_qs(urlsplit(url).query)["agents"][0]
         self._context = zmq.Context()
         self._line = self._context.socket(zmq.REQ)
-        self._line.connect(f"tcp://127.0.0.1:{door}")
+        self._line.connect(far_ends.door(url))
 
     def reset(self) -> None:
         """Begin an episode."""
@@ -67,39 +68,63 @@ class TangoAgent:
 
 
 def external(plan: Plan) -> list[Row]:
-    """Measure steps whose environment is at the other end of a WebSocket."""
-    rival = Rival("Tango's gateway", TangoAgent, tangos)
+    """Measure steps between ends in C++, which take next to nothing themselves."""
+    return [each for mode in (Mode.SAME, Mode.FREE) for each in _external(plan, mode)]
+
+
+def _external(plan: Plan, mode: Mode) -> list[Row]:
+    placed = places(mode)
+    assert placed
+    plan.say(f"external, {mode}: starting")
+
+    def told(agent: Words, server: Server, who: str) -> Told:
+        words = agent(server, plan.seconds)
+        with pinned(placed.clients):
+            printed = subprocess.check_output(words, text=True, timeout=_AGENT_SECONDS)
+        figures = Told(*map(float, printed.split()))
+        plan.say(f"  {who:12} {figures.rate:10.1f} steps/s")
+        return figures
+
+    with ours(placed.servers) as server, tangos(placed.servers) as gateway:
+        our_rounds, their_rounds = in_turn(
+            plan,
+            lambda: told(far_ends.stream_agent, server, "ours"),
+            lambda: told(far_ends.tango_agent, gateway, _BASELINE),
+        )
+    return [
+        row(name, mode, median(us), unit, _BASELINE, median(them))
+        for name, unit, us, them in zip(
+            ("external", "external_p50", "external_p99"),
+            ("steps/s", "us", "us"),
+            zip(*our_rounds, strict=True),
+            zip(*their_rounds, strict=True),
+            strict=True,
+        )
+    ]
+
+
+def external_python(plan: Plan) -> list[Row]:
+    """Measure the same by agents in Python: `RemoteEnv`'s inside, and pyzmq."""
+    rival = Rival(_BASELINE, _TangoAgent, tangos)
     return [
         each
         for mode in (Mode.SAME, Mode.FREE)
-        for each in race(plan, "external", mode, ElsewhereAgent, 1, rival, server=ours)
+        for each in race(
+            plan, "external_python", mode, _StreamAgent, 1, rival, server=ours
+        )
     ]
 
 
 @contextlib.contextmanager
 def ours(cores: Cores) -> Iterator[Server]:
     """Run our server, and the environment beside it."""
-    with our_server(cores) as server, _far(cores, server):
+    with our_server(cores) as server, far_ends.environment(cores, server):
         yield server
 
 
 @contextlib.contextmanager
 def tangos(cores: Cores) -> Iterator[Server]:
     """Run Tango's gateway, and the environment beside it."""
-    with program(cores, "benchmarks.tango") as server, _far(cores, server):
+    gateway = program(cores, "benchmarks.tango")
+    with gateway as server, far_ends.environment(cores, server):
         yield server
-
-
-@contextlib.contextmanager
-def _far(cores: Cores, server: Server) -> Iterator[None]:
-    """Run the environment: the same program for both, beside the server."""
-    address = urlsplit(server.url).netloc + far_env.PATH
-    with pinned(cores):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.far_env", address]
-        )
-    try:
-        yield
-    finally:
-        process.kill()
-        process.wait()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from benchmarks import clients
 from benchmarks.batches import rollout_http
-from benchmarks.elsewhere import external
+from benchmarks.elsewhere import external, external_python
 from benchmarks.host_memory import host_memory
 from benchmarks.host_start import host_start
 from benchmarks.measuring import Plan
@@ -43,6 +43,7 @@ QUESTIONS: dict[str, Callable[[Plan], list[Row]]] = {
     "pixels64": pixels64,
     "pixels64_local": pixels64_local,
     "external": external,
+    "external_python": external_python,
     "spin_neighbour": spin_neighbour,
     "spin_neighbour_idle": spin_neighbour_idle,
     "host_start_ms": host_start,

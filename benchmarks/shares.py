@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import statistics
+import subprocess
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 import psutil
 
-from benchmarks.elsewhere import ElsewhereAgent, TangoAgent, ours, tangos
+from benchmarks import far_ends
+from benchmarks.elsewhere import Words, ours, tangos
 from benchmarks.measuring import Plan
 from benchmarks.pinning import Cores, Mode, pinned, places
 from benchmarks.servers import Server
 from benchmarks.timings import Part
-from gym_http_client.bench.agents import Agent
 
 __all__ = ["external"]
 
-_WARMING = 300
+_BEGIN_SECONDS = 1.0
 
 
 def external(plan: Plan) -> list[Part]:
     """Take a round trip apart by processes, on one core: ours and Tango's."""
     return [
-        *_shares(plan, "ours", "the host", ElsewhereAgent, ours),
-        *_shares(plan, "Tango's", "the gateway", TangoAgent, tangos),
+        *_shares(plan, "ours", "the host", far_ends.stream_agent, ours),
+        *_shares(plan, "Tango's", "the gateway", far_ends.tango_agent, tangos),
     ]
 
 
@@ -33,17 +34,13 @@ def _shares(
     plan: Plan,
     whose: str,
     between: str,
-    kind: type[Agent],
+    agent: Words,
     server: Callable[[Cores], AbstractContextManager[Server]],
 ) -> list[Part]:
     placed = places(Mode.SAME)
     assert placed
     with pinned(placed.clients), server(placed.servers) as running:
-        agent = kind(running.url, 1)
-        try:
-            told = [_turn(plan, agent, running) for _ in range(plan.rounds)]
-        finally:
-            agent.close()
+        told = [_turn(plan, agent, running) for _ in range(plan.rounds)]
     names = ("the agent", between, "the environment")
     medians = [statistics.median(each) for each in zip(*told, strict=True)]
     plan.say(f"  {whose:18} {sum(medians):10.1f} us")
@@ -54,22 +51,22 @@ def _shares(
     return [*parts, Part(f"{whose}: all of these", sum(medians), "us")]
 
 
-def _turn(plan: Plan, agent: Agent, running: Server) -> list[float]:
+def _turn(plan: Plan, agent: Words, running: Server) -> list[float]:
     """Give the microseconds that each took of a round trip, the system's as well."""
-    agent.reset()
-    for _ in range(_WARMING):
-        agent.step(0)
-    agent.reset()
+    words = agent(running, plan.seconds + 2 * _BEGIN_SECONDS)
     us, server = psutil.Process(), psutil.Process(running.pid)
-    far = [each for each in us.children() if "benchmarks.far_env" in each.cmdline()]
-    shares = [[us], [server, *server.children(recursive=True)], far]
-    before = [sum(map(_used, each)) for each in shares]
-    until, steps = time.monotonic() + plan.seconds, 0
-    while time.monotonic() < until:
-        if agent.step(steps % 2):
-            agent.reset()
-        steps += 1
-    after = [sum(map(_used, each)) for each in shares]
+    (far,) = (each for each in us.children() if "environment" in each.name())
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as stepping:
+        assert stepping.stdout
+        # Until it steps; what it takes to begin is not looked at.
+        time.sleep(_BEGIN_SECONDS)
+        hosts = [server, *server.children(recursive=True)]
+        shares = [[psutil.Process(stepping.pid)], hosts, [far]]
+        before = [sum(map(_used, each)) for each in shares]
+        time.sleep(plan.seconds)
+        after = [sum(map(_used, each)) for each in shares]
+        rate = float(stepping.stdout.read().split()[0])
+    steps = rate * plan.seconds
     return [(now - then) / steps * 1e6 for then, now in zip(before, after, strict=True)]
 
 

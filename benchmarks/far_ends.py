@@ -1,0 +1,119 @@
+"""Both ends of a round trip to an environment elsewhere, as programs in C++.
+
+They take next to nothing themselves, so that what is measured is what lies between. The
+environment is the same behind Tango's gateway and behind our server.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import parse_qs, quote, urlsplit
+
+import zmq
+
+from benchmarks.pinning import Cores, pinned
+from benchmarks.servers import Server
+from tests.support.drivers import CLIENTS
+
+__all__ = ["ENV_ID", "Told", "door", "environment", "stream_agent", "tango_agent"]
+
+_NAME = "grid"
+ENV_ID = f"external/{_NAME}"
+# Where it comes in, at either.
+_PATH = "/game/ws?" + "&".join(
+    f"{name}={quote(value if isinstance(value, str) else json.dumps(value))}"
+    for name, value in (
+        ("name", _NAME),
+        (
+            "observation_space",
+            {"type": "Box", "low": 0, "high": 4, "shape": [8, 8], "dtype": "uint8"},
+        ),
+        ("action_space", {"type": "Discrete", "n": 4}),
+    )
+)
+_SOURCES = Path(__file__).parent / "far"
+_BUILD_SECONDS = 280
+
+
+class Told(NamedTuple):
+    """What an agent tells.
+
+    Attributes:
+        rate: Steps a second.
+        p50: Microseconds that half of the steps took at most.
+        p99: Microseconds that 99 % of them took at most.
+    """
+
+    rate: float
+    p50: float
+    p99: float
+
+
+@contextlib.contextmanager
+def environment(cores: Cores, server: Server) -> Iterator[int]:
+    """Run the environment; gives its process ID."""
+    words = [_built("environment"), str(urlsplit(server.url).port), _PATH]
+    with pinned(cores):
+        process = subprocess.Popen(words)
+    try:
+        yield process.pid
+    finally:
+        process.kill()
+        process.wait()
+
+
+def stream_agent(server: Server, seconds: float) -> list[str]:
+    """Give the words of an agent of our server's."""
+    program = _built("agent", "-pthread", "-lcurl", "-ldl")
+    return [program, "stream", server.url, ENV_ID, f"{seconds:g}"]
+
+
+def tango_agent(server: Server, seconds: float) -> list[str]:
+    """Give the words of an agent of Tango's gateway."""
+    program = _built("agent", "-pthread", "-lcurl", "-ldl")
+    return [program, "zeromq", door(server.url), _libzmq(), f"{seconds:g}"]
+
+
+def door(url: str) -> str:
+    """Give the address for agents of Tango's gateway."""
+    return f"tcp://127.0.0.1:{parse_qs(urlsplit(url).query)['agents'][0]}"
+
+
+@functools.cache
+def _built(name: str, *flags: str) -> str:
+    """Build a program, once in a run; with our client it takes a minute."""
+    program = Path(_folder().name) / name
+    subprocess.run(
+        [
+            *("g++", "-std=c++17", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror"),
+            *("-I", str(CLIENTS / "cpp/include"), str(_SOURCES / f"{name}.cpp")),
+            *("-o", str(program), *flags),
+        ],
+        check=True,
+        timeout=_BUILD_SECONDS,
+    )
+    return str(program)
+
+
+@functools.cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="bench-far-")
+
+
+def _libzmq() -> str:
+    """Give the library that the gateway uses too.
+
+    Raises:
+        FileNotFoundError: pyzmq did not bring it along.
+    """
+    folder = Path(zmq.__file__).parent.parent / "pyzmq.libs"
+    for path in sorted(folder.glob("libzmq*.so*")):
+        return str(path)
+    raise FileNotFoundError(f"no libzmq in {folder}: expected pyzmq from its wheel")
