@@ -8,6 +8,7 @@ from typing import Any
 from gym_http_server.envhost.external.calls import Call
 from gym_http_server.envhost.external.far_side import Begun, FarSide
 from gym_http_server.envhost.external.outside import Outside
+from gym_http_server.envhost.external.reports import reported
 from gym_http_wire.external.asks import REPEATABLE, Ask, BadMessage
 from gym_http_wire.external.steps import Step
 from gym_http_wire.problems import (
@@ -16,13 +17,8 @@ from gym_http_wire.problems import (
     EnvError,
     ExternalAway,
     ExternalDeadline,
-    InvalidAction,
-    NoAttribute,
-    NoRenderMode,
     OutcomeUnknown,
-    Problem,
     ResetNeeded,
-    Unsupported,
 )
 from gym_http_wire.values import UnsupportedValue
 
@@ -31,16 +27,6 @@ __all__ = ["Asking"]
 CLOSE_SECONDS = 1.0
 #: That a call waits for a far side that is away, before the agent is told.
 RETURN_SECONDS = 0.5
-#: What an environment may say of itself that leaves it as it was.
-_SOFT: dict[str, type[Problem]] = {
-    "bad-parameter": BadParameter,
-    "invalid-action": InvalidAction,
-    "no-attribute": NoAttribute,
-    "no-render-mode": NoRenderMode,
-    "reset-needed": ResetNeeded,
-    "unsupported": Unsupported,
-}
-_EXTRAS = ("arguments", "error_type", "mro", "text")
 
 
 class Asking:
@@ -253,23 +239,15 @@ class Asking:
             raise call.problem
         answer = call.answer
         if answer is None or answer.result is None:
-            raise self._reported(call.ask, (answer and answer.error) or {})
+            problem = reported((answer and answer.error) or {})
+            if isinstance(problem, EnvError):
+                self._doubt(call.ask, "its last call failed")
+            raise problem
         return answer.result
 
     def _doubt(self, ask: Ask, why: str) -> None:
         if ask in (Ask.STEP, Ask.RESET):
             self.wants_reset = f"{self._far.name} has to be reset, since {why}"
-
-    def _reported(self, ask: Ask, error: dict[str, Any]) -> Problem:
-        words = str(error.get("message", "it failed"))
-        soft = _SOFT.get(str(error.get("code")))
-        if soft is not None:
-            return soft(words)
-        self._doubt(ask, "its last call failed")
-        told = error.get("extras")
-        extras = told if isinstance(told, dict) else {}
-        kept = {name: extras[name] for name in _EXTRAS if name in extras}
-        return EnvError(words, extras=kept)
 
 
 class _Return:

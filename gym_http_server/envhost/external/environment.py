@@ -12,6 +12,7 @@ from gym_http_server.envhost.external.asking import Asking
 from gym_http_server.envhost.external.border import Border
 from gym_http_server.envhost.external.crossing import Crossing
 from gym_http_server.envhost.external.far_side import FarSide
+from gym_http_server.envhost.external.generators import Generator
 from gym_http_server.envhost.external.lines import ALONE_SECONDS
 from gym_http_server.envhost.external.outside import Outside
 from gym_http_server.envhost.external.rendering import read_rendered
@@ -171,7 +172,7 @@ class ExternalEnv(gymnasium.Env[Any, Any]):
     @property
     def np_random(self) -> Any:
         """The environment's random generator, as far as its state goes."""
-        return _Generator(self)
+        return Generator(self)
 
     @np_random.setter
     def np_random(self, value: Any) -> None:
@@ -235,24 +236,3 @@ class ExternalEnv(gymnasium.Env[Any, Any]):
     def _need_attributes(self, what: str) -> None:
         if not self._hello.has("attributes"):
             raise Unsupported(f"{self._far.name} lets nobody at {what}")
-
-
-class _Generator:
-    """Stands for a generator that is elsewhere; only its state is known."""
-
-    def __init__(self, env: ExternalEnv) -> None:
-        self._env = env
-
-    @property
-    def bit_generator(self) -> _Generator:
-        """This, since nothing else of it is asked for."""
-        return self
-
-    @property
-    def state(self) -> Any:
-        """The state."""
-        return self._env.generator()["state"]
-
-    @state.setter
-    def state(self, state: Any) -> None:
-        self._env.set_generator(state)
