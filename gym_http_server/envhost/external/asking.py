@@ -108,9 +108,8 @@ class Asking:
 
     def _gone_on(self, begun: Begun, given: dict[str, Any], until: float) -> Call:
         """Give the call of a step that was asked for already."""
-        number, data = begun
-        call = Call(Ask.STEP, given, number, until, self._outside.key)
-        self._far.go_on(call, data)
+        call = Call(Ask.STEP, given, begun.number, until, self._outside.key)
+        self._far.go_on(call, begun.data)
         return call
 
     def end(self) -> None:

@@ -15,7 +15,7 @@ from gym_http_wire.external.steps import Record, StepReader
 
 __all__ = ["Crossing"]
 
-#: How many steps take the long way after one that had to.
+#: How many steps take the long way after one whose answer had to.
 _REST = 64
 
 
@@ -64,6 +64,6 @@ class Crossing:
                 return said
             if type(said) is Begun:
                 asking.begun = said
-                if said.data:
+                if said.unfit:
                     self._rest = _REST
         return None

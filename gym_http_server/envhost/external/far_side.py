@@ -35,10 +35,12 @@ class Begun(NamedTuple):
     Attributes:
         number: Its ID.
         data: What has come since then.
+        unfit: Whether that is a whole message, but none that was to be read.
     """
 
     number: int
     data: bytes
+    unfit: bool
 
 
 class FarSide(Connection):
@@ -141,7 +143,7 @@ class FarSide(Connection):
             # That is found again, and told, where there is a call.
             return None
         self.state.next_number = number + 1
-        data = b""
+        data, unfit = b"", False
         try:
             asked = carrier.message(payload, text=dialect.text)
             data = self._line.exchange(asked, time.monotonic() + deadline_s)
@@ -155,7 +157,8 @@ class FarSide(Connection):
                 said = dialect.hear_step(text, reader)
                 if said is not None and said[0] == number:
                     return said[1]
-        return Begun(number, data)
+                unfit = True
+        return Begun(number, data, unfit)
 
     def go_on(self, call: Call, data: bytes) -> None:
         """Go on with a step that was begun.
