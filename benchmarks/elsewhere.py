@@ -81,7 +81,7 @@ def _external(plan: Plan, mode: Mode) -> list[Row]:
         words = agent(server, plan.seconds)
         with pinned(placed.clients):
             printed = subprocess.check_output(words, text=True, timeout=_AGENT_SECONDS)
-        figures = Told(*map(float, printed.split()))
+        figures = Told.of(printed)
         plan.say(f"  {who:12} {figures.rate:10.1f} steps/s")
         return figures
 

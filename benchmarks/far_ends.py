@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 from urllib.parse import parse_qs, quote, urlsplit
 
 import zmq
@@ -46,14 +46,19 @@ class Told(NamedTuple):
     """What an agent tells.
 
     Attributes:
-        rate: Steps a second.
-        p50: Microseconds that half of the steps took at most.
+        rate: Steps a second, with resets where they are due.
+        p50: Microseconds that half of the steps took at most, without resets.
         p99: Microseconds that 99 % of them took at most.
     """
 
     rate: float
     p50: float
     p99: float
+
+    @classmethod
+    def of(cls, printed: str) -> Self:
+        """Read what it printed."""
+        return cls(*map(float, printed.splitlines()[-1].split()))
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ import psutil
 
 from benchmarks import far_ends
 from benchmarks.elsewhere import Words, ours, tangos
+from benchmarks.far_ends import Told
 from benchmarks.measuring import Plan
 from benchmarks.pinning import Cores, Mode, pinned, places
 from benchmarks.servers import Server
@@ -19,13 +20,14 @@ from benchmarks.timings import Part
 
 __all__ = ["external"]
 
-_BEGIN_SECONDS = 1.0
+# Beyond the time that is looked at, so that nobody ends within it.
+_END_SECONDS = 1.0
 
 
 def external(plan: Plan) -> list[Part]:
     """Take a round trip apart by processes, on one core: ours and Tango's."""
     return [
-        *_shares(plan, "ours", "the host", far_ends.stream_agent, ours),
+        *_shares(plan, "ours", "the server", far_ends.stream_agent, ours),
         *_shares(plan, "Tango's", "the gateway", far_ends.tango_agent, tangos),
     ]
 
@@ -53,19 +55,19 @@ def _shares(
 
 def _turn(plan: Plan, agent: Words, running: Server) -> list[float]:
     """Give the microseconds that each took of a round trip, the system's as well."""
-    words = agent(running, plan.seconds + 2 * _BEGIN_SECONDS)
+    words = agent(running, plan.seconds + _END_SECONDS)
     us, server = psutil.Process(), psutil.Process(running.pid)
     (far,) = (each for each in us.children() if "environment" in each.name())
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as stepping:
         assert stepping.stdout
-        # Until it steps; what it takes to begin is not looked at.
-        time.sleep(_BEGIN_SECONDS)
+        # What it takes to begin is not looked at.
+        stepping.stdout.readline()
         hosts = [server, *server.children(recursive=True)]
         shares = [[psutil.Process(stepping.pid)], hosts, [far]]
         before = [sum(map(_used, each)) for each in shares]
         time.sleep(plan.seconds)
         after = [sum(map(_used, each)) for each in shares]
-        rate = float(stepping.stdout.read().split()[0])
+        rate = Told.of(stepping.stdout.read()).rate
     steps = rate * plan.seconds
     return [(now - then) / steps * 1e6 for then, now in zip(before, after, strict=True)]
 

@@ -3,6 +3,7 @@
 import json
 import socket
 import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -52,8 +53,9 @@ class Toy:
         state = State(COUNTED, "c", hello, 1, "r")
         far = FarSide(state, ours, 100_000, self.outside._watch)
         self.outside.far_sides.append(far)
-        # Said only when the environment waits for it.
+        # Said only when the environment waits for it, and until when it does.
         self.later: list[bytes] = []
+        self.deadlines: list[float] = []
         self.say({"id": 1, "result": {}})
         self.env = ExternalEnv(far, self.outside, {}, None)
         self.say({"id": 2, "result": {"observation": [0, 0, 0], "info": {}}})
@@ -64,6 +66,7 @@ class Toy:
 
     def pause(self, call: Any) -> None:
         """Say what is to be said later; take what has come."""
+        self.deadlines.append(call.deadline)
         if self.later:
             self.line.sendall(self.later.pop(0))
         self.outside._pause(call)
@@ -175,6 +178,16 @@ def test_nothing_for_a_moment_is_waited_for_on_the_long_way(toy: Toy) -> None:
     toy.say(step(4))
     assert toy.crossing.step(1)
     assert [each["id"] for each in toy.heard()] == [3, 4]
+
+
+def test_the_deadline_is_that_of_the_whole_step(toy: Toy) -> None:
+    before = time.monotonic()
+    assert toy.crossing.step(1) is None
+    waited_until = time.monotonic()
+    toy.later = [framed(step(3))]
+    toy.deadlines.clear()
+    toy.env.step(1)
+    assert before + 5.0 <= toy.deadlines[0] < waited_until + 5.0 - 0.05
 
 
 def test_an_answer_that_is_too_late_is_no_answer(toy: Toy) -> None:

@@ -83,14 +83,15 @@ class Asking:
         begun, self.begun = self.begun, None
         while True:
             if begun is not None:
-                call = self._gone_on(begun, given, until)
+                until = begun.deadline
+                call = self._gone_on(begun, given)
                 begun = None
             else:
                 if self._far.away_since is not None:
                     self._find(ask, until)
                 call = self._sent(call, ask, given, until)
-            if ask is Ask.STEP and self._outside.alone:
-                self._far.hear_step(call)
+                if ask is Ask.STEP and self._outside.alone:
+                    self._far.hear_step(call)
             if call.step is None:
                 self._wait_for(call)
             if not call.lost:
@@ -106,10 +107,11 @@ class Asking:
             else:
                 self.pending = call
 
-    def _gone_on(self, begun: Begun, given: dict[str, Any], until: float) -> Call:
+    def _gone_on(self, begun: Begun, given: dict[str, Any]) -> Call:
         """Give the call of a step that was asked for already."""
-        call = Call(Ask.STEP, given, begun.number, until, self._outside.key)
-        self._far.go_on(call, begun.data)
+        number, deadline, data, _ = begun
+        call = Call(Ask.STEP, given, number, deadline, self._outside.key)
+        self._far.go_on(call, data)
         return call
 
     def end(self) -> None:

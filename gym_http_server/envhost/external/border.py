@@ -14,11 +14,10 @@ from gym_http_wire import elements, rebuilding
 from gym_http_wire.external.asks import BadMessage
 from gym_http_wire.external.greetings import TANGO, Hello
 from gym_http_wire.external.steps import (
-    Record,
+    Records,
     Step,
     StepReader,
     records_of,
-    signature_of,
     steps_of,
 )
 from gym_http_wire.spaces import UnsupportedSpace, elided
@@ -46,8 +45,7 @@ class Border:
         observation_space: The space.
         action_space: The space.
         steps: Reads most of what comes of steps; ``None`` where nothing does.
-        records: Reads them for a stream, if they are small; else ``None``.
-        signature: Of what the records belong to.
+        records: How they become leaves of a stream; ``None`` where they do not.
     """
 
     def __init__(
@@ -68,14 +66,12 @@ class Border:
         self._read: Callable[[object], Any] | None = None
         self._reads_elements = False
         self.steps: StepReader[Step] | None = None
-        self.records: StepReader[Record] | None = None
-        self.signature = b""
+        self.records: Records | None = None
         if self._plain:
             shape = elements.shaped(self.observation_space)
             if shape is not None and self._channels is None:
                 self.steps = steps_of(shape, plain.loads)
                 self.records = records_of(shape)
-                self.signature = signature_of(shape)
             bounded = elements.bounded_reader(self.observation_space)
             self._read = bounded or elements.reader(self.observation_space)
             self._reads_elements = bounded is not None

@@ -11,11 +11,12 @@ from typing import Any
 
 from gym_http_server.envhost.external.asking import Asking
 from gym_http_server.envhost.external.far_side import Begun, FarSide
-from gym_http_wire.external.steps import Record, StepReader
+from gym_http_wire.external.steps import Record, Records
 
 __all__ = ["Crossing"]
 
-#: How many steps take the long way after one whose answer had to.
+#: How many steps take the long way after one whose answer was not just a plain step:
+#: where infos are given, they are likely to go on.
 _REST = 64
 
 
@@ -25,26 +26,24 @@ class Crossing:
     Args:
         far: The far side.
         asking: Asks it on the long way.
-        reader: Reads what comes.
-        signature: Of the value that the leaves belong to.
+        records: How steps become leaves.
         deadline_s: For an answer.
 
     Attributes:
-        signature: The same.
+        signature: Of the value that the leaves belong to.
     """
 
     def __init__(
         self,
         far: FarSide,
         asking: Asking,
-        reader: StepReader[Record],
-        signature: bytes,
+        records: Records,
         deadline_s: float,
     ) -> None:
-        self.signature = signature
+        self.signature = records.signature
         self._far = far
         self._asking = asking
-        self._reader = reader
+        self._reader = records.reader
         self._deadline_s = deadline_s
         self._rest = 0
 

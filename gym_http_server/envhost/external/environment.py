@@ -99,9 +99,7 @@ class ExternalEnv(gymnasium.Env[Any, Any]):
         border, deadline_s = self._border, self._outside.terms.deadline_s
         if border.records is None or deadline_s < ALONE_SECONDS:
             return None
-        return Crossing(
-            self._far, self._asking, border.records, border.signature, deadline_s
-        )
+        return Crossing(self._far, self._asking, border.records, deadline_s)
 
     def _describe(self) -> None:
         told = self._asking.ask(Ask.DESCRIBE, {})

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from gym_http_server.envhost.external.calls import Call
-from gym_http_server.envhost.external.connection import Connection
+from gym_http_server.envhost.external.contact import Contact
 from gym_http_server.envhost.external.lines import ALONE_SECONDS, Lost
 from gym_http_server.envhost.external.state import State
 from gym_http_wire.external.asks import (
@@ -34,16 +34,18 @@ class Begun(NamedTuple):
 
     Attributes:
         number: Its ID.
+        deadline: Monotonic seconds.
         data: What has come since then.
-        unfit: Whether that is a whole message, but none that was to be read.
+        unfit: Whether that is a whole message, but not what was to be read.
     """
 
     number: int
+    deadline: float
     data: bytes
     unfit: bool
 
 
-class FarSide(Connection):
+class FarSide(Contact):
     """One connection, and what is asked over it.
 
     Args:
@@ -143,22 +145,22 @@ class FarSide(Connection):
             # That is found again, and told, where there is a call.
             return None
         self.state.next_number = number + 1
-        data, unfit = b"", False
+        deadline, data, unfit = time.monotonic() + deadline_s, b"", False
         try:
             asked = carrier.message(payload, text=dialect.text)
-            data = self._line.exchange(asked, time.monotonic() + deadline_s)
+            data = self._line.exchange(asked, deadline)
         except Lost as lost:
             self.lose(str(lost))
         if data:
-            self._heard_at = time.monotonic()
-            self._pinged_at = None
+            self._hear()
+            self._owed_until = self._heard_at
             text = carrier.whole(data)
             if text is not None:
                 said = dialect.hear_step(text, reader)
                 if said is not None and said[0] == number:
                     return said[1]
                 unfit = True
-        return Begun(number, data, unfit)
+        return Begun(number, deadline, data, unfit)
 
     def go_on(self, call: Call, data: bytes) -> None:
         """Go on with a step that was begun.

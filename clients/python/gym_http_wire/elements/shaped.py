@@ -49,8 +49,8 @@ class Shaped(NamedTuple):
             is none after all.
         format: How `struct` writes an element as a stream has it.
         like: Something of the elements' type, shape and dtype.
-        leaves: What there is to be written, of what was decoded; raises `ValueError`
-            as well.
+        leaves: What there is to be written, of what was decoded, which fits the
+            format; raises `ValueError` as well.
     """
 
     type: Any
@@ -73,11 +73,14 @@ def shaped(space: Space[Any]) -> Shaped | None:
 @shaped.register
 def _discrete(space: Discrete) -> Shaped | None:
     first = int(space.start)
-    kind = _integer(first, first + int(space.n) - 1)
+    # There are spaces that say they have more than their dtype holds.
+    last = min(first + int(space.n) - 1, int(np.iinfo(space.dtype).max))
+    kind = _integer(first, last)
     if kind is None:
         return None
     make = reader(space)
-    return Shaped(kind, make, *_written(make(first)), lambda value: (value,))
+    like = make(first)
+    return Shaped(kind, make, _format_of(like), like, lambda value: (value,))
 
 
 @shaped.register
@@ -135,15 +138,14 @@ def _array(space: Space[Any], number: Any, *, exact: bool) -> Shaped | None:
 
     like = np.zeros(shape, dtype)
     if exact and like.dtype.newbyteorder("<") == like.dtype:
-        return Shaped(kind, make, *_written(like), _flattening(len(shape)))
+        return Shaped(kind, make, _format_of(like), like, _flattening(len(shape)))
     form = f"{like.nbytes}s{-like.nbytes % 8}x"
     return Shaped(kind, make, form, like, lambda value: (make(value).tobytes(),))
 
 
-def _written(like: Any) -> tuple[str, Any]:
-    """Give how `struct` writes numbers like these, padded as in a stream; and these."""
-    code = _CODES[like.dtype.kind, like.itemsize]
-    return f"{like.size}{code}{-like.nbytes % 8}x", like
+def _format_of(like: Any) -> str:
+    """Give how `struct` writes numbers like these, padded as in a stream."""
+    return f"{like.size}{_CODES[like.dtype.kind, like.itemsize]}{-like.nbytes % 8}x"
 
 
 def _flattening(depth: int) -> Callable[[Any], Iterable[Any]]:

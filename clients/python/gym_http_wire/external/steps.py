@@ -17,7 +17,7 @@ from gym_http_wire.external.asks import MAX_NUMBER
 from gym_http_wire.lanes import MAX_LEAVES
 from gym_http_wire.values import binary
 
-__all__ = ["Record", "Step", "StepReader", "records_of", "signature_of", "steps_of"]
+__all__ = ["Record", "Records", "Step", "StepReader", "records_of", "steps_of"]
 
 T = TypeVar("T")
 M = TypeVar("M")
@@ -41,7 +41,7 @@ class Record(NamedTuple):
     """What came of a step, as a stream has it.
 
     Attributes:
-        leaves: Of the value that `signature_of` is about.
+        leaves: Of the value that such a step is.
         over: Whether this was the last step of its episode.
     """
 
@@ -130,14 +130,23 @@ def steps_of(shape: Shaped, loads: Callable[[bytes], object]) -> StepReader[Step
     return StepReader(_Said[kind], make)
 
 
-def records_of(shape: Shaped) -> StepReader[Record] | None:
-    """Give a reader of steps without an info, for a stream's quick lane.
+class Records(NamedTuple):
+    """How steps without an info become leaves of a stream.
+
+    Attributes:
+        reader: Reads them.
+        signature: Of the value that the leaves belong to.
+    """
+
+    reader: StepReader[Record]
+    signature: bytes
+
+
+def records_of(shape: Shaped) -> Records | None:
+    """Give how steps become leaves; ``None`` if a quick lane has no room for them.
 
     Args:
         shape: What observations are like.
-
-    Returns:
-        It; ``None`` if the lane has no room for such observations.
     """
     leaves = shape.leaves
     record = struct.Struct(f"<{shape.format}dQQ")
@@ -151,16 +160,11 @@ def records_of(shape: Shaped) -> StepReader[Record] | None:
         return Record(packed, ended or cut)
 
     kind: Any = shape.type
-    return StepReader(_SaidBare[kind], make)
-
-
-def signature_of(shape: Shaped) -> bytes:
-    """Give the signature of the value whose leaves records have."""
-    step = {
+    like = {
         "info": {},
         "observation": shape.like,
         "reward": 0.0,
         "terminated": False,
         "truncated": False,
     }
-    return binary.split(step)[0]
+    return Records(StepReader(_SaidBare[kind], make), binary.split(like)[0])

@@ -43,6 +43,8 @@ _BEGUN = {
     for name, ask in NAMES.items()
 }
 _STEP = _BEGUN[Ask.STEP] + b',"action":%d}'
+#: Up to here every reader of JSON has integers as they are.
+_EXACT = 2**53
 _OWN = ("type", "id", "deadline_s")
 
 
@@ -78,7 +80,9 @@ class TextDialect:
     def asked(self, request: Request, deadline_s: float) -> bytes:
         """Write a request."""
         ask, number, given = request
-        if ask == Ask.STEP and type(action := given["action"]) is int:
+        action = given.get("action")
+        # Beyond, not all dialects write integers as numbers.
+        if ask == Ask.STEP and type(action) is int and -_EXACT <= action <= _EXACT:
             return _STEP % (number, deadline_s, action)
         written = _BEGUN[ask] % (number, deadline_s)
         for name, value in given.items():

@@ -1,4 +1,4 @@
-"""A connection with an environment elsewhere: there, silent, lost, or back."""
+"""Contact with an environment elsewhere: there, silent, lost, or back."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from gym_http_wire.external.carriers import carrier_of
 from gym_http_wire.external.greetings import TANGO, Hello
 from gym_http_wire.websocket import Close
 
-__all__ = ["Connection"]
+__all__ = ["Contact"]
 
 
-class Connection(ABC):
+class Contact(ABC):
     """One connection, which may be lost and come back.
 
     Args:
@@ -140,9 +140,13 @@ class Connection(ABC):
             self.lose(str(lost))
             return b""
         if data:
-            self._heard_at = time.monotonic()
-            self._pinged_at = None
+            self._hear()
         return data
+
+    def _hear(self) -> None:
+        """Take note that something has come."""
+        self._heard_at = time.monotonic()
+        self._pinged_at = None
 
     def _say(self, payload: bytes, until: float | None = None) -> None:
         self._send(self._carrier.message(payload, text=self._dialect.text), until)
