@@ -1,8 +1,8 @@
 """Tango's gateway, rebuilt: an agent's requests by ZeroMQ, an environment by WebSocket.
 
 As in Tango, one asyncio loop holds a REP socket and the environment's WebSocket, and
-passes each message on as it is. ``python -m benchmarks.tango`` runs it. (Tango itself has
-Sanic hold the WebSocket, on uvloop, which takes about as long as `websockets` does here.)
+passes each message on as it is. ``python -m benchmarks.tango`` runs it. (Tango itself
+has Sanic hold the WebSocket, on uvloop, which takes about as long as `websockets` here.)
 """
 
 from __future__ import annotations
