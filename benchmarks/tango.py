@@ -2,7 +2,7 @@
 
 As in Tango, one asyncio loop holds a REP socket and the environment's WebSocket, and
 passes each message on as it is. ``python -m benchmarks.tango`` runs it. (Tango itself
-has Sanic hold the WebSocket, on uvloop, which takes about as long as `websockets`.)
+has Sanic hold the WebSocket.)
 """
 
 from __future__ import annotations

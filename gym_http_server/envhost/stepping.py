@@ -8,7 +8,7 @@ there before; all others are left to that.
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gym_http_server.envhost.answers import Answers
 from gym_http_server.envhost.streams import Stream
@@ -17,6 +17,9 @@ from gym_http_wire.frames import Frame, Pieces
 from gym_http_wire.lanes import AnsweringLane, Asked, Told
 from gym_http_wire.messages import Form, Op
 from gym_http_wire.problems import ExternalAway
+
+if TYPE_CHECKING:
+    from gym_http_server.envhost.external.crossing import Crossing
 
 __all__ = ["Stepping", "frame_of"]
 
@@ -67,7 +70,9 @@ class Stepping:
         page, operations = self._page, self._operations
         page.begin(time.monotonic_ns())
         outcome: Any = None
-        told = None if self._crossing is None else self._crossed(lane, number, action)
+        told, crossing = None, self._crossing
+        if crossing is not None and not self._watchers:
+            told = self._crossed(crossing, lane, number, action)
         if told is None:
             if answers.outside is not None:
                 # By this a step that is lost on the way is known when it comes again.
@@ -112,14 +117,15 @@ class Stepping:
             "truncated": truncated,
         }
 
-    def _crossed(self, lane: AnsweringLane, number: int, action: Any) -> Told | None:
+    def _crossed(
+        self, crossing: Crossing, lane: AnsweringLane, number: int, action: Any
+    ) -> Told | None:
         """Take the short way to an environment elsewhere, if it can be taken."""
-        crossing = self._crossing
-        if crossing is None or self._watchers:
-            return None
         place = lane.place(crossing.signature)
-        record = None if place is None else crossing.step(action)
-        if place is None or record is None:
+        if place is None:
+            return None
+        record = crossing.step(action)
+        if record is None:
             return None
         self._operations.count(record.over)
         return lane.told_leaves(number, record.leaves, crossing.signature, place)

@@ -192,11 +192,12 @@ def test_an_environment_elsewhere_is_stepped_through_either_gateway(
     tmp_path: Path,
 ) -> None:
     output = tmp_path / "results.json"
-    printed = bench(output, "external")
+    printed = bench(output, "external", "external_python")
     rows = json.loads(output.read_text())
     told = {(row["name"], row["mode"], row["baseline"]) for row in rows}
-    assert ("external", "same", "Tango's gateway") in told
-    assert ("external", "free", "Tango's gateway") in told
+    for name in ("external", "external_python"):
+        assert (name, "same", "Tango's gateway") in told
+        assert (name, "free", "Tango's gateway") in told
     assert all(min(row["value"], row["ratio"]) > 0 for row in rows)
     assert "external" in printed
 

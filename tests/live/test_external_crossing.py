@@ -1,6 +1,7 @@
 """Steps in plain JSON, without an info, of an agent on a stream: they take a short way.
 
-That it is taken is shown in tests/unit/test_crossing.py; here, that nobody can tell.
+The environment can tell by the deadline, which is the whole one there, and a little
+less on the long way; nobody else can.
 """
 
 import contextlib
@@ -30,6 +31,9 @@ HELLO = {
     "action_space": describe(spaces.Discrete(5)),
     "capabilities": ["reset", "seed", "replay"],
 }
+#: So that a microsecond less is another number of milliseconds.
+DEADLINE = "20.00050001"
+WHOLE = 20.001
 #: Where in a step the connection is cut.
 CUTS = ("before it is done", "after it is done", "within its answer")
 
@@ -42,12 +46,14 @@ class Counter:
 
     Attributes:
         done: The actions, in their order.
+        deadlines: What each of them was asked with.
         cuts: Where to cut the connection in the next steps; ``""`` is not at all.
         says: What the next steps say instead, if anything.
     """
 
     def __init__(self, api: Api) -> None:
         self.done: list[int] = []
+        self.deadlines: list[float] = []
         self.cuts: list[str] = []
         self.says: list[dict[str, Any]] = []
         self.was_cut = 0
@@ -98,6 +104,7 @@ class Counter:
         if asked["type"] != "step":
             return {"result": {}}
         self.done.append(asked["action"])
+        self.deadlines.append(asked["deadline_s"])
         if self.says:
             return self.says.pop(0)
         count = len(self.done)
@@ -113,7 +120,7 @@ class Counter:
 @pytest.fixture(scope="module")
 def api() -> Iterator[Api]:
     """A client of a server with a lobby."""
-    with lobby("--external-deadline", "20") as api:
+    with lobby("--external-deadline", DEADLINE) as api:
         yield api
 
 
@@ -127,9 +134,10 @@ def counter(api: Api) -> Iterator[Counter]:
 
 
 @contextlib.contextmanager
-def stepped(api: Api) -> Iterator[RemoteEnv]:
+def stepped(api: Api, **options: Any) -> Iterator[RemoteEnv]:
     """Have an agent on a stream."""
-    with contextlib.closing(RemoteEnv(api.server.url, "external/game")) as env:
+    env = RemoteEnv(api.server.url, "external/game", **options)
+    with contextlib.closing(env):
         env.reset()
         yield env
 
@@ -151,6 +159,15 @@ def test_steps_are_what_they_were_there(api: Api, counter: Counter) -> None:
         env.step(np.int64(2))
         assert ok(instance.get(""))["steps"] == 121
     assert counter.done == [*(count % 5 for count in range(1, 121)), 2]
+    # The first ones, and the last with its NumPy integer, are new to the stream.
+    assert set(counter.deadlines[4:120]) == {WHOLE}
+
+
+def test_wrappers_are_not_passed_by(api: Api, counter: Counter) -> None:
+    with stepped(api, max_episode_steps=8) as env:
+        steps = [env.step(1) for _ in range(8)]
+    assert [step[3] for step in steps] == [False] * 7 + [True]
+    assert WHOLE not in counter.deadlines
 
 
 def test_no_cut_doubles_or_loses_a_step(api: Api, counter: Counter) -> None:

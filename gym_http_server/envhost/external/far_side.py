@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import socket
 import time
-from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from gym_http_server.envhost.external.calls import Call
 from gym_http_server.envhost.external.contact import Contact
 from gym_http_server.envhost.external.lines import ALONE_SECONDS, Lost
-from gym_http_server.envhost.external.state import State
 from gym_http_wire.external.asks import (
     MAX_NUMBER,
     Answer,
@@ -48,27 +45,15 @@ class Begun(NamedTuple):
 class FarSide(Contact):
     """One connection, and what is asked over it.
 
-    Args:
-        state: How to go on.
-        line: The socket.
-        max_message: Bytes that a message may have.
-        watch: Called with the socket when there is another one.
+    It takes what `Contact` takes.
 
     Attributes:
         call: What is asked at the moment.
         steps: Reads what comes of steps; ``None`` where that takes the general way.
     """
 
-    def __init__(
-        self,
-        state: State,
-        line: socket.socket,
-        max_message: int,
-        watch: Callable[[FarSide], None],
-    ) -> None:
-        self.call: Call | None = None
-        self.steps: StepReader[Step] | None = None
-        super().__init__(state, line, max_message, watch)
+    call: Call | None = None
+    steps: StepReader[Step] | None = None
 
     def number(self) -> int:
         """Give the ID of the next request."""

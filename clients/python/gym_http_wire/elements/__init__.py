@@ -10,9 +10,10 @@ from gym_http_wire.elements.masks import mask_reader
 from gym_http_wire.elements.membership import membership
 from gym_http_wire.elements.readers import bounded_reader, reader
 from gym_http_wire.elements.refusal import NotAnElement
-from gym_http_wire.elements.shaped import Shaped, shaped
+from gym_http_wire.elements.shaped import LARGEST, Shaped, shaped
 
 __all__ = [
+    "LARGEST",
     "NotAnElement",
     "Shaped",
     "bounded_reader",

@@ -22,7 +22,7 @@ from gym_http_wire.elements.membership import membership
 from gym_http_wire.elements.readers import reader
 from gym_http_wire.spaces import Array
 
-__all__ = ["Shaped", "shaped"]
+__all__ = ["LARGEST", "Shaped", "shaped"]
 
 #: By kind and bytes, how `struct` calls a number.
 _CODES = {
@@ -37,7 +37,7 @@ _CODES = {
 }
 _INT64 = np.iinfo(np.int64)
 #: Beyond it a number may have been an integer that is too large.
-_LARGEST = 2.0**200
+LARGEST = 2.0**200
 
 
 class Shaped(NamedTuple):
@@ -87,7 +87,7 @@ def _discrete(space: Discrete) -> Shaped | None:
 def _box(space: Box) -> Shaped | None:
     if space.dtype.kind == "f":
         least, most = map(float, limits_of(space.dtype))
-        least, most = max(least, -_LARGEST), min(most, _LARGEST)
+        least, most = max(least, -LARGEST), min(most, LARGEST)
         # Bounds are those of the element, which is rounded.
         number = Annotated[float, msgspec.Meta(ge=least, le=most)]
         return _array(space, number, exact=False)

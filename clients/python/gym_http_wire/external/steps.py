@@ -12,7 +12,7 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from gym_http_wire.elements import Shaped
+from gym_http_wire.elements import LARGEST, Shaped
 from gym_http_wire.external.asks import MAX_NUMBER
 from gym_http_wire.lanes import MAX_LEAVES
 from gym_http_wire.values import binary
@@ -21,10 +21,8 @@ __all__ = ["Record", "Records", "Step", "StepReader", "records_of", "steps_of"]
 
 T = TypeVar("T")
 M = TypeVar("M")
-#: Beyond it a number may have been an integer that is too large.
-_LARGEST = 2.0**200
 _NO_INFO = msgspec.Raw(b"{}")
-_Reward = Annotated[float, msgspec.Meta(ge=-_LARGEST, le=_LARGEST)]
+_Reward = Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
 
 
 class Step(NamedTuple):
