@@ -55,6 +55,10 @@ unit: $(VENV)/.dev ## Run the tests that start no server
 live: $(VENV)/.dev ## Run the tests that start a real server
 	@$(BIN)/python -m pytest tests/live
 
+.PHONY: soak
+soak: $(VENV)/.dev ## Load a server for ten minutes and kill its parts (or SOAK="--minutes 1")
+	@$(BIN)/python -m tests.soak $(SOAK)
+
 .PHONY: vectors
 vectors: $(VENV)/.dev ## Make the clients' test vectors beside those that are committed
 	@$(BIN)/python -W ignore -m tests.conformance.generate

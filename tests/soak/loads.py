@@ -1,0 +1,109 @@
+"""Kinds of load; each compares what it gets with a local environment."""
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from gym_http_client import Client, RemoteEnv, RemoteVectorEnv, ServerError
+from tests.support.identity import assert_identical
+from tests.support.lending import lent
+from tests.support.server import Server
+
+STEPS = 200
+NUM_ENVS = 8
+RECOVERY_SECONDS = 60.0
+
+
+def rest(server: Server) -> None:
+    """Create, reset, step and close over HTTP, as clients of gym-http-api do."""
+    client = Client(server.url)
+    instance = client.env_create("CartPole-v1")
+    for _ in range(3):
+        client.env_reset(instance)
+        done = False
+        while not done:
+            _, _, done, _ = client.env_step(instance, 1)
+    client.env_close(instance)
+
+
+def stream(server: Server) -> None:
+    """Step an environment over a stream."""
+    with (
+        closing(RemoteEnv(server.url, "CartPole-v1")) as remote,
+        gymnasium.make("CartPole-v1") as local,
+    ):
+        _compare(remote, local)
+
+
+def vector(server: Server) -> None:
+    """Step a vector that is spread over two processes."""
+    remote = RemoteVectorEnv(
+        *(server.url, "CartPole-v1"),
+        num_envs=NUM_ENVS,
+        hosts=2,
+        vectorization_mode="sync",
+    )
+    local = gymnasium.make_vec("CartPole-v1", NUM_ENVS, vectorization_mode="sync")
+    with closing(remote), closing(local):
+        _compare(remote, local)
+
+
+def shared_vector(server: Server) -> None:
+    """Step a vector of Gymnasium's own, which uses shared memory."""
+    remote = RemoteVectorEnv(
+        server.url, "CartPole-v1", num_envs=2, vectorization_mode="async"
+    )
+    with closing(remote):
+        remote.reset(seed=0)
+        for _ in range(STEPS):
+            remote.step(np.ones(2, np.int64))
+
+
+def external(server: Server) -> None:
+    """Step an environment that another process provides."""
+    name = f"soak-{os.getpid()}"
+    with lent(server.url, "CartPole-v1", name=name, n=2):
+        env_id = f"external/{name}"
+        for _ in range(10):
+            with (
+                closing(_create_external(server.url, env_id)) as remote,
+                gymnasium.make("CartPole-v1") as local,
+            ):
+                _compare(remote, local)
+
+
+def _create_external(url: str, env_id: str) -> RemoteEnv:
+    # A create that waits while the broker is killed is refused, and not tried again.
+    deadline = time.monotonic() + RECOVERY_SECONDS
+    while True:
+        try:
+            return RemoteEnv(url, env_id, wait_s=10)
+        except ServerError as error:
+            if error.code != "external-away" or time.monotonic() > deadline:
+                raise
+
+
+def _compare(remote: Any, local: Any) -> None:
+    assert_identical(remote.reset(seed=7), local.reset(seed=7))
+    local.action_space.seed(7)
+    for _ in range(STEPS):
+        action = local.action_space.sample()
+        gotten, expected = remote.step(action), local.step(action)
+        # An info may carry what only one of them notes; the rest is equal.
+        assert_identical(gotten[:4], expected[:4])
+        if np.ndim(expected[2]) == 0 and (expected[2] or expected[3]):
+            assert_identical(remote.reset(), local.reset())
+
+
+LOADS: dict[str, Callable[[Server], None]] = {
+    "rest": rest,
+    "stream": stream,
+    "vector": vector,
+    "shared_vector": shared_vector,
+    "external": external,
+}
