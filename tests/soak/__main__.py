@@ -1,9 +1,10 @@
 """``python -m tests.soak``: loads a server, kills its parts, and counts what is left.
 
-Every kind of load compares what it gets with a local environment. Meanwhile hosts, web
+First 32 clients step beside local environments, half by requests and half over streams,
+and nothing is killed. Then there is every kind of load, and meanwhile hosts, web
 workers, the process that holds external connections, and clients are killed. Before
-and after, with no instance left, descriptors, memory, processes, folders and shared
-memory are counted.
+and after that, with no instance left, descriptors, memory, processes, folders and
+shared memory are counted.
 """
 
 import argparse
@@ -11,20 +12,25 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from statistics import quantiles
 
 from tests.soak.census import Census, settle
 from tests.soak.faults import FAULTS
-from tests.soak.loads import LOADS
+from tests.soak.loads import LOADS, latencies
+from tests.support.api import Api
 from tests.support.server import Server
 
-WARM_UP_SHARE = 0.15
+CALM_SHARE = 0.15
+CALM_CLIENTS = 16
+#: How many times the median the slowest hundredth of steps may take, without faults.
+SLOWEST = 10
 REPORT_SECONDS = 10.0
 #: By how much the supervisor's memory may grow.
 GROWTH = 0.10
 
-Work = Callable[[Server], None]
+WORK: dict[str, Callable[[Server], None]] = LOADS | FAULTS
 
 
 @dataclass
@@ -41,22 +47,23 @@ class Soak:
     errors: list[str] = field(default_factory=list)
     _failed: threading.Event = field(default_factory=threading.Event)
 
-    def run(self, seconds: float, title: str) -> None:
+    def run(self, seconds: float, title: str, names: Iterable[str]) -> None:
         """Work for so many seconds, and print the counts meanwhile."""
         end = time.monotonic() + seconds
         threads = [
-            threading.Thread(target=self._repeat, args=(name, work, end))
-            for name, work in (LOADS | FAULTS).items()
+            threading.Thread(target=self._repeat, args=(name, WORK[name], end))
+            for name in names
         ]
         for thread in threads:
             thread.start()
         while (left := end - time.monotonic()) > 0 and not self.errors:
             self._failed.wait(min(REPORT_SECONDS, left))
-            print(f"{title}: {max(0, left):.0f} s left; {self._summary()}", flush=True)
+            left = max(0.0, end - time.monotonic())
+            print(f"{title}: {left:.0f} s left; {self._summary()}", flush=True)
         for thread in threads:
             thread.join()
 
-    def _repeat(self, name: str, work: Work, end: float) -> None:
+    def _repeat(self, name: str, work: Callable[[Server], None], end: float) -> None:
         while time.monotonic() < end and not self.errors:
             try:
                 work(self.server)
@@ -68,6 +75,20 @@ class Soak:
 
     def _summary(self) -> str:
         return ", ".join(f"{name} {n}" for name, n in sorted(self.counts.items()))
+
+
+def slow_steps() -> Iterator[str]:
+    """Print what steps took, and give a sentence where some took far too long."""
+    for way, took in latencies.items():
+        *_, p99 = cuts = quantiles(took, n=100)
+        median = cuts[49]
+        print(
+            f"{len(took)} steps, {way}: median {median * 1000:.2f} ms, "
+            f"99 of 100 within {p99 * 1000:.2f} ms",
+            flush=True,
+        )
+        if p99 > SLOWEST * median:
+            yield f"{way}: one of 100 steps took {p99 / median:.1f} times the median"
 
 
 def differences(before: Census, after: Census) -> Iterator[str]:
@@ -101,16 +122,19 @@ def main() -> int:
         *("--step-deadline", "10", "--external-grace", "2"),
     )
     with server:
+        # The broker is there once somebody asked for it, and stays.
+        Api(server).post("/v1/external/")
         soak = Soak(server)
-        soak.run(seconds * WARM_UP_SHARE, "warm-up")
+        soak.run(seconds * CALM_SHARE, "calm", CALM_CLIENTS * ["rest", "stream"])
+        found = list(slow_steps())
         before = settle(server)
         print(before, flush=True)
         if not soak.errors:
-            soak.run(seconds * (1 - WARM_UP_SHARE), "soak")
+            soak.run(seconds * (1 - CALM_SHARE), "soak", WORK)
         after = settle(server)
         print(after, flush=True)
-        found = [*soak.errors, *differences(before, after)]
-        missing = [name for name in LOADS | FAULTS if not soak.counts.get(name)]
+        found += [*soak.errors, *differences(before, after)]
+        missing = [name for name in WORK if not soak.counts.get(name)]
         found += [f"{name} was never done" for name in missing]
         if found:
             print(server.stderr[-4000:], file=sys.stderr)

@@ -1,6 +1,10 @@
 """Kinds of load; each compares what it gets with a local environment."""
 
+from __future__ import annotations
+
+import importlib
 import os
+import random
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -10,17 +14,27 @@ import gymnasium
 import numpy as np
 
 from gym_http_client import Client, RemoteEnv, RemoteVectorEnv, ServerError
+from gym_http_client import Server as Address
 from tests.support.identity import assert_identical
 from tests.support.lending import lent
 from tests.support.server import Server
 
+# Imported before threads do it at once, which breaks.
+importlib.import_module("gymnasium.envs.classic_control")
+importlib.import_module("gymnasium.envs.toy_text")
+
+ENV_IDS = ("CartPole-v1", "Taxi-v4", "Pendulum-v1")
 STEPS = 200
 NUM_ENVS = 8
 RECOVERY_SECONDS = 60.0
 
 
-def rest(server: Server) -> None:
-    """Create, reset, step and close over HTTP, as clients of gym-http-api do."""
+#: Seconds that single steps took, by the way that they went.
+latencies: dict[str, list[float]] = {"rest": [], "stream": []}
+
+
+def old_client(server: Server) -> None:
+    """Create, reset, step and close as clients of gym-http-api do."""
     client = Client(server.url)
     instance = client.env_create("CartPole-v1")
     for _ in range(3):
@@ -31,13 +45,23 @@ def rest(server: Server) -> None:
     client.env_close(instance)
 
 
+def rest(server: Server) -> None:
+    """Step an environment by a request each."""
+    _step_single(Address(server.url, streams=False), "rest")
+
+
 def stream(server: Server) -> None:
     """Step an environment over a stream."""
+    _step_single(Address(server.url), "stream")
+
+
+def _step_single(address: Address, way: str) -> None:
+    env_id = random.choice(ENV_IDS)
     with (
-        closing(RemoteEnv(server.url, "CartPole-v1")) as remote,
-        gymnasium.make("CartPole-v1") as local,
+        closing(RemoteEnv(address, env_id)) as remote,
+        gymnasium.make(env_id) as local,
     ):
-        _compare(remote, local)
+        _compare(remote, local, latencies[way])
 
 
 def vector(server: Server) -> None:
@@ -88,12 +112,16 @@ def _create_external(url: str, env_id: str) -> RemoteEnv:
                 raise
 
 
-def _compare(remote: Any, local: Any) -> None:
+def _compare(remote: Any, local: Any, took: list[float] | None = None) -> None:
     assert_identical(remote.reset(seed=7), local.reset(seed=7))
     local.action_space.seed(7)
     for _ in range(STEPS):
         action = local.action_space.sample()
-        gotten, expected = remote.step(action), local.step(action)
+        began = time.perf_counter()
+        gotten = remote.step(action)
+        if took is not None:
+            took.append(time.perf_counter() - began)
+        expected = local.step(action)
         # An info may carry what only one of them notes; the rest is equal.
         assert_identical(gotten[:4], expected[:4])
         if np.ndim(expected[2]) == 0 and (expected[2] or expected[3]):
@@ -101,6 +129,7 @@ def _compare(remote: Any, local: Any) -> None:
 
 
 LOADS: dict[str, Callable[[Server], None]] = {
+    "old_client": old_client,
     "rest": rest,
     "stream": stream,
     "vector": vector,
