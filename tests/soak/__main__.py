@@ -1,10 +1,10 @@
 """``python -m tests.soak``: loads a server, kills its parts, and counts what is left.
 
-First 32 clients step beside local environments, half by requests and half over streams,
-and nothing is killed. Then there is every kind of load, and meanwhile hosts, web
-workers, the process that holds external connections, and clients are killed. Before
-and after that, with no instance left, descriptors, memory, processes, folders and
-shared memory are counted.
+First 500 instances are made and stepped. Then 32 clients step beside local
+environments, half by requests and half over streams, and nothing is killed. At last
+there is every kind of load, and meanwhile hosts, web workers, the process that holds
+external connections, and clients are killed. Before and after that, with no instance
+left, descriptors, memory, processes, folders and shared memory are counted.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from statistics import quantiles
 
 from tests.soak.census import Census, settle
 from tests.soak.faults import FAULTS
-from tests.soak.loads import LOADS, latencies
+from tests.soak.loads import LOADS, latencies, many_instances
 from tests.support.api import Api
 from tests.support.server import Server
 
@@ -118,13 +118,16 @@ def main() -> int:
     seconds = parser.parse_args().minutes * 60
     os.environ.setdefault("MUJOCO_GL", "egl")
     server = Server(
-        *("--import", "tests.support.hostile", "--idle-timeout", "5"),
+        *("--import", "tests.support.hostile", "--idle-timeout", "60"),
         *("--step-deadline", "10", "--external-grace", "2"),
+        *("--max-instances", "512"),
     )
     with server:
         # The broker is there once somebody asked for it, and stays.
         Api(server).post("/v1/external/")
         soak = Soak(server)
+        many_instances(server)
+        print("500 instances were stepped", flush=True)
         soak.run(seconds * CALM_SHARE, "calm", CALM_CLIENTS * ["rest", "stream"])
         found = list(slow_steps())
         before = settle(server)

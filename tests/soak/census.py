@@ -11,7 +11,7 @@ from tests.support.processes import gunicorn
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
-SETTLE_SECONDS = 60.0
+SETTLE_SECONDS = 150.0
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import os
 import random
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
@@ -27,10 +28,30 @@ ENV_IDS = ("CartPole-v1", "Taxi-v4", "Pendulum-v1")
 STEPS = 200
 NUM_ENVS = 8
 RECOVERY_SECONDS = 60.0
+#: Bytes that one of many instances may take, proportional memory of all processes.
+MAX_SHARE = 30 << 20
 
 
 #: Seconds that single steps took, by the way that they went.
 latencies: dict[str, list[float]] = {"rest": [], "stream": []}
+
+
+def many_instances(server: Server) -> None:
+    """Have 500 instances at a time, and step each of them."""
+    address = Address(server.url, streams=False)
+    with ThreadPoolExecutor(4) as pool:
+        envs = list(pool.map(lambda _: RemoteEnv(address, "CartPole-v1"), range(500)))
+        try:
+            answers = list(pool.map(lambda env: (env.reset(seed=0), env.step(1)), envs))
+            shares = [each.memory_full_info().pss for each in server.members()]
+        finally:
+            list(pool.map(lambda env: env.close(), envs))
+    with gymnasium.make("CartPole-v1") as local:
+        expected = (local.reset(seed=0), local.step(1))
+    for answer in answers:
+        assert_identical(answer, expected)
+    share = sum(shares) / len(envs)
+    assert share <= MAX_SHARE, f"an instance takes {share:.0f} bytes of memory"
 
 
 def old_client(server: Server) -> None:
