@@ -112,7 +112,9 @@ class Settings:
     )
     max_answer: int = _setting(64 * MIB, "Bytes that an answer may have.", least=1024)
     host_memory: int = _setting(
-        2048 * MIB, "Resident bytes that an instance may use; 0: any.", least=0
+        2048 * MIB,
+        "Bytes of memory that an instance may use, shared pages in proportion; 0: any.",
+        least=0,
     )
     request_deadline: float = _setting(
         8.0, "Seconds from a request's first byte to its last.", least=0.1

@@ -21,13 +21,13 @@ from gym_http_server.supervisor.instance import (
     read_log_tail,
 )
 from gym_http_server.supervisor.journal import NAME, note
+from gym_http_server.supervisor.memory import MemoryLimit
 from gym_http_server.supervisor.modules import Modules
 from gym_http_server.supervisor.starts import start_host
 from gym_http_wire.frames import Frame, FrameError
 
 __all__ = ["Hosts"]
 
-MEMORY_TICKS = 2
 CLOSE_SECONDS = 2.0
 TERM_SECONDS = 0.5
 #: Status by which a host says that its environment has left.
@@ -75,7 +75,7 @@ class Hosts:
         self._on_end = on_end
         self._instances: dict[str, Instance] = {}
         self._by_pid: dict[int, Instance] = {}
-        self._ticks = 0
+        self._memory = MemoryLimit(settings.host_memory)
         self._strays = False
 
     def __len__(self) -> int:
@@ -192,7 +192,6 @@ class Hosts:
 
     def tick(self) -> None:
         """Look at all limits; to be called a few times a second."""
-        self._ticks += 1
         now, now_ns = time.monotonic(), time.monotonic_ns()
         for instance in self:
             if instance.reason:
@@ -202,8 +201,7 @@ class Hosts:
                 self._check(instance, now, now_ns)
         if self._strays:
             self._kill_strays()
-        if self._settings.host_memory and self._ticks % MEMORY_TICKS == 0:
-            self._check_memory()
+        self._check_memory()
 
     def _insist(self, instance: Instance, now: float) -> None:
         instance.kills += 1
@@ -234,10 +232,9 @@ class Hosts:
         )
 
     def _check_memory(self) -> None:
-        for instance in self:
-            used = 0 if instance.reason else processes.resident_bytes(instance.pid)
-            if used > self._settings.host_memory:
-                self.kill(instance, "memory")
+        running = [each.pid for each in self if not each.reason]
+        for pid in self._memory.tick(running):
+            self.kill(self._by_pid[pid], "memory")
 
     def reap(self) -> None:
         """Take leave of every process that has ended."""

@@ -1,4 +1,4 @@
-"""Processes below this one: whose they are, how much they use, how to end them.
+"""Processes below this one: whose they are, and how to end them.
 
 A host may start processes, and those may start others, leave its session, and be
 orphaned. The supervisor is the reaper of such orphans, so everything that a host
@@ -15,9 +15,7 @@ from collections.abc import Collection
 
 from gym_http_server.envhost.isolation import INSTANCE_VARIABLE
 
-__all__ = ["children", "descendants", "kill_strays", "kill_tree", "resident_bytes"]
-
-_PAGE = os.sysconf("SC_PAGE_SIZE")
+__all__ = ["children", "descendants", "kill_strays", "kill_tree"]
 
 
 def children(pid: int) -> list[int]:
@@ -42,18 +40,6 @@ def descendants(pid: int) -> list[int]:
         found += below
         waiting += below
     return found
-
-
-def resident_bytes(pid: int) -> int:
-    """Sum the resident memory of a process and everything below it."""
-    total = 0
-    for each in (pid, *descendants(pid)):
-        try:
-            with open(f"/proc/{each}/statm") as file:
-                total += int(file.read().split()[1]) * _PAGE
-        except (OSError, IndexError):
-            pass
-    return total
 
 
 def kill_tree(pid: int) -> None:
