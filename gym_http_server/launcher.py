@@ -266,7 +266,7 @@ class Launcher:
         """Kill what is left of our descendants; they are our children by now."""
         deadline = time.monotonic() + STRAYS_SECONDS
         while time.monotonic() < deadline:
-            processes.kill_strays({})
+            processes.kill_children()
             with contextlib.suppress(ChildProcessError):
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass

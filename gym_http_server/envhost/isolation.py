@@ -12,6 +12,7 @@ import sys
 import tempfile
 
 from gym_http_server import prctl
+from gym_http_server.envhost.mark import set_mark
 from gym_http_server.rundir import RunDir
 
 __all__ = ["close_descriptors", "isolate", "reseed"]
@@ -19,7 +20,6 @@ __all__ = ["close_descriptors", "isolate", "reseed"]
 OOM_SCORE = b"500"
 # Of the generator that NumPy has had for all since long ago.
 _STATE_WORDS = 624
-INSTANCE_VARIABLE = "GYM_HTTP_INSTANCE"
 
 
 def isolate(run: RunDir, instance_id: str, parent_pid: int, keep: list[int]) -> None:
@@ -33,6 +33,7 @@ def isolate(run: RunDir, instance_id: str, parent_pid: int, keep: list[int]) -> 
     """
     prctl.die_with_parent(parent_pid, signal.SIGKILL)
     os.setsid()
+    set_mark(instance_id)
     prctl.set_dumpable(True)
     _reset_signals()
     _redirect_output(run.log(instance_id))
@@ -43,7 +44,6 @@ def isolate(run: RunDir, instance_id: str, parent_pid: int, keep: list[int]) -> 
         os.mkdir(f"{folder}/{name}", 0o700)
     os.chdir(f"{folder}/work")
     os.environ["TMPDIR"] = f"{folder}/tmp"  # noqa: S108
-    os.environ[INSTANCE_VARIABLE] = f"{instance_id}:{parent_pid}"
     tempfile.tempdir = None
     if not os.environ.get("DISPLAY"):
         os.environ.setdefault("MUJOCO_GL", "egl")

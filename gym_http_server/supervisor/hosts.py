@@ -76,7 +76,8 @@ class Hosts:
         self._instances: dict[str, Instance] = {}
         self._by_pid: dict[int, Instance] = {}
         self._memory = MemoryLimit(settings.host_memory)
-        self._strays = False
+        self._strays = processes.Strays()
+        self._stray = False
 
     def __len__(self) -> int:
         """How many slots are taken."""
@@ -199,7 +200,7 @@ class Hosts:
                     self._insist(instance, now)
             else:
                 self._check(instance, now, now_ns)
-        if self._strays:
+        if self._stray:
             self._kill_strays()
         self._check_memory()
 
@@ -245,20 +246,21 @@ class Hosts:
                 break
             if pid == 0:
                 break
+            self._strays.forget(pid)
             if pid in self.spared:
                 self.spared.discard(pid)
                 self.on_spared(pid)
             instance = self._by_pid.pop(pid, None)
             if instance is not None:
                 self._bury(instance, status)
-                self._strays = True
-        if self._strays:
+                self._stray = True
+        if self._stray:
             self._kill_strays()
 
     def _kill_strays(self) -> None:
         # What forks without end may slip through once, so until none is seen.
         hosts = {each.instance_id: each.pid for each in self}
-        self._strays = processes.kill_strays(hosts, self.spared)
+        self._stray = self._strays.kill(hosts, self.spared)
 
     def _bury(self, instance: Instance, wait_status: int) -> None:
         # The last that it said may not have been read yet.

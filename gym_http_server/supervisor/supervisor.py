@@ -122,7 +122,7 @@ class Supervisor:
                 self._hosts.tick()
                 self._start_gateway()
                 next_tick = time.monotonic() + TICK_SECONDS
-        processes.kill_strays({})
+        processes.kill_children()
 
     def _accept(self, events: int) -> None:
         try:
@@ -338,6 +338,6 @@ class Supervisor:
         log.error("the launcher is gone; ending all hosts")
         for instance in self._hosts:
             self._hosts.kill(instance, "shutdown")
-        processes.kill_strays({})
+        processes.kill_children()
         remove(self._run.path)
         os._exit(1)

@@ -125,6 +125,19 @@ class Children(Hostile):
         return {"plain": plain.pid}
 
 
+class Daemonise(Hostile):
+    """Starts a process that leaves session, parent and environment variables."""
+
+    def misbehave(self) -> dict[str, Any]:
+        started = subprocess.run(
+            ["/bin/sh", "-c", "setsid sleep 600 >/dev/null 2>&1 & echo $!"],
+            env={"PATH": "/usr/bin:/bin"},
+            stdout=subprocess.PIPE,
+            check=True,
+        )
+        return {"daemon": int(started.stdout)}
+
+
 class Spam(Hostile):
     """Prints 100 MB."""
 
