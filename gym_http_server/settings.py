@@ -140,6 +140,11 @@ class Settings:
         least=1,
         most=100_000,
     )
+    max_observation: int = _setting(
+        64 * MIB,
+        "Bytes that one element of an external environment's spaces may take.",
+        least=1024,
+    )
     external_tcp: str = _setting(
         "",
         "Where external environments connect in by plain TCP, as [HOST:]PORT; beyond "

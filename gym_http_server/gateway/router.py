@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
-__all__ = ["NONE", "Came", "Router", "Unreachable"]
+__all__ = ["NONE", "Came", "Change", "Router", "Unreachable"]
 
 #: Messages on their way to a peer, and as many from it, before they are kept back.
 HIGH_WATER = 64
@@ -38,6 +38,13 @@ class Came(NamedTuple):
     descriptor: int
     asking: bool
     payload: bytes | None
+
+
+class Change(NamedTuple):
+    """A connection was opened or has ended."""
+
+    descriptor: int
+    opened: bool
 
 
 class Router:
@@ -71,7 +78,9 @@ class Router:
             (zmq.USE_FD, door),
         ):
             self._socket.set(option, value)
-        self._monitor: Any = self._socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+        self._monitor: Any = self._socket.get_monitor_socket(
+            zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED
+        )
         self._socket.bind(place)
 
     @property
@@ -114,13 +123,13 @@ class Router:
             raise Unreachable from None
         return True
 
-    def ended(self) -> int | None:
-        """Give the descriptor of the next connection that has ended, if one has."""
+    def change(self) -> Change | None:
+        """Return the next connection that was opened or has ended, if there is one."""
         try:
             event = recv_monitor_message(self._monitor, zmq.NOBLOCK)
         except zmq.Again:
             return None
-        return int(event["value"])
+        return Change(int(event["value"]), event["event"] == zmq.EVENT_ACCEPTED)
 
     def close(self) -> None:
         """End, once what was said last is out, or soon."""

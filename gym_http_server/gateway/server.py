@@ -13,13 +13,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from gym_http_server.errors import Draining, Unauthorized
+from gym_http_server.errors import BodyTooLarge, Draining, Unauthorized
 from gym_http_server.gateway.agents import AgentPeer
 from gym_http_server.gateway.far_sides import FarSide
 from gym_http_server.gateway.house import House
 from gym_http_server.gateway.posts import Post
 from gym_http_server.gateway.router import NONE, Came, Router
 from gym_http_server.gateway.said import First, agent_of, first_of, refusal
+from gym_http_server.gateway.strangers import Strangers
 from gym_http_server.gateway.tango import (
     KINDS,
     TangoAgent,
@@ -79,6 +80,7 @@ class Gateway:
         self._router = router
         self._entries: dict[bytes, _Entry] = {}
         self._by_descriptor: dict[int, bytes] = {}
+        self._strangers = Strangers(house.settings.max_strangers)
         # The agent of Tango's, of which there can be one.
         self._tango = b""
         for descriptor in router.descriptors:
@@ -92,8 +94,11 @@ class Gateway:
         while True:
             if house.troubled:
                 self._look_after()
-            self._take_endings()
+            self._take_changes()
             more = self._take_messages()
+            if not more:
+                # A stranger whose message is waiting is about to be none.
+                self._strangers.close_oldest()
             tick = BLOCKED_TICK_SECONDS if house.troubled else TICK_SECONDS
             house.watches.serve(0.0 if more else house.timers.left(tick))
             house.timers.serve()
@@ -115,10 +120,14 @@ class Gateway:
             self._hear(came)
         return True
 
-    def _take_endings(self) -> None:
-        """Let go of those whose connections have ended."""
-        while (descriptor := self._router.ended()) is not None:
-            identity = self._by_descriptor.get(descriptor)
+    def _take_changes(self) -> None:
+        """Count new connections, and drop peers whose connections have ended."""
+        while (change := self._router.change()) is not None:
+            if change.opened:
+                self._strangers.add(change.descriptor)
+                continue
+            self._strangers.remove(change.descriptor)
+            identity = self._by_descriptor.get(change.descriptor)
             if identity is not None:
                 self._drop(self._entries[identity].post)
 
@@ -152,7 +161,7 @@ class Gateway:
 
     def _greet(self, came: Came) -> None:
         """Take the first message of somebody."""
-        self._take_endings()
+        self._take_changes()
         post = Post(self._router, came, self._house.troubled)
         try:
             peer = self._peer(came, post)
@@ -161,6 +170,7 @@ class Gateway:
             return
         self._entries[post.identity] = _Entry(post, peer)
         self._by_descriptor[post.descriptor] = post.identity
+        self._strangers.remove(post.descriptor)
         if not isinstance(peer, AgentPeer) and came.payload is not None:
             peer.hear(came.payload)
 
@@ -171,6 +181,11 @@ class Gateway:
             raise BadParameter("this is no ZMTP 3: expected that, as of libzmq 4")
         if payload is None:
             raise _in_pieces()
+        if len(payload) > house.settings.max_first:
+            raise BodyTooLarge(
+                f"the first message has {len(payload)} bytes: expected at most "
+                f"{house.settings.max_first}"
+            )
         first = first_of(payload)
         if house.token and not is_same(first.token, house.token):
             raise Unauthorized("the token is missing or wrong: show it as token")

@@ -20,6 +20,7 @@ from gym_http_wire.external.greetings import (
     Hello,
     Limits,
     Welcome,
+    token_of,
 )
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op
@@ -27,8 +28,9 @@ from gym_http_wire.messages import Op
 __all__ = ["Hall"]
 
 HELLO_SECONDS = 10.0
-#: Connections by plain TCP that have not said hello yet. Of others there may be as many
-#: as connections in all, if that is more.
+#: Connections by plain TCP that have not sent their hello yet; when another comes, the
+#: oldest of them is closed. Of others there may be as many as connections in all, if
+#: that is more.
 MAX_STRANGERS = 64
 
 log = logging.getLogger("gym_http_server.lobby")
@@ -81,11 +83,9 @@ class Hall:
         self.enter(end, COUNTED, trusted=True)
 
     def let_in(self, end: socket.socket) -> None:
-        """Take a connection by plain TCP, unless too many have said nothing yet."""
-        if self._strangers(knocked=True) >= MAX_STRANGERS:
-            end.close()
-            return
+        """Take a connection by plain TCP."""
         self.enter(end, COUNTED, trusted=not self.token).knocked = True
+        self._close_oldest_stranger(MAX_STRANGERS, knocked=True)
 
     def come(self, end: socket.socket, said: Come, early: bytes) -> None:
         """Take a WebSocket, or what the gateway brings.
@@ -98,10 +98,6 @@ class Hall:
         arrival = self.enter(end, said.carrier, trusted=True)
         try:
             arrival.say(said.greeting.encode())
-            most = max(MAX_STRANGERS, self._settings.max_external)
-            if self._strangers(knocked=False) > most:
-                words = "too many are here that have not said hello yet"
-                arrival.refuse("too-many-external", words)
             if said.hello:
                 arrival.greeted = True
                 self._greet(arrival, said.hello.encode())
@@ -109,6 +105,8 @@ class Hall:
                 self._sort(arrival, arrival.feed(early, time.monotonic()))
         except Gone as gone:
             self.leave(arrival, gone)
+        most = max(MAX_STRANGERS, self._settings.max_external)
+        self._close_oldest_stranger(most, knocked=False)
 
     def come_again(self, end: socket.socket, state: State) -> None:
         """Take a connection that a host had."""
@@ -142,12 +140,28 @@ class Hall:
         except Gone as gone:
             self.leave(arrival, gone)
 
-    def _strangers(self, *, knocked: bool) -> int:
-        """Count who has not said hello yet, of those by plain TCP or of all others."""
-        return sum(
-            each.hello is None and each.knocked == knocked
+    def _close_oldest_stranger(self, most: int, *, knocked: bool) -> None:
+        """Close the oldest connection without a hello if there are more than allowed.
+
+        Args:
+            most: How many there may be.
+            knocked: Whether to look at those by plain TCP, or at all others.
+        """
+        strangers = [
+            each
             for each in self._arrivals.values()
+            if each.hello is None and each.knocked == knocked
+        ]
+        if len(strangers) <= most:
+            return
+        oldest = min(strangers, key=lambda each: each.came_at)
+        words = (
+            f"{most} newer connections have not sent their hello either: send it first"
         )
+        try:
+            oldest.refuse("too-many-external", words)
+        except Gone as gone:
+            self.leave(oldest, gone)
 
     def _sort(self, arrival: Arrival, messages: list[Heard]) -> None:
         for heard in messages:
@@ -158,13 +172,14 @@ class Hall:
 
     def _greet(self, arrival: Arrival, payload: bytes) -> None:
         try:
-            hello = received(payload)
+            if not arrival.trusted and not is_same(token_of(payload), self.token):
+                # Strangers have nothing else of theirs parsed.
+                arrival.refuse("unauthorized", "the token is missing or wrong")
+            hello = received(payload, self._settings.max_observation)
             if arrival.greeted:
                 hello.dialect = TANGO
         except BadHello as error:
             arrival.refuse(error.code, str(error))
-        if not arrival.trusted and not is_same(hello.token, self.token):
-            arrival.refuse("unauthorized", "the token is missing or wrong")
         earlier = self._guests.taken.get(hello.resume)
         if earlier is not None and earlier.hello == hello.public():
             self._go_on(arrival, hello.public(), earlier)

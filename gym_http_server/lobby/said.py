@@ -18,12 +18,14 @@ class LobbySettings(msgspec.Struct, frozen=True):
         grace_s: Within as long a connection that was lost can be gone on with.
         max_message: Bytes that a message to a host may have.
         max_external: Connections at a time.
+        max_observation: Bytes that one element of a space may take.
     """
 
     heartbeat_s: float
     grace_s: float
     max_message: int
     max_external: int
+    max_observation: int
 
 
 class Come(msgspec.Struct):

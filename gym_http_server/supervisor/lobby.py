@@ -40,6 +40,7 @@ class LobbyProcess(ServiceProcess):
             grace_s=settings.external_grace,
             max_message=settings.max_answer,
             max_external=settings.max_external,
+            max_observation=settings.max_observation,
         )
         self._listener: socket.socket | None = None
 

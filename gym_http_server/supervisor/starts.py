@@ -60,6 +60,7 @@ def start_host(
             settings.external_grace,
             settings.external_heartbeat,
             settings.max_answer,
+            settings.max_observation,
         ),
         data_dir=settings.data_dir,
         max_body=settings.max_body,
