@@ -103,7 +103,8 @@ class Hosts:
             UnknownInstance: There is no such instance.
             InstanceEnded: There was, and it has ended.
             EnvCrashed: It ended in the call whose answer was lost.
-            StepDeadline: That call took too long, and was its last.
+            StepDeadline: That call took too long, and was its last; or the host did
+                not respond.
             TooManyStreams: The host has no place for it.
         """
         if not _INSTANCE_ID(instance_id):
@@ -119,7 +120,9 @@ class Hosts:
                 raise problem_of(answer)
         except ConnectionLost:
             connection.close()
-            raise self._gone(instance_id, in_flight=False, lost_s=lost_s) from None
+            raise self._gone(
+                instance_id, in_flight=False, lost_s=lost_s, waited=True
+            ) from None
         except BaseException:
             connection.close()
             raise
@@ -151,7 +154,12 @@ class Hosts:
         return bool(ended["replayed"])
 
     def _gone(
-        self, instance_id: str, *, in_flight: bool, lost_s: float | None = None
+        self,
+        instance_id: str,
+        *,
+        in_flight: bool,
+        lost_s: float | None = None,
+        waited: bool = False,
     ) -> Problem:
         deadline = time.monotonic() + FATE_SECONDS
         while True:
@@ -163,6 +171,8 @@ class Hosts:
                 return problem
             if not fate["alive"]:
                 in_flight = in_flight or was_in_flight(fate, lost_s)
+                # What waits for a host that is stuck has not found it ended already.
+                in_flight = in_flight or (waited and fate["reason"] == "unresponsive")
                 return told(instance_id, fate, in_flight=in_flight)
             if time.monotonic() > deadline:
                 return EnvCrashed(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import secrets
@@ -10,10 +11,12 @@ import time
 from collections.abc import Callable, Iterator
 
 from gym_http_server.envhost.create_request import CreateRequest
+from gym_http_server.envhost.server import CLOSE, PING
 from gym_http_server.errors import TooManyInstances
-from gym_http_server.rundir import RunDir, remove
+from gym_http_server.rundir import RunDir, Status, remove
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor import processes, watch
+from gym_http_server.supervisor.heartbeats import AwakeClock
 from gym_http_server.supervisor.instance import (
     Ended,
     Instance,
@@ -75,6 +78,7 @@ class Hosts:
         self._on_end = on_end
         self._instances: dict[str, Instance] = {}
         self._by_pid: dict[int, Instance] = {}
+        self._clock = AwakeClock()
         self._memory = MemoryLimit(settings.host_memory)
         self._strays = processes.Strays()
         self._stray = False
@@ -180,7 +184,7 @@ class Hosts:
         instance.reason = reason
         instance.kill_at = time.monotonic() + CLOSE_SECONDS
         try:
-            instance.channel.send(b"close")
+            instance.channel.send(CLOSE)
         except OSError:
             instance.kill_at = 0.0
 
@@ -194,6 +198,7 @@ class Hosts:
     def tick(self) -> None:
         """Look at all limits; to be called a few times a second."""
         now, now_ns = time.monotonic(), time.monotonic_ns()
+        self._clock.advance(now)
         for instance in self:
             if instance.reason:
                 if now >= instance.kill_at:
@@ -213,24 +218,50 @@ class Hosts:
             self.kill(instance, instance.reason)
 
     def _check(self, instance: Instance, now: float, now_ns: int) -> None:
-        reason = self._overdue(instance, now, now_ns)
+        status = instance.page.read()
+        reason = self._overdue(instance, status, now, now_ns)
         if reason is not None:
             # The reader may be interrupted within a number: that happens once.
-            reason = self._overdue(instance, now, now_ns)
+            status = instance.page.read()
+            reason = self._overdue(instance, status, now, now_ns)
+        if instance.live and reason is None and not status.busy_since_ns:
+            reason = self._unresponsive(instance)
         if reason == "idle":
             self.close(instance, reason)
         elif reason is not None:
             self.kill(instance, reason)
         watch.cut_log(self._run.log(instance.instance_id))
 
-    def _overdue(self, instance: Instance, now: float, now_ns: int) -> str | None:
-        return watch.overdue(
-            instance.page.read(),
+    def _overdue(
+        self, instance: Instance, status: Status, now: float, now_ns: int
+    ) -> str | None:
+        awake, heartbeat = self._clock.now, instance.heartbeat
+        heartbeat.look(status.marks, awake)
+        settings = self._settings
+        reason = watch.overdue(
+            status,
             live=instance.live,
             age=now - instance.started,
             now_ns=now_ns,
-            settings=self._settings,
+            settings=settings,
         )
+        deadlines = {
+            "create-deadline": settings.create_deadline,
+            "step-deadline": settings.step_deadline,
+        }
+        if reason in deadlines and not heartbeat.had(awake, deadlines[reason]):
+            # This process, and probably the host, too, did not run all the time.
+            return None
+        return reason
+
+    def _unresponsive(self, instance: Instance) -> str | None:
+        """Ping a host between calls, and return the reason to end one that is stuck."""
+        awake, heartbeat = self._clock.now, instance.heartbeat
+        if heartbeat.ping_due(awake):
+            with contextlib.suppress(OSError):
+                instance.channel.send(PING)
+        lost = heartbeat.lost(awake, self._settings.step_deadline)
+        return "unresponsive" if lost else None
 
     def _check_memory(self) -> None:
         running = [each.pid for each in self if not each.reason]

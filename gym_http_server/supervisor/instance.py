@@ -14,6 +14,7 @@ from typing import Any
 from gym_http_server.errors import CreateDeadline, Draining, EnvCrashed
 from gym_http_server.rundir import StatusReader, open_log
 from gym_http_server.settings import Settings
+from gym_http_server.supervisor.heartbeats import Heartbeat
 from gym_http_wire.frames import FrameReader
 from gym_http_wire.problems import Problem
 
@@ -39,6 +40,7 @@ class Instance:
         create_key: Key of the request that it is made for, or "".
         creators: The connections that wait for it to be made.
         waiters: Connections that wait for the end.
+        heartbeat: Whether its loop runs.
     """
 
     instance_id: str
@@ -57,6 +59,7 @@ class Instance:
     create_key: str = ""
     creators: list[Any] = field(default_factory=list)
     waiters: list[Any] = field(default_factory=list)
+    heartbeat: Heartbeat = field(default_factory=Heartbeat)
 
     def release(self) -> None:
         """Close what belongs to it in this process."""
@@ -69,8 +72,9 @@ class Ended:
     """What is remembered of an instance.
 
     Attributes:
-        reason: ``closed``, ``crashed``, ``step-deadline``, ``create-deadline``,
-            ``idle``, ``memory``, ``external-gone``, ``abandoned`` or ``shutdown``.
+        reason: ``closed``, ``crashed``, ``step-deadline``, ``unresponsive``,
+            ``create-deadline``, ``idle``, ``memory``, ``external-gone``,
+            ``abandoned`` or ``shutdown``.
         wait_status: As ``os.waitpid`` gave it.
         log_tail: The last that the environment printed.
         at: Monotonic seconds.
