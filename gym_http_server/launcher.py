@@ -223,8 +223,10 @@ class Launcher:
         A second signal ends everything at once.
         """
         log.info("stopping")
-        with open(self._run.draining, "w"):
-            pass
+        try:
+            self._run.begin_draining()
+        except OSError as error:
+            log.warning("new instances are not refused while stopping: %s", error)
         began_ns = time.monotonic_ns()
         deadline = time.monotonic() + self._settings.drain_delay
         while time.monotonic() < deadline:

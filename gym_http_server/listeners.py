@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 from gym_http_server.errors import SettingError, StartError
-from gym_http_server.rundir import SOCKET_PATH_BYTES
+from gym_http_server.rundir import SOCKET_PATH_BYTES, listen
 from gym_http_server.settings import Settings
 
 __all__ = ["address", "letting_in", "listening"]
@@ -119,8 +119,7 @@ def _unix(path: str, mode: int) -> Iterator[socket.socket]:
         try:
             stack.enter_context(_lock(f"{path}.lock"))
             _clear(path)
-            listener = stack.enter_context(socket.socket(socket.AF_UNIX))
-            _bind(listener, path, mode)
+            listener = stack.enter_context(listen(path, BACKLOG, mode))
             bound = os.lstat(path)
         except OSError as error:
             raise StartError(
@@ -182,16 +181,6 @@ def _clear(path: str) -> None:
             raise _in_use(path) from None
         else:
             raise _in_use(path)
-
-
-def _bind(listener: socket.socket, path: str, mode: int) -> None:
-    # Set afterwards, the mode would leave a moment to those whom it keeps out.
-    before = os.umask(0o777 & ~mode)
-    try:
-        listener.bind(path)
-    finally:
-        os.umask(before)
-    listener.listen(BACKLOG)
 
 
 def _in_use(path: str) -> StartError:

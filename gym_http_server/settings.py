@@ -116,6 +116,11 @@ class Settings:
         "Bytes of memory that an instance may use, shared pages in proportion; 0: any.",
         least=0,
     )
+    host_file_size: int = _setting(
+        1024 * MIB,
+        "Bytes that a file may have which an environment writes; 0: any.",
+        least=0,
+    )
     request_deadline: float = _setting(
         8.0, "Seconds from a request's first byte to its last.", least=0.1
     )

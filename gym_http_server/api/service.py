@@ -19,7 +19,12 @@ from gym_http_server.api.tickets import LIFETIME_S
 from gym_http_server.api.web import Web, add_route
 from gym_http_server.errors import Draining, ShutdownDisabled, UploadGone
 from gym_http_wire.messages import Op
-from gym_http_wire.problems import BadJSON, BadParameter, MissingParameter
+from gym_http_wire.problems import (
+    BadJSON,
+    BadParameter,
+    DiskFull,
+    MissingParameter,
+)
 
 __all__ = ["add_routes"]
 
@@ -136,6 +141,8 @@ def _ready(web: Web, environ: Environ) -> Answer:
     if web.draining:
         raise Draining("the server is stopping")
     web.supervision.ask(Op.STATUS)
+    if shortage := web.run.shortage():
+        raise DiskFull(shortage, status=503)
     return _json({"status": "ready"})
 
 

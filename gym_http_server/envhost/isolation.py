@@ -22,7 +22,14 @@ OOM_SCORE = b"500"
 _STATE_WORDS = 624
 
 
-def isolate(run: RunDir, instance_id: str, parent_pid: int, keep: list[int]) -> None:
+def isolate(
+    run: RunDir,
+    instance_id: str,
+    parent_pid: int,
+    keep: list[int],
+    *,
+    file_bytes: int,
+) -> None:
     """Make this process a host of its own, independent of what it was forked from.
 
     Args:
@@ -30,12 +37,17 @@ def isolate(run: RunDir, instance_id: str, parent_pid: int, keep: list[int]) -> 
         instance_id: The instance that this process will hold.
         parent_pid: The supervisor; the process ends with it.
         keep: Descriptors to keep open; all others but 0, 1 and 2 are closed.
+        file_bytes: Bytes that a file which it writes may have; 0: any number.
+
+    Raises:
+        OSError: There is no room for its folders.
     """
     prctl.die_with_parent(parent_pid, signal.SIGKILL)
     os.setsid()
     set_mark(instance_id)
     prctl.set_dumpable(True)
     _reset_signals()
+    _limit_files(file_bytes)
     _redirect_output(run.log(instance_id))
     close_descriptors(keep)
     _prefer_as_victim()
@@ -55,8 +67,17 @@ def _reset_signals() -> None:
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        # What cannot be written is an OSError, and does not end the process.
+        signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _limit_files(most: int) -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if most and (hard == resource.RLIM_INFINITY or most < hard):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
 
 def _redirect_output(path: str) -> None:

@@ -22,11 +22,11 @@ from gym_http_server.envhost.inspection import Inspection
 from gym_http_server.envhost.isolation import isolate
 from gym_http_server.envhost.making import make
 from gym_http_server.envhost.server import Host
-from gym_http_server.rundir import RunDir, StatusPage
+from gym_http_server.rundir import RunDir, StatusPage, is_full
 from gym_http_wire.exact import Exact
 from gym_http_wire.frames import encode
 from gym_http_wire.messages import answer
-from gym_http_wire.problems import Problem
+from gym_http_wire.problems import DiskFull, Problem
 from gym_http_wire.vectors import operations_of
 
 __all__ = ["HostStart", "run"]
@@ -38,6 +38,7 @@ class HostStart(msgspec.Struct, frozen=True):
     Attributes:
         modules: Modules to import before the environment is made.
         importable: Directories to look for modules in.
+        file_bytes: Bytes that a file may have; 0: any number.
         spin_us: Microseconds to look for a stream's next request before sleeping.
         terms: What environments that live elsewhere are held to.
     """
@@ -52,6 +53,7 @@ class HostStart(msgspec.Struct, frozen=True):
     max_answer: int
     strict_actions: bool
     spin_us: int = 0
+    file_bytes: int = 0
     modules: tuple[str, ...] = ()
     importable: tuple[str, ...] = ()
 
@@ -64,8 +66,21 @@ def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> in
     """
     run_dir = RunDir(start.run_path)
     keep = [channel.fileno(), listener.fileno()]
-    isolate(run_dir, start.instance_id, start.parent_pid, keep)
-    page = StatusPage(run_dir.status(start.instance_id))
+    try:
+        isolate(
+            run_dir,
+            start.instance_id,
+            start.parent_pid,
+            keep,
+            file_bytes=start.file_bytes,
+        )
+        page = StatusPage(run_dir.status(start.instance_id))
+    except OSError as error:
+        if not is_full(error):
+            raise
+        full = DiskFull(f"the disk of the run directory is full: {error.strerror}")
+        channel.sendall(encode(problem_frame(full)))
+        return 0
     channel.setblocking(True)
     try:
         answers = _make(start)

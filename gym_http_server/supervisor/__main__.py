@@ -72,16 +72,21 @@ def main(argument: str) -> int:
     except StartError as error:
         _report(start.report, {"error": str(error)})
         return 1
-    supervisor = Supervisor(
-        RunDir(start.run_path),
-        start.settings,
-        modules,
-        importable=start.importable,
-        signals=signals,
-        launcher=start.launcher,
-        doors=_doors(start, start.external),
-        zmq_doors=_doors(start, start.zmq),
-    )
+    try:
+        supervisor = Supervisor(
+            RunDir(start.run_path),
+            start.settings,
+            modules,
+            importable=start.importable,
+            signals=signals,
+            launcher=start.launcher,
+            doors=_doors(start, start.external),
+            zmq_doors=_doors(start, start.zmq),
+        )
+    except OSError as error:
+        what = f"cannot listen in the run directory {start.run_path}: {error.strerror}"
+        _report(start.report, {"error": what})
+        return 1
     envs = _count(modules)
     newest.look_through()
     heap.settle()

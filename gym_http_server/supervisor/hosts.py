@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from gym_http_server.envhost.create_request import CreateRequest
 from gym_http_server.envhost.server import CLOSE, PING
 from gym_http_server.errors import TooManyInstances
-from gym_http_server.rundir import RunDir, Status, remove
+from gym_http_server.rundir import RunDir, Status, is_full, remove
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor import processes, watch
 from gym_http_server.supervisor.heartbeats import AwakeClock
@@ -28,6 +28,7 @@ from gym_http_server.supervisor.memory import MemoryLimit
 from gym_http_server.supervisor.modules import Modules
 from gym_http_server.supervisor.starts import start_host
 from gym_http_wire.frames import Frame, FrameError
+from gym_http_wire.problems import DiskFull
 
 __all__ = ["Hosts"]
 
@@ -105,6 +106,7 @@ class Hosts:
 
         Raises:
             TooManyInstances: No slot is free, or the machine has no room.
+            DiskFull: The disk of the run directory has no room.
         """
         most = self._settings.max_instances
         if len(self._instances) >= most:
@@ -112,6 +114,8 @@ class Hosts:
                 f"all {most} instances that this server may have are taken; "
                 "close one, or raise --max-instances"
             )
+        if shortage := self._run.shortage():
+            raise DiskFull(shortage)
         instance_id = self._new_id()
         try:
             instance = start_host(
@@ -124,6 +128,11 @@ class Hosts:
             )
         except OSError as error:
             remove(self._run.instance(instance_id))
+            if is_full(error):
+                raise DiskFull(
+                    f"the disk of the run directory {self._run.path} has no room for "
+                    f"another instance: {error.strerror}"
+                ) from None
             raise TooManyInstances(
                 f"the machine has no room for another instance: {error}"
             ) from None

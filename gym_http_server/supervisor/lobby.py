@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 
 from gym_http_server.lobby.said import LobbySettings
-from gym_http_server.rundir import RunDir
+from gym_http_server.rundir import RunDir, listen
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor.forks import ServiceProcess
 
@@ -53,14 +53,13 @@ class LobbyProcess(ServiceProcess):
         """See to it that there is a lobby.
 
         Raises:
-            OSError: The system has no room for another process.
+            OSError: The system has no room for another process, or the disk none for
+                the socket.
         """
         if self.pid:
             return
         if self._listener is None:
-            self._listener = socket.socket(socket.AF_UNIX)
-            self._listener.bind(self._path)
-            self._listener.listen(BACKLOG)
+            self._listener = listen(self._path, BACKLOG)
         listener = self._listener
         keep = [listener.fileno(), *(self._doors or ())]
         self._fork(keep, lambda parent: self._run(listener, parent))

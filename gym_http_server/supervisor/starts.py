@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import sys
@@ -13,7 +14,7 @@ import msgspec
 from gym_http_server.envhost import process
 from gym_http_server.envhost.create_request import CreateRequest
 from gym_http_server.envhost.external.outside import Terms
-from gym_http_server.rundir import RunDir, StatusReader
+from gym_http_server.rundir import RunDir, StatusReader, listen
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor.instance import Instance
 from gym_http_server.supervisor.modules import Modules, threads
@@ -67,24 +68,20 @@ def start_host(
         max_answer=settings.max_answer,
         strict_actions=settings.strict_actions,
         spin_us=settings.spin_us,
+        file_bytes=settings.host_file_size,
         modules=modules.imported + modules.apart if apart else (),
         importable=importable,
     )
     os.mkdir(run.instance(instance_id), 0o700)
-    page = StatusReader(run.status(instance_id))
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(run.host_socket(instance_id))
-    listener.listen(BACKLOG)
-    ours, theirs = socket.socketpair()
-    try:
+    with contextlib.ExitStack() as stack, contextlib.ExitStack() as passed:
+        page = StatusReader(run.status(instance_id))
+        stack.callback(page.close)
+        listener = passed.enter_context(listen(run.host_socket(instance_id), BACKLOG))
+        ours, theirs = socket.socketpair()
+        stack.enter_context(ours)
+        passed.enter_context(theirs)
         pid = _fork(start, theirs, listener, fresh=apart)
-    except OSError:
-        ours.close()
-        page.close()
-        raise
-    finally:
-        listener.close()
-        theirs.close()
+        stack.pop_all()
     ours.setblocking(False)
     return Instance(
         instance_id, request.env_id, pid, ours, page, started=time.monotonic()
@@ -112,8 +109,10 @@ def _fork(
     except BaseException:
         traceback.print_exc()
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        # What is left to print may find no room. This process must end here.
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
         os._exit(status)
 
 

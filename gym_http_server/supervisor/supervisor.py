@@ -19,7 +19,7 @@ import msgspec
 
 from gym_http_server.envhost.create_request import read_request
 from gym_http_server.errors import Draining, ShutdownDisabled, UnknownInstance
-from gym_http_server.rundir import RunDir, remove
+from gym_http_server.rundir import RunDir, is_full, listen, remove
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor import processes
 from gym_http_server.supervisor.connections import Connection
@@ -34,12 +34,13 @@ from gym_http_server.supervisor.survey import start_survey
 from gym_http_server.watches import READ, WRITE, Watches
 from gym_http_wire.frames import Frame, FrameError
 from gym_http_wire.messages import Op, answer, problem_answer, request_head
-from gym_http_wire.problems import Problem
+from gym_http_wire.problems import DiskFull, Problem
 
 __all__ = ["Supervisor"]
 
 TICK_SECONDS = 0.2
 MAX_REQUEST_BYTES = 1024 * 1024
+BACKLOG = 512
 
 log = logging.getLogger(NAME)
 
@@ -91,9 +92,7 @@ class Supervisor:
         self._survey_waiters: list[Connection] = []
         self._stopping = False
         self._watches = Watches()
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(run.supervisor_socket)
-        self._listener.listen(512)
+        self._listener = listen(run.supervisor_socket, BACKLOG)
         self._listener.setblocking(False)
         self._operations: dict[int, Callable[[Connection, Frame], None]] = {
             Op.CREATE: self._create,
@@ -267,7 +266,15 @@ class Supervisor:
     def _start_lobby(self) -> None:
         if self._stopping:
             raise Draining("the server is stopping and lets no environment in")
-        self._lobby.start()
+        try:
+            self._lobby.start()
+        except OSError as error:
+            if not is_full(error):
+                raise
+            raise DiskFull(
+                "the server cannot listen for external environments, since the disk "
+                f"of its run directory is full: {error.strerror}"
+            ) from None
         self._hosts.spared.add(self._lobby.pid)
 
     def _start_gateway(self) -> None:
