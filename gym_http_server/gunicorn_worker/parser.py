@@ -32,6 +32,8 @@ class ClientRequest(Request):  # type: ignore[misc]
     which may be without end.
     """
 
+    max_buffer_headers: int
+
     def parse(self, unreader: Any) -> bytes:
         """Read the head, and return the bytes behind it.
 

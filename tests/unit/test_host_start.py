@@ -30,7 +30,7 @@ def test_a_host_without_room_for_its_folders_refuses(
         run_path=str(tmp_path),
         parent_pid=1,
         request=read_request(b'{"env_id": "CartPole-v1"}', Settings()),
-        terms=Terms(1.0, 1.0, 1.0, 1024),
+        terms=Terms(1.0, 1.0, 1.0, 1024, 1024),
         data_dir=str(tmp_path),
         max_body=1024,
         max_answer=1024,
