@@ -118,6 +118,18 @@ def driver() -> Callable[[str], Program]:
     return get
 
 
+@pytest.fixture(scope="module", autouse=True)
+def nothing_listed() -> Iterator[None]:
+    """Prove that the servers that outlive a module list no instance after it.
+
+    A test's own instances are found by their folders, without a request.
+    """
+    yield
+    for running in Server.running:
+        if running.url and running.returncode is None:
+            wait_until(lambda up=running: not Api(up).instances(), 3.0, "no instances")
+
+
 @pytest.fixture(autouse=True)
 def nothing_left_behind() -> Iterator[None]:
     """Prove that a test leaves no process, descriptor, folder or instance.
@@ -214,7 +226,6 @@ class _Remains:
         self.descriptors = processes.open_descriptors()
         up = [s for s in self.servers if s.url and s.returncode is None]
         self.folders = {s: s.instance_folders() for s in up}
-        self.listed = {s: _listed(s) for s in up}
 
     def more_than(self, before: "_Remains") -> str:
         """Tell what is here that was not there before."""
@@ -224,10 +235,9 @@ class _Remains:
             new.append(processes.describe(_still_there(started)))
         for fd in self.descriptors.items() - before.descriptors.items():
             new.append(f"descriptor {fd[0]} on {fd[1]}")
-        for kind in ("folders", "listed"):
-            for running, now in getattr(self, kind).items():
-                more = now - getattr(before, kind).get(running, set())
-                new += [f"{kind}: {item}" for item in more]
+        for running, now in self.folders.items():
+            more = now - before.folders.get(running, set())
+            new += [f"folder {path}" for path in more]
         return "\n".join(new)
 
 
@@ -244,9 +254,9 @@ def _left_behind(before: _Remains) -> str:
 
 def _clean_up(before: _Remains) -> None:
     # One test's leak must not become the next test's failure.
-    for running in before.listed:
-        for instance_id in _listed(running) - before.listed[running]:
-            Instance(Api(running), instance_id).close()
+    for running, known_folders in before.folders.items():
+        for folder in running.instance_folders() - known_folders:
+            Instance(Api(running), folder.name).close()
     known = set(before.processes)
     for running in Server.running:
         known |= processes.running_below(running.pid)
@@ -255,10 +265,6 @@ def _clean_up(before: _Remains) -> None:
 
 def _still_there(seen: Iterable[processes.Seen]) -> list[psutil.Process]:
     return [process for each in seen if (process := each.found())]
-
-
-def _listed(running: Server) -> set[str]:
-    return set(Api(running).instances())
 
 
 def _end_clean(running: Server) -> None:

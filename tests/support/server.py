@@ -15,6 +15,7 @@ from typing import ClassVar, Self
 
 import psutil
 
+from gym_http_server.settings import Settings
 from tests.support import processes
 from tests.support.wait import wait_until
 
@@ -65,7 +66,7 @@ class Server:
         self.launch()
         try:
             self.wait_listening()
-            self.wait_settled()
+            self.wait_complete()
         except BaseException:
             self.end()
             raise
@@ -136,6 +137,15 @@ class Server:
         self.url = match[1].rstrip("/")
         self.port = int(self.url.rpartition(":")[2])
 
+    def wait_complete(self) -> None:
+        """Wait until all web workers are there; the address is printed before that."""
+        count = self._count_of_workers()
+        wait_until(
+            lambda: len(processes.gunicorn(self.pid)[1]) == count,
+            20.0,
+            f"{count} web workers",
+        )
+
     def wait_settled(self) -> None:
         """Wait until all processes are there, for who wants to count them.
 
@@ -197,6 +207,11 @@ class Server:
         left += [f"socket {path}" for path in self.run_dir.rglob("*.sock")]
         shutil.rmtree(self.base)
         return "\n".join(left)
+
+    def _count_of_workers(self) -> int:
+        if "--workers" in self._args:
+            return int(self._args[self._args.index("--workers") + 1])
+        return int(self._env.get("GHS_WORKERS", Settings().workers))
 
     def _read(self, name: str) -> str:
         path = self.base / name
