@@ -73,7 +73,9 @@ class Performing:
         # Whether what the present request brought has been told to the audience.
         self._heard = False
         self._writing = Writing()
-        self._batching = Batching(operations, _Watch(self), max_answer)
+        self._batching = Batching(
+            operations, _Watch(self), max_answer, self._monitor_error
+        )
         self._values: dict[int, Callable[[Frame], Any]] = {
             Op.RESET: self._reset,
             Op.STEP: self._step,
@@ -88,7 +90,10 @@ class Performing:
 
     def close(self) -> None:
         """Close monitor and environment."""
-        self._end_monitor()
+        try:
+            self._end_monitor()
+        except Problem as problem:
+            note(problem)
         self.operations.close()
 
     def given(self, frame: Frame, outcome: Any) -> Frame:
@@ -145,7 +150,7 @@ class Performing:
         if self.monitor is not None:
             self.monitor.reset(given.get("seed"))
         self._hear(Op.RESET, answer)
-        return answer
+        return answer | self._monitor_error()
 
     def _step(self, frame: Frame) -> Json | Frame:
         given = read(frame)
@@ -160,6 +165,8 @@ class Performing:
                 answer["reward"], bool(answer["terminated"]), bool(answer["truncated"])
             )
         self._hear(Op.STEP, answer)
+        if self.monitor is not None:
+            answer = answer | self._monitor_error()
         if not wants_lossless(frame):
             answer = dict(answer)
             thin.suit(answer, self.operations)
@@ -204,8 +211,14 @@ class Performing:
 
     def _end_monitor(self) -> None:
         if self.monitor is not None:
-            self.monitor.close()
-            self.monitor = None
+            monitor, self.monitor = self.monitor, None
+            monitor.close()
+
+    def _monitor_error(self) -> Json:
+        """Give the member by which answers say that episodes were not written."""
+        if self.monitor is None or not self.monitor.error:
+            return {}
+        return {"monitor_error": self.monitor.error}
 
 
 class _Watch(Watch):
