@@ -14,6 +14,7 @@ from gym_http_wire.problems import BadParameter
 
 __all__ = [
     "MAX_KEY_CHARS",
+    "NOSNIFF",
     "STATUS_LINES",
     "SWITCHED",
     "Answer",
@@ -38,6 +39,8 @@ EMPTY_TYPE = "text/html; charset=utf-8"
 STATUS_LINES = {
     status.value: f"{status.value} {status.phrase}" for status in http.HTTPStatus
 }
+#: In every answer: no browser takes one for a script or a page of another type.
+NOSNIFF = ("X-Content-Type-Options", "nosniff")
 MAX_KEY_CHARS = 128
 # Hosts are told what is accepted, and no header shall be more than they read.
 MAX_ACCEPTED = 32
@@ -73,9 +76,9 @@ def send(answer: Answer, start_response: StartResponse) -> Iterable[bytes]:
     """
     if answer.status == SWITCHED.status:
         raise StopIteration
-    headers = answer.headers
+    headers = [*answer.headers, NOSNIFF]
     if answer.status != 204:
-        headers = [*headers, ("Content-Length", str(len(answer.body)))]
+        headers.append(("Content-Length", str(len(answer.body))))
     start_response(STATUS_LINES[answer.status], headers)
     return [answer.body]
 

@@ -125,7 +125,6 @@ def _client(environ: Environ, name: str) -> Answer:
     headers = [
         ("Content-Type", "text/javascript; charset=utf-8"),
         ("Cache-Control", f"max-age={_CACHED_S}"),
-        ("X-Content-Type-Options", "nosniff"),
     ]
     return Answer(200, headers, source)
 

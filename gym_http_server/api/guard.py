@@ -35,6 +35,12 @@ _CHALLENGE = 'Bearer realm="gym_http_server", Basic realm="gym_http_server"'
 #: The client that pages import: no import shows a token, and it is no secret.
 _CLIENT = re.compile(r"/v1/external/client/[A-Za-z0-9_/]+\.js/?").fullmatch
 _STREAM = re.compile(r"/(v1/(envs/[^/]+/stream|external)|game/ws)/?").fullmatch
+#: What changes state by GET, or runs an environment's code.
+_CHANGES = re.compile(
+    r"/v1/(envs/[^/]+/((action|observation)_space/sample|render|generator|"
+    r"attributes/.*)|external/[^/]+/request)/?",
+    re.DOTALL,
+).fullmatch
 MAX_QUERY = 4096
 _METHODS = "GET, HEAD, POST, DELETE, OPTIONS"
 _HEADERS = "Accept, Authorization, Content-Type, Idempotency-Key, X-Request-Id"
@@ -136,8 +142,13 @@ class Guard:
         site = environ.get("HTTP_SEC_FETCH_SITE")
         if site in (None, "same-origin", "none"):
             return
-        visit = environ.get("HTTP_SEC_FETCH_MODE") == "navigate"
-        if not (visit and environ["REQUEST_METHOD"] == "GET"):
+        # A link may be followed, but not to where a visit has effects.
+        visit = (
+            environ.get("HTTP_SEC_FETCH_MODE") == "navigate"
+            and environ["REQUEST_METHOD"] == "GET"
+            and not _CHANGES(environ["PATH_INFO"])
+        )
+        if not visit:
             raise OriginRefused(
                 f"web pages from elsewhere (Sec-Fetch-Site: {site:.40}) may not use "
                 "this server; if they shall, start it with --allow-origin"

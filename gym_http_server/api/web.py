@@ -9,7 +9,13 @@ from typing import Any
 
 import flask
 
-from gym_http_server.api.exchange import STATUS_LINES, SWITCHED, Answer, Environ
+from gym_http_server.api.exchange import (
+    NOSNIFF,
+    STATUS_LINES,
+    SWITCHED,
+    Answer,
+    Environ,
+)
 from gym_http_server.api.guard import Guard
 from gym_http_server.api.problems import problem_answer
 from gym_http_server.api.tickets import Tickets
@@ -126,4 +132,4 @@ def flask_response(answer: Answer) -> flask.Response:
     if answer.status == SWITCHED.status:
         return _Switched()
     line = STATUS_LINES[answer.status]
-    return flask.Response(answer.body, line, answer.headers)
+    return flask.Response(answer.body, line, [*answer.headers, NOSNIFF])

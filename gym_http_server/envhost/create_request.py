@@ -81,7 +81,7 @@ def read_request(body: bytes, settings: Settings) -> CreateRequest:
     _check_allowed(env_id, settings)
     return CreateRequest(
         env_id=env_id,
-        kwargs=_read_kwargs(given.get("kwargs"), "kwargs"),
+        kwargs=_read_env_kwargs(given.get("kwargs")),
         seed=read_seed(given),
         render_mode=_read_render_mode(given.get("render_mode")),
         max_episode_steps=_read_steps(given.get("max_episode_steps")),
@@ -137,6 +137,14 @@ def _read_kwargs(given: object, name: str) -> dict[str, Any]:
     return given
 
 
+def _read_env_kwargs(given: object) -> dict[str, Any]:
+    kwargs = _read_kwargs(given, "kwargs")
+    # Environments take it from there as well as from the member beside them.
+    if kwargs.get("render_mode") == "human":
+        raise _opens_window("kwargs.render_mode")
+    return kwargs
+
+
 def _depth(value: object) -> int:
     if isinstance(value, dict):
         return 1 + max(map(_depth, value.values()), default=0)
@@ -151,12 +159,16 @@ def _read_render_mode(given: object) -> str | None:
             f"render_mode is {given!r:.80}: expected a string as 'rgb_array', or null"
         )
     if given == "human":
-        raise BadParameter(
-            "render_mode is 'human', which would open a window on the server: expected "
-            "'rgb_array' (or another mode of the environment), and GET …/render/ for "
-            "the frames"
-        )
+        raise _opens_window("render_mode")
     return given
+
+
+def _opens_window(name: str) -> BadParameter:
+    return BadParameter(
+        f"{name} is 'human', which would open a window on the server: expected "
+        "'rgb_array' (or another mode of the environment), and GET …/render/ for "
+        "the frames"
+    )
 
 
 def _read_steps(given: object) -> int | None:
