@@ -4,7 +4,8 @@ BIN := $(VENV)/bin
 # Shells set HOST and some set PORT: only what stands on make's command line counts.
 serve_flags := \
 	$(if $(filter command line,$(origin HOST)),--listen $(HOST)) \
-	$(if $(filter command line,$(origin PORT)),--port $(PORT))
+	$(if $(filter command line,$(origin PORT)),--port $(PORT)) \
+	$(if $(filter command line,$(origin TOKEN)),--token $(TOKEN))
 
 # An environment that was moved, or whose Python is gone, is made anew.
 ifneq ($(shell test -x $(BIN)/python && cat $(VENV)/.place 2>/dev/null),$(CURDIR))
@@ -19,7 +20,7 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: serve
-serve: $(VENV)/.server ## Run the server on http://127.0.0.1:5000 (or PORT=…, HOST=…)
+serve: $(VENV)/.server ## Run the server on http://127.0.0.1:5000 (or PORT=…, HOST=…, TOKEN=auto)
 	@exec $(BIN)/gym-http-server serve $(serve_flags)
 
 .PHONY: install

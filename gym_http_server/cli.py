@@ -17,6 +17,7 @@ import click
 
 import gym_http_server
 from gym_http_server import tokens
+from gym_http_server.access import MAX_INSTANCES, line_of
 from gym_http_server.errors import StartError
 from gym_http_server.gateway import check_installed
 from gym_http_server.launcher import Launcher
@@ -107,10 +108,14 @@ def _greet(urls: list[str], settings: Settings, envs: int, *, show_token: bool) 
     for url in urls:
         click.echo(f"Listening on {url}")
     click.echo()
-    if settings.token and show_token:
-        click.echo(f"The token is {settings.token}\n")
-    curl = "curl -H 'Authorization: Bearer TOKEN'" if settings.token else "curl"
     url = urls[0]
+    if settings.token and show_token:
+        click.echo(f"The token is {settings.token}")
+        if not settings.no_tcp:
+            shown = url.replace("http://", f"http://:{settings.token}@")
+            click.echo(f"With the token: {shown}/v1/")
+        click.echo()
+    curl = "curl -H 'Authorization: Bearer TOKEN'" if settings.guarded else "curl"
     if settings.no_tcp:
         path = os.path.abspath(settings.unix)
         curl, url = f"{curl} --unix-socket {shlex.quote(path)}", "http://localhost"
@@ -142,6 +147,38 @@ def settings() -> None:
     for row in rows:
         cells = [row[i].ljust(widths[i]) for i in range(3)]
         click.echo("  ".join([*cells, row[3]]))
+
+
+@main.command()
+@click.argument("name")
+@click.option(
+    "--scopes",
+    default="read,step,create",
+    show_default=True,
+    metavar="TEXT",
+    help="What the token may do: read, step, create, external:NAME, external:*, runs, "
+    "admin, with commas between.",
+)
+@click.option(
+    "--max-instances",
+    type=click.IntRange(1, MAX_INSTANCES),
+    metavar="N",
+    help="Instances that the token may own at a time; any number unless told.",
+)
+def token(name: str, scopes: str, max_instances: int | None) -> None:
+    """Make a token called NAME for a file of tokens (serve --tokens).
+
+    The line for the file goes to standard output, and the token, which is shown this
+    once, to standard error: gym-http-server token alice >> tokens
+    """
+    made = tokens.new_token()
+    try:
+        line = line_of(name, made, scopes, max_instances)
+    except StartError as error:
+        click.echo(f"gym-http-server: {error}", err=True)
+        sys.exit(1)
+    click.echo(line)
+    click.echo(f"The token of {name} is {made}", err=True)
 
 
 @main.command(

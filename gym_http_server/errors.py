@@ -8,12 +8,13 @@
      ├─ UnknownEnv, UnknownInstance, BodyIncomplete  400
      ├─ Unauthorized, TicketRefused                  401
      ├─ HostRefused, OriginRefused, EnvRefused,
-     │  ShutdownDisabled                             403
+     │  ScopeMissing, ShutdownDisabled               403
      ├─ NotFound                                     404
      ├─ InstanceEnded, UploadGone                    410
      ├─ BodyTooLarge                                 413
      ├─ ContentEncoding                              415
-     ├─ TooManyInstances, TooManyTickets             429
+     ├─ TooManyInstances, TooManyTickets,
+     │  TooManyWrongTokens                           429
      ├─ EnvCrashed                                   502
      ├─ Draining, SupervisorUnavailable              503
      └─ CreateDeadline, StepDeadline                 504
@@ -35,6 +36,7 @@ __all__ = [
     "InstanceEnded",
     "NotFound",
     "OriginRefused",
+    "ScopeMissing",
     "SettingError",
     "ShutdownDisabled",
     "StartError",
@@ -43,6 +45,7 @@ __all__ = [
     "TicketRefused",
     "TooManyInstances",
     "TooManyTickets",
+    "TooManyWrongTokens",
     "Unauthorized",
     "UnknownEnv",
     "UnknownInstance",
@@ -115,6 +118,18 @@ class EnvRefused(Problem):
     default_status, default_code = 403, "env-refused"
 
 
+class ScopeMissing(Problem):
+    """The token is right, and lacks the scope that this takes."""
+
+    default_status, default_code = 403, "scope-missing"
+
+    def __init__(self, name: str, scopes: str) -> None:
+        super().__init__(
+            f"the token {name!r} lacks the scope {scopes}, which this takes; the "
+            "server's --tokens file says what each token may do"
+        )
+
+
 class ShutdownDisabled(Problem):
     """The server is set not to be shut down by a request."""
 
@@ -161,6 +176,12 @@ class TooManyTickets(Problem):
     """There are as many unused tickets as there can be."""
 
     default_status, default_code = 429, "too-many-tickets"
+
+
+class TooManyWrongTokens(Problem):
+    """More wrong tokens came from one address than may come in a second."""
+
+    default_status, default_code = 429, "too-many-wrong-tokens"
 
 
 class EnvCrashed(Problem):

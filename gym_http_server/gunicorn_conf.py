@@ -8,12 +8,15 @@ import signal
 from typing import Any
 
 from gym_http_server import boot, prctl
+from gym_http_server.authentication import shared_count
 from gym_http_server.gunicorn_worker import Worker
 
 _settings, _run = boot.read()
 prctl.die_with_parent(int(os.environ[boot.LAUNCHER_PID]), signal.SIGKILL)
 prctl.set_dumpable(False)
 Worker.request_deadline_s = _settings.request_deadline
+# Before workers are forked from here, which share it then.
+shared_count()
 
 wsgi_app = "gym_http_server.app:from_launcher()"
 # The launcher has bound them, so that a port in use is told at once and none is lost

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gym_http_server import boot, prctl
+from gym_http_server.access import quotas
 from gym_http_server.errors import StartError
 from gym_http_server.instances.supervision import Supervision
 from gym_http_server.rundir import RunDir
@@ -163,6 +164,7 @@ class Launcher:
             "run_path": self._run.path,
             "importable": [os.getcwd()],
             "settings": msgspec.json.decode(self._settings.without_token().to_json()),
+            "quotas": quotas(self._settings),
         }
         with boot.leave(self._settings, self._run) as left:
             for name, door in self._doors.items():

@@ -68,6 +68,11 @@ class Settings:
         secret=True,
     )
     token_file: str = _setting("", "File whose first line is the token.")
+    tokens: str = _setting(
+        "",
+        "File of several tokens, as lines of name, SHA-256, scopes and perhaps "
+        "max_instances.",
+    )
     no_token: bool = _setting(
         False, "Serve beyond loopback without a token: whoever reaches it runs code."
     )
@@ -215,7 +220,12 @@ class Settings:
 
     def without_token(self) -> Settings:
         """Give the settings that processes may have which run others' code."""
-        return dataclasses.replace(self, token="")
+        return dataclasses.replace(self, token="", tokens="")
+
+    @property
+    def guarded(self) -> bool:
+        """Whether callers have to show a token."""
+        return bool(self.token or self.tokens)
 
     @property
     def external_place(self) -> tuple[str, int] | None:

@@ -17,10 +17,12 @@ import msgspec
 from gevent.event import Event  # type: ignore[import-untyped]
 from gevent.pool import Pool  # type: ignore[import-untyped]
 
+from gym_http_server.access import STEP
 from gym_http_server.api.exchange import (
     MAX_KEY_CHARS,
     Answer,
     Environ,
+    caller_of,
     forms,
     is_key,
     key_of,
@@ -79,7 +81,8 @@ _decode = msgspec.json.Decoder(_Request).decode
 def add_routes(app: flask.Flask, web: Web) -> None:
     """Add the route of batches."""
     batches = _Batches(web)
-    add_route(app, web, "POST", "/v1/batch/step/", batches.step)
+    scopes = frozenset({STEP})
+    add_route(app, web, "POST", "/v1/batch/step/", batches.step, scopes=scopes)
 
 
 class _Batches:
@@ -100,9 +103,10 @@ class _Batches:
         items, first = _read(read_body(environ, self._web.settings.max_body))
         keys = _keys(items, key_of(environ))
         replies = _Replies(first, self._web.settings.max_answer)
+        owner = caller_of(environ).only
         for item, key in zip(items, keys, strict=True):
             frame = request(Op.STEP, _body(item), RequestHead(key=key), form=form)
-            self._under_way.spawn(self._call, item.instance_id, frame, replies)
+            self._under_way.spawn(self._call, item.instance_id, frame, owner, replies)
         given = replies.wait()
         results, pending = [], []
         for item, key in zip(items, keys, strict=True):
@@ -116,9 +120,11 @@ class _Batches:
         body = msgspec.json.encode(told, order="sorted") + b"\n"
         return Answer(200, [("Content-Type", MEDIA_TYPES[Form(form >> 4)])], body)
 
-    def _call(self, instance_id: str, frame: Frame, replies: _Replies) -> None:
+    def _call(
+        self, instance_id: str, frame: Frame, owner: str, replies: _Replies
+    ) -> None:
         try:
-            reply = self._web.hosts.call(instance_id, frame)
+            reply = self._web.hosts.call(instance_id, frame, owner)
             failed = problem_of(reply) if reply.status >= 400 else None
             replies.put(instance_id, _Reply(reply, failed))
         except Problem as problem:

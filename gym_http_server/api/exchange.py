@@ -7,12 +7,14 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from gym_http_server.access import Identity
 from gym_http_server.errors import BodyIncomplete, BodyTooLarge, ContentEncoding
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import MEDIA_TYPES, Form, answer_head, problem_of
 from gym_http_wire.problems import BadParameter
 
 __all__ = [
+    "CALLER",
     "MAX_KEY_CHARS",
     "NOSNIFF",
     "STATUS_LINES",
@@ -20,6 +22,7 @@ __all__ = [
     "Answer",
     "Environ",
     "accepted",
+    "caller_of",
     "empty_answer",
     "forms",
     "frame_answer",
@@ -33,6 +36,8 @@ __all__ = [
 Environ = dict[str, Any]
 StartResponse = Callable[[str, list[tuple[str, str]]], Any]
 
+#: Key of the WSGI environment under which the identity of the caller is.
+CALLER = "gym_http_server.caller"
 JSON = "application/json"
 # What the old server's framework gave empty answers; some clients check it.
 EMPTY_TYPE = "text/html; charset=utf-8"
@@ -66,6 +71,12 @@ class Answer(NamedTuple):
 
 #: There is nothing to answer: the connection is somebody else's now.
 SWITCHED = Answer(101, [], b"")
+
+
+def caller_of(environ: Environ) -> Identity:
+    """Return the identity of the token that a request has shown."""
+    identity: Identity = environ[CALLER]
+    return identity
 
 
 def send(answer: Answer, start_response: StartResponse) -> Iterable[bytes]:

@@ -37,6 +37,8 @@ class CreateRequest(msgspec.Struct, frozen=True):
 
     Attributes:
         wait_s: Seconds to wait for environments that live elsewhere to connect.
+        for_: Name of the token that is to own the instance; ``None``: the one that
+            makes it.
     """
 
     env_id: str
@@ -48,6 +50,7 @@ class CreateRequest(msgspec.Struct, frozen=True):
     wrappers: tuple[WrapperRequest, ...] = ()
     vector: VectorRequest | None = None
     wait_s: float = 0.0
+    for_: str | None = None
 
     @property
     def external(self) -> bool:
@@ -89,6 +92,7 @@ def read_request(body: bytes, settings: Settings) -> CreateRequest:
         wrappers=_read_wrappers(given.get("wrappers")),
         vector=read_vector(given, settings),
         wait_s=_read_wait(given.get("wait_s"), env_id, settings),
+        for_=_read_for(given.get("for")),
     )
 
 
@@ -204,6 +208,14 @@ def _read_wait(given: object, env_id: str, settings: Settings) -> float:
             "(--create-deadline)"
         )
     return float(given)
+
+
+def _read_for(given: object) -> str | None:
+    if given is not None and not isinstance(given, str):
+        raise BadParameter(
+            f"for is {given!r:.80}: expected the name of a token, or null"
+        )
+    return given
 
 
 def _read_flag(given: object) -> bool | None:

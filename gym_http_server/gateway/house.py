@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from gym_http_server.authentication import Authenticator
 from gym_http_server.gateway.lobby import LobbyLine
 from gym_http_server.gateway.posts import Post
 from gym_http_server.rundir import RunDir
@@ -70,13 +71,15 @@ class House:
     Args:
         run: The run directory.
         settings: The settings.
-        token: What peers have to show; "" is nothing.
+        authenticator: Checks the tokens of peers.
     """
 
-    def __init__(self, run: RunDir, settings: GatewaySettings, token: str) -> None:
+    def __init__(
+        self, run: RunDir, settings: GatewaySettings, authenticator: Authenticator
+    ) -> None:
         self.run = run
         self.settings = settings
-        self.token = token
+        self.authenticator = authenticator
         self.watches = Watches()
         self.timers = Timers()
         self.lobby = LobbyLine(run, self.watches)

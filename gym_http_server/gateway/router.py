@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
+import socket
 from typing import Any, NamedTuple
 
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
-__all__ = ["NONE", "Came", "Change", "Router", "Unreachable"]
+__all__ = ["NONE", "Came", "Change", "Router", "Unreachable", "address_of"]
 
 #: Messages on their way to a peer, and as many from it, before they are kept back.
 HIGH_WATER = 64
@@ -138,6 +140,15 @@ class Router:
         self._monitor.close(0)
         self._socket.close()
         self._context.term()
+
+
+def address_of(came: Came) -> str:
+    """Return the IP address that a message came from; "" if its connection is gone."""
+    try:
+        with socket.socket(fileno=os.dup(came.descriptor)) as connection:
+            return str(connection.getpeername()[0])
+    except OSError:
+        return ""
 
 
 def _descriptor_of(piece: zmq.Frame) -> int:

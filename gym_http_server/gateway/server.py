@@ -13,12 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from gym_http_server.errors import BodyTooLarge, Draining, Unauthorized
+from gym_http_server.access import CREATE, STEP, Identity
+from gym_http_server.errors import BodyTooLarge, Draining
 from gym_http_server.gateway.agents import AgentPeer
 from gym_http_server.gateway.far_sides import FarSide
 from gym_http_server.gateway.house import House
 from gym_http_server.gateway.posts import Post
-from gym_http_server.gateway.router import NONE, Came, Router
+from gym_http_server.gateway.router import NONE, Came, Router, address_of
 from gym_http_server.gateway.said import First, agent_of, first_of, refusal
 from gym_http_server.gateway.strangers import Strangers
 from gym_http_server.gateway.tango import (
@@ -28,7 +29,6 @@ from gym_http_server.gateway.tango import (
     end_left,
     problem_answer,
 )
-from gym_http_server.tokens import is_same
 from gym_http_wire.problems import BadParameter, Problem
 
 __all__ = ["Gateway"]
@@ -187,38 +187,39 @@ class Gateway:
                 f"{house.settings.max_first}"
             )
         first = first_of(payload)
-        if house.token and not is_same(first.token, house.token):
-            raise Unauthorized("the token is missing or wrong: show it as token")
+        shown = first.token.encode()
+        identity = house.authenticator.identify(shown, address_of(came))
         most = house.settings.max_peers
         if len(self._entries) >= most:
             raise TooManyPeers(f"there are {most} others already, and no more can be")
         on_over = functools.partial(self._forget, post)
         if came.asking:
-            return self._tango_agent(first, post, on_over)
+            return self._tango_agent(first, identity, post, on_over)
         if first.type == "hello":
             try:
-                return FarSide(house, post, on_over)
+                return FarSide(house, post, identity, on_over)
             except OSError as error:
                 # Peers without a word have used up this process's descriptors.
                 raise TooManyPeers(f"there is no room for another: {error}") from None
         if first.type == "agent":
-            return AgentPeer(house, post, agent_of(payload), on_over)
+            return AgentPeer(house, post, identity, agent_of(payload), on_over)
         raise BadParameter(
             f"type is {first.type!r:.80}: expected hello, of an environment, or agent; "
             "if there was one, its conversation is over"
         )
 
     def _tango_agent(
-        self, first: First, post: Post, on_over: Callable[[], None]
+        self, first: First, identity: Identity, post: Post, on_over: Callable[[], None]
     ) -> TangoAgent:
         if first.type not in KINDS:
             raise BadParameter(
                 f"type is {first.type!r:.80}: expected reset, action or close"
             )
+        identity.require(CREATE, STEP)
         if self._tango:
             raise TangoTaken("another agent has the environment: it has to close first")
         self._tango = post.identity
-        return TangoAgent(self._house, post, on_over)
+        return TangoAgent(self._house, post, identity, on_over)
 
     def _drop(self, post: Post) -> None:
         """Let go of somebody who is gone."""

@@ -28,6 +28,8 @@ __all__ = ["Hosts"]
 
 FATE_SECONDS = 2.0
 MAX_GREETING = 64 * 1024
+#: Instances whose owner is remembered, by a web worker.
+MAX_OWNERS = 100_000
 _HEADER = re.compile(r"(Gym|Idempotent)-[A-Za-z-]+: [!-~]*").fullmatch
 _INSTANCE_ID = re.compile(r"[0-9a-f]{8}").fullmatch
 
@@ -45,9 +47,16 @@ class Hosts:
         self._supervision = Supervision(run)
         # An answer that is over the limit is told by the host, not cut here.
         self.pool = Pool(max_answer + 1024 * 1024)
+        # By instance ID, so that the supervisor is asked once and not at each call.
+        self._owners: dict[str, str] = {}
 
-    def call(self, instance_id: str, frame: Frame) -> Frame:
+    def call(self, instance_id: str, frame: Frame, owner: str) -> Frame:
         """Send a request to the host of an instance and give its answer.
+
+        Args:
+            instance_id: The instance.
+            frame: The request.
+            owner: Owner that it must have; "" is any.
 
         Raises:
             UnknownInstance: There is no such instance.
@@ -55,8 +64,7 @@ class Hosts:
             EnvCrashed: It ended during this call.
             StepDeadline: This call took too long, and was its last.
         """
-        if not _INSTANCE_ID(instance_id):
-            raise UnknownInstance(f"{instance_id:.80}")
+        self._check(instance_id, owner)
         path = self._run.host_socket(instance_id)
         while True:
             try:
@@ -65,7 +73,7 @@ class Hosts:
                 raise self._gone(instance_id, in_flight=False) from None
             try:
                 answer = connection.call(frame)
-                _check(answer)
+                _check_answer(answer)
             except ConnectionLost as lost:
                 connection.close()
                 self.pool.drop(path)
@@ -84,6 +92,7 @@ class Hosts:
         self,
         instance_id: str,
         frame: Frame,
+        owner: str,
         line: socket.socket | None,
         lost_s: float | None = None,
     ) -> Connection:
@@ -92,6 +101,7 @@ class Hosts:
         Args:
             instance_id: The instance.
             frame: Tells how the stream begins.
+            owner: Owner that the instance must have; "" is any.
             line: The client's socket; ``None`` makes the connection that is returned
                 the stream.
             lost_s: Seconds since the client lost an answer along with a stream.
@@ -107,8 +117,7 @@ class Hosts:
                 not respond.
             TooManyStreams: The host has no place for it.
         """
-        if not _INSTANCE_ID(instance_id):
-            raise UnknownInstance(f"{instance_id:.80}")
+        self._check(instance_id, owner)
         try:
             connection = Connection(self._run.host_socket(instance_id), MAX_GREETING)
         except OSError:
@@ -128,11 +137,12 @@ class Hosts:
             raise
         return connection
 
-    def end(self, instance_id: str, key: str = "") -> bool:
+    def end(self, instance_id: str, owner: str, key: str = "") -> bool:
         """Close an instance; return when its process has ended.
 
         Args:
             instance_id: The instance.
+            owner: Owner that it must have; "" is any.
             key: The request's key, or "".
 
         Returns:
@@ -142,8 +152,7 @@ class Hosts:
             UnknownInstance: There is no such instance.
             InstanceEnded: It ended by itself before.
         """
-        if not _INSTANCE_ID(instance_id):
-            raise UnknownInstance(f"{instance_id:.80}")
+        self._check(instance_id, owner)
         self.pool.drop(self._run.host_socket(instance_id))
         try:
             ended = self._supervision.ask(Op.END, instance_id, key)
@@ -151,7 +160,29 @@ class Hosts:
             if problem.code != UnknownInstance.default_code:
                 raise
             raise self._gone(instance_id, in_flight=False) from None
+        self._owners.pop(instance_id, None)
         return bool(ended["replayed"])
+
+    def _check(self, instance_id: str, owner: str) -> None:
+        """Check that an instance ID is one, and that the instance has this owner.
+
+        Raises:
+            UnknownInstance: There is no such instance, or another token owns it.
+        """
+        if not _INSTANCE_ID(instance_id):
+            raise UnknownInstance(f"{instance_id:.80}")
+        if not owner or self._owners.get(instance_id) == owner:
+            return
+        try:
+            fate = self._supervision.ask(Op.FATE, instance_id, owner=owner)
+        except Problem as problem:
+            if problem.code == UnknownInstance.default_code:
+                raise UnknownInstance(instance_id) from None
+            raise
+        if fate["alive"]:
+            if len(self._owners) >= MAX_OWNERS:
+                self._owners.clear()
+            self._owners[instance_id] = owner
 
     def _gone(
         self,
@@ -161,6 +192,7 @@ class Hosts:
         lost_s: float | None = None,
         waited: bool = False,
     ) -> Problem:
+        self._owners.pop(instance_id, None)
         deadline = time.monotonic() + FATE_SECONDS
         while True:
             try:
@@ -181,7 +213,7 @@ class Hosts:
             time.sleep(0.01)
 
 
-def _check(answer: Frame) -> None:
+def _check_answer(answer: Frame) -> None:
     """See to it that what a host says can be told: environments may forge it.
 
     Raises:

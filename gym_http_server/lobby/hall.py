@@ -8,9 +8,12 @@ import select
 import socket
 import time
 
+from gym_http_server.access import EVERYONE, EXTERNAL, Identity
+from gym_http_server.authentication import Authenticator
+from gym_http_server.errors import ScopeMissing
 from gym_http_server.lobby.arrivals import Arrival, Gone
 from gym_http_server.lobby.guests import Guests, Taken
-from gym_http_server.lobby.reception import is_same, received
+from gym_http_server.lobby.reception import received
 from gym_http_server.lobby.said import Come, LobbySettings, State
 from gym_http_wire.external.carriers import COUNTED, Heard
 from gym_http_wire.external.greetings import (
@@ -24,6 +27,7 @@ from gym_http_wire.external.greetings import (
 )
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op
+from gym_http_wire.problems import Problem
 
 __all__ = ["Hall"]
 
@@ -45,13 +49,14 @@ class Hall:
         settings: The lobby's settings.
 
     Attributes:
-        token: What those have to show who come by plain TCP; "" is nothing.
+        authenticator: Checks the tokens of those that come by plain TCP; ``None``: they
+            need none.
     """
 
     def __init__(
         self, poll: select.poll, guests: Guests, settings: LobbySettings
     ) -> None:
-        self.token = ""
+        self.authenticator: Authenticator | None = None
         self._poll = poll
         self._guests = guests
         self._settings = settings
@@ -65,26 +70,30 @@ class Hall:
         """How many there are."""
         return len(self._arrivals)
 
-    def enter(self, end: socket.socket, carrier: str, *, trusted: bool) -> Arrival:
+    def enter(
+        self, end: socket.socket, carrier: str, *, identity: Identity | None
+    ) -> Arrival:
         """Take a connection.
 
         Args:
             end: Its socket.
             carrier: Name of its carrier.
-            trusted: Whether it has shown the token already, or need not.
+            identity: The identity of the token that it has shown; ``None``: it has to
+                show one in its hello.
         """
-        arrival = Arrival(end, carrier, trusted=trusted, now=time.monotonic())
+        arrival = Arrival(end, carrier, identity=identity, now=time.monotonic())
         self._arrivals[arrival.fileno()] = arrival
         self._poll.register(arrival, select.POLLIN)
         return arrival
 
-    def enter_posted(self, end: socket.socket) -> None:
+    def enter_posted(self, end: socket.socket, identity: Identity) -> None:
         """Take the connection of an environment that calls by HTTP."""
-        self.enter(end, COUNTED, trusted=True)
+        self.enter(end, COUNTED, identity=identity)
 
     def let_in(self, end: socket.socket) -> None:
         """Take a connection by plain TCP."""
-        self.enter(end, COUNTED, trusted=not self.token).knocked = True
+        identity = EVERYONE if self.authenticator is None else None
+        self.enter(end, COUNTED, identity=identity).knocked = True
         self._close_oldest_stranger(MAX_STRANGERS, knocked=True)
 
     def come(self, end: socket.socket, said: Come, early: bytes) -> None:
@@ -95,7 +104,7 @@ class Hall:
             said: What was said of it.
             early: What has come already.
         """
-        arrival = self.enter(end, said.carrier, trusted=True)
+        arrival = self.enter(end, said.carrier, identity=said.identity)
         try:
             arrival.say(said.greeting.encode())
             if said.hello:
@@ -110,7 +119,7 @@ class Hall:
 
     def come_again(self, end: socket.socket, state: State) -> None:
         """Take a connection that a host had."""
-        arrival = self.enter(end, state.carrier, trusted=True)
+        arrival = self.enter(end, state.carrier, identity=EVERYONE)
         arrival.connection, arrival.resume = state.connection, state.resume
         arrival.next_number = state.next_number
         arrival.adopt(state.hello)
@@ -172,14 +181,17 @@ class Hall:
 
     def _greet(self, arrival: Arrival, payload: bytes) -> None:
         try:
-            if not arrival.trusted and not is_same(token_of(payload), self.token):
-                # Strangers have nothing else of theirs parsed.
-                arrival.refuse("unauthorized", "the token is missing or wrong")
+            # Strangers have nothing else of theirs parsed.
+            identity = self._identify(arrival, payload)
             hello = received(payload, self._settings.max_observation)
             if arrival.greeted:
                 hello.dialect = TANGO
+            if not identity.may_connect(hello.name):
+                raise ScopeMissing(identity.name, f"{EXTERNAL}:{hello.name}")
         except BadHello as error:
             arrival.refuse(error.code, str(error))
+        except Problem as problem:
+            arrival.refuse(problem.code, problem.message)
         earlier = self._guests.taken.get(hello.resume)
         if earlier is not None and earlier.hello == hello.public():
             self._go_on(arrival, hello.public(), earlier)
@@ -204,6 +216,18 @@ class Hall:
         self._welcome(arrival, resumed=resumed)
         self._guests.add(arrival)
         log.info("external/%s came, connection %s", hello.name, arrival.connection)
+
+    def _identify(self, arrival: Arrival, payload: bytes) -> Identity:
+        """Return the identity of the token that a connection or its hello has shown.
+
+        Raises:
+            BadHello: The hello has no readable token.
+            Problem: The token is missing or wrong.
+        """
+        if arrival.identity is None and self.authenticator is not None:
+            shown = token_of(payload).encode()
+            arrival.identity = self.authenticator.identify(shown, arrival.address)
+        return arrival.identity or EVERYONE
 
     def _go_on(self, arrival: Arrival, hello: Hello, taken: Taken) -> None:
         """Pass a connection on to the host that had it before it was lost."""

@@ -6,11 +6,10 @@ from typing import Any
 
 import msgspec
 
-from gym_http_server.tokens import is_same
 from gym_http_wire import rebuilding
 from gym_http_wire.external.greetings import CAPABILITIES, BadHello, Hello, hello_of
 
-__all__ = ["check_spaces", "is_same", "received"]
+__all__ = ["check_spaces", "received"]
 
 #: What has no use at such a length takes many times as much memory once it is read.
 MAX_METADATA_BYTES = 64 * 1024

@@ -39,6 +39,7 @@ class SupervisorStart(msgspec.Struct):
             by plain TCP, or -1.
         zmq: Descriptor of the socket by which peers come in by ZeroMQ, or -1.
         boot: Descriptor from which lobby and gateway read the token then.
+        quotas: Instances that each token may own at a time, by its name.
     """
 
     launcher_pid: int
@@ -50,6 +51,7 @@ class SupervisorStart(msgspec.Struct):
     external: int = -1
     zmq: int = -1
     boot: int = -1
+    quotas: dict[str, int | None] = {}
 
 
 def main(argument: str) -> int:
@@ -82,6 +84,7 @@ def main(argument: str) -> int:
             launcher=start.launcher,
             doors=_doors(start, start.external),
             zmq_doors=_doors(start, start.zmq),
+            quotas=start.quotas,
         )
     except OSError as error:
         what = f"cannot listen in the run directory {start.run_path}: {error.strerror}"

@@ -314,6 +314,7 @@ class Hosts:
             read_log_tail(self._run.log(instance_id)),
             time.monotonic(),
             instance.end_key,
+            instance.owner,
         )
         if instance.live:
             self.tombstones.add(instance_id, ended)

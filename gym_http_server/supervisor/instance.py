@@ -38,6 +38,7 @@ class Instance:
         kill_at: When to use the next stronger means to end it, monotonic seconds.
         kills: Means used so far.
         create_key: Key of the request that it is made for, or "".
+        owner: Name of the token that owns it; "" if it has none.
         creators: The connections that wait for it to be made.
         waiters: Connections that wait for the end.
         heartbeat: Whether its loop runs.
@@ -57,6 +58,7 @@ class Instance:
     kill_at: float = float("inf")
     kills: int = 0
     create_key: str = ""
+    owner: str = ""
     creators: list[Any] = field(default_factory=list)
     waiters: list[Any] = field(default_factory=list)
     heartbeat: Heartbeat = field(default_factory=Heartbeat)
@@ -79,6 +81,7 @@ class Ended:
         log_tail: The last that the environment printed.
         at: Monotonic seconds.
         end_key: Key of the request that closed it, or "".
+        owner: Name of the token that owned it; "" if it had none.
     """
 
     env_id: str
@@ -87,6 +90,7 @@ class Ended:
     log_tail: str
     at: float
     end_key: str = ""
+    owner: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """Tell it to a web worker."""

@@ -12,7 +12,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -30,6 +30,7 @@ from gym_http_server.supervisor.instance import Ended, Instance
 from gym_http_server.supervisor.journal import NAME
 from gym_http_server.supervisor.lobby import LobbyProcess
 from gym_http_server.supervisor.modules import Modules
+from gym_http_server.supervisor.owners import Owners
 from gym_http_server.supervisor.survey import start_survey
 from gym_http_server.watches import READ, WRITE, Watches
 from gym_http_wire.frames import Frame, FrameError
@@ -58,6 +59,7 @@ class Supervisor:
         doors: Descriptors of the socket by which external environments connect in by
             plain TCP, and of what was left for the lobby to read the token from.
         zmq_doors: The same of those who come in by ZeroMQ, and for the gateway.
+        quotas: Instances that each token may own at a time, by its name.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class Supervisor:
         launcher: int,
         doors: tuple[int, int] | None = None,
         zmq_doors: tuple[int, int] | None = None,
+        quotas: Mapping[str, int | None] | None = None,
     ) -> None:
         self._run = run
         self._settings = settings
@@ -84,6 +87,7 @@ class Supervisor:
             on_made=self._on_made,
             on_end=self._on_end,
         )
+        self._owners = Owners(self._hosts, quotas or {})
         self._creations = Creations()
         self._lobby = LobbyProcess(run, settings, doors)
         self._gateway = GatewayProcess(settings, zmq_doors)
@@ -178,25 +182,31 @@ class Supervisor:
     def _create(self, connection: Connection, frame: Frame) -> None:
         if self._stopping or os.path.exists(self._run.draining):
             raise Draining("the server is stopping and makes no new instances")
-        key = request_head(frame).key
+        head = request_head(frame)
+        # Of another token, the same key is another one: no key has a blank.
+        key = f"{head.creator} {head.key}" if head.key else ""
         if key and self._creations.joined(key, frame, connection):
             return
         asked = read_request(frame.body, self._settings)
+        owner = self._owners.choose(asked.for_, head)
         if asked.external:
             self._start_lobby()
         instance = self._hosts.start(asked)
         if key:
             self._creations.begin(key, frame, instance)
+        instance.owner = owner
         instance.creators.append(connection)
         connection.instance = instance
         self._watches.add(instance.channel, lambda events: self._hear(instance))
 
     def _list(self, connection: Connection, frame: Frame) -> None:
-        envs = {each.instance_id: each.env_id for each in self._hosts.serving()}
+        serving = self._owners.owned(self._hosts.serving(), request_head(frame))
+        envs = {each.instance_id: each.env_id for each in serving}
         self._reply(connection, {"all_envs": dict(sorted(envs.items()))})
 
     def _end(self, connection: Connection, frame: Frame) -> None:
         head = request_head(frame)
+        self._owners.check(head)
         instance = self._hosts.get(head.instance_id)
         if instance is None:
             ended = self._hosts.tombstones.get(head.instance_id)
@@ -211,8 +221,10 @@ class Supervisor:
         self._hosts.close(instance, "closed")
 
     def _fate(self, connection: Connection, frame: Frame) -> None:
-        instance_id = request_head(frame).instance_id
+        head = request_head(frame)
+        instance_id = head.instance_id
         self._hosts.reap()
+        self._owners.check(head)
         if self._hosts.get(instance_id) is not None:
             self._reply(connection, {"alive": True})
             return
@@ -251,8 +263,9 @@ class Supervisor:
         serving = self._hosts.serving()
         statuses = [each.page.read() for each in serving]
         busy = [each.busy_since_ns for each in statuses if each.busy_since_ns]
+        owned = self._owners.owned(self._hosts, request_head(frame))
         status = {
-            "instances": len(self._hosts),
+            "instances": len(owned),
             "making": sum(not each.live for each in self._hosts),
             "busy_since_ns": min(busy, default=0),
             "steps": sum(each.steps for each in statuses),

@@ -49,10 +49,20 @@ class Response:
 
 
 class RawConnection:
-    """One TCP connection to a server on this machine."""
+    """One TCP connection to a server on this machine.
 
-    def __init__(self, port: int, *, timeout: float = 20.0) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout)
+    Args:
+        port: Port of the server.
+        timeout: Seconds for each wait.
+        source: Address to come from; all of 127.0.0.0/8 are this machine's.
+    """
+
+    def __init__(
+        self, port: int, *, timeout: float = 20.0, source: str = "127.0.0.1"
+    ) -> None:
+        self._socket = socket.create_connection(
+            ("127.0.0.1", port), timeout, source_address=(source, 0)
+        )
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._buffer = b""
 
@@ -159,9 +169,11 @@ class RawConnection:
         self._buffer += chunk
 
 
-def exchange(port: int, request: bytes, *, timeout: float = 20.0) -> Response:
+def exchange(
+    port: int, request: bytes, *, timeout: float = 20.0, source: str = "127.0.0.1"
+) -> Response:
     """Send one request on a connection of its own and return the answer."""
-    with RawConnection(port, timeout=timeout) as connection:
+    with RawConnection(port, timeout=timeout, source=source) as connection:
         connection.send(request)
         head = request.startswith(b"HEAD ")
         return connection.read_response(head=head, request=request[:2000])

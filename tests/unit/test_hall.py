@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from gym_http_server.access import EVERYONE
 from gym_http_server.lobby.guests import Guests
 from gym_http_server.lobby.hall import Hall
 from gym_http_server.lobby.reception import received
@@ -50,7 +51,7 @@ class Visit:
         self.hall = Hall(select.poll(), Guests(), settings)
         self.far = far
         self._clock = clock
-        self._arrival = self.hall.enter(near, "counted", trusted=True)
+        self._arrival = self.hall.enter(near, "counted", identity=EVERYONE)
 
     def say(self, data: bytes) -> None:
         self.far.sendall(data)
