@@ -12,8 +12,9 @@ ifneq ($(shell test -x $(BIN)/python && cat $(VENV)/.place 2>/dev/null),$(CURDIR
 .PHONY: $(VENV)/.place
 endif
 
-# A file's tests stay together, and files begin in the order of tests/conftest.py.
-side_by_side := --numprocesses logical --dist loadfile --no-loadscope-reorder
+# A file's tests stay together; how many files run at once, and in which order they
+# begin, is in tests/conftest.py.
+side_by_side := --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 .PHONY: help
 help: ## Show this list
