@@ -13,7 +13,7 @@
      ├─ InstanceEnded, UploadGone                    410
      ├─ BodyTooLarge                                 413
      ├─ ContentEncoding                              415
-     ├─ TooManyInstances, TooManyTickets,
+     ├─ TooManyInstances, TooManyTickets, QueueFull,
      │  TooManyWrongTokens                           429
      ├─ EnvCrashed                                   502
      ├─ Draining, SupervisorUnavailable              503
@@ -36,6 +36,7 @@ __all__ = [
     "InstanceEnded",
     "NotFound",
     "OriginRefused",
+    "QueueFull",
     "ScopeMissing",
     "SettingError",
     "ShutdownDisabled",
@@ -182,6 +183,19 @@ class TooManyWrongTokens(Problem):
     """More wrong tokens came from one address than may come in a second."""
 
     default_status, default_code = 429, "too-many-wrong-tokens"
+
+
+class QueueFull(Problem):
+    """As many requests wait for the instance as may."""
+
+    default_status, default_code = 429, "queue-full"
+
+    def __init__(self, instance_id: str, most: int) -> None:
+        super().__init__(
+            f"{most} requests wait for instance {instance_id}, the most that this "
+            "server allows; send this one again later, send fewer at a time, or raise "
+            "--max-waiting"
+        )
 
 
 class EnvCrashed(Problem):

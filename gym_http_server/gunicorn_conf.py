@@ -10,6 +10,7 @@ from typing import Any
 from gym_http_server import boot, prctl
 from gym_http_server.authentication import shared_count
 from gym_http_server.gunicorn_worker import Worker
+from gym_http_server.instances.queues import Queues
 
 _settings, _run = boot.read()
 prctl.die_with_parent(int(os.environ[boot.LAUNCHER_PID]), signal.SIGKILL)
@@ -17,6 +18,8 @@ prctl.set_dumpable(False)
 Worker.request_deadline_s = _settings.request_deadline
 # Before workers are forked from here, which share it then.
 shared_count()
+# Here, since all workers share it.
+_queues = Queues(_settings.max_waiting, _settings.workers)
 
 wsgi_app = "gym_http_server.app:from_launcher()"
 # The launcher has bound them, so that a port in use is told at once and none is lost
@@ -48,12 +51,15 @@ def on_starting(arbiter: Any) -> None:
 
 
 def post_worker_init(worker: Any) -> None:
-    """Tell the launcher that a worker serves, and keep the worker's pool clean."""
+    """Tell the launcher that a worker serves, and set up what it shares and keeps."""
     import gevent  # type: ignore[import-untyped]
 
     with contextlib.suppress(BrokenPipeError):  # only the first one is heard
         os.write(int(os.environ[boot.REPORT_FD]), b"worker\n")
     web = worker.app.callable.extensions["gym_http_server"]
+
+    _queues.claim()
+    web.hosts.queues = _queues
 
     def sweep() -> None:
         while True:

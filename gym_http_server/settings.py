@@ -116,6 +116,12 @@ class Settings:
         8 * MIB, "Bytes that a request's body may have.", least=1024
     )
     max_answer: int = _setting(64 * MIB, "Bytes that an answer may have.", least=1024)
+    max_waiting: int = _setting(
+        64,
+        "Requests that may wait for one instance, beside the one in work.",
+        least=0,
+        most=10_000,
+    )
     host_memory: int = _setting(
         2048 * MIB,
         "Bytes of memory that an instance may use, shared pages in proportion; 0: any.",

@@ -65,7 +65,7 @@ class Web:
         self.run = run
         self.tickets = Tickets(run.tickets)
         self.guard = Guard(settings, self.tickets)
-        self.hosts = Hosts(run, settings.max_answer)
+        self.hosts = Hosts(run, settings.max_answer, settings.max_waiting)
         self.supervision = Supervision(run)
         self.lobby = Lobby(run, self.supervision)
         self.routes: dict[str, Route] = {}

@@ -18,6 +18,7 @@ from gym_http_server.instances.connections import (
     NothingSent,
     Pool,
 )
+from gym_http_server.instances.queues import Queues
 from gym_http_server.instances.supervision import Supervision
 from gym_http_server.rundir import RunDir
 from gym_http_wire.frames import Frame
@@ -40,15 +41,20 @@ class Hosts:
     Args:
         run: The run directory.
         max_answer: Bytes that an answer's body may have.
+        max_waiting: Requests that may wait for an instance, beside the one in work.
+
+    Attributes:
+        queues: Counts the requests that wait.
     """
 
-    def __init__(self, run: RunDir, max_answer: int) -> None:
+    def __init__(self, run: RunDir, max_answer: int, max_waiting: int) -> None:
         self._run = run
         self._supervision = Supervision(run)
         # An answer that is over the limit is told by the host, not cut here.
         self.pool = Pool(max_answer + 1024 * 1024)
         # By instance ID, so that the supervisor is asked once and not at each call.
         self._owners: dict[str, str] = {}
+        self.queues = Queues(max_waiting)
 
     def call(self, instance_id: str, frame: Frame, owner: str) -> Frame:
         """Send a request to the host of an instance and give its answer.
@@ -63,8 +69,16 @@ class Hosts:
             InstanceEnded: There was, and it has ended.
             EnvCrashed: It ended during this call.
             StepDeadline: This call took too long, and was its last.
+            QueueFull: Too many requests wait for the instance.
         """
         self._check(instance_id, owner)
+        place = self.queues.enter(instance_id)
+        try:
+            return self._call(instance_id, frame)
+        finally:
+            self.queues.leave(place)
+
+    def _call(self, instance_id: str, frame: Frame) -> Frame:
         path = self._run.host_socket(instance_id)
         while True:
             try:
@@ -116,8 +130,22 @@ class Hosts:
             StepDeadline: That call took too long, and was its last; or the host did
                 not respond.
             TooManyStreams: The host has no place for it.
+            QueueFull: Too many requests wait for the instance.
         """
         self._check(instance_id, owner)
+        place = self.queues.enter(instance_id)
+        try:
+            return self._open_stream(instance_id, frame, line, lost_s)
+        finally:
+            self.queues.leave(place)
+
+    def _open_stream(
+        self,
+        instance_id: str,
+        frame: Frame,
+        line: socket.socket | None,
+        lost_s: float | None,
+    ) -> Connection:
         try:
             connection = Connection(self._run.host_socket(instance_id), MAX_GREETING)
         except OSError:

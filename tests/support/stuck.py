@@ -1,6 +1,6 @@
-"""Environments whose host gets stuck after a call: action 1 does it.
+"""Environments whose host gets stuck in a call or after it: action 1 does it.
 
-They create the file ``stuck`` in their working directory just before.
+In their working directory they create the file ``stuck`` just before.
 A server loads this module with ``--import tests.support.stuck``.
 """
 
@@ -39,5 +39,14 @@ class StopLoop(Hostile):
         signal.setitimer(signal.ITIMER_REAL, 0.1)
 
 
-for _kind in (HoldLock, StopLoop):
+class Gate(Hostile):
+    """Waits in a call until the file ``go`` is there."""
+
+    def misbehave(self) -> None:
+        Path("stuck").touch()
+        while not Path("go").exists():
+            time.sleep(0.01)
+
+
+for _kind in (Gate, HoldLock, StopLoop):
     gymnasium.register(f"stuck/{_kind.__name__}-v0", _kind)
