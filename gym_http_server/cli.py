@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 import gym_http_server
-from gym_http_server import tokens
+from gym_http_server import log_stream, tokens
 from gym_http_server.access import MAX_INSTANCES, line_of
 from gym_http_server.errors import StartError
 from gym_http_server.gateway import check_installed
@@ -63,7 +63,11 @@ def _option(setting: Setting) -> Callable[..., Any]:
 @_options
 def serve(**flags: Any) -> None:
     """Run the server until Ctrl-C or SIGTERM."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")
+    logging.basicConfig(
+        level=logging.INFO,
+        format="%(asctime)s %(name)s: %(message)s",
+        stream=log_stream.install(),
+    )
     try:
         asked = from_mapping(os.environ, flags)
         settings = tokens.settle(asked)

@@ -7,11 +7,13 @@ import os
 import signal
 from typing import Any
 
-from gym_http_server import boot, prctl
+from gym_http_server import boot, log_stream, prctl
 from gym_http_server.authentication import shared_count
 from gym_http_server.gunicorn_worker import Worker
 from gym_http_server.instances.queues import Queues
 
+# Before gunicorn makes its handlers, which write to what is sys.stderr then.
+log_stream.install()
 _settings, _run = boot.read()
 prctl.die_with_parent(int(os.environ[boot.LAUNCHER_PID]), signal.SIGKILL)
 prctl.set_dumpable(False)

@@ -13,6 +13,7 @@ import tempfile
 
 from gym_http_server import prctl
 from gym_http_server.envhost.mark import set_mark
+from gym_http_server.log_stream import STDERR
 from gym_http_server.rundir import RunDir
 
 __all__ = ["close_descriptors", "isolate", "reseed"]
@@ -88,6 +89,9 @@ def _redirect_output(path: str) -> None:
     os.dup2(log, 2)
     os.close(null)
     os.close(log)
+    # The supervisor's does not wait for a reader; what environments print does.
+    STDERR.block()
+    sys.stderr = sys.__stderr__
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
 

@@ -18,7 +18,7 @@ import sys
 
 import msgspec
 
-from gym_http_server import prctl
+from gym_http_server import log_stream, prctl
 from gym_http_server.envhost import newest
 from gym_http_server.errors import StartError
 from gym_http_server.rundir import RunDir
@@ -57,7 +57,11 @@ class SupervisorStart(msgspec.Struct):
 def main(argument: str) -> int:
     """Run the supervisor until it is told to stop; give its exit status."""
     start = msgspec.json.decode(argument, type=SupervisorStart)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")
+    logging.basicConfig(
+        level=logging.INFO,
+        format="%(asctime)s %(name)s: %(message)s",
+        stream=log_stream.install(),
+    )
     signals, waker = socket.socketpair()
     signals.setblocking(False)
     waker.setblocking(False)

@@ -39,6 +39,7 @@ class Server:
         env: Mapping[str, str] | None = None,
         python_path: tuple[Path, ...] = (),
         token: str | None = None,
+        stderr: int | None = None,
     ) -> None:
         """Prepare a server; nothing runs yet.
 
@@ -47,6 +48,7 @@ class Server:
             env: Environment variables, GHS_* among them; no other GHS_* gets in.
             python_path: Folders with modules that the server may import.
             token: What the tests' clients shall send; it sets nothing.
+            stderr: Descriptor for what it logs; a file in its folder if there is none.
         """
         # Not "ghs-": a server sweeps what it takes for a stale run directory.
         self.base = Path(tempfile.mkdtemp(prefix="ghst-", dir="/tmp"))
@@ -58,6 +60,7 @@ class Server:
         self.url = ""
         self.port = 0
         self._args = args
+        self._stderr = stderr
         self._env = self._environment(env or {}, python_path)
         self._process: subprocess.Popen[bytes] | None = None
         self._seen: set[psutil.Process] = set()
@@ -114,7 +117,7 @@ class Server:
                 [*command, *self._args],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
-                stderr=err,
+                stderr=err if self._stderr is None else self._stderr,
                 cwd=self.base,
                 env=self._env,
                 start_new_session=True,
