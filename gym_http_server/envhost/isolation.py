@@ -16,7 +16,7 @@ from gym_http_server.envhost.mark import set_mark
 from gym_http_server.log_stream import STDERR
 from gym_http_server.rundir import RunDir
 
-__all__ = ["close_descriptors", "isolate", "reseed"]
+__all__ = ["close_descriptors", "isolate", "print_to", "reseed"]
 
 OOM_SCORE = b"500"
 # Of the generator that NumPy has had for all since long ago.
@@ -49,7 +49,7 @@ def isolate(
     prctl.set_dumpable(True)
     _reset_signals()
     _limit_files(file_bytes)
-    _redirect_output(run.log(instance_id))
+    _set_up_streams()
     close_descriptors(keep)
     _prefer_as_victim()
     folder = run.instance(instance_id)
@@ -81,17 +81,19 @@ def _limit_files(most: int) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
 
-def _redirect_output(path: str) -> None:
-    null = os.open(os.devnull, os.O_RDONLY)
-    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    os.dup2(null, 0)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-    os.close(null)
-    os.close(log)
-    # The supervisor's does not wait for a reader; what environments print does.
+def print_to(output: int) -> None:
+    """Send standard output and standard error to a descriptor, also after an exec."""
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    # The supervisor's log does not wait for a reader; what environments print does.
     STDERR.block()
     sys.stderr = sys.__stderr__
+
+
+def _set_up_streams() -> None:
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
 

@@ -17,12 +17,7 @@ from gym_http_server.rundir import RunDir, Status, is_full, remove
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor import processes, watch
 from gym_http_server.supervisor.heartbeats import AwakeClock
-from gym_http_server.supervisor.instance import (
-    Ended,
-    Instance,
-    Tombstones,
-    read_log_tail,
-)
+from gym_http_server.supervisor.instance import Ended, Instance, Tombstones
 from gym_http_server.supervisor.journal import NAME, note
 from gym_http_server.supervisor.memory import MemoryLimit
 from gym_http_server.supervisor.modules import Modules
@@ -239,7 +234,7 @@ class Hosts:
             self.close(instance, reason)
         elif reason is not None:
             self.kill(instance, reason)
-        watch.cut_log(self._run.log(instance.instance_id))
+        instance.output.tick()
 
     def _overdue(
         self, instance: Instance, status: Status, now: float, now_ns: int
@@ -311,7 +306,7 @@ class Hosts:
             instance.env_id,
             instance.reason or "crashed",
             wait_status,
-            read_log_tail(self._run.log(instance_id)),
+            instance.output.finish(),
             time.monotonic(),
             instance.end_key,
             instance.owner,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import socket
@@ -12,15 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gym_http_server.errors import CreateDeadline, Draining, EnvCrashed
-from gym_http_server.rundir import StatusReader, open_log
+from gym_http_server.rundir import StatusReader
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor.heartbeats import Heartbeat
+from gym_http_server.supervisor.output import Output
 from gym_http_wire.frames import FrameReader
 from gym_http_wire.problems import Problem
 
-__all__ = ["Ended", "Instance", "Tombstones", "read_log_tail"]
+__all__ = ["Ended", "Instance", "Tombstones"]
 
-LOG_TAIL_BYTES = 8192
 MAX_TOMBSTONES = 10_000
 
 
@@ -31,6 +30,7 @@ class Instance:
     Attributes:
         env_id: As it was asked for.
         channel: Our end of the pair of sockets that the host has the other of.
+        output: What it prints.
         told: Whether the host has said how the making went, or nonsense.
         live: Whether the environment has been made.
         reason: Why it is ending; "" while it is not.
@@ -49,6 +49,7 @@ class Instance:
     pid: int
     channel: socket.socket
     page: StatusReader
+    output: Output
     started: float
     reader: FrameReader = field(default_factory=lambda: FrameReader(1024 * 1024))
     told: bool = False
@@ -67,6 +68,7 @@ class Instance:
         """Close what belongs to it in this process."""
         self.channel.close()
         self.page.close()
+        self.output.close()
 
 
 @dataclass(frozen=True)
@@ -155,15 +157,6 @@ class Tombstones:
     def __contains__(self, instance_id: object) -> bool:
         """Whether one is remembered."""
         return instance_id in self._ended
-
-
-def read_log_tail(path: str) -> str:
-    """Read the last that an environment printed; "" if nothing."""
-    with contextlib.suppress(OSError), open_log(path, "rb") as file:
-        file.seek(0, os.SEEK_END)
-        file.seek(max(0, file.tell() - LOG_TAIL_BYTES))
-        return file.read(LOG_TAIL_BYTES).decode("utf-8", "replace")
-    return ""
 
 
 def _signal_name(number: int) -> str:

@@ -14,10 +14,12 @@ import msgspec
 from gym_http_server.envhost import process
 from gym_http_server.envhost.create_request import CreateRequest
 from gym_http_server.envhost.external.outside import Terms
+from gym_http_server.envhost.isolation import print_to
 from gym_http_server.rundir import RunDir, StatusReader, listen
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor.instance import Instance
 from gym_http_server.supervisor.modules import Modules, threads
+from gym_http_server.supervisor.output import Output
 
 __all__ = ["start_host"]
 
@@ -76,15 +78,18 @@ def start_host(
     with contextlib.ExitStack() as stack, contextlib.ExitStack() as passed:
         page = StatusReader(run.status(instance_id))
         stack.callback(page.close)
+        output = Output(run.log(instance_id))
+        stack.callback(output.close)
         listener = passed.enter_context(listen(run.host_socket(instance_id), BACKLOG))
         ours, theirs = socket.socketpair()
         stack.enter_context(ours)
         passed.enter_context(theirs)
-        pid = _fork(start, theirs, listener, fresh=apart)
+        pid = _fork(start, theirs, listener, output.writer, fresh=apart)
+        output.started()
         stack.pop_all()
     ours.setblocking(False)
     return Instance(
-        instance_id, request.env_id, pid, ours, page, started=time.monotonic()
+        instance_id, request.env_id, pid, ours, page, output, started=time.monotonic()
     )
 
 
@@ -92,6 +97,7 @@ def _fork(
     start: process.HostStart,
     channel: socket.socket,
     listener: socket.socket,
+    output: int,
     *,
     fresh: bool,
 ) -> int:
@@ -103,6 +109,7 @@ def _fork(
         return pid
     status = 1
     try:
+        print_to(output)
         if fresh:
             _execute(start, channel, listener)
         status = process.run(start, channel, listener)

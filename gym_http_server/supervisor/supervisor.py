@@ -31,6 +31,7 @@ from gym_http_server.supervisor.journal import NAME
 from gym_http_server.supervisor.lobby import LobbyProcess
 from gym_http_server.supervisor.modules import Modules
 from gym_http_server.supervisor.owners import Owners
+from gym_http_server.supervisor.output import Outputs
 from gym_http_server.supervisor.survey import start_survey
 from gym_http_server.watches import READ, WRITE, Watches
 from gym_http_wire.frames import Frame, FrameError
@@ -96,6 +97,7 @@ class Supervisor:
         self._survey_waiters: list[Connection] = []
         self._stopping = False
         self._watches = Watches()
+        self._outputs = Outputs(self._watches)
         self._listener = listen(run.supervisor_socket, BACKLOG)
         self._listener.setblocking(False)
         self._operations: dict[int, Callable[[Connection, Frame], None]] = {
@@ -119,8 +121,8 @@ class Supervisor:
         self._start_gateway()
         next_tick = time.monotonic() + TICK_SECONDS
         while not self._stopping or len(self._hosts):
-            wait = max(0.0, next_tick - time.monotonic())
-            self._watches.serve(wait)
+            due = min(next_tick, self._outputs.resume())
+            self._watches.serve(max(0.0, due - time.monotonic()))
             if time.monotonic() >= next_tick:
                 self._hosts.tick()
                 self._start_gateway()
@@ -198,6 +200,7 @@ class Supervisor:
         instance.creators.append(connection)
         connection.instance = instance
         self._watches.add(instance.channel, lambda events: self._hear(instance))
+        self._outputs.add(instance.output)
 
     def _list(self, connection: Connection, frame: Frame) -> None:
         serving = self._owners.owned(self._hosts.serving(), request_head(frame))
@@ -330,6 +333,7 @@ class Supervisor:
 
     def _on_end(self, instance: Instance, ended: Ended) -> None:
         self._watches.remove(instance.channel)
+        self._outputs.remove(instance.output)
         for connection in instance.waiters:
             self._reply(connection, {"replayed": False})
         if not instance.live:

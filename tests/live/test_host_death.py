@@ -1,5 +1,6 @@
 """A host that dies, hangs or misbehaves takes nothing with it but its instance."""
 
+import contextlib
 import os
 import signal
 import threading
@@ -10,7 +11,7 @@ import psutil
 import pytest
 
 from tests.support import api as calls
-from tests.support.api import Api, Instance
+from tests.support.api import Api, Instance, Response
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
@@ -117,8 +118,36 @@ def test_what_an_environment_prints_is_bounded(
     instance = hostile("Spam")
     instance.step(1)
     (log,) = hostile_server.run_dir.glob(f"*/{instance.id}/log")
-    wait_until(lambda: log.stat().st_size <= 2 << 20, 3.0, "the log to be cut")
+    wait_until(lambda: b"bytes were dropped here" in log.read_bytes(), 3.0)
+    assert log.stat().st_size <= 1 << 20
     assert instance.step(0)["observation"] == 2
+
+
+def test_a_burst_of_output_never_reaches_the_disk(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server(*HOSTILE)
+    api = Api(server)
+    neighbour, instance = api.create(), api.create("hostile/Burst-v0")
+    (folder,) = server.run_dir.glob(f"*/{instance.id}")
+    instance.reset()
+    neighbour.reset()
+    answers: list[Response] = []
+    printing = threading.Thread(
+        target=lambda: answers.append(instance.post("step/", {"action": 1}))
+    )
+    printing.start()
+    most = 0
+    while printing.is_alive():
+        with contextlib.suppress(FileNotFoundError):
+            used = sum(each.lstat().st_blocks * 512 for each in folder.iterdir())
+            most = max(most, used)
+        neighbour.reset()
+    printing.join()
+    assert 0 < most <= 2 << 20
+    told = calls.error(answers[0], 502, "env-crashed")
+    assert told["signal"] == "SIGABRT"
+    assert "the last word\nFatal Python error: Aborted" in told["log_tail"]
 
 
 def test_closed_descriptors_end_the_instance_only(

@@ -147,6 +147,17 @@ class Spam(Hostile):
             print(line)
 
 
+class Burst(Hostile):
+    """Prints 1.5 GB, and then ends with a word."""
+
+    def misbehave(self) -> None:
+        block = b"x" * (1 << 20)
+        for _ in range(1500):
+            os.write(1, block)
+        print("the last word", file=sys.stderr)
+        os.abort()
+
+
 class RaiseKeyError(Hostile):
     """Raises."""
 
