@@ -30,8 +30,8 @@ from gym_http_server.supervisor.instance import Ended, Instance
 from gym_http_server.supervisor.journal import NAME
 from gym_http_server.supervisor.lobby import LobbyProcess
 from gym_http_server.supervisor.modules import Modules
-from gym_http_server.supervisor.owners import Owners
 from gym_http_server.supervisor.output import Outputs
+from gym_http_server.supervisor.owners import Owners
 from gym_http_server.supervisor.survey import start_survey
 from gym_http_server.watches import READ, WRITE, Watches
 from gym_http_wire.frames import Frame, FrameError
