@@ -14,6 +14,7 @@ import resource
 import select
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -41,6 +42,45 @@ HOSTS_SECONDS = 3.5
 STRAYS_SECONDS = 2.0
 PATIENCE_SECONDS = 2.0
 _STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def _importable(settings: Settings) -> list[str]:
+    """Return the working directory if modules may be imported from there.
+
+    Raises:
+        StartError: They may, and others can write them.
+    """
+    if not settings.import_ and not settings.allow_module:
+        return []
+    folder = os.getcwd()
+    writers = _writers(folder)
+    if writers:
+        raise StartError(
+            f"the working directory {folder} can be written by {writers}, and --import "
+            "and --allow-module let modules be imported from there: start the server "
+            "in a directory that only you can write"
+        )
+    return [folder]
+
+
+def _writers(folder: str) -> str:
+    """Tell which others can change what is in a directory; "" if none can."""
+    owner = os.stat(folder).st_uid
+    if owner not in (0, os.geteuid()):
+        return f"its owner, user {owner}"
+    whole = folder
+    while True:
+        found = os.stat(folder)
+        # In a parent with the sticky bit, others cannot replace the directory.
+        if folder == whole or not found.st_mode & stat.S_ISVTX:
+            where = "" if folder == whole else f" of {folder}"
+            if found.st_mode & stat.S_IWOTH:
+                return f"every user{where}"
+            if found.st_mode & stat.S_IWGRP and found.st_gid != os.getegid():
+                return f"group {found.st_gid}{where}"
+        if folder == os.path.dirname(folder):
+            return ""
+        folder = os.path.dirname(folder)
 
 
 def _raise_descriptor_limit() -> None:
@@ -162,7 +202,7 @@ class Launcher:
             "launcher": self._alive_reader,
             "report": writer,
             "run_path": self._run.path,
-            "importable": [os.getcwd()],
+            "importable": _importable(self._settings),
             "settings": msgspec.json.decode(self._settings.without_token().to_json()),
             "quotas": quotas(self._settings),
         }
@@ -191,10 +231,15 @@ class Launcher:
             environ[boot.LISTENER_FDS] = ",".join(map(str, sockets))
             environ[boot.REPORT_FD] = str(writer)
             environ[boot.LAUNCHER_PID] = str(os.getpid())
+            if "PYTHONPATH" in environ:
+                places = environ["PYTHONPATH"].split(os.pathsep)
+                environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, places))
             configuration = "python:gym_http_server.gunicorn_conf"
             self._gunicorn = subprocess.Popen(
                 [sys.executable, "-P", "-m", "gunicorn", "-c", configuration],
                 env=environ,
+                # gunicorn imports from its working directory before all others.
+                cwd="/",
                 stdin=subprocess.DEVNULL,
                 pass_fds=[left.fileno(), *sockets, writer],
                 start_new_session=True,

@@ -37,7 +37,7 @@ class HostStart(msgspec.Struct, frozen=True):
 
     Attributes:
         modules: Modules to import before the environment is made.
-        importable: Directories to look for modules in.
+        path: Where to look for modules, in a fresh interpreter: as in all others.
         file_bytes: Bytes that a file may have; 0: any number.
         spin_us: Microseconds to look for a stream's next request before sleeping.
         terms: What environments that live elsewhere are held to.
@@ -55,7 +55,7 @@ class HostStart(msgspec.Struct, frozen=True):
     spin_us: int = 0
     file_bytes: int = 0
     modules: tuple[str, ...] = ()
-    importable: tuple[str, ...] = ()
+    path: tuple[str, ...] = ()
 
 
 def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> int:
@@ -105,7 +105,8 @@ def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> in
 
 
 def _make(start: HostStart) -> Answers:
-    sys.path += [each for each in start.importable if each not in sys.path]
+    if start.path:
+        sys.path[:] = start.path
     for module in start.modules:
         __import__(module)
     outside: Outside | None = None

@@ -83,7 +83,6 @@ def main(argument: str) -> int:
             RunDir(start.run_path),
             start.settings,
             modules,
-            importable=start.importable,
             signals=signals,
             launcher=start.launcher,
             doors=_doors(start, start.external),

@@ -42,7 +42,6 @@ class Hosts:
         run: The run directory.
         settings: The limits.
         modules: What has been imported for hosts to have.
-        importable: Directories to look for modules in.
         on_made: Called with an instance and what its host said of the making.
         on_end: Called with an instance whose process has ended, and how.
 
@@ -58,7 +57,6 @@ class Hosts:
         settings: Settings,
         modules: Modules,
         *,
-        importable: tuple[str, ...],
         on_made: Callable[[Instance, Frame], None],
         on_end: Callable[[Instance, Ended], None],
     ) -> None:
@@ -69,7 +67,6 @@ class Hosts:
         self._run = run
         self._settings = settings
         self._modules = modules
-        self._importable = importable
         self._on_made = on_made
         self._on_end = on_end
         self._instances: dict[str, Instance] = {}
@@ -119,7 +116,6 @@ class Hosts:
                 run=self._run,
                 settings=self._settings,
                 modules=self._modules,
-                importable=self._importable,
             )
         except OSError as error:
             remove(self._run.instance(instance_id))

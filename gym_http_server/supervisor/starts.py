@@ -33,7 +33,6 @@ def start_host(
     run: RunDir,
     settings: Settings,
     modules: Modules,
-    importable: tuple[str, ...],
 ) -> Instance:
     """Start a host that will make the environment.
 
@@ -43,7 +42,6 @@ def start_host(
         run: The run directory.
         settings: Limits and places.
         modules: What has been imported here.
-        importable: Directories to look for modules in.
 
     Returns:
         The instance; its host will say over the channel how the making went.
@@ -72,7 +70,7 @@ def start_host(
         spin_us=settings.spin_us,
         file_bytes=settings.host_file_size,
         modules=modules.imported + modules.apart if apart else (),
-        importable=importable,
+        path=tuple(sys.path) if apart else (),
     )
     os.mkdir(run.instance(instance_id), 0o700)
     with contextlib.ExitStack() as stack, contextlib.ExitStack() as passed:
@@ -130,5 +128,5 @@ def _execute(
         os.set_inheritable(end.fileno(), True)
     arguments = [str(channel.fileno()), str(listener.fileno())]
     arguments.append(msgspec.json.encode(start).decode())
-    command = [sys.executable, "-m", "gym_http_server.envhost", *arguments]
+    command = [sys.executable, "-P", "-m", "gym_http_server.envhost", *arguments]
     os.execv(sys.executable, command)

@@ -54,7 +54,6 @@ class Supervisor:
         run: The run directory.
         settings: Limits; the token is not among them.
         modules: What has been imported for hosts to have.
-        importable: Directories to look for modules in.
         signals: End of a pair of sockets on which signal numbers arrive.
         launcher: Descriptor that ends when the launcher does.
         doors: Descriptors of the socket by which external environments connect in by
@@ -69,7 +68,6 @@ class Supervisor:
         settings: Settings,
         modules: Modules,
         *,
-        importable: tuple[str, ...],
         signals: socket.socket,
         launcher: int,
         doors: tuple[int, int] | None = None,
@@ -84,7 +82,6 @@ class Supervisor:
             run,
             settings,
             modules,
-            importable=importable,
             on_made=self._on_made,
             on_end=self._on_end,
         )
