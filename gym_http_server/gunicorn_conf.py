@@ -60,7 +60,7 @@ def post_worker_init(worker: Any) -> None:
         os.write(int(os.environ[boot.REPORT_FD]), b"worker\n")
     web = worker.app.callable.extensions["gym_http_server"]
 
-    _queues.claim()
+    _queues.claim(int(os.environ[boot.BOOT_FD]))
     web.hosts.queues = _queues
 
     def sweep() -> None:

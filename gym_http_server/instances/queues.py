@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import fcntl
 import mmap
-import os
 
 from gym_http_server.errors import QueueFull
 
@@ -36,28 +35,26 @@ class Queues:
     def __init__(self, most: int, workers: int = 1) -> None:
         self._most = most
         self._workers = workers
-        # No path: environments run as the same user, and could cut a file short.
-        self._file = os.memfd_create("queues", os.MFD_CLOEXEC)
-        size = _PAGE + SLOTS * workers * 2
-        os.ftruncate(self._file, size)
-        self._map = mmap.mmap(self._file, size)
-        memory = memoryview(self._map)
+        # Not a file: environments run as the same user, and could cut one short.
+        memory = memoryview(mmap.mmap(-1, _PAGE + SLOTS * workers * 2))
         # Which workers' counters have been in use.
         self._used = memory[:workers]
         self._counts = memory[_PAGE:].cast("H")
         self._own = 0
 
-    def claim(self) -> None:
+    def claim(self, file: int) -> None:
         """Take the counters of a worker that does not run any more, as this worker's.
 
-        They are locked for as long as this process lives, however it ends.
+        Args:
+            file: Descriptor of a file that all workers have inherited. A lock on it
+                lasts as long as this process, however that ends.
 
         Raises:
             OSError: All are taken: there are more workers than were announced.
         """
         for worker in range(self._workers):
             try:
-                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, worker)
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, worker)
             except OSError:
                 if worker == self._workers - 1:
                     raise
