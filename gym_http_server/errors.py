@@ -16,7 +16,8 @@
      ├─ TooManyInstances, TooManyTickets, QueueFull,
      │  TooManyWrongTokens                           429
      ├─ EnvCrashed                                   502
-     ├─ Draining, SupervisorUnavailable              503
+     ├─ Draining, SupervisorUnavailable,
+     │  AnswerBudgetFull                             503
      └─ CreateDeadline, StepDeadline                 504
 """
 
@@ -25,6 +26,7 @@ from __future__ import annotations
 from gym_http_wire.problems import Problem
 
 __all__ = [
+    "AnswerBudgetFull",
     "BodyIncomplete",
     "BodyTooLarge",
     "ContentEncoding",
@@ -214,6 +216,12 @@ class SupervisorUnavailable(Problem):
     """The supervisor does not answer."""
 
     default_status, default_code = 503, "supervisor-unavailable"
+
+
+class AnswerBudgetFull(Problem):
+    """The web worker has no room for another large answer."""
+
+    default_status, default_code = 503, "answer-budget-full"
 
 
 class CreateDeadline(Problem):

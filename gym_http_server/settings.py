@@ -116,6 +116,11 @@ class Settings:
         8 * MIB, "Bytes that a request's body may have.", least=1024
     )
     max_answer: int = _setting(64 * MIB, "Bytes that an answer may have.", least=1024)
+    answer_budget: int = _setting(
+        256 * MIB,
+        "Bytes of large answers that a web worker holds for clients that read slowly.",
+        least=1024,
+    )
     max_waiting: int = _setting(
         64,
         "Requests that may wait for one instance, beside the one in work.",

@@ -117,7 +117,8 @@ class _Batches:
             else:
                 results.append(named | _told(reply, environ))
         told = {"pending": pending, "results": results}
-        body = msgspec.json.encode(told, order="sorted") + b"\n"
+        encoded = msgspec.json.encode(told, order="sorted") + b"\n"
+        body = self._web.hosts.budget.hold(encoded)
         return Answer(200, [("Content-Type", MEDIA_TYPES[Form(form >> 4)])], body)
 
     def _call(
@@ -241,8 +242,9 @@ def _told(reply: _Reply, environ: Environ) -> dict[str, Any]:
     told: dict[str, Any] = {"replayed": "Idempotent-Replayed" in headers}
     if reply.problem is not None:
         answer = problem_answer(reply.problem, environ)
-        told |= {"problem": msgspec.Raw(answer.body.rstrip()), "status": answer.status}
+        body = bytes(answer.body).rstrip()
+        told |= {"problem": msgspec.Raw(body), "status": answer.status}
     else:
-        body = msgspec.Raw(reply.frame.body.rstrip())
-        told |= {"answer": body, "status": reply.frame.status}
+        body = bytes(reply.frame.body).rstrip()
+        told |= {"answer": msgspec.Raw(body), "status": reply.frame.status}
     return told

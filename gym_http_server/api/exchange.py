@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from gym_http_server.access import Identity
 from gym_http_server.errors import BodyIncomplete, BodyTooLarge, ContentEncoding
+from gym_http_server.instances.budget import LargeBody, Pieces
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import MEDIA_TYPES, Form, answer_head, problem_of
 from gym_http_wire.problems import BadParameter
@@ -66,7 +67,7 @@ class Answer(NamedTuple):
 
     status: int
     headers: list[tuple[str, str]]
-    body: bytes
+    body: bytes | LargeBody
 
 
 #: There is nothing to answer: the connection is somebody else's now.
@@ -91,7 +92,8 @@ def send(answer: Answer, start_response: StartResponse) -> Iterable[bytes]:
     if answer.status != 204:
         headers.append(("Content-Length", str(len(answer.body))))
     start_response(STATUS_LINES[answer.status], headers)
-    return [answer.body]
+    body = answer.body
+    return Pieces(body) if isinstance(body, LargeBody) else [body]
 
 
 def json_answer(body: bytes, status: int = 200) -> Answer:

@@ -21,6 +21,7 @@ from gym_http_server.api.guard import Guard
 from gym_http_server.api.problems import problem_answer
 from gym_http_server.api.tickets import Tickets
 from gym_http_server.errors import ScopeMissing
+from gym_http_server.instances.budget import LargeBody, Pieces
 from gym_http_server.instances.hosts import Hosts
 from gym_http_server.instances.lobby import Lobby
 from gym_http_server.instances.supervision import Supervision
@@ -65,7 +66,9 @@ class Web:
         self.run = run
         self.tickets = Tickets(run.tickets)
         self.guard = Guard(settings, self.tickets)
-        self.hosts = Hosts(run, settings.max_answer, settings.max_waiting)
+        self.hosts = Hosts(
+            run, settings.max_answer, settings.max_waiting, settings.answer_budget
+        )
         self.supervision = Supervision(run)
         self.lobby = Lobby(run, self.supervision)
         self.routes: dict[str, Route] = {}
@@ -152,4 +155,8 @@ def flask_response(answer: Answer) -> flask.Response:
     if answer.status == SWITCHED.status:
         return _Switched()
     line = STATUS_LINES[answer.status]
-    return flask.Response(answer.body, line, [*answer.headers, NOSNIFF])
+    headers = [*answer.headers, NOSNIFF]
+    if isinstance(answer.body, LargeBody):
+        headers.append(("Content-Length", str(len(answer.body))))
+        return flask.Response(Pieces(answer.body), line, headers)
+    return flask.Response(answer.body, line, headers)

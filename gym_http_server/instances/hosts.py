@@ -12,6 +12,7 @@ import msgspec
 
 from gym_http_server.errors import EnvCrashed, UnknownInstance
 from gym_http_server.fates import told, was_in_flight
+from gym_http_server.instances.budget import Budget, Room
 from gym_http_server.instances.connections import (
     Connection,
     ConnectionLost,
@@ -28,6 +29,7 @@ from gym_http_wire.problems import Problem
 __all__ = ["Hosts"]
 
 FATE_SECONDS = 2.0
+MAX_EXPECTED = 1024
 MAX_GREETING = 64 * 1024
 #: Instances whose owner is remembered, by a web worker.
 MAX_OWNERS = 100_000
@@ -42,19 +44,26 @@ class Hosts:
         run: The run directory.
         max_answer: Bytes that an answer's body may have.
         max_waiting: Requests that may wait for an instance, beside the one in work.
+        answer_budget: Bytes of large answers that clients have not taken.
 
     Attributes:
+        budget: Counts those bytes.
         queues: Counts the requests that wait.
     """
 
-    def __init__(self, run: RunDir, max_answer: int, max_waiting: int) -> None:
+    def __init__(
+        self, run: RunDir, max_answer: int, max_waiting: int, answer_budget: int
+    ) -> None:
         self._run = run
         self._supervision = Supervision(run)
+        self.budget = Budget(answer_budget)
         # An answer that is over the limit is told by the host, not cut here.
-        self.pool = Pool(max_answer + 1024 * 1024)
+        self.pool = Pool(max_answer + 1024 * 1024, self.budget)
         # By instance ID, so that the supervisor is asked once and not at each call.
         self._owners: dict[str, str] = {}
         self.queues = Queues(max_waiting)
+        # How large the last answers were that were large, by instance and operation.
+        self._large: dict[tuple[str, int], int] = {}
 
     def call(self, instance_id: str, frame: Frame, owner: str) -> Frame:
         """Send a request to the host of an instance and give its answer.
@@ -70,15 +79,31 @@ class Hosts:
             EnvCrashed: It ended during this call.
             StepDeadline: This call took too long, and was its last.
             QueueFull: Too many requests wait for the instance.
+            AnswerBudgetFull: There is no room for such a large answer as the last
+                one; this call was not made. If only the host knew that its answer is
+                large, that problem is the answer.
         """
         self._check(instance_id, owner)
         place = self.queues.enter(instance_id)
         try:
-            return self._call(instance_id, frame)
+            return self._call(instance_id, frame, self._expected(instance_id, frame))
         finally:
             self.queues.leave(place)
 
-    def _call(self, instance_id: str, frame: Frame) -> Frame:
+    def _expected(self, instance_id: str, frame: Frame) -> Room | None:
+        """Reserve room for an answer, if the last one to such a call was large."""
+        size = self._large.get((instance_id, frame.kind)) if self._large else None
+        return self.budget.expect(size) if size else None
+
+    def _note_size(self, instance_id: str, frame: Frame, size: int) -> None:
+        if size:
+            if len(self._large) >= MAX_EXPECTED:
+                self._large.clear()
+            self._large[instance_id, frame.kind] = size
+        else:
+            self._large.pop((instance_id, frame.kind), None)
+
+    def _call(self, instance_id: str, frame: Frame, expected: Room | None) -> Frame:
         path = self._run.host_socket(instance_id)
         while True:
             try:
@@ -86,7 +111,7 @@ class Hosts:
             except OSError:
                 raise self._gone(instance_id, in_flight=False) from None
             try:
-                answer = connection.call(frame)
+                answer = connection.call(frame, expected)
                 _check_answer(answer)
             except ConnectionLost as lost:
                 connection.close()
@@ -99,6 +124,8 @@ class Hosts:
                 # A greenlet that is killed leaves half an exchange behind.
                 connection.close()
                 raise
+            if connection.large or expected is not None:
+                self._note_size(instance_id, frame, connection.large)
             self.pool.give_back(connection)
             return answer
 
