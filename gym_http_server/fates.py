@@ -49,7 +49,7 @@ def told(instance_id: str, fate: dict[str, Any], *, in_flight: bool) -> Problem:
     reason = fate["reason"]
     if reason == "closed" and not in_flight:
         return UnknownInstance(instance_id)
-    why = _REASONS.get(reason, reason)
+    why = fate["detail"] or _REASONS.get(reason, reason)
     how = fate["signal"] or f"exit status {fate['exit_status']}"
     if reason == "crashed":
         why += f" ({how})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gym_http_server.envhost import pictures, thin
+from gym_http_server.envhost import fork_guard, pictures, thin
 from gym_http_server.envhost.audience import Audience
 from gym_http_server.envhost.batching import Batching, asks_for_several
 from gym_http_server.envhost.bodies import (
@@ -133,12 +133,14 @@ class Performing:
                 reply = self._frames[frame.kind](frame)
             return fitting(reply, self._max_answer)
         except Exception as error:
+            fork_guard.check()
             reply = _refusal(error)
             if frame.kind in _WATCHED and not self._heard:
                 self.audience.hear_refusal(frame.kind, reply)
             return reply
 
     def _hear(self, op: int, value: Json) -> None:
+        fork_guard.check()
         self._heard = True
         self.audience.hear(op, value)
 

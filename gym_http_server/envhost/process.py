@@ -14,6 +14,7 @@ import time
 
 import msgspec
 
+from gym_http_server.envhost import fork_guard
 from gym_http_server.envhost.answers import Answers
 from gym_http_server.envhost.create_request import CreateRequest
 from gym_http_server.envhost.external.outside import Outside, Terms
@@ -82,9 +83,12 @@ def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> in
         channel.sendall(encode(problem_frame(full)))
         return 0
     channel.setblocking(True)
+    fork_guard.claim(channel)
     try:
         answers = _make(start)
+        fork_guard.check()
     except Exception as error:
+        fork_guard.check()
         note(error)
         problem = error if isinstance(error, Problem) else unforeseen(error)
         channel.sendall(encode(problem_frame(problem)))

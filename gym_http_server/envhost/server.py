@@ -13,6 +13,7 @@ import time
 
 import msgspec
 
+from gym_http_server.envhost import fork_guard
 from gym_http_server.envhost.answers import Answers
 from gym_http_server.envhost.connections import Connection
 from gym_http_server.envhost.crowd import Crowd
@@ -62,7 +63,7 @@ class Host:
     ) -> None:
         self._answers = answers
         # A batch may take long, as long as none of its steps does.
-        answers.performing.progress = lambda: page.begin(time.monotonic_ns())
+        answers.performing.progress = self._begin
         self._page = page
         self._channel = channel
         self._listener = listener
@@ -105,6 +106,11 @@ class Host:
                     self._attend(outside)
             if outside is not None and self._open and time.monotonic() >= outside.due:
                 self._attend(outside)
+
+    def _begin(self) -> None:
+        """Note that a call of the environment begins within a request."""
+        fork_guard.check()
+        self._page.begin(time.monotonic_ns())
 
     def _attend(self, outside: Outside) -> None:
         """Look at an environment that lives elsewhere, between calls."""
@@ -258,6 +264,7 @@ class Host:
             stream.settle()
         page.begin(time.monotonic_ns())
         reply = answers.answer(frame, session, behind=behind)
+        fork_guard.check()
         operations = answers.operations
         now = time.monotonic_ns()
         if frame.kind in _QUIET:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from gym_http_server.envhost.create_request import CreateRequest
+from gym_http_server.envhost.fork_guard import RETURNED
 from gym_http_server.envhost.server import CLOSE, PING
 from gym_http_server.errors import TooManyInstances
 from gym_http_server.rundir import RunDir, Status, is_full, remove
@@ -21,6 +22,7 @@ from gym_http_server.supervisor.instance import Ended, Instance, Tombstones
 from gym_http_server.supervisor.journal import NAME, note
 from gym_http_server.supervisor.memory import MemoryLimit
 from gym_http_server.supervisor.modules import Modules
+from gym_http_server.supervisor.oom import OomKills
 from gym_http_server.supervisor.starts import start_host
 from gym_http_wire.frames import Frame, FrameError
 from gym_http_wire.problems import DiskFull
@@ -31,6 +33,12 @@ CLOSE_SECONDS = 2.0
 TERM_SECONDS = 0.5
 #: Status by which a host says that its environment has left.
 GONE = 410
+
+FORK_RETURNED = (
+    "a process that its environment forked returned from the environment's call; such "
+    "a process must end with os._exit()"
+)
+OUT_OF_MEMORY = "memory ran out and the kernel killed its process"
 
 log = logging.getLogger(NAME)
 
@@ -73,6 +81,7 @@ class Hosts:
         self._by_pid: dict[int, Instance] = {}
         self._clock = AwakeClock()
         self._memory = MemoryLimit(settings.host_memory)
+        self._oom_kills = OomKills()
         self._strays = processes.Strays()
         self._stray = False
 
@@ -156,6 +165,10 @@ class Hosts:
             self.kill(instance, "crashed")
             return False
         for frame in frames:
+            if frame.status == RETURNED:
+                instance.detail = FORK_RETURNED
+                self.kill(instance, "crashed")
+                return False
             if not instance.told:
                 self._told(instance, frame)
             elif frame.status == GONE and not instance.reason:
@@ -264,6 +277,7 @@ class Hosts:
         return "unresponsive" if lost else None
 
     def _check_memory(self) -> None:
+        self._oom_kills.tick()
         running = [each.pid for each in self if not each.reason]
         for pid in self._memory.tick(running):
             self.kill(self._by_pid[pid], "memory")
@@ -298,6 +312,9 @@ class Hosts:
         self.hear(instance)
         instance_id = instance.instance_id
         del self._instances[instance_id]
+        if not instance.reason and _is_killed(wait_status) and self._oom_kills.recent():
+            instance.reason = "memory"
+            instance.detail = OUT_OF_MEMORY
         ended = Ended(
             instance.env_id,
             instance.reason or "crashed",
@@ -306,6 +323,7 @@ class Hosts:
             time.monotonic(),
             instance.end_key,
             instance.owner,
+            instance.detail,
         )
         if instance.live:
             self.tombstones.add(instance_id, ended)
@@ -313,3 +331,7 @@ class Hosts:
         self._on_end(instance, ended)
         instance.release()
         remove(self._run.instance(instance_id))
+
+
+def _is_killed(wait_status: int) -> bool:
+    return os.WIFSIGNALED(wait_status) and os.WTERMSIG(wait_status) == signal.SIGKILL

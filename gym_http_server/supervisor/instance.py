@@ -34,6 +34,7 @@ class Instance:
         told: Whether the host has said how the making went, or nonsense.
         live: Whether the environment has been made.
         reason: Why it is ending; "" while it is not.
+        detail: More about the reason, for callers to read; "" if there is no more.
         end_key: Key of the request that closes it, or "".
         kill_at: When to use the next stronger means to end it, monotonic seconds.
         kills: Means used so far.
@@ -55,6 +56,7 @@ class Instance:
     told: bool = False
     live: bool = False
     reason: str = ""
+    detail: str = ""
     end_key: str = ""
     kill_at: float = float("inf")
     kills: int = 0
@@ -84,6 +86,7 @@ class Ended:
         at: Monotonic seconds.
         end_key: Key of the request that closed it, or "".
         owner: Name of the token that owned it; "" if it had none.
+        detail: More about the reason; "" if there is no more.
     """
 
     env_id: str
@@ -93,6 +96,7 @@ class Ended:
     at: float
     end_key: str = ""
     owner: str = ""
+    detail: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """Tell it to a web worker."""
@@ -101,6 +105,7 @@ class Ended:
             "alive": False,
             "env_id": self.env_id,
             "reason": self.reason,
+            "detail": self.detail,
             "signal": _signal_name(os.WTERMSIG(self.wait_status))
             if signalled
             else None,
@@ -112,6 +117,8 @@ class Ended:
     @property
     def summary(self) -> str:
         """Say it in a line of a log, whatever the environment printed."""
+        if self.detail:
+            return f"{self.reason} ({self.detail})"
         if self.reason != "crashed":
             return self.reason
         told = self.as_json()
@@ -130,7 +137,9 @@ class Ended:
             return Draining("the server is stopping and makes no new instances")
         told = self.as_json()
         how = told["signal"] or f"exit status {told['exit_status']}"
-        if self.reason == "memory":
+        if self.detail:
+            how = self.detail
+        elif self.reason == "memory":
             how = f"it used more than {settings.host_memory} bytes of memory"
         return EnvCrashed(
             f"the host ended while making {self.env_id}: {how}",

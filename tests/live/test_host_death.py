@@ -104,6 +104,69 @@ def test_memory_beyond_the_limit_ends_the_host(
     assert told["reason"] == "memory"
 
 
+def test_a_forked_child_that_returns_ends_the_instance(
+    hostile: Callable[..., Instance], hostile_server: Server
+) -> None:
+    neighbour = hostile("Harmless")
+    before = hostile_server.members()
+    instance = hostile("ForkReturns")
+    answer = instance.post("step/", {"action": 1})
+    if answer.status != 200:
+        told = calls.error(answer, 502, "env-crashed")
+        assert "forked returned" in told["message"]
+    wait_until(lambda: instance.get("").status == 410, message="its end")
+    told = calls.error(instance.get(""), 410, "instance-ended")
+    assert told["reason"] == "crashed"
+    assert "os._exit()" in told["message"]
+    wait_until(lambda: hostile_server.members() == before, message="both processes")
+    assert neighbour.step(0)["observation"] == 1
+
+
+@pytest.mark.parametrize("action", [{"action": 1}, {"actions": [0, 1, 0]}])
+def test_a_child_returns_from_one_step_or_from_several(
+    hostile: Callable[..., Instance], action: dict[str, Any]
+) -> None:
+    instance = hostile("ForkReturns")
+    assert instance.post("step/", action).status in (200, 502)
+    wait_until(lambda: instance.get("").status == 410, message="its end")
+
+
+def test_a_forked_child_that_returns_from_making_makes_nothing(
+    hostile_server: Server,
+) -> None:
+    api = Api(hostile_server)
+    body = {"env_id": "hostile/ForkReturns-v0", "kwargs": {"when": "init"}}
+    answer = api.post("/v1/envs/", body)
+    if answer.status == 200:
+        instance = Instance(api, calls.ok(answer)["instance_id"])
+        wait_until(lambda: instance.get("").status == 410, message="its end")
+    else:
+        told = calls.error(answer, 502, "env-crashed")
+        assert "forked returned" in told["message"]
+
+
+def test_a_forked_child_of_a_part_ends_the_vector(
+    hostile: Callable[..., Instance],
+) -> None:
+    options = {"num_envs": 2, "vectorization_mode": "sync", "hosts": 2}
+    instance = hostile("ForkReturns", **options)
+    instance.post("step/", {"action": [0, 1]})
+
+    def ended() -> bool:
+        return instance.post("step/", {"action": [0, 0]}).status in (410, 502)
+
+    wait_until(ended, message="its end")
+    assert calls.error(instance.get(""), 410)["reason"] == "crashed"
+
+
+def test_a_forked_child_that_ends_is_nobodys_business(
+    hostile: Callable[..., Instance],
+) -> None:
+    instance = hostile("ForkEnds")
+    assert instance.step(1)["info"]["status"] == 7
+    assert instance.step(1)["observation"] == 2
+
+
 def test_an_answer_beyond_the_limit_is_an_error(
     hostile: Callable[..., Instance],
 ) -> None:

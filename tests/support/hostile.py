@@ -138,6 +138,28 @@ class Daemonise(Hostile):
         return {"daemon": int(started.stdout)}
 
 
+class ForkReturns(Hostile):
+    """Forks, and both processes go on."""
+
+    def __init__(self, when: str = "step", render_mode: str | None = None) -> None:
+        super().__init__(render_mode)
+        if when == "init":
+            os.fork()
+
+    def misbehave(self) -> None:
+        os.fork()
+
+
+class ForkEnds(Hostile):
+    """Forks a process that does something and ends, as it should."""
+
+    def misbehave(self) -> dict[str, Any]:
+        pid = os.fork()
+        if pid == 0:
+            os._exit(7)
+        return {"status": os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}
+
+
 class Spam(Hostile):
     """Prints 100 MB."""
 
