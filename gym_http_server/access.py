@@ -60,16 +60,18 @@ class Identity(msgspec.Struct, frozen=True):
         name: Its name; "" where the server has a single token, or none.
         scopes: Its scopes; ``admin`` includes all others.
         max_instances: Instances that it may own at a time; ``None``: any number.
+        only: Name of the owner whose instances it is limited to; "": all instances.
     """
 
     name: str = ""
     scopes: frozenset[str] = frozenset({ADMIN})
     max_instances: int | None = None
+    only: str = ""
 
-    @property
-    def only(self) -> str:
-        """Name of the owner whose instances it is limited to; "": all instances."""
-        return "" if ADMIN in self.scopes else self.name
+    def __post_init__(self) -> None:
+        """Derive what is looked at with each request."""
+        if ADMIN not in self.scopes:
+            msgspec.structs.force_setattr(self, "only", self.name)
 
     def may(self, scopes: frozenset[str]) -> bool:
         """Whether it has one of the scopes; an empty set asks for no scope."""

@@ -86,7 +86,11 @@ class Guard:
                 return self._take(query["ticket"][-1])
         if self._keys is None:
             return EVERYONE
-        return self._authenticator.identify(_shown(environ), environ["REMOTE_ADDR"])
+        shown = _shown(environ)
+        identity = self._keys.identify(shown)
+        if identity is None:
+            return self._authenticator.identify(shown, environ["REMOTE_ADDR"])
+        return identity
 
     def preflight(self, environ: Environ) -> Answer | None:
         """Answer a browser that asks whether a page may ask; ``None`` for others."""
