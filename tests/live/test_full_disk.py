@@ -115,7 +115,8 @@ def test_a_start_on_a_full_disk_is_refused_in_a_line(
 def test_files_have_a_limit_that_does_not_end_the_environment(
     make_server: Callable[..., Server],
 ) -> None:
-    server = make_server("--host-file-size", str(1 << 20), *WRITERS)
+    flags = ("--host-file-size", str(1 << 20), "--import", "tests.support.toys")
+    server = make_server(*flags, *WRITERS)
     instance = Api(server).create("writers/Writes-v0")
     instance.reset()
     for _ in range(2):
@@ -124,3 +125,8 @@ def test_files_have_a_limit_that_does_not_end_the_environment(
         assert info["size"] == 1 << 20
         assert info["core"] == [0, 0]
         assert info["child"] != 0
+    options = {"num_envs": 2, "hosts": 2, "kwargs": {"size": 1 << 20}}
+    vector = {"env_id": "toys/Big-v0", **options}
+    told = error(Api(server).post("/v1/envs/", vector), 400, "bad-parameter")
+    assert "num_envs is 2" in told["message"]
+    assert "--host-file-size" in told["message"]
