@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 import gym_http_server
-from gym_http_server import log_stream, tokens
+from gym_http_server import certificates, log_stream, tokens
 from gym_http_server.access import MAX_INSTANCES, line_of
 from gym_http_server.errors import StartError
 from gym_http_server.gateway import check_installed
@@ -82,6 +82,7 @@ def serve(**flags: Any) -> None:
 def _serve(settings: Settings, *, show_token: bool) -> int:
     if settings.zmq:
         check_installed()
+    settings = certificates.settle(settings)
     with (
         listening(settings) as listeners,
         letting_in(settings.external_place, "--external-tcp") as external,
@@ -94,7 +95,8 @@ def _serve(settings: Settings, *, show_token: bool) -> int:
         except BaseException:
             launcher.kill()
             raise
-        urls = [address(listener) for listener in listeners]
+        scheme = "https" if settings.certfile else "http"
+        urls = [address(listener, scheme) for listener in listeners]
         _greet(urls, settings, envs, show_token=show_token)
         if external is not None:
             place = address(external).replace("http:", "tcp:")
@@ -116,7 +118,7 @@ def _greet(urls: list[str], settings: Settings, envs: int, *, show_token: bool) 
     if settings.token and show_token:
         click.echo(f"The token is {settings.token}")
         if not settings.no_tcp:
-            shown = url.replace("http://", f"http://:{settings.token}@")
+            shown = url.replace("://", f"://:{settings.token}@")
             click.echo(f"With the token: {shown}/v1/")
         click.echo()
     curl = "curl -H 'Authorization: Bearer TOKEN'" if settings.guarded else "curl"

@@ -28,6 +28,8 @@ wsgi_app = "gym_http_server.app:from_launcher()"
 # while workers start.
 bind = [f"fd://{descriptor}" for descriptor in os.environ[boot.LISTENER_FDS].split(",")]
 workers = _settings.workers
+certfile = _settings.certfile or None
+keyfile = _settings.keyfile or None
 worker_class = "gym_http_server.gunicorn_worker.Worker"
 worker_connections = 1000
 # An agent may think for a while between steps.

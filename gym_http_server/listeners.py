@@ -68,13 +68,13 @@ def letting_in(
         yield listener
 
 
-def address(listener: socket.socket) -> str:
-    """Give the URL at which clients reach a listener."""
+def address(listener: socket.socket, scheme: str = "http") -> str:
+    """Give the URL at which clients reach a listener; Unix sockets have no TLS."""
     place = listener.getsockname()
     if listener.family == socket.AF_UNIX:
         return f"http+unix://{quote(place, safe='')}"
     host, port = place[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def _tcp(host: str, port: int, flag: str) -> socket.socket:

@@ -58,6 +58,12 @@ class Settings:
     unix: str = _setting("", "Path of a Unix socket to listen on, too.")
     unix_mode: str = _setting("600", "Who may use the Unix socket, as chmod says it.")
     no_tcp: bool = _setting(False, "Listen on the Unix socket alone.")
+    certfile: str = _setting(
+        "", "File with the certificate for TLS, and with those that signed it."
+    )
+    keyfile: str = _setting(
+        "", "File with the key of the certificate, without a password."
+    )
     workers: int = _setting(
         2, "Web worker processes; any of them serves any instance.", least=1, most=64
     )

@@ -15,6 +15,7 @@ from tests.support import processes, turns
 from tests.support.api import Api, Instance
 from tests.support.drivers import Program, prepare
 from tests.support.server import Server
+from tests.support.tls import secure_server
 from tests.support.wait import wait_until
 
 
@@ -34,7 +35,7 @@ def toy_server() -> Iterator[Server]:
         yield shared
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def relaying_server() -> Iterator[Server]:
     """A server with toys whose web workers pass on what streams carry."""
     with Server("--stream-relay", "--import", "tests.support.toys") as started:
@@ -87,6 +88,16 @@ def create_toy(toy_server: Server) -> Iterator[Callable[..., Instance]]:
         yield functools.partial(_create, stack, Api(toy_server))
 
 
+@pytest.fixture(scope="module")
+def secured_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server with toys that speaks TLS."""
+    folder = tmp_path_factory.mktemp("tls")
+    with secure_server(folder, "--import", "tests.support.toys") as started:
+        # As for the shared one.
+        Api(started).post("/v1/external/")
+        yield started
+
+
 @pytest.fixture(params=["handed over", "relayed"])
 def create_either(
     request: pytest.FixtureRequest, toy_server: Server, relaying_server: Server
@@ -96,6 +107,13 @@ def create_either(
     with contextlib.ExitStack() as stack:
         api = Api(toy_server if handed_over else relaying_server)
         yield functools.partial(_create, stack, api)
+
+
+@pytest.fixture
+def create_secured(secured_server: Server) -> Iterator[Callable[..., Instance]]:
+    """Give a factory of instances on a server with TLS, closed after the test."""
+    with contextlib.ExitStack() as stack:
+        yield functools.partial(_create, stack, Api(secured_server))
 
 
 @pytest.fixture
@@ -176,6 +194,7 @@ def pytest_collection_modifyitems(
 ) -> None:
     """Mark the tests that need a server as live, and put files in order for workers."""
     starters = {"server", "toy_server", "launch_server", "make_server"}
+    starters |= {"relaying_server", "secured_server"}
     for item in items:
         if starters & set(getattr(item, "fixturenames", ())):
             item.add_marker("live")

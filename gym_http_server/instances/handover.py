@@ -97,7 +97,9 @@ def pass_both_ways(client: socket.socket, connection: Connection) -> None:
     # The client's own has an end to each wait, and a stream has none.
     near = socket.socket(fileno=os.dup(client.fileno()))
     with near, far:
-        near.sendall(connection.early)
+        with contextlib.suppress(OSError):
+            # A client that has gone meanwhile is found by reading.
+            near.sendall(connection.early)
         back = threading.Thread(target=_pass_on, args=(far, near), daemon=True)
         back.start()
         _pass_on(near, far)

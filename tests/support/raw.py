@@ -7,6 +7,7 @@ is added to a request, and an answer that breaks HTTP's framing fails the test.
 import contextlib
 import re
 import socket
+import ssl
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
@@ -14,6 +15,8 @@ from typing import Any, Self
 from tests.support.strict_json import parse_strictly
 
 _BODYLESS = {204, 304}
+#: For servers that speak TLS, by port, in the place of plain TCP.
+SECURED: dict[int, ssl.SSLContext] = {}
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,10 @@ class RawConnection:
             ("127.0.0.1", port), timeout, source_address=(source, 0)
         )
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if port in SECURED:
+            self._socket = SECURED[port].wrap_socket(
+                self._socket, server_hostname="localhost"
+            )
         self._buffer = b""
 
     def __enter__(self) -> Self:

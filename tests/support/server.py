@@ -21,7 +21,7 @@ from tests.support.wait import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 _MARK = "TEST_SERVER_BASE"
-_READY = re.compile(r"Listening on (http://\S+)")
+_READY = re.compile(r"Listening on (https?://\S+)")
 _INSTANCE_FOLDER = re.compile(r"[0-9a-f]{8}")
 
 
