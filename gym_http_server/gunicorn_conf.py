@@ -39,7 +39,10 @@ timeout = 60
 graceful_timeout = max(1, int(_settings.drain_timeout))
 # Any process of this user could stop the server through it.
 control_socket_disable = True
-worker_tmp_dir = "/dev/shm" if os.path.isdir("/dev/shm") else None  # noqa: S108
+# Where a disk that is slow or full cannot hold up the heartbeat of workers; else where
+# files can certainly be made.
+_shared = "/dev/shm"  # noqa: S108
+worker_tmp_dir = _shared if os.access(_shared, os.W_OK | os.X_OK) else _run.path
 proc_name = "gym-http-server"
 loglevel = "warning"
 accesslog = None

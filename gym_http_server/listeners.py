@@ -43,6 +43,13 @@ def listening(settings: Settings) -> Iterator[list[socket.socket]]:
             listeners.append(stack.enter_context(found))
         if settings.unix:
             mode = _mode(settings.unix_mode)
+            if mode & stat.S_IWOTH and not settings.guarded and not settings.no_token:
+                raise SettingError(
+                    f"--unix-mode {settings.unix_mode} lets every user of this machine "
+                    "connect, and whoever can create environments can run code: set a "
+                    "token with --token (or --token auto), or say --no-token if you "
+                    "know what you do"
+                )
             path = os.path.abspath(settings.unix)
             listeners.append(stack.enter_context(_unix(path, mode)))
         yield listeners

@@ -425,4 +425,19 @@ def from_mapping(environ: Mapping[str, str], flags: Mapping[str, Any]) -> Settin
             values[setting.field] = setting.parse(
                 environ[setting.variable], setting.variable
             )
+    for setting in TABLE:
+        _check_text(setting, values.get(setting.field))
     return Settings(**values)
+
+
+def _check_text(setting: Setting, value: Any) -> None:
+    texts = value if isinstance(value, tuple) else (value,)
+    for text in texts:
+        if isinstance(text, str) and not _is_unicode(text):
+            shown = "what was given" if setting.secret else repr(text)
+            raise SettingError(f"{setting.flag} is {shown}: expected UTF-8")
+
+
+def _is_unicode(text: str) -> bool:
+    # Bytes that are not UTF-8 come from the system as halves of characters.
+    return not any("\ud800" <= character <= "\udfff" for character in text)

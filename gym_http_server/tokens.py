@@ -17,6 +17,8 @@ __all__ = ["AUTO", "new_token", "settle", "to_show"]
 AUTO = "auto"
 SHORTEST = 16
 # Neither "*" nor "null", which every sandboxed page has.
+# Wildcards would let in pages whose names somebody else has pointed at this machine.
+_HOST = re.compile(r"[^\s*/:]+").fullmatch
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/*\s]+").fullmatch
 
 
@@ -34,6 +36,12 @@ def settle(settings: Settings) -> Settings:
             raise SettingError(
                 f"--allow-origin is {origin!r}: expected an origin as "
                 "https://example.org or http://localhost:8080"
+            )
+    for host in settings.allow_host:
+        if not _HOST(host):
+            raise SettingError(
+                f"--allow-host is {host!r}: expected a host name as gym.example, "
+                "without a scheme, a port and wildcards"
             )
     token = _given(settings)
     if token == AUTO:
