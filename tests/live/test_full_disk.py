@@ -130,3 +130,15 @@ def test_files_have_a_limit_that_does_not_end_the_environment(
     told = error(Api(server).post("/v1/envs/", vector), 400, "bad-parameter")
     assert "num_envs is 2" in told["message"]
     assert "--host-file-size" in told["message"]
+
+
+def test_what_is_printed_is_dropped(
+    small_server: Server, disk: Disk, fill: Callable[[], None]
+) -> None:
+    instance = Api(small_server).create("writers/Prints-v0")
+    instance.reset()
+    instance.step(1)
+    fill()
+    for _ in range(5):
+        instance.step(1)
+    assert instance.close().status == 204
