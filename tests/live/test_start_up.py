@@ -61,7 +61,7 @@ def test_token_files(
     ("env", "word"),
     [
         ({"GHS_NOPE": "1"}, "GHS_NOPE"),
-        ({"GHS_TOKENS": TOKEN}, "GHS_TOKENS"),
+        ({"GHS_TOKENN": TOKEN}, "GHS_TOKENN"),
         ({"GHS_port": "1"}, "GHS_port"),
         ({"GHS_WORKERS": "many"}, "GHS_WORKERS"),
         ({"GHS_STEP_DEADLINE": "nan"}, "GHS_STEP_DEADLINE"),
