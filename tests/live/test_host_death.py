@@ -10,6 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
+from gym_http_client import RemoteEnv, ServerError
 from tests.support import api as calls
 from tests.support.api import Api, Instance, Response
 from tests.support.server import Server
@@ -129,6 +130,27 @@ def test_a_child_returns_from_one_step_or_from_several(
     instance = hostile("ForkReturns")
     assert instance.post("step/", action).status in (200, 502)
     wait_until(lambda: instance.get("").status == 410, message="its end")
+
+
+def test_a_forked_child_that_returns_to_a_stream_ends_the_instance(
+    hostile_server: Server,
+) -> None:
+    env = RemoteEnv(hostile_server.url, "hostile/ForkReturns-v0")
+    env.reset()
+    # From the second step on, requests are answered the short way.
+    for number in range(1, 5):
+        assert env.step(0)[0] == number
+
+    def step_on() -> None:
+        for action in (1, *[0] * 100_000):
+            env.step(action)
+
+    with pytest.raises(ServerError) as raised:
+        step_on()
+    assert raised.value.code in ("env-crashed", "instance-ended")
+    assert "os._exit()" in str(raised.value)
+    with contextlib.suppress(ServerError):
+        env.close()
 
 
 def test_a_forked_child_that_returns_from_making_makes_nothing(

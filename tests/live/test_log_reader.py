@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.support import api as calls
+from tests.support import processes
 from tests.support.api import Api
 from tests.support.server import Server
 from tests.support.wait import wait_until
@@ -54,6 +55,7 @@ def log() -> Iterator[Log]:
         os.close(descriptor)
 
 
+@pytest.mark.slow
 def test_without_a_reader_instances_come_and_go_and_the_server_ends(
     log: Log, make_server: Callable[..., Server]
 ) -> None:
@@ -69,4 +71,15 @@ def test_without_a_reader_instances_come_and_go_and_the_server_ends(
         message="the line that says how many lines were dropped",
     )
     log.fill()
+    _, workers = processes.gunicorn(server.pid)
+    for worker in workers:
+        # Gunicorn logs the end of each, and must go on to start others.
+        worker.kill()
+
+    def replaced() -> bool:
+        _, now = processes.gunicorn(server.pid)
+        return len(now) == len(workers) and not now & workers
+
+    wait_until(replaced, 10.0, "new web workers")
+    calls.no_content(api.create().close())
     assert server.stop(signal.SIGTERM) == 0

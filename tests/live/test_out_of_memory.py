@@ -49,6 +49,7 @@ def group() -> Iterator[Path]:
     wait_until(removed, message="the control group to be empty")
 
 
+@pytest.mark.slow
 def test_a_kill_by_the_kernel_is_told_as_memory(
     group: Path, launch_server: Callable[..., Server]
 ) -> None:
