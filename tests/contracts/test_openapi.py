@@ -93,6 +93,18 @@ def test_problems_are_in_the_document() -> None:
     assert {(kind.default_status, kind.default_code) for kind in kinds()} <= documented
 
 
+def test_wherever_a_token_may_be_wrong_too_many_may_be() -> None:
+    for path, methods in DOCUMENT["paths"].items():
+        for method, operation in methods.items():
+            answers = operation.get("responses", {}) if method != "parameters" else {}
+            if "401" not in answers:
+                continue
+            name = answers["429"]["$ref"].rpartition("/")[2]
+            codes = DOCUMENT["components"]["schemas"][name]["allOf"][1]["properties"]
+            told = codes["code"]["enum"]
+            assert "too-many-wrong-tokens" in told, (method, path)
+
+
 def kinds(base: type[Problem] = Problem) -> Iterator[type[Problem]]:
     """Give a class of problems and all below it."""
     yield base
