@@ -196,10 +196,14 @@ def test_tls(certificate: Path, interpreter: str) -> None:
         assert len(seen) == 2
         # Nobody vouches for it; and it is not for this name.
         other = f"https://127.0.0.1:{port}"
-        for args in ((url, "1"), (other, "1", "5", str(certificate))):
+        for args, why in (
+            ((url, "1"), "certificate verify failed: self-signed certificate"),
+            ((other, "1", "5", str(certificate)), "is not for 127.0.0.1"),
+        ):
             told = ask(*args, interpreter=interpreter)
             assert told.startswith("error\ttransport\tnil\t"), told
             assert "could not prove who it is" in told
+            assert why in told.replace("self signed", "self-signed")
     assert len(seen) == 2
 
 
