@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import os
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -97,7 +98,8 @@ def _built(name: str, *flags: str) -> str:
     program = Path(_folder().name) / name
     subprocess.run(
         [
-            *("g++", "-std=c++17", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror"),
+            *("g++", "-std=c++17", os.environ.get("CXXFLAGS", "-O2")),
+            *("-Wall", "-Wextra", "-Wpedantic", "-Werror"),
             *("-I", str(CLIENTS / "cpp/include"), str(_SOURCES / f"{name}.cpp")),
             *("-o", str(program), *flags),
         ],

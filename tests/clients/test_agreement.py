@@ -17,6 +17,13 @@ from tests.support.drivers import DRIVERS, Program
 from tests.support.server import Server
 
 ENV_IDS = ["CartPole-v1", "Taxi-v4", "Blackjack-v1", "Pendulum-v1", *mixtures.ENV_IDS]
+TRANSPORTS = ["rest", "stream"]
+# Every driver with every environment, and both of them over every transport.
+PAIRWISE = [
+    (name, env_id, TRANSPORTS[(i + j) % len(TRANSPORTS)])
+    for i, name in enumerate(DRIVERS)
+    for j, env_id in enumerate(ENV_IDS)
+]
 STEPS = 220
 
 pytestmark = [
@@ -34,9 +41,7 @@ def mixed_server() -> Iterator[Server]:
 
 
 @pytest.mark.live
-@pytest.mark.parametrize("transport", ["rest", "stream"])
-@pytest.mark.parametrize("env_id", ENV_IDS)
-@pytest.mark.parametrize("name", DRIVERS)
+@pytest.mark.parametrize(("name", "env_id", "transport"), PAIRWISE)
 def test_lines_are_those_of_a_local_environment(
     name: str,
     env_id: str,

@@ -1,6 +1,7 @@
 """The benchmarks run and write what they promise; their figures are not asserted."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -113,6 +114,8 @@ def bench(output: Path, *names: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks", *only, *options],
         cwd=ROOT,
+        # Nobody looks at the figures, so the compiler need not optimise.
+        env={**os.environ, "CXXFLAGS": "-O0"},
         capture_output=True,
         text=True,
         timeout=280,

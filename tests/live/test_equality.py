@@ -17,7 +17,7 @@ from tests.support.api import Instance
 os.environ.setdefault("MUJOCO_GL", "egl")
 
 STEPS = 60
-FEW_STEPS = 21  # frames as JSON are large
+FEW_STEPS = 12  # frames as JSON are large
 ENVS = [
     "CartPole-v1",
     "FrozenLake-v1",

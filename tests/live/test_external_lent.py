@@ -1,7 +1,7 @@
 """Environments lent by another process are equal to the same environments made here."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,17 @@ BOTH = [(way, dialect) for way in WAYS for dialect in DIALECTS]
 SPOKEN = [each for each in BOTH if each != ("tcp", "typed")]
 # How often a process that lends is killed.
 LIVES = 5
+ENV_IDS = ["CartPole-v1", "FrozenLake-v1", "Taxi-v4", "Blackjack-v1", "Pendulum-v1"]
+
+
+def pairwise(values: Sequence[Any]) -> list[tuple[Any, str, str]]:
+    """Combine each value with each way, and in turn with the dialects spoken there."""
+    spoken = {way: [d for w, d in SPOKEN if w == way] for way in WAYS}
+    return [
+        (value, way, spoken[way][(i + j) % len(spoken[way])])
+        for i, value in enumerate(values)
+        for j, way in enumerate(WAYS)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -71,10 +82,7 @@ def test_gymnasium_finds_nothing_wrong(server: Server, way: str, dialect: str) -
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("way", "dialect"), SPOKEN)
-@pytest.mark.parametrize(
-    "env_id", ["CartPole-v1", "FrozenLake-v1", "Taxi-v4", "Blackjack-v1", "Pendulum-v1"]
-)
+@pytest.mark.parametrize(("env_id", "way", "dialect"), pairwise(ENV_IDS))
 def test_it_is_equal_to_the_same_made_here(
     server: Server, env_id: str, way: str, dialect: str
 ) -> None:
@@ -91,8 +99,7 @@ def test_it_is_equal_to_the_same_made_here(
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("way", "dialect"), SPOKEN)
-@pytest.mark.parametrize("mode", list(AutoresetMode))
+@pytest.mark.parametrize(("mode", "way", "dialect"), pairwise(list(AutoresetMode)))
 def test_a_vector_of_8_is_equal_to_the_same_made_here(
     server: Server, mode: AutoresetMode, way: str, dialect: str
 ) -> None:

@@ -17,7 +17,7 @@ import pytest
 from gymnasium import spaces
 
 from gym_http_client import RemoteEnv, ServerError
-from tests.clients.lua.test_lua import HERE, interpreters, run
+from tests.clients.lua.test_lua import HERE, INTERPRETERS, interpreters, run
 from tests.support.api import Api
 from tests.support.cutter import Cutter
 from tests.support.drivers import needs
@@ -161,47 +161,53 @@ def test_units(interpreter: str, units: str) -> None:
     assert ", 0 failed" in run(interpreter, f"tests/{units}.lua")
 
 
-@interpreters
-@pytest.mark.parametrize("dialect", ["json", "binary"])
+# Every interpreter with every kind, and both of them in every dialect.
+@pytest.mark.parametrize(
+    ("interpreter", "kind", "dialect"),
+    [
+        (interpreter, kind, ("json", "binary")[(i + j) % 2])
+        for i, interpreter in enumerate(INTERPRETERS)
+        for j, kind in enumerate(Twin.SPACES)
+    ],
+)
 def test_it_is_equal_to_its_twin(
-    server: Server, tmp_path: Path, dialect: str, interpreter: str
+    server: Server, tmp_path: Path, interpreter: str, kind: str, dialect: str
 ) -> None:
-    for kind in Twin.SPACES:
-        twin = Twin(kind)
-        with (
-            Lending(server.url, tmp_path, kind, dialect, interpreter) as lending,
-            RemoteEnv(
-                server.url, "external/toy", wait_s=20, render_mode="ansi", later=0
-            ) as env,
-        ):
-            assert env.observation_space == twin.observation_space
-            assert env.action_space == twin.action_space
-            env.action_space.seed(1)
-            options = {"level": 3}
-            ours = env.reset(seed=2**53 - 1, options=options)
-            theirs = twin.reset(seed=2**53 - 1, options=options)
-            assert_same(ours[0], theirs[0])
-            assert ours[1] == theirs[1]
-            actions = []
-            for number in range(1, 51):
-                actions.append(env.action_space.sample())
-                step, expected = env.step(actions[-1]), twin.step(actions[-1])
-                assert_same(step[0], expected[0])
-                assert step[1:] == expected[1:]
-                assert type(step[1]) is float
-                if number % 10 == 0:
-                    assert env.render() == f"step {number}"
-            for action, given in zip(actions, lending.done("step"), strict=True):
-                assert np.asarray(action).tolist() == given["action"]
-            with pytest.raises(ServerError, match="the crate is stuck") as caught:
-                env.step(actions[0])
-            assert caught.value.code == "env-error"
-            with pytest.raises(ServerError, match="no such option") as caught:
-                env.reset(options={"impossible": True})
-            assert caught.value.code == "bad-parameter"
-        (made,) = lending.done("init")
-        assert (made["kwargs"], made["render_mode"]) == ({"later": 0}, "ansi")
-        assert {"agent": True} in lending.told
+    twin = Twin(kind)
+    with (
+        Lending(server.url, tmp_path, kind, dialect, interpreter) as lending,
+        RemoteEnv(
+            server.url, "external/toy", wait_s=20, render_mode="ansi", later=0
+        ) as env,
+    ):
+        assert env.observation_space == twin.observation_space
+        assert env.action_space == twin.action_space
+        env.action_space.seed(1)
+        options = {"level": 3}
+        ours = env.reset(seed=2**53 - 1, options=options)
+        theirs = twin.reset(seed=2**53 - 1, options=options)
+        assert_same(ours[0], theirs[0])
+        assert ours[1] == theirs[1]
+        actions = []
+        for number in range(1, 51):
+            actions.append(env.action_space.sample())
+            step, expected = env.step(actions[-1]), twin.step(actions[-1])
+            assert_same(step[0], expected[0])
+            assert step[1:] == expected[1:]
+            assert type(step[1]) is float
+            if number % 10 == 0:
+                assert env.render() == f"step {number}"
+        for action, given in zip(actions, lending.done("step"), strict=True):
+            assert np.asarray(action).tolist() == given["action"]
+        with pytest.raises(ServerError, match="the crate is stuck") as caught:
+            env.step(actions[0])
+        assert caught.value.code == "env-error"
+        with pytest.raises(ServerError, match="no such option") as caught:
+            env.reset(options={"impossible": True})
+        assert caught.value.code == "bad-parameter"
+    (made,) = lending.done("init")
+    assert (made["kwargs"], made["render_mode"]) == ({"later": 0}, "ansi")
+    assert {"agent": True} in lending.told
 
 
 @pytest.mark.parametrize("interpreter", ["lua5.1", "luajit"])
