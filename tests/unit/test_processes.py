@@ -41,7 +41,8 @@ def test_children_and_their_children_are_seen_until_they_end() -> None:
         assert seen.found() == psutil.Process(child)
         assert seen._replace(started=seen.started - 1).found() is None
         parent.communicate("\n")
-    assert pids_below() == before
+    # Others that were there may have ended meanwhile.
+    assert pids_below() <= before
     assert seen.found() is None
 
 
