@@ -10,14 +10,14 @@
      ├─ HostRefused, OriginRefused, EnvRefused,
      │  ScopeMissing, ShutdownDisabled               403
      ├─ NotFound                                     404
-     ├─ InstanceEnded, UploadGone                    410
+     ├─ InstanceEnded, ServerRestarted, UploadGone   410
      ├─ BodyTooLarge                                 413
      ├─ ContentEncoding                              415
      ├─ TooManyInstances, TooManyTickets, QueueFull,
      │  TooManyWrongTokens                           429
      ├─ EnvCrashed                                   502
-     ├─ Draining, SupervisorUnavailable,
-     │  AnswerBudgetFull                             503
+     ├─ Draining, ForkFailed, SupervisorUnavailable,
+     │  SurveyFailed, AnswerBudgetFull               503
      └─ CreateDeadline, StepDeadline                 504
 """
 
@@ -34,17 +34,20 @@ __all__ = [
     "Draining",
     "EnvCrashed",
     "EnvRefused",
+    "ForkFailed",
     "HostRefused",
     "InstanceEnded",
     "NotFound",
     "OriginRefused",
     "QueueFull",
     "ScopeMissing",
+    "ServerRestarted",
     "SettingError",
     "ShutdownDisabled",
     "StartError",
     "StepDeadline",
     "SupervisorUnavailable",
+    "SurveyFailed",
     "TicketRefused",
     "TooManyInstances",
     "TooManyTickets",
@@ -151,6 +154,18 @@ class InstanceEnded(Problem):
     default_status, default_code = 410, "instance-ended"
 
 
+class ServerRestarted(Problem):
+    """The instance was one of an earlier server on this address."""
+
+    default_status, default_code = 410, "server-restarted"
+
+    def __init__(self, instance_id: str) -> None:
+        super().__init__(
+            f"instance {instance_id} belonged to an earlier server on this address and "
+            "ended with it: the server was restarted; create the instance anew"
+        )
+
+
 class UploadGone(Problem):
     """What uploads went to does not exist any more."""
 
@@ -212,10 +227,22 @@ class Draining(Problem):
     default_status, default_code = 503, "draining"
 
 
+class ForkFailed(Problem):
+    """The server cannot start the process that the request needs."""
+
+    default_status, default_code = 503, "fork-failed"
+
+
 class SupervisorUnavailable(Problem):
     """The supervisor does not answer."""
 
     default_status, default_code = 503, "supervisor-unavailable"
+
+
+class SurveyFailed(Problem):
+    """The list of the registered environments could not be made."""
+
+    default_status, default_code = 503, "survey-failed"
 
 
 class AnswerBudgetFull(Problem):

@@ -26,10 +26,10 @@ from gym_http_server import boot, prctl
 from gym_http_server.access import quotas
 from gym_http_server.errors import StartError
 from gym_http_server.instances.supervision import Supervision
+from gym_http_server.listeners import file_name
 from gym_http_server.rundir import RunDir
 from gym_http_server.settings import PREFIX, Settings
 from gym_http_server.supervisor import processes
-from gym_http_wire.messages import Op
 from gym_http_wire.problems import Problem
 
 __all__ = ["Launcher"]
@@ -41,7 +41,12 @@ GUNICORN_SECONDS = 1.5
 HOSTS_SECONDS = 3.5
 STRAYS_SECONDS = 2.0
 PATIENCE_SECONDS = 2.0
-_STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+#: Seconds without a heartbeat after which the supervisor is taken for dead.
+SILENT_SECONDS = 30.0
+LOOK_SECONDS = 0.5
+_STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+# Sent by mistake, say by a tool that has log files reopened, they end nothing.
+_IGNORED = (signal.SIGUSR1, signal.SIGUSR2)
 
 
 def _importable(settings: Settings) -> list[str]:
@@ -89,6 +94,43 @@ def _raise_descriptor_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
+class Heartbeat:
+    """A pipe to which the supervisor writes as long as its loop turns.
+
+    Only time in which this process runs counts as silence: when a container is
+    thawed, or a machine resumes, the supervisor has had no chance to write either.
+
+    Attributes:
+        writer: Descriptor for the supervisor.
+    """
+
+    def __init__(self) -> None:
+        self._reader, self.writer = os.pipe()
+        os.set_blocking(self._reader, False)
+        os.set_blocking(self.writer, False)
+        self._looked: float | None = None
+        self._silent_s = 0.0
+
+    def silent_s(self, now: float) -> float:
+        """Return for how many seconds nothing has been written.
+
+        Args:
+            now: Monotonic seconds; to be called about every `LOOK_SECONDS`.
+        """
+        passed = 0.0 if self._looked is None else now - self._looked
+        self._looked = now
+        self._silent_s += min(passed, 2 * LOOK_SECONDS)
+        with contextlib.suppress(BlockingIOError):
+            while os.read(self._reader, 4096):
+                self._silent_s = 0.0
+        return self._silent_s
+
+    def close(self) -> None:
+        """Close both ends."""
+        os.close(self._reader)
+        os.close(self.writer)
+
+
 class Launcher:
     """Starts the server's processes, waits, and ends them.
 
@@ -116,6 +158,7 @@ class Launcher:
         self._doors = {k: v for k, v in doors.items() if v is not None}
         self._signals, self._waker = socket.socketpair()
         self._alive_reader, self._alive_writer = os.pipe()
+        self._heartbeat = Heartbeat()
         self._supervisor: subprocess.Popen[bytes] | None = None
         self._gunicorn: subprocess.Popen[bytes] | None = None
 
@@ -147,8 +190,8 @@ class Launcher:
             The exit status: 0 after a signal, 1 if something died by itself.
         """
         dead = None
-        while dead is None and not self._signalled(0.5):
-            dead = self._dead()
+        while dead is None and not self._signalled(LOOK_SECONDS):
+            dead = self._dead() or self._silent()
         if dead is not None:
             log.error("%s; stopping", dead)
             self.kill()
@@ -170,7 +213,9 @@ class Launcher:
         self._waker.setblocking(False)
         for number in _STOPPING:
             signal.signal(number, lambda number, frame: None)
-        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        for number in (signal.SIGCHLD, *_IGNORED):
+            # Not SIG_IGN, which everything below would inherit.
+            signal.signal(number, lambda number, frame: None)
         signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
 
     def _signalled(self, seconds: float) -> bool:
@@ -190,19 +235,26 @@ class Launcher:
                 return f"{name} ended with status {child.returncode}"
         return None
 
+    def _silent(self) -> str | None:
+        if self._heartbeat.silent_s(time.monotonic()) <= SILENT_SECONDS:
+            return None
+        return f"the supervisor has been silent for {SILENT_SECONDS:g} s"
+
     def _environ(self) -> dict[str, str]:
         # Settings, the token above all, reach children by descriptor only.
         return {k: v for k, v in os.environ.items() if not k.startswith(PREFIX)}
 
     def _start_supervisor(self) -> int:
         reader, writer = os.pipe()
-        passed = [self._alive_reader, writer]
+        passed = [self._alive_reader, self._heartbeat.writer, writer]
         start = {
             "launcher_pid": os.getpid(),
             "launcher": self._alive_reader,
+            "heartbeat": self._heartbeat.writer,
             "report": writer,
             "run_path": self._run.path,
             "importable": _importable(self._settings),
+            "addresses": list(map(file_name, self._listeners)),
             "settings": msgspec.json.decode(self._settings.without_token().to_json()),
             "quotas": quotas(self._settings),
         }
@@ -294,7 +346,7 @@ class Launcher:
     def _in_flight(self, began_ns: int) -> bool:
         """Whether a call that was in flight when draining began still is."""
         try:
-            status = Supervision(self._run, PATIENCE_SECONDS).ask(Op.STATUS)
+            status = Supervision(self._run).status(PATIENCE_SECONDS)
         except Problem:
             return False
         return bool(status["making"]) or 0 < status["busy_since_ns"] <= began_ns

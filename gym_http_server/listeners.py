@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import re
 import socket
@@ -20,7 +21,7 @@ from gym_http_server.errors import SettingError, StartError
 from gym_http_server.rundir import SOCKET_PATH_BYTES, listen
 from gym_http_server.settings import Settings
 
-__all__ = ["address", "letting_in", "listening"]
+__all__ = ["address", "file_name", "letting_in", "listening"]
 
 BACKLOG = 2048
 ASK_SECONDS = 1.0
@@ -82,6 +83,16 @@ def address(listener: socket.socket, scheme: str = "http") -> str:
         return f"http+unix://{quote(place, safe='')}"
     host, port = place[:2]
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
+def file_name(listener: socket.socket) -> str:
+    """Return a name for files that belong to the address of a listener."""
+    place = listener.getsockname()
+    if listener.family == socket.AF_UNIX:
+        # Its path is longer than the name of a file may be.
+        return f"unix-{hashlib.sha256(os.fsencode(place)).hexdigest()[:32]}"
+    host, port = place[:2]
+    return f"{host}:{port}"
 
 
 def _tcp(host: str, port: int, flag: str) -> socket.socket:

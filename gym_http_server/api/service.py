@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import importlib.resources
+import time
 import urllib.parse
 from collections.abc import Iterator
 from typing import Any
@@ -53,6 +54,8 @@ CAPABILITIES = (
     "watching",
     "wrappers",
 )
+#: Within which health is told: less than the 2 seconds that probes may wait.
+HEALTH_SECONDS = 1.5
 _LIMITS = (
     "max_instances",
     "create_deadline",
@@ -142,7 +145,7 @@ def _ticket(web: Web, environ: Environ) -> Answer:
 
 def _health(web: Web, environ: Environ) -> Answer:
     read_body(environ, web.settings.max_body)
-    web.supervision.ask(Op.STATUS)
+    _check_processes(web)
     return _json({"status": "ok"})
 
 
@@ -150,10 +153,21 @@ def _ready(web: Web, environ: Environ) -> Answer:
     read_body(environ, web.settings.max_body)
     if web.draining:
         raise Draining("the server is stopping")
-    web.supervision.ask(Op.STATUS)
+    _check_processes(web)
     if shortage := web.run.shortage():
         raise DiskFull(shortage, status=503)
     return _json({"status": "ready"})
+
+
+def _check_processes(web: Web) -> None:
+    """See whether the supervisor and the lobby work.
+
+    Raises:
+        SupervisorUnavailable: One of them does not answer in time.
+    """
+    deadline = time.monotonic() + HEALTH_SECONDS
+    web.supervision.status(HEALTH_SECONDS)
+    web.lobby.check(max(0.1, deadline - time.monotonic()))
 
 
 def _openapi(web: Web, environ: Environ) -> Answer:

@@ -41,6 +41,8 @@ class Connection:
         path: Path of the Unix socket.
         max_body: Bytes that an answer's body may have.
         budget: What large answers are counted in, if they are.
+        patience_s: Seconds that connecting, and each sending or receiving, may take;
+            ``None``: however long it takes.
 
     Attributes:
         large: Bytes of the last answer's body, if it was large; else 0.
@@ -49,11 +51,18 @@ class Connection:
         OSError: Nobody listens there.
     """
 
-    def __init__(self, path: str, max_body: int, budget: Budget | None = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        max_body: int,
+        budget: Budget | None = None,
+        *,
+        patience_s: float | None = None,
+    ) -> None:
         self.path = path
         self.large = 0
         self._budget = budget
-        self.socket = _connect(path)
+        self.socket = _connect(path, patience_s)
         self._reader = FrameReader(max_body)
         self._calls = 0
 
@@ -199,10 +208,12 @@ class Connection:
         self.socket.close()
 
 
-def _connect(path: str) -> socket.socket:
-    deadline = time.monotonic() + BACKLOG_SECONDS
+def _connect(path: str, patience_s: float | None) -> socket.socket:
+    backlog_s = BACKLOG_SECONDS if patience_s is None else patience_s
+    deadline = time.monotonic() + backlog_s
     while True:
         sock = socket.socket(socket.AF_UNIX)
+        sock.settimeout(patience_s)
         try:
             sock.connect(path)
             return sock

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 from http import HTTPStatus
 from typing import Any
@@ -21,6 +22,8 @@ from gym_http_wire.messages import Op, RequestHead, problem_of, request
 __all__ = ["Lobby"]
 
 MAX_ANSWER = 64 * 1024 * 1024
+#: That the lobby may take for an answer, beside what it is asked to wait.
+PATIENCE_SECONDS = 5.0
 
 
 class Lobby:
@@ -103,7 +106,7 @@ class Lobby:
         """
         value = msgspec.json.encode({"connection": connection, "wait_s": wait_s})
         head = RequestHead(value=value.decode(), owner=owner)
-        return self._call(request(Op.FAR_NEXT, head=head))
+        return self._call(request(Op.FAR_NEXT, head=head), wait_s)
 
     def take_answer(self, connection: str, body: bytes, owner: str) -> Frame:
         """Pass on what an environment that calls by HTTP answers.
@@ -119,11 +122,31 @@ class Lobby:
         head = RequestHead(value=connection, owner=owner)
         return self._call(request(Op.FAR_ANSWER, body, head))
 
-    def _call(self, frame: Frame) -> Frame:
+    def check(self, patience_s: float) -> None:
+        """See whether the lobby works, if there is one.
+
+        Raises:
+            SupervisorUnavailable: It does not answer in time.
+        """
         try:
-            connection = Connection(self._path, MAX_ANSWER)
+            connection = Connection(self._path, MAX_ANSWER, patience_s=patience_s)
+        except FileNotFoundError:
+            # Nobody has asked for it yet.
+            return
         except OSError:
-            if frame.kind == Op.FAR_HELLO:
+            raise _unavailable() from None
+        with contextlib.closing(connection):
+            try:
+                connection.call(request(Op.FAR_STATUS))
+            except ConnectionLost:
+                raise _unavailable() from None
+
+    def _call(self, frame: Frame, wait_s: float = 0.0) -> Frame:
+        patience_s = wait_s + PATIENCE_SECONDS
+        try:
+            connection = Connection(self._path, MAX_ANSWER, patience_s=patience_s)
+        except OSError:
+            if frame.kind == Op.FAR_HELLO or os.path.exists(self._path):
                 raise _unavailable() from None
             # There being no lobby, there are no connections.
             raise NotFound("there is no such connection: say hello first") from None
@@ -137,17 +160,13 @@ class Lobby:
         """List the environments that are connected, and how many are free.
 
         There being no lobby, there are none.
+
+        Raises:
+            SupervisorUnavailable: It does not answer in time.
         """
-        try:
-            connection = Connection(self._path, MAX_ANSWER)
-        except OSError:
+        if not os.path.exists(self._path):
             return []
-        with contextlib.closing(connection):
-            try:
-                answer = connection.call(request(Op.FAR_LIST))
-            except ConnectionLost:
-                return []
-            return list(msgspec.json.decode(answer.body))
+        return list(msgspec.json.decode(self._call(request(Op.FAR_LIST)).body))
 
     def _come(
         self,
@@ -163,11 +182,13 @@ class Lobby:
         frame = request(Op.FAR_COME, early, RequestHead(value=value))
         self._supervision.ask(Op.LOBBY)
         try:
-            connection = Connection(self._path, MAX_ANSWER)
+            connection = Connection(self._path, MAX_ANSWER, patience_s=PATIENCE_SECONDS)
         except OSError:
             raise _unavailable() from None
         try:
             answer = self._asked(connection, frame, client)
+            # What is passed on from now on takes as long as it takes.
+            connection.socket.settimeout(None)
         except BaseException:
             connection.close()
             raise

@@ -1,4 +1,9 @@
-"""Asking the supervisor: one connection a question."""
+"""Asking the supervisor: one connection a question.
+
+A question may rightly take long, as a create does. So no answer is waited for with a
+deadline: as long as there is none, the supervisor is asked for its status now and then,
+which it answers at once unless it is stopped.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +24,10 @@ from gym_http_wire.messages import Op, RequestHead, problem_of, request
 __all__ = ["Abandoned", "Supervision"]
 
 MAX_ANSWER = 64 * 1024 * 1024
+#: After as many seconds without an answer, the supervisor is asked for its status.
+QUIET_SECONDS = 2.0
+#: That the supervisor may take for what it answers at once.
+PATIENCE_SECONDS = 2.0
 
 
 class Abandoned(Exception):
@@ -30,12 +39,25 @@ class Supervision:
 
     Args:
         run: The run directory.
-        patience: Seconds to wait for an answer; ``None`` waits for ever.
     """
 
-    def __init__(self, run: RunDir, patience: float | None = None) -> None:
+    def __init__(self, run: RunDir) -> None:
         self._path = run.supervisor_socket
-        self._patience = patience
+
+    def status(self, patience_s: float = PATIENCE_SECONDS) -> dict[str, int]:
+        """Return what the supervisor counts, to see as well whether it works.
+
+        Raises:
+            SupervisorUnavailable: It does not answer in time.
+        """
+        connection = self._connect(patience_s)
+        try:
+            answer = connection.call(request(Op.STATUS))
+        except ConnectionLost:
+            raise _unavailable() from None
+        finally:
+            connection.close()
+        return dict(msgspec.json.decode(answer.body))
 
     def create(
         self,
@@ -62,19 +84,8 @@ class Supervision:
             Abandoned: The client left; the supervisor ends what it began.
             SupervisorUnavailable: There is no answer.
         """
-        connection = self._connect()
         head = RequestHead(key=key, owner=caller.only, creator=caller.name)
-        asked = request(Op.CREATE, body, head)
-        try:
-            if client is not None:
-                connection.send(asked)
-                _await(connection.socket, client, gone)
-                return connection.receive()
-            return connection.call(asked)
-        except ConnectionLost:
-            raise _unavailable() from None
-        finally:
-            connection.close()
+        return self._call(request(Op.CREATE, body, head), client, gone)
 
     def ask(
         self, op: Op, instance_id: str = "", key: str = "", *, owner: str = ""
@@ -91,39 +102,57 @@ class Supervision:
             Problem: What the supervisor told.
             SupervisorUnavailable: There is no answer.
         """
-        connection = self._connect()
         head = RequestHead(instance_id=instance_id, key=key, owner=owner)
-        try:
-            answer = connection.call(request(op, head=head))
-        except ConnectionLost:
-            raise _unavailable() from None
-        finally:
-            connection.close()
+        answer = self._call(request(op, head=head))
         if answer.status != 200:
             raise problem_of(answer)
         return msgspec.json.decode(answer.body)
 
-    def _connect(self) -> Connection:
+    def _call(
+        self,
+        question: Frame,
+        client: socket.socket | None = None,
+        gone: Callable[[], bool] = bool,
+    ) -> Frame:
+        connection = self._connect(PATIENCE_SECONDS)
         try:
-            connection = Connection(self._path, MAX_ANSWER)
-            connection.socket.settimeout(self._patience)
-            return connection
+            connection.send(question)
+            self._await(connection.socket, client, gone)
+            return connection.receive()
+        except ConnectionLost:
+            raise _unavailable() from None
+        finally:
+            connection.close()
+
+    def _connect(self, patience_s: float) -> Connection:
+        try:
+            return Connection(self._path, MAX_ANSWER, patience_s=patience_s)
         except OSError:
             raise _unavailable() from None
 
-
-def _await(
-    answer: socket.socket, client: socket.socket, gone: Callable[[], bool]
-) -> None:
-    # Not select(), which refuses descriptors from 1024 on.
-    poll = select.poll()
-    poll.register(answer, select.POLLIN)
-    poll.register(client, select.POLLIN)
-    while all(descriptor != answer.fileno() for descriptor, _ in poll.poll()):
-        if gone():
-            raise Abandoned
-        # It has sent its next request already: not gone.
-        poll.unregister(client)
+    def _await(
+        self,
+        answer: socket.socket,
+        client: socket.socket | None,
+        gone: Callable[[], bool],
+    ) -> None:
+        """Wait until there is an answer, as long as the supervisor works."""
+        # Not select(), which refuses descriptors from 1024 on.
+        poll = select.poll()
+        poll.register(answer, select.POLLIN)
+        if client is not None:
+            poll.register(client, select.POLLIN)
+        while True:
+            ready = [descriptor for descriptor, _ in poll.poll(QUIET_SECONDS * 1000)]
+            if answer.fileno() in ready:
+                return
+            if not ready:
+                self.status()
+            elif gone():
+                raise Abandoned
+            elif client is not None:
+                # It has sent its next request already: not gone.
+                poll.unregister(client)
 
 
 def _unavailable() -> SupervisorUnavailable:

@@ -59,6 +59,7 @@ class Lobby:
             Op.FAR_HELLO: self._boxes.hear_hello,
             Op.FAR_NEXT: self._boxes.give_next,
             Op.FAR_ANSWER: self._boxes.take_answer,
+            Op.FAR_STATUS: _answer_status,
         }
 
     def run(self) -> None:
@@ -173,3 +174,8 @@ class Lobby:
             self._forget(line)
             end = line.surrender()
         self._hall.come(end, come, frame.body)
+
+
+def _answer_status(line: PassingLine, frame: Frame) -> None:
+    """Show that the loop turns."""
+    line.send(answer(204, number=frame.number, form=Form.NONE))

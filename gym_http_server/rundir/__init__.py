@@ -8,6 +8,7 @@
      ├─ lobby.sock           requests to the lobby, once there is one
      ├─ serving              renamed to draining when the server is about to stop
      ├─ tickets/             tickets that nobody has used yet
+     ├─ trash/               directories of ended instances, until they are removed
      ├─ tango                ID of the instance that an agent of Tango's had last
      └─ 3c657dbc/            an instance
          ├─ host.sock        requests to its host
@@ -16,8 +17,9 @@
          ├─ work/  tmp/      the host's working and temporary directories
 """
 
-from gym_http_server.rundir.directory import RunDir, is_full, remove
+from gym_http_server.rundir.directory import RunDir, is_full
 from gym_http_server.rundir.logs import open_log
+from gym_http_server.rundir.removal import empty, move, remove
 from gym_http_server.rundir.sockets import SOCKET_PATH_BYTES, listen
 from gym_http_server.rundir.status import Status, StatusPage, StatusReader
 
@@ -27,8 +29,10 @@ __all__ = [
     "Status",
     "StatusPage",
     "StatusReader",
+    "empty",
     "is_full",
     "listen",
+    "move",
     "open_log",
     "remove",
 ]

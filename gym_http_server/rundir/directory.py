@@ -6,26 +6,23 @@ import contextlib
 import errno
 import fcntl
 import os
-import shutil
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from gym_http_server.errors import StartError
+from gym_http_server.rundir.removal import LOCK, move, remove
 from gym_http_server.rundir.sockets import SOCKET_PATH_BYTES
 
-__all__ = ["RunDir", "is_full", "remove"]
+__all__ = ["RunDir", "is_full"]
 
 NAME_PREFIX = "gym-http-"
-LOCK = "lock"
 #: What an instance needs on the disk of the run directory, with some to spare for the
 #: server itself: a folder with two in it, a socket, a status page and a log.
 INSTANCE_BYTES = 64 * 1024
 INSTANCE_FILES = 12
 YOUNG_SECONDS = 5
-REMOVE_SECONDS = 10
 
 
 class RunDir:
@@ -89,6 +86,11 @@ class RunDir:
         """File with the ID of the instance that an agent of Tango's had last."""
         return f"{self.path}/tango"
 
+    @property
+    def trash(self) -> str:
+        """Folder of directories that are to be removed."""
+        return f"{self.path}/trash"
+
     def instance(self, instance_id: str) -> str:
         """Folder of an instance."""
         return f"{self.path}/{instance_id}"
@@ -120,7 +122,6 @@ class RunDir:
             base = Path(parent or tempfile.gettempdir())
             if parent:
                 base.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _sweep(base)
             path = tempfile.mkdtemp(prefix=NAME_PREFIX, dir=base.resolve())
         except OSError as error:
             raise _not_made(parent or "the temporary directory", error) from None
@@ -128,6 +129,7 @@ class RunDir:
         try:
             lock = _create(f"{path}/{LOCK}")
             os.close(_create(run._serving))
+            os.mkdir(run.trash, 0o700)
         except OSError as error:
             remove(path)
             raise _not_made(str(base), error) from None
@@ -140,6 +142,7 @@ class RunDir:
                     "choose a shorter one with --run-dir"
                 )
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _sweep(base, run)
             yield run
         finally:
             remove(path)
@@ -163,7 +166,8 @@ def _not_made(base: str, error: OSError) -> StartError:
     )
 
 
-def _sweep(base: Path) -> None:
+def _sweep(base: Path, run: RunDir) -> None:
+    """Move directories that killed servers left into a run directory's trash."""
     # A server that was killed leaves its directory; its lock is free, though.
     for path in base.glob(f"{NAME_PREFIX}????????/{LOCK}"):
         with contextlib.suppress(OSError):
@@ -174,21 +178,7 @@ def _sweep(base: Path) -> None:
                     # One this young may be about to be locked.
                     continue
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                remove(str(path.parent))
+                # Removed by the server that is starting, while it serves.
+                move(str(path.parent), f"{run.trash}/{path.parent.name}")
             finally:
                 os.close(lock)
-
-
-def remove(folder: str) -> None:
-    """Remove a folder and whatever environments have put into it."""
-    try:
-        shutil.rmtree(folder, ignore_errors=True)
-    except RecursionError:
-        # Nested deeper than Python climbs; this tool does not mind.
-        with contextlib.suppress(OSError, subprocess.SubprocessError):
-            subprocess.run(
-                ["rm", "-rf", "--", folder],
-                check=False,
-                stderr=subprocess.DEVNULL,
-                timeout=REMOVE_SECONDS,
-            )

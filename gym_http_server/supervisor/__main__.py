@@ -33,8 +33,10 @@ class SupervisorStart(msgspec.Struct):
 
     Attributes:
         launcher: Descriptor that ends when the launcher does.
+        heartbeat: Descriptor to write to as long as the supervisor works.
         report: Descriptor to write the report to.
         importable: Directories to look for modules in.
+        addresses: Names of the addresses on which the server listens.
         external: Descriptor of the socket by which external environments connect in
             by plain TCP, or -1.
         zmq: Descriptor of the socket by which peers come in by ZeroMQ, or -1.
@@ -44,10 +46,12 @@ class SupervisorStart(msgspec.Struct):
 
     launcher_pid: int
     launcher: int
+    heartbeat: int
     report: int
     run_path: str
     importable: tuple[str, ...]
     settings: Settings
+    addresses: tuple[str, ...] = ()
     external: int = -1
     zmq: int = -1
     boot: int = -1
@@ -78,6 +82,9 @@ def main(argument: str) -> int:
     except StartError as error:
         _report(start.report, {"error": str(error)})
         return 1
+    for descriptor in (start.launcher, start.heartbeat):
+        # Not for the interpreters of some hosts.
+        os.set_inheritable(descriptor, False)
     try:
         supervisor = Supervisor(
             RunDir(start.run_path),
@@ -85,6 +92,8 @@ def main(argument: str) -> int:
             modules,
             signals=signals,
             launcher=start.launcher,
+            heartbeat=start.heartbeat,
+            addresses=start.addresses,
             doors=_doors(start, start.external),
             zmq_doors=_doors(start, start.zmq),
             quotas=start.quotas,

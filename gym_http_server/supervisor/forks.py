@@ -1,4 +1,4 @@
-"""Forks of the supervisor that are no hosts: the services beside it."""
+"""Forks of the supervisor, and the services beside it that are no hosts."""
 
 from __future__ import annotations
 
@@ -6,34 +6,78 @@ import contextlib
 import os
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable, Sequence
 
 from gym_http_server.envhost.isolation import close_descriptors, reseed
+from gym_http_server.errors import ForkFailed
 from gym_http_server.log_stream import STDERR
 from gym_http_server.supervisor.modules import threads
 
-__all__ = ["ServiceProcess"]
+__all__ = ["ServiceProcess", "fork", "start_child"]
+
+#: Between two starts, at least, so that one that cannot live does not hold up others.
+PAUSE_SECONDS = 1.0
+
+
+def fork() -> int:
+    """Fork this process; return the child's ID here, and 0 in the child.
+
+    Raises:
+        ForkFailed: The system has no room for another process, or a fork would copy
+            locks that other threads hold.
+    """
+    if threads() != 1:
+        raise ForkFailed("the supervisor has started threads and must not fork")
+    try:
+        return os.fork()
+    except OSError as error:
+        raise ForkFailed(
+            f"the server cannot start another process ({error.strerror}): close "
+            "instances, or raise the limit of processes or memory of the server"
+        ) from None
 
 
 class ServiceProcess:
     """A service, as the supervisor sees it.
 
     Attributes:
+        name: What to call it in the log.
         pid: Of its process; 0 if there is none.
+        wanted: Whether there is to be one.
     """
+
+    name = ""
 
     def __init__(self) -> None:
         self.pid = 0
+        self.wanted = False
+        self._started = float("-inf")
+
+    @property
+    def due(self) -> bool:
+        """Whether one is to be started now."""
+        rested = time.monotonic() - self._started >= PAUSE_SECONDS
+        return self.wanted and not self.pid and rested
+
+    def start(self) -> None:
+        """Start it, unless there is one.
+
+        Raises:
+            ForkFailed: No process can be started.
+        """
+        raise NotImplementedError
 
     def stop(self) -> None:
         """Have it say goodbye and end."""
+        self.wanted = False
         if self.pid:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGTERM)
 
     def _fork(self, keep: Sequence[int], run: Callable[[int], int]) -> None:
-        """Start it.
+        """Start its process.
 
         Args:
             keep: Descriptors that it keeps open.
@@ -41,18 +85,24 @@ class ServiceProcess:
                 status. What it imports itself, hosts do not have to share.
 
         Raises:
-            OSError: The system has no room for another process.
+            ForkFailed: No process can be started.
         """
-        self.pid = _forked(keep, run)
+        self._started = time.monotonic()
+        self.pid = start_child(keep, run)
 
 
-def _forked(keep: Sequence[int], run: Callable[[int], int]) -> int:
-    """Fork a process; give its ID here, and never return there."""
-    if threads() != 1:
-        # A fork would copy the locks that other threads hold.
-        raise RuntimeError("the supervisor has started threads and must not fork")
+def start_child(keep: Sequence[int], run: Callable[[int], int]) -> int:
+    """Fork a process that is no host; return its ID here, and never return there.
+
+    Args:
+        keep: Descriptors that it keeps open, beside 0, 1 and 2.
+        run: What it does; called with the ID of this process, gives its exit status.
+
+    Raises:
+        ForkFailed: No process can be started.
+    """
     parent = os.getpid()
-    pid = os.fork()
+    pid = fork()
     if pid:
         return pid
     status = 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 
 from gym_http_server.errors import StartError
 from gym_http_server.gateway import check_installed
@@ -13,8 +12,6 @@ from gym_http_wire.external.greetings import MAX_HELLO_BYTES
 
 __all__ = ["GatewayProcess"]
 
-#: Between two starts, at least, so that one that cannot live does not hold up others.
-PAUSE_SECONDS = 1.0
 #: Agents, beside the far sides.
 MAX_AGENTS = 4096
 #: Connections without an accepted first message, or --max-external if that is more.
@@ -34,32 +31,22 @@ class GatewayProcess(ServiceProcess):
             was left for the gateway to read the token from; ``None``: there is none.
     """
 
+    name = "gateway"
+
     def __init__(self, settings: Settings, doors: tuple[int, int] | None) -> None:
         super().__init__()
         self._settings = settings
         self._doors = doors
-        self._started = float("-inf")
-
-    @property
-    def wanted(self) -> bool:
-        """Whether there is to be one."""
-        return self._doors is not None
-
-    @property
-    def due(self) -> bool:
-        """Whether one is to be started now."""
-        rested = time.monotonic() - self._started >= PAUSE_SECONDS
-        return self.wanted and not self.pid and rested
+        self.wanted = doors is not None
 
     def start(self) -> None:
         """Start it.
 
         Raises:
-            OSError: The system has no room for another process.
+            ForkFailed: No process can be started.
         """
         doors = self._doors
         if doors is not None:
-            self._started = time.monotonic()
             self._fork(doors, lambda parent: self._run(*doors, parent))
 
     def _run(self, door: int, left: int, parent: int) -> int:

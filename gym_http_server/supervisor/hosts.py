@@ -8,13 +8,13 @@ import os
 import secrets
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 
 from gym_http_server.envhost.create_request import CreateRequest
 from gym_http_server.envhost.fork_guard import RETURNED
 from gym_http_server.envhost.server import CLOSE, PING
-from gym_http_server.errors import TooManyInstances
-from gym_http_server.rundir import RunDir, Status, is_full, remove
+from gym_http_server.errors import ForkFailed, TooManyInstances
+from gym_http_server.rundir import RunDir, Status, is_full
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor import processes, watch
 from gym_http_server.supervisor.heartbeats import AwakeClock
@@ -31,6 +31,8 @@ __all__ = ["Hosts"]
 
 CLOSE_SECONDS = 2.0
 TERM_SECONDS = 0.5
+#: Reasons of which no client gets the log; there may be 10,000 tombstones.
+TOLD_WITHOUT_LOG = frozenset({"closed", "idle", "shutdown"})
 #: Status by which a host says that its environment has left.
 GONE = 410
 
@@ -50,6 +52,8 @@ class Hosts:
         run: The run directory.
         settings: The limits.
         modules: What has been imported for hosts to have.
+        earlier_ids: IDs that earlier servers gave out, and that are not used again.
+        remove: Called with a directory that is to be removed.
         on_made: Called with an instance and what its host said of the making.
         on_end: Called with an instance whose process has ended, and how.
 
@@ -65,6 +69,8 @@ class Hosts:
         settings: Settings,
         modules: Modules,
         *,
+        earlier_ids: Container[str],
+        remove: Callable[[str], None],
         on_made: Callable[[Instance, Frame], None],
         on_end: Callable[[Instance, Ended], None],
     ) -> None:
@@ -75,6 +81,8 @@ class Hosts:
         self._run = run
         self._settings = settings
         self._modules = modules
+        self._earlier_ids = earlier_ids
+        self._remove = remove
         self._on_made = on_made
         self._on_end = on_end
         self._instances: dict[str, Instance] = {}
@@ -107,6 +115,7 @@ class Hosts:
 
         Raises:
             TooManyInstances: No slot is free, or the machine has no room.
+            ForkFailed: No process can be started.
             DiskFull: The disk of the run directory has no room.
         """
         most = self._settings.max_instances
@@ -126,8 +135,11 @@ class Hosts:
                 settings=self._settings,
                 modules=self._modules,
             )
+        except ForkFailed:
+            self._remove(self._run.instance(instance_id))
+            raise
         except OSError as error:
-            remove(self._run.instance(instance_id))
+            self._remove(self._run.instance(instance_id))
             if is_full(error):
                 raise DiskFull(
                     f"the disk of the run directory {self._run.path} has no room for "
@@ -145,6 +157,7 @@ class Hosts:
             if (
                 instance_id not in self._instances
                 and instance_id not in self.tombstones
+                and instance_id not in self._earlier_ids
             ):
                 return instance_id
 
@@ -295,12 +308,19 @@ class Hosts:
             if pid in self.spared:
                 self.spared.discard(pid)
                 self.on_spared(pid)
+                self._stray = True
             instance = self._by_pid.pop(pid, None)
             if instance is not None:
                 self._bury(instance, status)
                 self._stray = True
         if self._stray:
             self._kill_strays()
+
+    def end_spared(self, pid: int) -> None:
+        """End a child process that no host started, and what that has started."""
+        if pid in self.spared:
+            processes.kill_tree(pid)
+        self._stray = True
 
     def _kill_strays(self) -> None:
         # What forks without end may slip through once, so until none is seen.
@@ -315,22 +335,23 @@ class Hosts:
         if not instance.reason and _is_killed(wait_status) and self._oom_kills.recent():
             instance.reason = "memory"
             instance.detail = OUT_OF_MEMORY
+        log_tail = instance.output.finish()
         ended = Ended(
             instance.env_id,
             instance.reason or "crashed",
             wait_status,
-            instance.output.finish(),
+            "" if instance.reason in TOLD_WITHOUT_LOG else log_tail,
             time.monotonic(),
             instance.end_key,
             instance.owner,
             instance.detail,
         )
+        self._remove(self._run.instance(instance_id))
         if instance.live:
             self.tombstones.add(instance_id, ended)
             note(f"{instance_id} ended: {ended.summary}")
         self._on_end(instance, ended)
         instance.release()
-        remove(self._run.instance(instance_id))
 
 
 def _is_killed(wait_status: int) -> bool:

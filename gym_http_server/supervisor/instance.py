@@ -82,7 +82,7 @@ class Ended:
             ``create-deadline``, ``idle``, ``memory``, ``external-gone``,
             ``abandoned`` or ``shutdown``.
         wait_status: As ``os.waitpid`` gave it.
-        log_tail: The last that the environment printed.
+        log_tail: The last that the environment printed; "" where no client gets it.
         at: Monotonic seconds.
         end_key: Key of the request that closed it, or "".
         owner: Name of the token that owned it; "" if it had none.

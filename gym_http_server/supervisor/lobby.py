@@ -26,6 +26,8 @@ class LobbyProcess(ServiceProcess):
             plain TCP, and of what was left for the lobby to read the token from.
     """
 
+    name = "lobby"
+
     def __init__(
         self,
         run_dir: RunDir,
@@ -33,6 +35,8 @@ class LobbyProcess(ServiceProcess):
         doors: tuple[int, int] | None = None,
     ) -> None:
         super().__init__()
+        # Environments that come in without a web worker need it from the beginning.
+        self.wanted = doors is not None
         self._doors = doors
         self._path = run_dir.lobby_socket
         self._settings = LobbySettings(
@@ -44,18 +48,14 @@ class LobbyProcess(ServiceProcess):
         )
         self._listener: socket.socket | None = None
 
-    @property
-    def has_doors(self) -> bool:
-        """Whether environments come in without a web worker."""
-        return self._doors is not None
-
     def start(self) -> None:
-        """See to it that there is a lobby.
+        """Start the lobby unless there is one; from now on there is to be one.
 
         Raises:
-            OSError: The system has no room for another process, or the disk none for
-                the socket.
+            OSError: Its socket cannot be made.
+            ForkFailed: No process can be started.
         """
+        self.wanted = True
         if self.pid:
             return
         if self._listener is None:

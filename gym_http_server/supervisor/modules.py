@@ -65,7 +65,12 @@ def _try_import(name: str) -> dict[str, Any]:
     from gymnasium.envs.registration import registry
 
     reader, writer = os.pipe()
-    pid = os.fork()
+    try:
+        pid = os.fork()
+    except OSError as error:
+        os.close(reader)
+        os.close(writer)
+        return {"error": f"no process can be started to try it out ({error.strerror})"}
     if pid == 0:
         os.close(reader)
         known = set(registry)

@@ -17,8 +17,9 @@ from gym_http_server.envhost.external.outside import Terms
 from gym_http_server.envhost.isolation import print_to
 from gym_http_server.rundir import RunDir, StatusReader, listen
 from gym_http_server.settings import Settings
+from gym_http_server.supervisor.forks import fork
 from gym_http_server.supervisor.instance import Instance
-from gym_http_server.supervisor.modules import Modules, threads
+from gym_http_server.supervisor.modules import Modules
 from gym_http_server.supervisor.output import Output
 
 __all__ = ["start_host"]
@@ -47,7 +48,8 @@ def start_host(
         The instance; its host will say over the channel how the making went.
 
     Raises:
-        OSError: The system has no room for another process, file or folder.
+        OSError: The system has no room for another file or folder.
+        ForkFailed: No process can be started.
     """
     apart = request.env_id in modules.apart_ids
     start = process.HostStart(
@@ -99,10 +101,7 @@ def _fork(
     *,
     fresh: bool,
 ) -> int:
-    if not fresh and threads() != 1:
-        # A fork would copy the locks that other threads hold.
-        raise RuntimeError("the supervisor has started threads and must not fork")
-    pid = os.fork()
+    pid = fork()
     if pid:
         return pid
     status = 1

@@ -7,6 +7,7 @@ one instance go past it.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
@@ -18,21 +19,31 @@ from typing import Any
 import msgspec
 
 from gym_http_server.envhost.create_request import read_request
-from gym_http_server.errors import Draining, ShutdownDisabled, UnknownInstance
+from gym_http_server.errors import (
+    Draining,
+    ForkFailed,
+    ServerRestarted,
+    ShutdownDisabled,
+    SurveyFailed,
+    UnknownInstance,
+)
 from gym_http_server.rundir import RunDir, is_full, listen, remove
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor import processes
 from gym_http_server.supervisor.connections import Connection
 from gym_http_server.supervisor.creations import Creations
+from gym_http_server.supervisor.forks import ServiceProcess
 from gym_http_server.supervisor.gateway import GatewayProcess
 from gym_http_server.supervisor.hosts import Hosts
 from gym_http_server.supervisor.instance import Ended, Instance
+from gym_http_server.supervisor.issued_ids import IssuedIDs
 from gym_http_server.supervisor.journal import NAME
 from gym_http_server.supervisor.lobby import LobbyProcess
 from gym_http_server.supervisor.modules import Modules
 from gym_http_server.supervisor.output import Outputs
 from gym_http_server.supervisor.owners import Owners
-from gym_http_server.supervisor.survey import start_survey
+from gym_http_server.supervisor.remover import Remover
+from gym_http_server.supervisor.survey import Survey
 from gym_http_server.watches import READ, WRITE, Watches
 from gym_http_wire.frames import Frame, FrameError
 from gym_http_wire.messages import Op, answer, problem_answer, request_head
@@ -56,6 +67,9 @@ class Supervisor:
         modules: What has been imported for hosts to have.
         signals: End of a pair of sockets on which signal numbers arrive.
         launcher: Descriptor that ends when the launcher does.
+        heartbeat: Descriptor of a pipe to the launcher, which ends a supervisor that
+            writes nothing to it.
+        addresses: Names of the addresses on which the server listens.
         doors: Descriptors of the socket by which external environments connect in by
             plain TCP, and of what was left for the lobby to read the token from.
         zmq_doors: The same of those who come in by ZeroMQ, and for the gateway.
@@ -70,6 +84,8 @@ class Supervisor:
         *,
         signals: socket.socket,
         launcher: int,
+        heartbeat: int,
+        addresses: tuple[str, ...] = (),
         doors: tuple[int, int] | None = None,
         zmq_doors: tuple[int, int] | None = None,
         quotas: Mapping[str, int | None] | None = None,
@@ -78,10 +94,15 @@ class Supervisor:
         self._settings = settings
         self._modules = modules
         self._signals = signals
+        self._heartbeat = heartbeat
+        self._remover = Remover(run)
+        self._issued_ids = IssuedIDs(settings.data_dir, addresses)
         self._hosts = Hosts(
             run,
             settings,
             modules,
+            remove=self._remover.remove,
+            earlier_ids=self._issued_ids,
             on_made=self._on_made,
             on_end=self._on_end,
         )
@@ -89,8 +110,10 @@ class Supervisor:
         self._creations = Creations()
         self._lobby = LobbyProcess(run, settings, doors)
         self._gateway = GatewayProcess(settings, zmq_doors)
+        self._services = (self._remover, self._lobby, self._gateway)
         self._hosts.on_spared = self._on_spared
-        self._survey: bytes | None = None
+        self._envs: bytes | None = None
+        self._survey: Survey | None = None
         self._survey_waiters: list[Connection] = []
         self._stopping = False
         self._watches = Watches()
@@ -113,18 +136,29 @@ class Supervisor:
 
     def run(self) -> None:
         """Work until told to stop and no host is left."""
-        if self._lobby.has_doors or self._gateway.wanted:
-            self._start_lobby()
-        self._start_gateway()
+        # The gateway hands environments over to the lobby.
+        self._lobby.wanted = self._lobby.wanted or self._gateway.wanted
+        self._start_services()
         next_tick = time.monotonic() + TICK_SECONDS
         while not self._stopping or len(self._hosts):
             due = min(next_tick, self._outputs.resume())
             self._watches.serve(max(0.0, due - time.monotonic()))
             if time.monotonic() >= next_tick:
-                self._hosts.tick()
-                self._start_gateway()
+                self._tick()
                 next_tick = time.monotonic() + TICK_SECONDS
         processes.kill_children()
+
+    def _tick(self) -> None:
+        # A full pipe: the launcher is stopped.
+        with contextlib.suppress(BlockingIOError, BrokenPipeError):
+            os.write(self._heartbeat, b"\n")
+        self._hosts.tick()
+        self._start_services()
+        if self._survey is not None:
+            try:
+                self._survey.check_deadline(time.monotonic())
+            except SurveyFailed as failed:
+                self._end_survey(self._survey, failed)
 
     def _accept(self, events: int) -> None:
         try:
@@ -230,34 +264,43 @@ class Supervisor:
             return
         ended = self._hosts.tombstones.get(instance_id)
         if ended is None:
+            if instance_id in self._issued_ids:
+                raise ServerRestarted(instance_id)
             raise UnknownInstance(instance_id)
         self._reply(connection, ended.as_json())
 
     def _registry(self, connection: Connection, frame: Frame) -> None:
-        if self._survey is not None:
-            self._reply(connection, self._survey)
+        if self._envs is not None:
+            self._reply(connection, self._envs)
             return
+        if self._survey is None:
+            deadline = self._settings.create_deadline
+            survey = self._survey = Survey(self._modules.apart, deadline)
+            self._hosts.spared.add(survey.pid)
+            self._watches.add(survey.reader, lambda events: self._read_survey(survey))
         self._survey_waiters.append(connection)
-        if len(self._survey_waiters) == 1:
-            parts: list[bytes] = []
-            pid, reader = start_survey(self._modules.apart)
-            self._hosts.spared.add(pid)
-            self._watches.add(reader, lambda events: self._read_survey(reader, parts))
 
-    def _read_survey(self, reader: int, parts: list[bytes]) -> None:
-        data = os.read(reader, 1 << 20)
-        parts.append(data)
-        if data:
-            return
-        self._watches.remove(reader)
-        os.close(reader)
-        self._survey = b"".join(parts) or None
+    def _read_survey(self, survey: Survey) -> None:
+        try:
+            if not survey.read():
+                self._envs = survey.result
+                self._end_survey(survey, None)
+        except SurveyFailed as failed:
+            self._end_survey(survey, failed)
+
+    def _end_survey(self, survey: Survey, failed: SurveyFailed | None) -> None:
+        """Answer the connections that wait for it, and end what it has started."""
+        self._watches.remove(survey.reader)
+        survey.close()
+        self._survey = None
+        self._hosts.end_spared(survey.pid)
         waiters, self._survey_waiters = self._survey_waiters, []
         for connection in waiters:
-            if self._survey is None:
-                connection.refuse(Problem("looking through the environments failed"))
+            if failed is not None:
+                connection.refuse(failed)
+                self._listen_to(connection)
             else:
-                self._reply(connection, self._survey)
+                self._reply(connection, self._envs)
 
     def _status(self, connection: Connection, frame: Frame) -> None:
         serving = self._hosts.serving()
@@ -280,7 +323,7 @@ class Supervisor:
         if self._stopping:
             raise Draining("the server is stopping and lets no environment in")
         try:
-            self._lobby.start()
+            self._start(self._lobby)
         except OSError as error:
             if not is_full(error):
                 raise
@@ -288,23 +331,27 @@ class Supervisor:
                 "the server cannot listen for external environments, since the disk "
                 f"of its run directory is full: {error.strerror}"
             ) from None
-        self._hosts.spared.add(self._lobby.pid)
 
-    def _start_gateway(self) -> None:
-        if self._gateway.due and not self._stopping:
-            self._gateway.start()
-            self._hosts.spared.add(self._gateway.pid)
+    def _start(self, service: ServiceProcess) -> None:
+        service.start()
+        self._hosts.spared.add(service.pid)
+
+    def _start_services(self) -> None:
+        """Start the services that are to be there and are not, or try to."""
+        for service in self._services:
+            if service.due and not self._stopping:
+                try:
+                    self._start(service)
+                except (ForkFailed, OSError) as failed:
+                    log.warning("cannot start the %s yet: %s", service.name, failed)
 
     def _on_spared(self, pid: int) -> None:
-        if pid == self._gateway.pid:
-            self._gateway.pid = 0
-            if not self._stopping:
-                log.warning("the gateway ended; starting another one")
-        if pid == self._lobby.pid:
-            self._lobby.pid = 0
-            if not self._stopping:
-                log.warning("the lobby ended; starting another one")
-                self._start_lobby()
+        for service in self._services:
+            if service.pid == pid:
+                service.pid = 0
+                if not self._stopping:
+                    log.warning("the %s ended; starting another one", service.name)
+        self._start_services()
 
     def _shutdown(self, connection: Connection, frame: Frame) -> None:
         if not self._settings.enable_shutdown:
@@ -318,6 +365,9 @@ class Supervisor:
             self._watches.remove(instance.channel)
 
     def _on_made(self, instance: Instance, frame: Frame) -> None:
+        if instance.live:
+            # Before anybody knows it.
+            self._issued_ids.add(instance.instance_id)
         self._creations.over(instance, frame)
         self._tell_creators(instance, frame)
 

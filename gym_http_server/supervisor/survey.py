@@ -9,41 +9,147 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import signal
+import sys
+import time
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 from gymnasium.envs import registration
 
-__all__ = ["start_survey", "survey"]
+from gym_http_server.errors import SurveyFailed
+from gym_http_server.services import isolate
+from gym_http_server.supervisor.forks import start_child
+
+__all__ = ["Survey", "survey"]
+
+#: Seconds that one import may take, and the whole; less than clients wait.
+IMPORT_SECONDS = 30.0
+SURVEY_SECONDS = 50.0
+MAX_BYTES = 64 * 1024 * 1024
+READ_BYTES = 1 << 20
 
 
-def start_survey(modules: tuple[str, ...]) -> tuple[int, int]:
-    """Let a child make the survey.
+class _Said(msgspec.Struct, omit_defaults=True):
+    """A line that the child writes.
 
-    Returns:
-        The child's process ID, and the descriptor from which to read the survey.
+    Attributes:
+        loading: What it is about to import.
+        envs: The result.
     """
-    reader, writer = os.pipe()
-    pid = os.fork()
-    if pid:
-        os.close(writer)
-        return pid, reader
-    try:
-        signal.set_wakeup_fd(-1)
-        os.close(reader)
-        with os.fdopen(writer, "wb") as pipe:
-            pipe.write(survey(modules))
-    finally:
-        os._exit(0)
+
+    loading: str = ""
+    envs: msgspec.Raw = msgspec.Raw()
 
 
-def survey(modules: tuple[str, ...]) -> bytes:
+class Survey:
+    """A child process that makes the survey, and what it has said so far.
+
+    Args:
+        modules: Modules to import before.
+        import_seconds: Seconds that one import may take.
+
+    Attributes:
+        pid: The child's process ID.
+        reader: Descriptor to wait for.
+        result: The survey, once it is complete.
+
+    Raises:
+        ForkFailed: No process can be started.
+    """
+
+    def __init__(self, modules: tuple[str, ...], import_seconds: float) -> None:
+        self.result: bytes | None = None
+        self.reader, writer = os.pipe()
+        try:
+            self.pid = start_child(
+                [writer], lambda parent: _make(modules, writer, parent)
+            )
+        except BaseException:
+            os.close(self.reader)
+            raise
+        finally:
+            os.close(writer)
+        os.set_blocking(self.reader, False)
+        self._loading = ""
+        self._unread = bytearray()
+        self._import_seconds = min(import_seconds, IMPORT_SECONDS)
+        self._started = self._began_import = time.monotonic()
+
+    def read(self) -> bool:
+        """Take what the child has said; return whether it may say more.
+
+        Raises:
+            SurveyFailed: It ended before it had a result, or said nonsense.
+        """
+        try:
+            data = os.read(self.reader, READ_BYTES)
+        except BlockingIOError:
+            return True
+        *lines, rest = (self._unread + data).split(b"\n")
+        self._unread = rest
+        try:
+            for line in lines:
+                self._take(msgspec.json.decode(line, type=_Said))
+        except (msgspec.MsgspecError, ValueError):
+            raise self._failed("sent nonsense") from None
+        if self.result is None and (not data or len(rest) > MAX_BYTES):
+            raise self._failed("ended early")
+        return self.result is None
+
+    def _take(self, said: _Said) -> None:
+        if bytes(said.envs):
+            self.result = bytes(said.envs)
+        self._loading = said.loading
+        self._began_import = time.monotonic()
+
+    def check_deadline(self, now: float) -> None:
+        """Look whether the child takes too long.
+
+        Raises:
+            SurveyFailed: It does.
+        """
+        for began, limit in (
+            (self._began_import, self._import_seconds),
+            (self._started, SURVEY_SECONDS),
+        ):
+            if now - began > limit:
+                raise self._failed(f"took longer than {limit:g} s")
+
+    def _failed(self, how: str) -> SurveyFailed:
+        where = f" while loading {self._loading!r:.200}" if self._loading else ""
+        return SurveyFailed(
+            f"looking through the registered environments {how}{where}; "
+            "the next request begins anew"
+        )
+
+    def close(self) -> None:
+        """Release what belongs to it in this process."""
+        os.close(self.reader)
+
+
+def _make(modules: tuple[str, ...], writer: int, parent_pid: int) -> int:
+    isolate(parent_pid)
+    with os.fdopen(writer, "wb") as pipe:
+
+        def say(said: _Said) -> None:
+            pipe.write(msgspec.json.encode(said) + b"\n")
+            pipe.flush()
+
+        rows = survey(modules, lambda name: say(_Said(loading=name)))
+        say(_Said(envs=msgspec.Raw(rows)))
+    return 0
+
+
+def survey(
+    modules: tuple[str, ...], on_load: Callable[[str], None] = lambda name: None
+) -> bytes:
     """List every registered environment, as JSON.
 
     Args:
         modules: Modules to import before.
+        on_load: Called with the name of what is about to be imported.
 
     Returns:
         A list of objects with ``env_id``, ``available``, ``reason``,
@@ -58,11 +164,14 @@ def survey(modules: tuple[str, ...]) -> bytes:
     ):
         warnings.simplefilter("ignore")
         for module in modules:
+            on_load(module)
             __import__(module)
         for env_id, spec in sorted(registration.registry.items()):
             entry = spec.entry_point or spec.vector_entry_point
             name = _name(entry)
             if name not in reasons:
+                if name.partition(":")[0] not in sys.modules:
+                    on_load(name)
                 reasons[name] = _reason(entry)
             rows.append(
                 {

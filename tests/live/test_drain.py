@@ -112,3 +112,24 @@ def test_shutdown_by_request(make_server: Callable[..., Server]) -> None:
     answer = Api(server).post("/v1/shutdown/")
     assert (answer.status, answer.text) == (200, "Server shutting down")
     assert server.wait_exit(10.0) == 0
+
+
+@pytest.mark.parametrize("sig", [signal.SIGQUIT, signal.SIGHUP])
+def test_other_signals_drain_and_none_ends_undrained(
+    make_server: Callable[..., Server], sig: int
+) -> None:
+    server = make_server(*HOSTILE)
+    slow = Api(server).create("hostile/Slow-v0", kwargs={"seconds": 1.0})
+    slow.reset()
+    answers: list[Response] = []
+    step = threading.Thread(
+        target=lambda: answers.append(slow.post("step/", {"action": 1}))
+    )
+    step.start()
+    wait_until(lambda: busy(server, slow.id), 10.0, "the step to begin")
+    for ignored in (signal.SIGUSR1, signal.SIGUSR2):
+        os.kill(server.pid, ignored)
+    os.kill(server.pid, sig)
+    assert server.wait_exit(10.0) == 0
+    step.join(1.0)
+    assert calls.ok(answers[0])["observation"] == 1

@@ -45,6 +45,31 @@ class Hostile(gymnasium.Env[Any, Any]):
         return None
 
 
+class ManyFiles(Hostile):
+    """Leaves many files, and directories without permissions."""
+
+    def __init__(self, count: int = 200_000, render_mode: str | None = None) -> None:
+        super().__init__(render_mode)
+        self.count = count
+
+    def misbehave(self) -> None:
+        for start in range(0, self.count, 10_000):
+            folder = f"files{start}"
+            os.mkdir(folder)
+            # A file system may allow 65,000 links of one file.
+            os.close(os.open(f"{folder}/0", os.O_CREAT))
+            for number in range(1, 10_000):
+                os.link(f"{folder}/0", f"{folder}/{number}")
+            os.chmod(folder, 0o555 if start else 0)
+
+
+class Prints(Hostile):
+    """Says something."""
+
+    def misbehave(self) -> None:
+        print("said aloud", flush=True)
+
+
 class Segfault(Hostile):
     """Reads where nothing is."""
 

@@ -39,6 +39,8 @@ class Server:
         env: Mapping[str, str] | None = None,
         python_path: tuple[Path, ...] = (),
         token: str | None = None,
+        parent: str = "/tmp",
+        prefix: tuple[str, ...] = (),
         stderr: int | None = None,
     ) -> None:
         """Prepare a server; nothing runs yet.
@@ -48,10 +50,12 @@ class Server:
             env: Environment variables, GHS_* among them; no other GHS_* gets in.
             python_path: Folders with modules that the server may import.
             token: What the tests' clients shall send; it sets nothing.
+            parent: Where to make the server's folders.
+            prefix: A command that executes the server's command.
             stderr: Descriptor for what it logs; a file in its folder if there is none.
         """
         # Not "ghs-": a server sweeps what it takes for a stale run directory.
-        self.base = Path(tempfile.mkdtemp(prefix="ghst-", dir="/tmp"))
+        self.base = Path(tempfile.mkdtemp(prefix="ghst-", dir=parent))
         self.run_dir = self.base / "r"
         self.data_dir = self.base / "d"
         self.run_dir.mkdir(mode=0o700)
@@ -60,6 +64,7 @@ class Server:
         self.url = ""
         self.port = 0
         self._args = args
+        self._prefix = prefix
         self._stderr = stderr
         self._env = self._environment(env or {}, python_path)
         self._process: subprocess.Popen[bytes] | None = None
@@ -92,6 +97,16 @@ class Server:
         return self._process.pid
 
     @property
+    def supervisor(self) -> psutil.Process:
+        """The server's supervisor."""
+        (found,) = (
+            child
+            for child in psutil.Process(self.pid).children()
+            if "gym_http_server.supervisor" in child.cmdline()
+        )
+        return found
+
+    @property
     def stdout(self) -> str:
         """What the command has printed so far."""
         return self._read("stdout")
@@ -114,7 +129,7 @@ class Server:
             (self.base / "stderr").open("wb") as err,
         ):
             self._process = subprocess.Popen(
-                [*command, *self._args],
+                [*self._prefix, *command, *self._args],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err if self._stderr is None else self._stderr,
@@ -191,12 +206,11 @@ class Server:
 
     def instance_folders(self) -> set[Path]:
         """Return the folders of instances in the run directory."""
-        # os.walk, unlike Path.rglob, bears it when a folder vanishes meanwhile.
+        # Not below them, where folders may be nested deeply and vanish meanwhile.
         return {
-            Path(parent, name)
-            for parent, folders, _ in os.walk(self.run_dir)
-            for name in folders
-            if _INSTANCE_FOLDER.fullmatch(name)
+            path
+            for path in self.run_dir.glob("*/*")
+            if _INSTANCE_FOLDER.fullmatch(path.name)
         }
 
     def end(self) -> str:

@@ -71,6 +71,7 @@ class Op(IntEnum):
     FAR_HELLO = 102
     FAR_NEXT = 103
     FAR_ANSWER = 104
+    FAR_STATUS = 105
 
 
 class Form(IntEnum):

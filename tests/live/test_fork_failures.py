@@ -1,0 +1,128 @@
+"""When no process can be started, requests that need one are refused, and no more.
+
+The limit of processes does not bind root, so the server runs as a user of its own.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.support import api as calls
+from tests.support.api import Api
+from tests.support.server import Server
+from tests.support.wait import wait_until
+
+#: Of nobody else's, so that no other process counts.
+USER = 50_000 + os.getpid() % 10_000
+CREATE = {"env_id": "CartPole-v1"}
+
+
+def as_another_user() -> tuple[str, ...]:
+    """Return a command that executes one as `USER`, who may read and write all files.
+
+    The checkout and the server's folders may be root's alone.
+    """
+    if os.getuid() != 0 or shutil.which("setpriv") is None:
+        assert not os.environ.get("CI"), "CI runs as root and has setpriv"
+        pytest.skip("root and setpriv are needed to run a server as another user")
+    return (
+        "setpriv",
+        f"--reuid={USER}",
+        f"--regid={USER}",
+        "--clear-groups",
+        "--inh-caps=+dac_override",
+        "--ambient-caps=+dac_override",
+    )
+
+
+@pytest.fixture
+def server(make_server: Callable[..., Server]) -> Server:
+    """A server that the limit of processes binds, with all services."""
+    started = make_server("--zmq", "tcp://127.0.0.1:0", prefix=as_another_user())
+    wait_until(lambda: len(started.supervisor.children()) == 3, 10.0, "all services")
+    return started
+
+
+def limit(process: psutil.Process, processes: int) -> None:
+    """Let a process start others as long as its user has fewer than so many."""
+    # By that user, whom it may be allowed where root may not do everything.
+    command = ["prlimit", "--pid", str(process.pid), f"--nproc={processes}:"]
+    subprocess.run(command, check=True, user=USER, group=USER, extra_groups=())
+
+
+def limit_of(process: psutil.Process) -> int:
+    """Return the limit of processes of a process."""
+    words = Path(f"/proc/{process.pid}/limits").read_text()
+    (line,) = (each for each in words.splitlines() if "Max processes" in each)
+    return int(line.split()[2].replace("unlimited", "-1"))
+
+
+@pytest.fixture
+def exhausted(server: Server) -> Iterator[Callable[[], None]]:
+    """The supervisor can start no process until the given function is called."""
+    supervisor = server.supervisor
+    before = limit_of(supervisor)
+
+    def relieve() -> None:
+        limit(supervisor, before)
+
+    limit(supervisor, 0)
+    yield relieve
+    relieve()
+
+
+def test_requests_that_need_a_process_are_refused_and_leave_nothing(
+    server: Server, exhausted: Callable[[], None]
+) -> None:
+    api = Api(server)
+    supervisor = server.supervisor
+    key = {"Idempotency-Key": "once"}
+    descriptors = supervisor.num_fds()
+    for path, body in (("/v1/envs/", CREATE), ("/v1/registry/", None)):
+        for _ in range(5):
+            answer = api.post(path, body) if body else api.get(path)
+            told = calls.error(answer, 503, "fork-failed")
+            assert "Resource temporarily unavailable" in told["message"]
+            assert answer.header("Retry-After")
+        # Connections of web workers end a moment later.
+        wait_until(lambda: supervisor.num_fds() == descriptors)
+    answer = api.post("/v1/envs/", CREATE, headers=key)
+    calls.error(answer, 503, "fork-failed")
+    assert api.instances() == {}
+    assert server.instance_folders() == set()
+    exhausted()
+    made = calls.ok(api.post("/v1/envs/", CREATE, headers=key))
+    calls.no_content(calls.Instance(api, made["instance_id"]).close())
+    assert calls.ok(api.get("/v1/registry/"))["count"] > 0
+
+
+def test_services_that_end_are_started_once_that_is_possible(server: Server) -> None:
+    api = Api(server)
+    supervisor = server.supervisor
+    services = set(supervisor.children())
+    instance = api.create()
+    instance.reset()
+    assert len(services) == 3, "remover, lobby and gateway"
+    before = limit_of(supervisor)
+    limit(supervisor, 0)
+    try:
+        for each in services:
+            each.kill()
+        for name in ("remover", "lobby", "gateway"):
+            wait_until(
+                lambda name=name: f"cannot start the {name} yet" in server.stderr, 10.0
+            )
+        told = calls.error(api.post("/v1/external/", {}), (400, 503))
+        assert told["code"] == "fork-failed"
+        assert instance.step(0)
+        assert api.instances() == {instance.id: "CartPole-v1"}
+    finally:
+        limit(supervisor, before)
+    wait_until(lambda: len(supervisor.children()) == 4, 10.0, "all services")
+    assert api.post("/v1/external/", {}).status == 400
+    calls.no_content(instance.close())

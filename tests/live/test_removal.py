@@ -1,0 +1,100 @@
+"""What an ended instance leaves on disk is removed beside everything else."""
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.support import api as calls
+from tests.support.api import Api, Instance
+from tests.support.server import Server
+from tests.support.wait import wait_until
+
+HOSTILE = ("--import", "tests.support.hostile")
+#: What closing an instance may add to the latency of another request.
+ADDED_S = 0.1
+
+
+def trash(server: Server) -> list[Path]:
+    """Return the directories that have not been removed yet."""
+    return list(server.run_dir.glob("*/trash/*"))
+
+
+def remover(server: Server) -> psutil.Process:
+    """Return the process that removes directories: it has a low priority."""
+    usual = psutil.Process(server.pid).nice()
+    (found,) = (each for each in server.members() if each.nice() > usual)
+    return found
+
+
+def fill(server: Server, count: int) -> Instance:
+    """Return an instance that has left so many files."""
+    kwargs = {"count": count}
+    instance = Api(server).create("hostile/ManyFiles-v0", kwargs=kwargs)
+    instance.reset()
+    instance.step(1)
+    return instance
+
+
+def longest(api: Api, stepping: Instance, until: Callable[[], bool]) -> float:
+    """Return the longest latency of any request that is sent until something is so."""
+    took, rounds = 0.0, 0
+    while rounds < 5 or not until():
+        rounds += 1
+        for call in (
+            lambda: api.create().close(),
+            api.instances,
+            lambda: stepping.step(0),
+        ):
+            began = time.monotonic()
+            call()
+            took = max(took, time.monotonic() - began)
+    return took
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_closing_an_instance_with_200000_files_delays_nobody(
+    make_server: Callable[..., Server],
+) -> None:
+    # In memory, since the test is not about the speed of a disk.
+    memory = "/dev/shm" if os.path.isdir("/dev/shm") else "/tmp"
+    server = make_server(*HOSTILE, parent=memory)
+    api = Api(server)
+    stepping = api.create()
+    stepping.reset()
+    delays: list[float] = []
+    # What else the machine does may delay requests, too, but not every time.
+    while not delays or (min(delays) >= ADDED_S and len(delays) < 3):
+        full = fill(server, 200_000)
+        usual = longest(api, stepping, deadline(1.0))
+        closing = threading.Thread(target=full.close)
+        closing.start()
+        delays.append(longest(api, stepping, deadline(2.0)) - usual)
+        closing.join()
+    assert min(delays) < ADDED_S, delays
+
+
+def deadline(seconds: float) -> Callable[[], bool]:
+    """Return a function that tells whether so many seconds have passed."""
+    until = time.monotonic() + seconds
+    return lambda: time.monotonic() > until
+
+
+def test_another_remover_goes_on_where_one_was_killed(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server(*HOSTILE)
+    first = remover(server)
+    first.suspend()
+    full = fill(server, 100)
+    calls.no_content(full.close())
+    assert server.instance_folders() == set()
+    assert len(trash(server)) == 1
+    first.kill()
+    wait_until(lambda: not trash(server), 10.0, "the directory to be removed")
+    assert remover(server).pid != first.pid

@@ -1,0 +1,154 @@
+"""A supervisor or lobby that is stopped holds up nobody for ever."""
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.support import api as calls
+from tests.support.api import Api
+from tests.support.raw import Response
+from tests.support.server import Server
+from tests.support.wait import wait_until
+from tests.support.websocket import TEXT, WebSocket
+
+CREATE = {"env_id": "CartPole-v1"}
+#: Within which health is promised.
+HEALTH_S = 2.0
+#: A launcher that waits for no 30 seconds; it is imported before it is used.
+IMPATIENT = """
+import sys
+if "serve" in sys.orig_argv:
+    import gym_http_server.launcher
+    gym_http_server.launcher.SILENT_SECONDS = 1.5
+"""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """A server whose lobby is there."""
+    with Server() as started:
+        calls.error(Api(started).post("/v1/external/", {}), 400)
+        yield started
+
+
+@pytest.fixture
+def suspend() -> Iterator[Callable[[psutil.Process], None]]:
+    """Give a function that stops a process; in the end all go on."""
+    stopped = []
+
+    def stop(process: psutil.Process) -> None:
+        process.suspend()
+        stopped.append(process)
+
+    yield stop
+    for process in stopped:
+        process.resume()
+
+
+def lobby(server: Server) -> psutil.Process:
+    """Return the process that holds external connections: the last one started."""
+    return max(server.supervisor.children(), key=lambda each: each.create_time())
+
+
+def check_health(api: Api, status: int) -> None:
+    """Check what both probes get, and that they get it in time."""
+    for path in ("/healthz", "/readyz"):
+        began = time.monotonic()
+        answer = api.get(path)
+        assert time.monotonic() - began < HEALTH_S
+        assert answer.status == status, (path, answer)
+        if status == 503:
+            calls.error(answer, 503, "supervisor-unavailable")
+
+
+@pytest.mark.slow
+def test_a_stopped_supervisor_is_unavailable_and_instances_go_on(
+    server: Server, suspend: Callable[[psutil.Process], None]
+) -> None:
+    api = Api(server)
+    instance, closing, ended = api.create(), api.create(), api.create()
+    instance.reset()
+    ended.close()
+    check_health(api, 200)
+    with WebSocket.to(instance, sec_websocket_protocol=TEXT) as stream:
+        supervisor = server.supervisor
+        suspend(supervisor)
+        check_health(api, 503)
+        requests: list[Callable[[], Response]] = [
+            lambda: api.get("/v1/"),
+            lambda: api.get("/v1/envs/"),
+            lambda: api.get("/v1/registry/"),
+            lambda: api.post("/v1/envs/", CREATE),
+            lambda: api.post("/v1/envs/", CREATE, headers={"Idempotency-Key": "a"}),
+            lambda: api.post("/v1/external/", {}),
+            closing.close,
+            ended.close,
+            lambda: ended.post("reset/"),
+        ]
+        with ThreadPoolExecutor(len(requests)) as pool:
+            for answer in pool.map(lambda call: call(), requests):
+                calls.error(answer, 503, "supervisor-unavailable")
+        assert instance.step(0)
+        assert stream.ask(op="step", action=1)["status"] == 200
+        supervisor.resume()
+    wait_until(lambda: api.get("/healthz").status == 200, 5.0, "health")
+    key = {"Idempotency-Key": "a"}
+    made = calls.ok(api.post("/v1/envs/", CREATE, headers=key))["instance_id"]
+    wait_until(lambda: set(api.instances()) == {instance.id, made}, 5.0, "what is left")
+    for each in (instance, calls.Instance(api, made)):
+        calls.no_content(each.close())
+
+
+def test_a_create_may_take_longer_than_the_supervisor_may_be_silent(
+    make_server: Callable[..., Server],
+) -> None:
+    api = Api(make_server("--import", "tests.support.hostile"))
+    slow = api.create("hostile/SlowInit-v0", kwargs={"seconds": 4.5})
+    assert slow.reset()
+
+
+@pytest.mark.slow
+def test_a_stopped_lobby_is_unavailable_and_all_else_goes_on(
+    server: Server, suspend: Callable[[psutil.Process], None]
+) -> None:
+    api = Api(server)
+    stopped = lobby(server)
+    suspend(stopped)
+    check_health(api, 503)
+    away = {"env_id": "external/cart"}
+    requests: list[tuple[Callable[[], Response], str]] = [
+        (lambda: api.get("/v1/registry/"), "supervisor-unavailable"),
+        (lambda: api.post("/v1/external/", {}), "supervisor-unavailable"),
+        (
+            lambda: api.get("/v1/external/0123/request/?wait_s=0"),
+            "supervisor-unavailable",
+        ),
+        (lambda: api.post("/v1/envs/", away), "external-away"),
+    ]
+    with ThreadPoolExecutor(len(requests)) as pool:
+        answers = pool.map(lambda each: each[0](), requests)
+        for answer, (_, code) in zip(answers, requests, strict=True):
+            calls.error(answer, 503, code)
+    instance = api.create()
+    instance.reset()
+    instance.step(0)
+    instance.close()
+    stopped.resume()
+    wait_until(lambda: api.get("/healthz").status == 200, 5.0, "health")
+
+
+def test_the_launcher_ends_a_server_whose_supervisor_is_silent(
+    launch_server: Callable[..., Server], tmp_path: Path
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(IMPATIENT)
+    server = launch_server(python_path=(tmp_path,))
+    server.wait_listening()
+    members = server.members()
+    server.supervisor.suspend()
+    assert server.wait_exit() == 1
+    assert "the supervisor has been silent for 1.5 s; stopping" in server.stderr
+    wait_until(lambda: not any(each.is_running() for each in members), 5.0)

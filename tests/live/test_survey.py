@@ -1,0 +1,66 @@
+"""Modules that misbehave when they are imported spoil one look through the registry."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.support import api as calls
+from tests.support.api import Api
+from tests.support.server import Server
+from tests.support.wait import wait_until
+
+REGISTERS = """
+import gymnasium
+gymnasium.register("odd/Module-v0", entry_point="odd_entry:Env")
+"""
+#: What the module does when it is imported lies in a file beside it.
+ODD = """
+import pathlib
+exec(pathlib.Path(__file__).with_name("deed").read_text())
+"""
+SLEEPS = """
+import subprocess, time
+subprocess.Popen(["sleep", "600"])
+time.sleep(600)
+"""
+EXITS = """
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    time.sleep(600)
+os._exit(3)
+"""
+
+
+@pytest.mark.slow
+def test_a_survey_that_hangs_or_ends_is_told_and_begun_anew(
+    make_server: Callable[..., Server], tmp_path: Path
+) -> None:
+    (tmp_path / "odd_registering.py").write_text(REGISTERS)
+    (tmp_path / "odd_entry.py").write_text(ODD)
+    deed = tmp_path / "deed"
+    options = ("--import", "odd_registering", "--create-deadline", "2")
+    server = make_server(*options, python_path=(tmp_path,))
+    api = Api(server)
+    server.wait_settled()
+    before = server.members()
+    for source, how in ((SLEEPS, "took longer than 2 s"), (EXITS, "ended early")):
+        deed.write_text(source)
+        with ThreadPoolExecutor(3) as pool:
+            asking = [pool.submit(api.get, "/v1/registry/") for _ in range(3)]
+            # Nobody else waits for it.
+            instance = api.create()
+            instance.reset()
+            instance.close()
+            for answer in asking:
+                told = calls.error(answer.result(), 503, "survey-failed")
+                assert f"{how} while loading 'odd_entry:Env'" in told["message"]
+        wait_until(
+            lambda: not server.members() - before, 5.0, "what it has started to end"
+        )
+    deed.write_text("raise ImportError('not here')")
+    envs = {each["env_id"]: each for each in calls.ok(api.get("/v1/registry/"))["envs"]}
+    assert envs["CartPole-v1"]["available"]
+    assert envs["odd/Module-v0"]["reason"] == "ImportError: not here"

@@ -1,0 +1,30 @@
+"""What the supervisor remembers of instances that have ended."""
+
+from collections.abc import Callable
+
+from gym_http_server.instances.supervision import Supervision
+from gym_http_server.rundir import RunDir
+from gym_http_wire.messages import Op
+from tests.support import api as calls
+from tests.support.api import Api
+from tests.support.server import Server
+
+
+def test_only_instances_that_crashed_keep_their_log(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server("--import", "tests.support.hostile")
+    api = Api(server)
+    closed, crashed = api.create("hostile/Prints-v0"), api.create("hostile/Segfault-v0")
+    for each in (closed, crashed):
+        each.reset()
+    closed.step(1)
+    calls.no_content(closed.close())
+    told = calls.error(crashed.post("step/", {"action": 1}), 502, "env-crashed")
+    assert "about to read address 0" in told["log_tail"]
+    (run,) = server.run_dir.iterdir()
+    supervision = Supervision(RunDir(str(run)))
+    fates = [supervision.ask(Op.FATE, each.id) for each in (closed, crashed)]
+    assert [fate["reason"] for fate in fates] == ["closed", "crashed"]
+    assert fates[0]["log_tail"] == ""
+    assert "about to read address 0" in fates[1]["log_tail"]
