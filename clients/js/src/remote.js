@@ -13,7 +13,7 @@ const STEP = { op: Op.STEP, path: "step/" };
 const RENDER = { op: Op.RENDER, path: "render/" };
 const ROLLOUT = { op: Op.ROLLOUT, path: "rollout/" };
 /** What an instance that is to be closed may have become already. */
-const GONE = new Set(["instance-ended", "unknown-instance"]);
+const GONE = new Set(["instance-ended", "server-restarted", "unknown-instance"]);
 
 /** An instance on a server. */
 export class Remote {

@@ -95,7 +95,10 @@ inline void end_instance(Http& http, const std::string& id, double seconds) {
         throw_refusal(reply, http.url(request.path));
     } catch (const ApiError& error) {
         // That it is not there any more is what was wanted.
-        if (error.code() != "unknown-instance" && error.code() != "instance-ended") throw;
+        if (error.code() != "unknown-instance" && error.code() != "instance-ended" &&
+            error.code() != "server-restarted") {
+            throw;
+        }
     }
 }
 
