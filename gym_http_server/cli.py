@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 import gym_http_server
-from gym_http_server import tokens
+from gym_http_server import sandbox, tokens
 from gym_http_server.errors import StartError
 from gym_http_server.gateway import check_installed
 from gym_http_server.launcher import Launcher
@@ -65,7 +65,7 @@ def serve(**flags: Any) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")
     try:
         asked = from_mapping(os.environ, flags)
-        settings = tokens.settle(asked)
+        settings = sandbox.settle(tokens.settle(asked))
         settings = dataclasses.replace(settings, data_dir=_data_dir(settings))
         status = _serve(settings, show_token=asked.token == tokens.AUTO)
     except StartError as error:

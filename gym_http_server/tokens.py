@@ -65,7 +65,7 @@ def settle(settings: Settings) -> Settings:
             f"the token has {len(token)} characters: expected {SHORTEST} or more; "
             "--token auto makes a good one"
         )
-    return dataclasses.replace(settings, token=token, token_file="")
+    return dataclasses.replace(settings, token=token)
 
 
 def _given(settings: Settings) -> str:

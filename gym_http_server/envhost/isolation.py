@@ -13,6 +13,7 @@ import tempfile
 
 from gym_http_server import prctl
 from gym_http_server.rundir import RunDir
+from gym_http_server.sandbox import Sandbox
 
 __all__ = ["close_descriptors", "isolate", "reseed"]
 
@@ -22,7 +23,9 @@ _STATE_WORDS = 624
 INSTANCE_VARIABLE = "GYM_HTTP_INSTANCE"
 
 
-def isolate(run: RunDir, instance_id: str, parent_pid: int, keep: list[int]) -> None:
+def isolate(
+    run: RunDir, instance_id: str, parent_pid: int, keep: list[int], sandbox: Sandbox
+) -> None:
     """Make this process a host of its own, independent of what it was forked from.
 
     Args:
@@ -30,19 +33,20 @@ def isolate(run: RunDir, instance_id: str, parent_pid: int, keep: list[int]) -> 
         instance_id: The instance that this process will hold.
         parent_pid: The supervisor; the process ends with it.
         keep: Descriptors to keep open; all others but 0, 1 and 2 are closed.
+        sandbox: What this process confines itself to.
     """
     prctl.die_with_parent(parent_pid, signal.SIGKILL)
     os.setsid()
     prctl.set_dumpable(True)
     _reset_signals()
     _redirect_output(run.log(instance_id))
-    close_descriptors(keep)
     _prefer_as_victim()
-    folder = run.instance(instance_id)
-    for name in ("work", "tmp"):
-        os.mkdir(f"{folder}/{name}", 0o700)
-    os.chdir(f"{folder}/work")
-    os.environ["TMPDIR"] = f"{folder}/tmp"  # noqa: S108
+    work, temporary = run.own(instance_id)
+    sandbox.enter((work, temporary))
+    # Not before, since the sandbox is made of descriptors.
+    close_descriptors(keep)
+    os.chdir(work)
+    os.environ["TMPDIR"] = temporary
     os.environ[INSTANCE_VARIABLE] = f"{instance_id}:{parent_pid}"
     tempfile.tempdir = None
     if not os.environ.get("DISPLAY"):

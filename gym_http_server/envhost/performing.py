@@ -19,7 +19,7 @@ from gym_http_server.envhost.bodies import (
     value_frame,
     wants_lossless,
 )
-from gym_http_server.envhost.failures import note, problem_frame, unforeseen
+from gym_http_server.envhost.failures import explain, note, problem_frame, unforeseen
 from gym_http_server.envhost.inspection import Inspection
 from gym_http_server.envhost.monitor import Monitor
 from gym_http_wire.batches import Watch
@@ -245,8 +245,9 @@ class _Watch(Watch):
 def _refusal(error: Exception) -> Frame:
     if not isinstance(error, Problem):
         note(error)
-        return problem_frame(unforeseen(error))
-    if error.__cause__ is not None:
+        error = unforeseen(error)
+    elif error.__cause__ is not None:
         # For whoever wrote the environment, to be found in the log.
         note(error.__cause__)
+    explain(error)
     return problem_frame(error)

@@ -17,12 +17,13 @@ import msgspec
 from gym_http_server.envhost.answers import Answers
 from gym_http_server.envhost.create_request import CreateRequest
 from gym_http_server.envhost.external.outside import Outside, Terms
-from gym_http_server.envhost.failures import note, problem_frame, unforeseen
+from gym_http_server.envhost.failures import explain, note, problem_frame, unforeseen
 from gym_http_server.envhost.inspection import Inspection
 from gym_http_server.envhost.isolation import isolate
 from gym_http_server.envhost.making import make
 from gym_http_server.envhost.server import Host
 from gym_http_server.rundir import RunDir, StatusPage
+from gym_http_server.sandbox import Sandbox
 from gym_http_wire.exact import Exact
 from gym_http_wire.frames import encode
 from gym_http_wire.messages import answer
@@ -39,6 +40,7 @@ class HostStart(msgspec.Struct, frozen=True):
         modules: Modules to import before the environment is made.
         importable: Directories to look for modules in.
         spin_us: Microseconds to look for a stream's next request before sleeping.
+        sandbox: What to confine itself to.
         terms: What environments that live elsewhere are held to.
     """
 
@@ -54,6 +56,7 @@ class HostStart(msgspec.Struct, frozen=True):
     spin_us: int = 0
     modules: tuple[str, ...] = ()
     importable: tuple[str, ...] = ()
+    sandbox: Sandbox = Sandbox()
 
 
 def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> int:
@@ -64,14 +67,16 @@ def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> in
     """
     run_dir = RunDir(start.run_path)
     keep = [channel.fileno(), listener.fileno()]
-    isolate(run_dir, start.instance_id, start.parent_pid, keep)
+    # Once isolated, the host may not open it any more.
     page = StatusPage(run_dir.status(start.instance_id))
+    isolate(run_dir, start.instance_id, start.parent_pid, keep, start.sandbox)
     channel.setblocking(True)
     try:
         answers = _make(start)
     except Exception as error:
         note(error)
         problem = error if isinstance(error, Problem) else unforeseen(error)
+        explain(problem)
         channel.sendall(encode(problem_frame(problem)))
         return 0
     page.end(time.monotonic_ns(), used=True)

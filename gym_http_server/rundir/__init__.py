@@ -16,11 +16,17 @@
          ├─ work/  tmp/      the host's working and temporary directories
 """
 
-from gym_http_server.rundir.directory import SOCKET_PATH_BYTES, RunDir, remove
+from gym_http_server.rundir.directory import (
+    NAME_PREFIX,
+    SOCKET_PATH_BYTES,
+    RunDir,
+    remove,
+)
 from gym_http_server.rundir.logs import open_log
 from gym_http_server.rundir.status import Status, StatusPage, StatusReader
 
 __all__ = [
+    "NAME_PREFIX",
     "SOCKET_PATH_BYTES",
     "RunDir",
     "Status",

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gym_http_server.errors import StartError
 
-__all__ = ["SOCKET_PATH_BYTES", "RunDir", "remove"]
+__all__ = ["NAME_PREFIX", "SOCKET_PATH_BYTES", "RunDir", "remove"]
 
 SOCKET_PATH_BYTES = 107
 NAME_PREFIX = "gym-http-"
@@ -65,6 +65,11 @@ class RunDir:
     def status(self, instance_id: str) -> str:
         """Status page of the host of an instance."""
         return f"{self.path}/{instance_id}/status"
+
+    def own(self, instance_id: str) -> tuple[str, str]:
+        """Working and temporary directory of the host of an instance."""
+        folder = self.instance(instance_id)
+        return f"{folder}/work", f"{folder}/tmp"  # noqa: S108
 
     def log(self, instance_id: str) -> str:
         """What the environment of an instance printed."""

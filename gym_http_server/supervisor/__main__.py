@@ -22,6 +22,7 @@ from gym_http_server import prctl
 from gym_http_server.envhost import newest
 from gym_http_server.errors import StartError
 from gym_http_server.rundir import RunDir
+from gym_http_server.sandbox import prepare
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor import heap
 from gym_http_server.supervisor.modules import Modules
@@ -69,6 +70,7 @@ def main(argument: str) -> int:
     sys.path.extend(start.importable)
     try:
         modules = Modules.load(_modules(start.settings))
+        sandbox = prepare(start.settings, RunDir(start.run_path))
     except StartError as error:
         _report(start.report, {"error": str(error)})
         return 1
@@ -77,6 +79,7 @@ def main(argument: str) -> int:
         start.settings,
         modules,
         importable=start.importable,
+        sandbox=sandbox,
         signals=signals,
         launcher=start.launcher,
         doors=_doors(start, start.external),

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from gym_http_server.envhost.create_request import CreateRequest
 from gym_http_server.errors import TooManyInstances
 from gym_http_server.rundir import RunDir, remove
+from gym_http_server.sandbox import Sandbox
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor import processes, watch
 from gym_http_server.supervisor.instance import (
@@ -44,6 +45,7 @@ class Hosts:
         settings: The limits.
         modules: What has been imported for hosts to have.
         importable: Directories to look for modules in.
+        sandbox: What hosts confine themselves to.
         on_made: Called with an instance and what its host said of the making.
         on_end: Called with an instance whose process has ended, and how.
 
@@ -60,6 +62,7 @@ class Hosts:
         modules: Modules,
         *,
         importable: tuple[str, ...],
+        sandbox: Sandbox,
         on_made: Callable[[Instance, Frame], None],
         on_end: Callable[[Instance, Ended], None],
     ) -> None:
@@ -71,6 +74,7 @@ class Hosts:
         self._settings = settings
         self._modules = modules
         self._importable = importable
+        self._sandbox = sandbox
         self._on_made = on_made
         self._on_end = on_end
         self._instances: dict[str, Instance] = {}
@@ -116,6 +120,7 @@ class Hosts:
                 settings=self._settings,
                 modules=self._modules,
                 importable=self._importable,
+                sandbox=self._sandbox,
             )
         except OSError as error:
             remove(self._run.instance(instance_id))

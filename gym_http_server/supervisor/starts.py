@@ -14,6 +14,7 @@ from gym_http_server.envhost import process
 from gym_http_server.envhost.create_request import CreateRequest
 from gym_http_server.envhost.external.outside import Terms
 from gym_http_server.rundir import RunDir, StatusReader
+from gym_http_server.sandbox import Sandbox
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor.instance import Instance
 from gym_http_server.supervisor.modules import Modules, threads
@@ -31,6 +32,7 @@ def start_host(
     settings: Settings,
     modules: Modules,
     importable: tuple[str, ...],
+    sandbox: Sandbox,
 ) -> Instance:
     """Start a host that will make the environment.
 
@@ -41,6 +43,7 @@ def start_host(
         settings: Limits and places.
         modules: What has been imported here.
         importable: Directories to look for modules in.
+        sandbox: What it confines itself to.
 
     Returns:
         The instance; its host will say over the channel how the making went.
@@ -68,8 +71,10 @@ def start_host(
         spin_us=settings.spin_us,
         modules=modules.imported + modules.apart if apart else (),
         importable=importable,
+        sandbox=sandbox,
     )
-    os.mkdir(run.instance(instance_id), 0o700)
+    for folder in (run.instance(instance_id), *run.own(instance_id)):
+        os.mkdir(folder, 0o700)
     page = StatusReader(run.status(instance_id))
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(run.host_socket(instance_id))
@@ -119,8 +124,8 @@ def _fork(
 def _execute(
     start: process.HostStart, channel: socket.socket, listener: socket.socket
 ) -> None:
-    for end in (channel, listener):
-        os.set_inheritable(end.fileno(), True)
+    for end in (channel.fileno(), listener.fileno(), *start.sandbox.descriptors):
+        os.set_inheritable(end, True)
     arguments = [str(channel.fileno()), str(listener.fileno())]
     arguments.append(msgspec.json.encode(start).decode())
     command = [sys.executable, "-m", "gym_http_server.envhost", *arguments]

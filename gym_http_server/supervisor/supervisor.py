@@ -20,6 +20,7 @@ import msgspec
 from gym_http_server.envhost.create_request import read_request
 from gym_http_server.errors import Draining, ShutdownDisabled, UnknownInstance
 from gym_http_server.rundir import RunDir, remove
+from gym_http_server.sandbox import Sandbox
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor import processes
 from gym_http_server.supervisor.connections import Connection
@@ -52,6 +53,7 @@ class Supervisor:
         settings: Limits; the token is not among them.
         modules: What has been imported for hosts to have.
         importable: Directories to look for modules in.
+        sandbox: What hosts confine themselves to.
         signals: End of a pair of sockets on which signal numbers arrive.
         launcher: Descriptor that ends when the launcher does.
         doors: Descriptors of the socket by which external environments connect in by
@@ -66,6 +68,7 @@ class Supervisor:
         modules: Modules,
         *,
         importable: tuple[str, ...],
+        sandbox: Sandbox,
         signals: socket.socket,
         launcher: int,
         doors: tuple[int, int] | None = None,
@@ -80,6 +83,7 @@ class Supervisor:
             settings,
             modules,
             importable=importable,
+            sandbox=sandbox,
             on_made=self._on_made,
             on_end=self._on_end,
         )

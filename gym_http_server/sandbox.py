@@ -1,0 +1,192 @@
+"""The sandbox of hosts: which files, which network and which user they have.
+
+The launcher decides once which parts are on (`settle`), the supervisor prepares them
+once (`prepare`), and each host enters the result before it makes an environment
+(`Sandbox.enter`). Landlock only allows, so "all files but these" is a list of the
+siblings of these and of their parent directories.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import glob
+import logging
+import os
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from gym_http_server import landlock, prctl
+from gym_http_server.errors import SettingError
+from gym_http_server.rundir import NAME_PREFIX, RunDir
+from gym_http_server.settings import Settings
+
+__all__ = ["Sandbox", "confined", "prepare", "settle"]
+
+#: Written by graphics, shared memory and programs that throw output away.
+_DEVICES = (
+    "/dev/null",
+    "/dev/zero",
+    "/dev/shm",  # noqa: S108
+    "/dev/dri",
+    "/dev/kfd",
+    "/dev/nvidia*",
+)
+#: Entries of one directory that can be allowed one by one: each costs a host 2 µs.
+MAX_SIBLINGS = 256
+_ALL = landlock.READ | landlock.WRITE
+
+log = logging.getLogger("gym_http_server.sandbox")
+
+
+class Sandbox(msgspec.Struct, frozen=True):
+    """What a host does to confine itself.
+
+    Attributes:
+        files: Whether files are restricted to `rules` and the host's own directories.
+        rules: Rules for Landlock, whose descriptors the supervisor holds.
+    """
+
+    files: bool = False
+    rules: tuple[bytes, ...] = ()
+
+    @property
+    def descriptors(self) -> list[int]:
+        """The descriptors that `enter` needs."""
+        return [landlock.descriptor_of(rule) for rule in self.rules]
+
+    def enter(self, own: Sequence[str]) -> None:
+        """Confine this process and everything that it will start.
+
+        Leaves descriptors open, its own and those of the rules.
+
+        Args:
+            own: Directories that it may write to.
+
+        Raises:
+            OSError: The kernel refuses a part of it.
+        """
+        global _confined
+        prctl.set_no_new_privs()
+        if self.files:
+            if os.geteuid() == 0:
+                # Some of root's go past Landlock: to memory, devices and modules.
+                prctl.drop_capabilities()
+            landlock.restrict((*self.rules, *_rules(own, _ALL)), signals=True)
+            _confined = True
+
+
+_confined = False
+
+
+def confined() -> bool:
+    """Whether the files of this process are restricted."""
+    return _confined
+
+
+def settle(settings: Settings) -> Settings:
+    """Check the settings of the sandbox, and decide what ``auto`` is here.
+
+    Raises:
+        SettingError: A value is unknown, or cannot be had on this machine.
+    """
+    if settings.sandbox not in ("auto", "on", "off"):
+        raise SettingError(
+            f"--sandbox is {settings.sandbox!r}: expected auto, on or off"
+        )
+    sandbox = settings.sandbox
+    if sandbox == "auto":
+        local = settings.external_loopback and settings.zmq_loopback
+        sandbox = "off" if settings.loopback and local else "on"
+    if sandbox == "on" and not landlock.abi():
+        if settings.sandbox == "on":
+            raise SettingError(
+                "--sandbox is 'on', but this kernel has no Landlock (Linux 5.13 or "
+                "later, with landlock among the security modules): use --sandbox off"
+            )
+        log.warning(
+            "this kernel has no Landlock: environments can read and write every file "
+            "that this user can"
+        )
+        sandbox = "off"
+    for path in settings.writable:
+        if not os.path.exists(path):
+            raise SettingError(f"--writable is {path!r}, which does not exist")
+    return dataclasses.replace(
+        settings,
+        sandbox=sandbox,
+        writable=tuple(map(os.path.realpath, settings.writable)),
+    )
+
+
+def prepare(settings: Settings, run: RunDir) -> Sandbox:
+    """Open the file hierarchies that all hosts may use.
+
+    Raises:
+        SettingError: What hosts may write holds what they may not read.
+    """
+    if settings.sandbox != "on":
+        return Sandbox()
+    hidden = _hidden(settings, run)
+    writable = [path for pattern in _DEVICES for path in glob.glob(pattern)]
+    for path in (*writable, *settings.writable):
+        inside = [each for each in hidden if _is_within(each, path)]
+        if inside:
+            raise SettingError(
+                f"environments in the sandbox may write to {path}, but {inside[0]} in "
+                "it is the server's own: choose another place with --run-dir, "
+                "--data-dir, --token-file or --writable"
+            )
+    rules = _rules(_readable("/", hidden), landlock.READ)
+    rules += _rules([*writable, *settings.writable], _ALL)
+    return Sandbox(files=True, rules=tuple(rules))
+
+
+def _hidden(settings: Settings, run: RunDir) -> frozenset[str]:
+    """Return the real paths of what hosts may not read."""
+    runs = os.path.join(os.path.dirname(run.path), NAME_PREFIX + "*")
+    paths = [run.path, settings.data_dir, settings.token_file, *glob.glob(runs)]
+    return frozenset(os.path.realpath(path) for path in paths if path)
+
+
+def _readable(path: str, hidden: frozenset[str]) -> Iterator[str]:
+    """Yield the hierarchies that together are all below a path but what is hidden."""
+    if path in hidden:
+        return
+    within = [each for each in hidden if _is_within(each, path)]
+    if not within:
+        yield path
+        return
+    for name in _names(path, within):
+        inner = os.path.join(path, name)
+        if not os.path.islink(inner):
+            yield from _readable(inner, hidden)
+
+
+def _names(path: str, within: Sequence[str]) -> list[str]:
+    """List the entries of a directory, those that lead to hidden paths in any case."""
+    leading = {os.path.relpath(each, path).split(os.sep)[0] for each in within}
+    try:
+        with os.scandir(path) as entries:
+            found = sorted(entries, key=lambda each: (not each.is_dir(), each.name))
+    except OSError:
+        found = []
+    names = [each.name for each in found if each.name not in leading]
+    if len(names) > MAX_SIBLINGS:
+        log.warning(
+            "environments in the sandbox can read %d of the %d entries of %s, which "
+            "holds files of the server's own; choose another place for those",
+            MAX_SIBLINGS,
+            len(names),
+            path,
+        )
+    return [*leading, *names[:MAX_SIBLINGS]]
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _rules(paths: Iterable[str], access: int) -> list[bytes]:
+    rules = (landlock.rule(path, access) for path in paths)
+    return [rule for rule in rules if rule is not None]
