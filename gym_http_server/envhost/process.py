@@ -8,6 +8,7 @@ so goes the host.
 
 from __future__ import annotations
 
+import functools
 import socket
 import sys
 import time
@@ -21,6 +22,7 @@ from gym_http_server.envhost.failures import explain, note, problem_frame, unfor
 from gym_http_server.envhost.inspection import Inspection
 from gym_http_server.envhost.isolation import isolate
 from gym_http_server.envhost.making import make
+from gym_http_server.envhost.monitor import request_file
 from gym_http_server.envhost.server import Host
 from gym_http_server.rundir import RunDir, StatusPage
 from gym_http_server.sandbox import Sandbox
@@ -49,7 +51,6 @@ class HostStart(msgspec.Struct, frozen=True):
     parent_pid: int
     request: CreateRequest
     terms: Terms
-    data_dir: str
     max_body: int
     max_answer: int
     strict_actions: bool
@@ -72,7 +73,7 @@ def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> in
     isolate(run_dir, start.instance_id, start.parent_pid, keep, start.sandbox)
     channel.setblocking(True)
     try:
-        answers = _make(start)
+        answers = _make(start, channel)
     except Exception as error:
         note(error)
         problem = error if isinstance(error, Problem) else unforeseen(error)
@@ -94,7 +95,7 @@ def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> in
     return 0
 
 
-def _make(start: HostStart) -> Answers:
+def _make(start: HostStart, channel: socket.socket) -> Answers:
     sys.path += [each for each in start.importable if each not in sys.path]
     for module in start.modules:
         __import__(module)
@@ -115,7 +116,7 @@ def _make(start: HostStart) -> Answers:
         operations,
         exact,
         Inspection(operations, exact, start.instance_id, start.request.env_id),
-        data_dir=start.data_dir,
+        open_file=functools.partial(request_file, channel),
         max_answer=start.max_answer,
         outside=outside,
     )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from gym_http_server.envhost.isolation import close_descriptors, reseed
 from gym_http_server.supervisor.modules import threads
 
-__all__ = ["ServiceProcess"]
+__all__ = ["ServiceProcess", "forked"]
 
 
 class ServiceProcess:
@@ -42,10 +42,10 @@ class ServiceProcess:
         Raises:
             OSError: The system has no room for another process.
         """
-        self.pid = _forked(keep, run)
+        self.pid = forked(keep, run)
 
 
-def _forked(keep: Sequence[int], run: Callable[[int], int]) -> int:
+def forked(keep: Sequence[int], run: Callable[[int], int]) -> int:
     """Fork a process; give its ID here, and never return there."""
     if threads() != 1:
         # A fork would copy the locks that other threads hold.

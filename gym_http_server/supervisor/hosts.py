@@ -6,6 +6,7 @@ import logging
 import os
 import secrets
 import signal
+import socket
 import time
 from collections.abc import Callable, Iterator
 
@@ -23,13 +24,17 @@ from gym_http_server.supervisor.instance import (
 )
 from gym_http_server.supervisor.journal import NAME, note
 from gym_http_server.supervisor.modules import Modules
+from gym_http_server.supervisor.monitors import open_monitor
 from gym_http_server.supervisor.starts import start_host
 from gym_http_wire.frames import Frame, FrameError
+from gym_http_wire.messages import Op
 
 __all__ = ["Hosts"]
 
 MEMORY_TICKS = 2
 CLOSE_SECONDS = 2.0
+#: Of one instance: a host asks for one file at a time, unless it is hostile.
+MAX_OPENERS = 4
 TERM_SECONDS = 0.5
 #: Status by which a host says that its environment has left.
 GONE = 410
@@ -142,11 +147,20 @@ class Hosts:
     def hear(self, instance: Instance) -> bool:
         """Take what a host says; whether it may say more."""
         try:
-            data = instance.channel.recv(1 << 16)
+            data, brought, _, _ = socket.recv_fds(
+                instance.channel, 1 << 16, 1, socket.MSG_CMSG_CLOEXEC
+            )
         except BlockingIOError:
             return True
         except OSError:
-            data = b""
+            data, brought = b"", []
+        try:
+            return self._take(instance, data, brought)
+        finally:
+            for descriptor in brought:
+                os.close(descriptor)
+
+    def _take(self, instance: Instance, data: bytes, brought: list[int]) -> bool:
         try:
             frames = instance.reader.feed(data)
         except FrameError as error:
@@ -158,11 +172,26 @@ class Hosts:
         for frame in frames:
             if not instance.told:
                 self._told(instance, frame)
+            elif frame.kind == Op.MONITOR_FILE and brought:
+                self._open_monitor(instance, frame, brought[0])
             elif frame.status == GONE and not instance.reason:
                 # It ends by itself: its environment, which lives elsewhere, is gone.
                 instance.reason = "external-gone"
                 instance.kill_at = time.monotonic() + CLOSE_SECONDS
         return bool(data)
+
+    def _open_monitor(self, instance: Instance, frame: Frame, line: int) -> None:
+        """Let a child open the file of a monitor, since a disk may be slow."""
+        instance.openers &= self.spared
+        if instance.pid not in self._by_pid or len(instance.openers) >= MAX_OPENERS:
+            return
+        try:
+            pid = open_monitor(self._settings.data_dir, frame, line)
+        except OSError as error:
+            log.warning("no process can be started to open a file: %s", error)
+            return
+        instance.openers.add(pid)
+        self.spared.add(pid)
 
     def _told(self, instance: Instance, frame: Frame) -> None:
         # Of all that it may say later nothing is meant for us.

@@ -64,7 +64,6 @@ def start_host(
             settings.external_heartbeat,
             settings.max_answer,
         ),
-        data_dir=settings.data_dir,
         max_body=settings.max_body,
         max_answer=settings.max_answer,
         strict_actions=settings.strict_actions,

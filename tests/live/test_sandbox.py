@@ -242,3 +242,27 @@ def test_places_that_contain_the_servers_own_files(
     assert server.wait_exit() == 1
     assert "Traceback" not in server.stderr
     assert "--writable" in server.stderr
+
+
+def test_monitors_write_below_the_data_directory(
+    sandboxed: Sandboxed, make: Callable[..., Instance]
+) -> None:
+    instance = make("CartPole-v1")
+    no_content(instance.post("monitor/start/", {"directory": "runs/one"}))
+    error(instance.post("monitor/start/", {"directory": "two"}), 409, "monitor-active")
+    instance.reset(seed=1)
+    while not instance.step(1)["terminated"]:
+        pass
+    no_content(instance.post("monitor/close/"))
+    file = sandboxed.data_dir / "runs" / "one" / "episodes.jsonl"
+    assert file.read_text().count("\n") == 1
+    again = {"directory": "runs/one"}
+    refused = error(instance.post("monitor/start/", again), 400, "bad-parameter")
+    assert "force" in refused["message"]
+    climbing = {"directory": "../runs"}
+    error(instance.post("monitor/start/", climbing), 400, "bad-parameter")
+    no_content(instance.post("monitor/start/", {**again, "resume": True}))
+    assert file.read_text().count("\n") == 1
+    no_content(instance.post("monitor/close/"))
+    no_content(instance.post("monitor/start/", {**again, "force": True}))
+    assert file.read_text() == ""
