@@ -8,11 +8,17 @@ siblings of these and of their parent directories.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import errno
+import fcntl
+import functools
 import glob
 import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import socket
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -34,6 +40,7 @@ _DEVICES = (
 )
 #: Entries of one directory that can be allowed one by one: each costs a host 2 µs.
 MAX_SIBLINGS = 256
+_SET_INTERFACE_FLAGS, _INTERFACE_UP = 0x8914, 1
 _ALL = landlock.READ | landlock.WRITE
 
 log = logging.getLogger("gym_http_server.sandbox")
@@ -44,10 +51,13 @@ class Sandbox(msgspec.Struct, frozen=True):
 
     Attributes:
         files: Whether files are restricted to `rules` and the host's own directories.
+        network: Whether the host leaves the server's network, and how: "" (not),
+            ``plain`` or ``user``, in a user namespace.
         rules: Rules for Landlock, whose descriptors the supervisor holds.
     """
 
     files: bool = False
+    network: str = ""
     rules: tuple[bytes, ...] = ()
 
     @property
@@ -67,6 +77,8 @@ class Sandbox(msgspec.Struct, frozen=True):
             OSError: The kernel refuses a part of it.
         """
         global _confined
+        if self.network:
+            _leave_network(self.network)
         prctl.set_no_new_privs()
         if self.files:
             if os.geteuid() == 0:
@@ -94,6 +106,8 @@ def settle(settings: Settings) -> Settings:
         raise SettingError(
             f"--sandbox is {settings.sandbox!r}: expected auto, on or off"
         )
+    if settings.network not in ("host", "none"):
+        raise SettingError(f"--network is {settings.network!r}: expected host or none")
     sandbox = settings.sandbox
     if sandbox == "auto":
         local = settings.external_loopback and settings.zmq_loopback
@@ -120,13 +134,15 @@ def settle(settings: Settings) -> Settings:
 
 
 def prepare(settings: Settings, run: RunDir) -> Sandbox:
-    """Open the file hierarchies that all hosts may use.
+    """Try what hosts will do, and open the file hierarchies that they may use.
 
     Raises:
-        SettingError: What hosts may write holds what they may not read.
+        SettingError: The system does not permit it, or what hosts may write holds
+            what they may not read.
     """
+    network = _try_network() if settings.network == "none" else ""
     if settings.sandbox != "on":
-        return Sandbox()
+        return Sandbox(network=network)
     hidden = _hidden(settings, run)
     writable = [path for pattern in _DEVICES for path in glob.glob(pattern)]
     for path in (*writable, *settings.writable):
@@ -139,7 +155,54 @@ def prepare(settings: Settings, run: RunDir) -> Sandbox:
             )
     rules = _rules(_readable("/", hidden), landlock.READ)
     rules += _rules([*writable, *settings.writable], _ALL)
-    return Sandbox(files=True, rules=tuple(rules))
+    return Sandbox(files=True, network=network, rules=tuple(rules))
+
+
+def _try_network() -> str:
+    """Find out in children how a process may leave the network.
+
+    Raises:
+        SettingError: It may not.
+    """
+    for way in ("plain", "user"):
+        if _succeeds(functools.partial(_leave_network, way)):
+            return way
+    raise SettingError(
+        "--network is 'none', but this user may make no network namespace: run the "
+        "server with CAP_SYS_ADMIN, permit user namespaces, or use --network host"
+    )
+
+
+def _leave_network(way: str) -> None:
+    uid, gid = os.geteuid(), os.getegid()
+    if not prctl.leave_network(in_user_namespace=way == "user"):
+        raise OSError(errno.EPERM, "no network namespace can be made")
+    if way == "user":
+        # Whoever has no privileges may map no other user, and no groups.
+        for name, line in (
+            ("uid_map", f"{uid} {uid} 1"),
+            ("setgroups", "deny"),
+            ("gid_map", f"{gid} {gid} 1"),
+        ):
+            with open(f"/proc/self/{name}", "w") as file:
+                file.write(line)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        # Some environments speak to programs of their own over loopback.
+        request = struct.pack("16sh14x", b"lo", _INTERFACE_UP)
+        fcntl.ioctl(sock, _SET_INTERFACE_FLAGS, request)
+
+
+def _succeeds(deed: Callable[[], object]) -> bool:
+    """Whether a child of this process can do something."""
+    pid = os.fork()
+    if pid == 0:
+        with contextlib.suppress(BaseException):
+            # Else /proc/self belongs to root.
+            prctl.set_dumpable(True)
+            deed()
+            os._exit(0)
+        os._exit(1)
+    return os.waitpid(pid, 0)[1] == 0
 
 
 def _hidden(settings: Settings, run: RunDir) -> frozenset[str]:

@@ -192,6 +192,11 @@ class Settings:
     writable: tuple[str, ...] = _setting(
         (), "File or directory that environments in the sandbox may write to."
     )
+    network: str = _setting(
+        "host",
+        "Network of environments: host, which is the server's, or none, which is a "
+        "loopback interface of their own.",
+    )
     enable_shutdown: bool = _setting(False, "Let POST /v1/shutdown/ stop the server.")
     drain_delay: float = _setting(
         0.0, "Seconds to go on serving after SIGTERM, with readiness at 503.", least=0

@@ -266,3 +266,14 @@ def test_monitors_write_below_the_data_directory(
     no_content(instance.post("monitor/close/"))
     no_content(instance.post("monitor/start/", {**again, "force": True}))
     assert file.read_text() == ""
+
+
+def test_a_network_of_its_own(make_server: Callable[..., Server]) -> None:
+    server = make_server(
+        "--network", "none", "--import", "tests.support.intruders", "--sandbox", "on"
+    )
+    intruder = Api(server).create(INTRUDER)
+    assert attempt(intruder, "interfaces") == ["lo"]
+    assert attempt(intruder, "reach", "127.0.0.1", server.port) == "ECONNREFUSED"
+    assert attempt(intruder, "exchange") == "word"
+    no_content(intruder.close())
