@@ -16,6 +16,7 @@ import functools
 import glob
 import logging
 import os
+import pwd
 import socket
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -40,10 +41,42 @@ _DEVICES = (
 )
 #: Entries of one directory that can be allowed one by one: each costs a host 2 µs.
 MAX_SIBLINGS = 256
+# Ways to leave the network; the second one needs no privileges.
+_PLAIN, _IN_USER_NAMESPACE = "plain", "user"
 _SET_INTERFACE_FLAGS, _INTERFACE_UP = 0x8914, 1
 _ALL = landlock.READ | landlock.WRITE
 
 log = logging.getLogger("gym_http_server.sandbox")
+
+
+class User(msgspec.Struct, frozen=True):
+    """The user as whom hosts run, where that is not the server's."""
+
+    name: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+    home: str
+
+    @classmethod
+    def named(cls, name: str) -> User:
+        """Look a user up.
+
+        Raises:
+            KeyError: There is no such user.
+        """
+        entry = pwd.getpwnam(name)
+        groups = tuple(os.getgrouplist(name, entry.pw_gid))
+        return cls(name, entry.pw_uid, entry.pw_gid, groups, entry.pw_dir)
+
+    def become(self) -> None:
+        """Run this process as this user, for good."""
+        os.setgroups(self.groups)
+        os.setresgid(self.gid, self.gid, self.gid)
+        os.setresuid(self.uid, self.uid, self.uid)
+        # A change of user clears it, and /proc/self belongs to root without it.
+        prctl.set_dumpable(True)
+        os.environ.update(HOME=self.home, LOGNAME=self.name, USER=self.name)
 
 
 class Sandbox(msgspec.Struct, frozen=True):
@@ -51,33 +84,52 @@ class Sandbox(msgspec.Struct, frozen=True):
 
     Attributes:
         files: Whether files are restricted to `rules` and the host's own directories.
-        network: Whether the host leaves the server's network, and how: "" (not),
-            ``plain`` or ``user``, in a user namespace.
+        network: How the host leaves the server's network; "" if it does not.
         rules: Rules for Landlock, whose descriptors the supervisor holds.
+        user: The user as whom the host runs; ``None`` is the server's.
     """
 
     files: bool = False
     network: str = ""
     rules: tuple[bytes, ...] = ()
+    user: User | None = None
 
     @property
     def descriptors(self) -> list[int]:
         """The descriptors that `enter` needs."""
         return [landlock.descriptor_of(rule) for rule in self.rules]
 
-    def enter(self, own: Sequence[str]) -> None:
+    def own(self, path: str) -> None:
+        """Make the user of hosts the owner of a file or folder."""
+        if self.user is not None:
+            os.chown(path, self.user.uid, self.user.gid)
+
+    def open(self, folder: str) -> None:
+        """Let the user of hosts go through a folder, and neither list nor change it."""
+        if self.user is not None:
+            os.chown(folder, -1, self.user.gid)
+            os.chmod(folder, 0o710)  # noqa: S103
+
+    def enter(self, own: Sequence[str], parent_pid: int) -> None:
         """Confine this process and everything that it will start.
 
         Leaves descriptors open, its own and those of the rules.
 
         Args:
             own: Directories that it may write to.
+            parent_pid: The supervisor; the process ends with it.
 
         Raises:
             OSError: The kernel refuses a part of it.
         """
         global _confined
-        if self.network:
+        if self.network == _PLAIN:
+            _leave_network(self.network)
+        if self.user is not None:
+            self.user.become()
+            # A change of user clears this, too.
+            prctl.die_with_parent(parent_pid)
+        if self.network == _IN_USER_NAMESPACE:
             _leave_network(self.network)
         prctl.set_no_new_privs()
         if self.files:
@@ -108,6 +160,7 @@ def settle(settings: Settings) -> Settings:
         )
     if settings.network not in ("host", "none"):
         raise SettingError(f"--network is {settings.network!r}: expected host or none")
+    _check_user(settings)
     sandbox = settings.sandbox
     if sandbox == "auto":
         local = settings.external_loopback and settings.zmq_loopback
@@ -133,6 +186,32 @@ def settle(settings: Settings) -> Settings:
     )
 
 
+def _check_user(settings: Settings) -> None:
+    root = os.geteuid() == 0
+    name = settings.host_user
+    if name and not root:
+        raise SettingError(
+            f"--host-user is {name!r}, but only root can run environments as another "
+            "user: start the server as root, or as that user without --host-user"
+        )
+    if name:
+        try:
+            user = User.named(name)
+        except KeyError:
+            raise SettingError(
+                f"--host-user is {name!r}: expected the name of a user of this machine"
+            ) from None
+        if user.uid == 0:
+            raise SettingError(
+                f"--host-user is {name!r}, which is root: expected another user"
+            )
+    elif root:
+        log.warning(
+            "SERVING AS ROOT: environments run as root, too; name another user for "
+            "them with --host-user, or start the server as one"
+        )
+
+
 def prepare(settings: Settings, run: RunDir) -> Sandbox:
     """Try what hosts will do, and open the file hierarchies that they may use.
 
@@ -140,9 +219,13 @@ def prepare(settings: Settings, run: RunDir) -> Sandbox:
         SettingError: The system does not permit it, or what hosts may write holds
             what they may not read.
     """
+    user = User.named(settings.host_user) if settings.host_user else None
     network = _try_network() if settings.network == "none" else ""
+    if user is not None:
+        Sandbox(user=user).open(run.path)
+        _try_user(user, run)
     if settings.sandbox != "on":
-        return Sandbox(network=network)
+        return Sandbox(network=network, user=user)
     hidden = _hidden(settings, run)
     writable = [path for pattern in _DEVICES for path in glob.glob(pattern)]
     for path in (*writable, *settings.writable):
@@ -155,7 +238,28 @@ def prepare(settings: Settings, run: RunDir) -> Sandbox:
             )
     rules = _rules(_readable("/", hidden), landlock.READ)
     rules += _rules([*writable, *settings.writable], _ALL)
-    return Sandbox(files=True, network=network, rules=tuple(rules))
+    return Sandbox(files=True, network=network, rules=tuple(rules), user=user)
+
+
+def _try_user(user: User, run: RunDir) -> None:
+    """Find out in a child whether a user can read what a host needs.
+
+    Raises:
+        SettingError: It cannot.
+    """
+
+    def check(path: str) -> None:
+        user.become()
+        if not os.access(path, os.X_OK if path == run.path else os.R_OK):
+            raise PermissionError
+
+    # The standard library, the packages that are installed, the server, its folder.
+    for path in (os.__file__, msgspec.__file__, landlock.__file__, run.path):
+        if not _succeeds(functools.partial(check, path)):
+            raise SettingError(
+                f"--host-user is {user.name!r}, who cannot reach {path}: let that user "
+                "read the Python installation and pass through the folder of --run-dir"
+            )
 
 
 def _try_network() -> str:
@@ -164,7 +268,7 @@ def _try_network() -> str:
     Raises:
         SettingError: It may not.
     """
-    for way in ("plain", "user"):
+    for way in (_PLAIN, _IN_USER_NAMESPACE):
         if _succeeds(functools.partial(_leave_network, way)):
             return way
     raise SettingError(
@@ -175,9 +279,9 @@ def _try_network() -> str:
 
 def _leave_network(way: str) -> None:
     uid, gid = os.geteuid(), os.getegid()
-    if not prctl.leave_network(in_user_namespace=way == "user"):
+    if not prctl.leave_network(in_user_namespace=way == _IN_USER_NAMESPACE):
         raise OSError(errno.EPERM, "no network namespace can be made")
-    if way == "user":
+    if way == _IN_USER_NAMESPACE:
         # Whoever has no privileges may map no other user, and no groups.
         for name, line in (
             ("uid_map", f"{uid} {uid} 1"),

@@ -197,6 +197,9 @@ class Settings:
         "Network of environments: host, which is the server's, or none, which is a "
         "loopback interface of their own.",
     )
+    host_user: str = _setting(
+        "", "User as whom environments run, where the server runs as root."
+    )
     enable_shutdown: bool = _setting(False, "Let POST /v1/shutdown/ stop the server.")
     drain_delay: float = _setting(
         0.0, "Seconds to go on serving after SIGTERM, with readiness at 503.", least=0

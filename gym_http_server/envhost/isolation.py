@@ -42,7 +42,7 @@ def isolate(
     _redirect_output(run.log(instance_id))
     _prefer_as_victim()
     work, temporary = run.own(instance_id)
-    sandbox.enter((work, temporary))
+    sandbox.enter((work, temporary), parent_pid)
     # Not before, since the sandbox is made of descriptors.
     close_descriptors(keep)
     os.chdir(work)

@@ -72,8 +72,11 @@ def start_host(
         importable=importable,
         sandbox=sandbox,
     )
-    for folder in (run.instance(instance_id), *run.own(instance_id)):
+    os.mkdir(run.instance(instance_id), 0o700)
+    sandbox.open(run.instance(instance_id))
+    for folder in run.own(instance_id):
         os.mkdir(folder, 0o700)
+        sandbox.own(folder)
     page = StatusReader(run.status(instance_id))
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(run.host_socket(instance_id))

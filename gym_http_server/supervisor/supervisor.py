@@ -88,7 +88,7 @@ class Supervisor:
             on_end=self._on_end,
         )
         self._creations = Creations()
-        self._lobby = LobbyProcess(run, settings, doors)
+        self._lobby = LobbyProcess(run, settings, sandbox, doors)
         self._gateway = GatewayProcess(settings, zmq_doors)
         self._hosts.on_spared = self._on_spared
         self._survey: bytes | None = None

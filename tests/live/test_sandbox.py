@@ -13,13 +13,13 @@ from PIL import Image
 
 from gym_http_server import landlock
 from tests.support.api import Api, Instance, error, no_content
+from tests.support.attempts import INTRUDER, attempt
 from tests.support.server import Server
 
 # Before anything imports mujoco: without a display it renders by EGL only.
 os.environ.setdefault("MUJOCO_GL", "egl")
 
 TOKEN = "a-token-of-the-tests"
-INTRUDER = "intruder/Intruder-v0"
 
 pytestmark = [
     pytest.mark.live,
@@ -75,13 +75,6 @@ def make(sandboxed: Sandboxed) -> Iterator[Callable[..., Instance]]:
     yield create
     for instance in made:
         instance.close()
-
-
-def attempt(instance: Instance, deed: str, *arguments: Any) -> Any:
-    """Have an environment try something; return the result, or the errno's name."""
-    options = {"deed": deed, "arguments": arguments}
-    info = instance.reset(options=options, return_info=True)["info"]
-    return info.get("failed", info.get("result"))
 
 
 def test_files_that_cannot_be_written(

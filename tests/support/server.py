@@ -30,6 +30,8 @@ class Server:
     Its folders are short: the path of a Unix socket holds 107 bytes.
     """
 
+    #: What starts the command, in place of which it runs then.
+    prefix: tuple[str, ...] = ()
     running: ClassVar[list["Server"]] = []
 
     def __init__(
@@ -110,7 +112,7 @@ class Server:
             (self.base / "stderr").open("wb") as err,
         ):
             self._process = subprocess.Popen(
-                [*command, *self._args],
+                [*self.prefix, *command, *self._args],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
