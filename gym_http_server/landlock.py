@@ -16,7 +16,15 @@ import struct
 import sys
 from collections.abc import Iterable
 
-__all__ = ["READ", "WRITE", "abi", "descriptor_of", "restrict", "rule"]
+__all__ = [
+    "READ",
+    "WRITE",
+    "abi",
+    "descriptor_of",
+    "restrict",
+    "rule",
+    "scopes_signals",
+]
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = (1 << bit for bit in range(4))
 _REMOVE_DIR, _REMOVE_FILE, _MAKE_CHAR, _MAKE_DIR = (1 << bit for bit in range(4, 8))
@@ -65,6 +73,11 @@ def abi() -> int:
     return max(0, int(_SYSCALL(_CREATE_RULESET, None, 0, _VERSION_FLAG)))
 
 
+def scopes_signals() -> bool:
+    """Return whether the kernel can keep a process from signalling others."""
+    return abi() >= _SCOPE_SINCE
+
+
 def rule(path: str, access: int) -> bytes | None:
     """Open a file or directory, and return the rule that allows an access below it.
 
@@ -100,9 +113,9 @@ def restrict(rules: Iterable[bytes], *, signals: bool) -> None:
     Raises:
         OSError: The kernel refuses it.
     """
-    scoped = _SCOPE_SIGNAL if signals and abi() >= _SCOPE_SINCE else 0
+    scoped = _SCOPE_SIGNAL if signals and scopes_signals() else 0
     # Older kernels know less of this structure and refuse what they do not know.
-    size = 24 if abi() >= _SCOPE_SINCE else 16 if abi() >= 4 else 8
+    size = 24 if scopes_signals() else 16 if abi() >= 4 else 8
     attributes = struct.pack("=QQQ", _known(), 0, scoped)[:size]
     ruleset = _call(_CREATE_RULESET, attributes, size, 0)
     try:

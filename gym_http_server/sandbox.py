@@ -176,6 +176,11 @@ def settle(settings: Settings) -> Settings:
             "that this user can"
         )
         sandbox = "off"
+    if sandbox == "on" and not landlock.scopes_signals():
+        log.warning(
+            "this kernel's Landlock is older than Linux 6.12: environments can send "
+            "signals to every process of this user"
+        )
     for path in settings.writable:
         if not os.path.exists(path):
             raise SettingError(f"--writable is {path!r}, which does not exist")

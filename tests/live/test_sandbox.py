@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from gym_http_server import landlock
-from tests.support.api import Api, Instance, error, no_content
+from tests.support.api import Api, Instance, error, no_content, ok
 from tests.support.attempts import INTRUDER, attempt
 from tests.support.server import Server
 
@@ -270,3 +270,15 @@ def test_a_network_of_its_own(make_server: Callable[..., Server]) -> None:
     assert attempt(intruder, "reach", "127.0.0.1", server.port) == "ECONNREFUSED"
     assert attempt(intruder, "exchange") == "word"
     no_content(intruder.close())
+
+
+def test_v1_describes_the_sandbox(sandboxed: Sandboxed, server: Server) -> None:
+    off = {"files": False, "host_user": None, "network": "host", "signals": False}
+    assert ok(Api(server).get("/v1/"))["sandbox"] == off
+    told = ok(Api(sandboxed).get("/v1/"))["sandbox"]
+    assert told == {**off, "files": True, "signals": landlock.abi() >= 6}
+
+
+def test_auto_is_on_beyond_loopback(make_server: Callable[..., Server]) -> None:
+    server = make_server("--listen", "0.0.0.0", "--no-token")
+    assert ok(Api(server).get("/v1/"))["sandbox"]["files"] is True
