@@ -24,6 +24,7 @@ from gym_http_server.envhost.isolation import isolate
 from gym_http_server.envhost.making import make
 from gym_http_server.envhost.monitor import request_file
 from gym_http_server.envhost.server import Host
+from gym_http_server.peers import Peers
 from gym_http_server.rundir import RunDir, StatusPage
 from gym_http_server.sandbox import Sandbox
 from gym_http_wire.exact import Exact
@@ -90,6 +91,7 @@ def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> in
         listener,
         max_body=start.max_body,
         spin_us=start.spin_us,
+        peers=None if start.sandbox.user else Peers(start.parent_pid),
     )
     host.serve()
     return 0

@@ -19,6 +19,7 @@ import msgspec
 
 from gym_http_server.envhost.create_request import read_request
 from gym_http_server.errors import Draining, ShutdownDisabled, UnknownInstance
+from gym_http_server.peers import Peers
 from gym_http_server.rundir import RunDir, remove
 from gym_http_server.sandbox import Sandbox
 from gym_http_server.settings import Settings
@@ -94,6 +95,7 @@ class Supervisor:
         self._survey: bytes | None = None
         self._survey_waiters: list[Connection] = []
         self._stopping = False
+        self._peers = Peers(os.getpid())
         self._watches = Watches()
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(run.supervisor_socket)
@@ -132,6 +134,10 @@ class Supervisor:
         try:
             sock, _ = self._listener.accept()
         except OSError:
+            return
+        if not self._peers.admits(sock):
+            log.warning("refused a connection of an environment to the supervisor")
+            sock.close()
             return
         connection = Connection(sock, MAX_REQUEST_BYTES)
         self._watches.add(sock, lambda events: self._serve(connection, events))

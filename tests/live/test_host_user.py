@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from gym_http_wire.messages import Op
 from tests.support.agents import asking, heard
 from tests.support.api import Api, Instance, no_content, ok
 from tests.support.attempts import INTRUDER, attempt
@@ -83,7 +84,7 @@ def test_environments_run_as_that_user(server: Server) -> None:
     assert attempt(intruder, "write", "file") is None
     folder = next(server.run_dir.iterdir())
     socket = str(folder / "supervisor.sock")
-    assert attempt(intruder, "connect", socket) == "EACCES"
+    assert attempt(intruder, "connect", socket, Op.LIST) == "EACCES"
     for path in (folder / intruder.id / "log", folder / "intruder"):
         assert attempt(intruder, "write", str(path)) == "EACCES"
     assert attempt(intruder, "kill", server.pid) == "EPERM"

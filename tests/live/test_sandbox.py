@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from gym_http_server import landlock
+from gym_http_wire.messages import Op
 from tests.support.api import Api, Instance, error, no_content, ok
 from tests.support.attempts import INTRUDER, attempt
 from tests.support.server import Server
@@ -282,3 +283,17 @@ def test_v1_describes_the_sandbox(sandboxed: Sandboxed, server: Server) -> None:
 def test_auto_is_on_beyond_loopback(make_server: Callable[..., Server]) -> None:
     server = make_server("--listen", "0.0.0.0", "--no-token")
     assert ok(Api(server).get("/v1/"))["sandbox"]["files"] is True
+
+
+def test_the_servers_sockets_refuse_environments(
+    sandboxed: Sandboxed, make: Callable[..., Instance]
+) -> None:
+    intruder, other = make(), make()
+    for path, op in (
+        (sandboxed.run / "supervisor.sock", Op.LIST),
+        (sandboxed.run / other.id / "host.sock", Op.ACTION_SPACE),
+    ):
+        for daemon in (False, True):
+            tried = attempt(intruder, "connect", str(path), op, daemon)
+            assert tried == "ECONNREFUSED", path
+    other.reset()

@@ -10,7 +10,9 @@ import errno
 import os
 import signal
 import socket
+import struct
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -59,14 +61,26 @@ def run(*command: str) -> str:
     return done.stdout.strip()
 
 
-def connect(path: str) -> None:
-    """Connect to a Unix socket and ask for an answer to a frame that is none."""
-    with socket.socket(socket.AF_UNIX) as line:
-        line.settimeout(5)
-        line.connect(path)
-        line.sendall(bytes(16))
-        if not line.recv(1):
-            raise OSError(errno.ECONNREFUSED, "closed without an answer")
+def connect(path: str, op: int, daemon: bool = False) -> None:
+    """Send a request to a Unix socket of the server, and wait for the answer."""
+    if daemon and (pid := os.fork()):
+        if os.waitpid(pid, 0)[1]:
+            raise OSError(errno.ECONNREFUSED, "not answered")
+        return
+    try:
+        with socket.socket(socket.AF_UNIX) as line:
+            line.settimeout(5)
+            if daemon:
+                os.setsid()
+            line.connect(path)
+            line.sendall(struct.pack("<IIHBBI", 0, 0, 0, op, 0x11, 1))
+            if not line.recv(1):
+                raise OSError(errno.ECONNREFUSED, "closed without an answer")
+    except ConnectionResetError as error:
+        raise OSError(errno.ECONNREFUSED, "closed without an answer") from error
+    finally:
+        if daemon:
+            os._exit(int(sys.exc_info()[0] is not None))
 
 
 def interfaces() -> list[str]:
