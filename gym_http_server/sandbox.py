@@ -19,7 +19,11 @@ import os
 import pwd
 import socket
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from importlib.machinery import ModuleSpec, all_suffixes
+from importlib.util import spec_from_file_location
+from pathlib import Path
 
 import msgspec
 
@@ -86,12 +90,14 @@ class Sandbox(msgspec.Struct, frozen=True):
         files: Whether files are restricted to `rules` and the host's own directories.
         network: How the host leaves the server's network; "" if it does not.
         rules: Rules for Landlock, whose descriptors the supervisor holds.
+        unlisted: Directories that no rule allows to list.
         user: The user as whom the host runs; ``None`` is the server's.
     """
 
     files: bool = False
     network: str = ""
     rules: tuple[bytes, ...] = ()
+    unlisted: tuple[str, ...] = ()
     user: User | None = None
 
     @property
@@ -137,10 +143,36 @@ class Sandbox(msgspec.Struct, frozen=True):
                 # Some of root's go past Landlock: to memory, devices and modules.
                 prctl.drop_capabilities()
             landlock.restrict((*self.rules, *_rules(own, _ALL)), signals=True)
+            sys.meta_path.append(_UnlistedFolders(self.unlisted))
             _confined = True
 
 
 _confined = False
+
+
+class _UnlistedFolders:
+    """Finds modules in folders that this process may not list.
+
+    Python's own finder lists the folders of ``sys.path``. This one tries file names,
+    and so finds what can be read beside the run or the data directory.
+    """
+
+    def __init__(self, folders: Collection[str]) -> None:
+        self._folders = folders
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: object = None
+    ) -> ModuleSpec | None:
+        """Find a module that is in no package; see `importlib.abc.MetaPathFinder`."""
+        if path is not None:
+            return None
+        for folder in sys.path:
+            if os.path.realpath(folder) in self._folders:
+                package = os.path.join(folder, name)
+                for tail in ("/__init__.py", *all_suffixes()):
+                    if os.path.isfile(package + tail):
+                        return spec_from_file_location(name, package + tail)
+        return None
 
 
 def confined() -> bool:
@@ -243,7 +275,15 @@ def prepare(settings: Settings, run: RunDir) -> Sandbox:
             )
     rules = _rules(_readable("/", hidden), landlock.READ)
     rules += _rules([*writable, *settings.writable], _ALL)
-    return Sandbox(files=True, network=network, rules=tuple(rules), user=user)
+    return Sandbox(
+        files=True,
+        network=network,
+        rules=tuple(rules),
+        unlisted=tuple(
+            {str(folder) for path in hidden for folder in Path(path).parents}
+        ),
+        user=user,
+    )
 
 
 def _try_user(user: User, run: RunDir) -> None:

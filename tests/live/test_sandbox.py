@@ -20,6 +20,11 @@ from tests.support.server import Server
 # Before anything imports mujoco: without a display it renders by EGL only.
 os.environ.setdefault("MUJOCO_GL", "egl")
 
+MODULE = """
+import gymnasium
+from tests.support.hostile import Hostile
+gymnasium.register(__name__.partition(".")[0] + "/Own-v0", Hostile)
+"""
 TOKEN = "a-token-of-the-tests"
 
 pytestmark = [
@@ -297,3 +302,16 @@ def test_the_servers_sockets_refuse_environments(
             tried = attempt(intruder, "connect", str(path), op, daemon)
             assert tried == "ECONNREFUSED", path
     other.reset()
+
+
+def test_modules_beside_the_servers_own_folders_are_imported() -> None:
+    server = Sandboxed("--allow-module", "own_envs", "--allow-module", "own_package")
+    (server.base / "own_envs.py").write_text(MODULE)
+    (server.base / "own_package").mkdir()
+    (server.base / "own_package" / "__init__.py").write_text("from . import inner")
+    (server.base / "own_package" / "inner.py").write_text(MODULE)
+    with server:
+        for name in ("own_envs", "own_package"):
+            instance = Api(server).create(f"{name}:{name}/Own-v0")
+            assert instance.reset()["observation"] == 0
+            no_content(instance.close())
