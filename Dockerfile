@@ -52,6 +52,6 @@ USER 10001:10001
 EXPOSE 5000
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=30s --timeout=5s --start-period=30s --retries=3 \
-    CMD ["python3", "-m", "gym_http_server.healthcheck"]
+    CMD ["python3", "-P", "-m", "gym_http_server.healthcheck"]
 ENTRYPOINT ["/usr/bin/tini", "--", "gym-http-server"]
 CMD ["serve"]

@@ -4,22 +4,24 @@ BIN := $(VENV)/bin
 # Shells set HOST and some set PORT: only what stands on make's command line counts.
 serve_flags := \
 	$(if $(filter command line,$(origin HOST)),--listen $(HOST)) \
-	$(if $(filter command line,$(origin PORT)),--port $(PORT))
+	$(if $(filter command line,$(origin PORT)),--port $(PORT)) \
+	$(if $(filter command line,$(origin TOKEN)),--token $(TOKEN))
 
 # An environment that was moved, or whose Python is gone, is made anew.
 ifneq ($(shell test -x $(BIN)/python && cat $(VENV)/.place 2>/dev/null),$(CURDIR))
 .PHONY: $(VENV)/.place
 endif
 
-# A file's tests stay together, and files begin in the order of tests/conftest.py.
-side_by_side := --numprocesses logical --dist loadfile --no-loadscope-reorder
+# A file's tests stay together; how many files run at once, and in which order they
+# begin, is in tests/conftest.py.
+side_by_side := --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 .PHONY: help
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: serve
-serve: $(VENV)/.server ## Run the server on http://127.0.0.1:5000 (or PORT=…, HOST=…)
+serve: $(VENV)/.server ## Run the server on http://127.0.0.1:5000 (or PORT=…, HOST=…, TOKEN=auto)
 	@exec $(BIN)/gym-http-server serve $(serve_flags)
 
 .PHONY: install
@@ -54,6 +56,10 @@ unit: $(VENV)/.dev ## Run the tests that start no server
 .PHONY: live
 live: $(VENV)/.dev ## Run the tests that start a real server
 	@$(BIN)/python -m pytest tests/live
+
+.PHONY: soak
+soak: $(VENV)/.dev ## Load a server for ten minutes and kill its parts (or SOAK="--minutes 1")
+	@$(BIN)/python -m tests.soak $(SOAK)
 
 .PHONY: vectors
 vectors: $(VENV)/.dev ## Make the clients' test vectors beside those that are committed

@@ -12,6 +12,7 @@ from benchmarks.pinning import Mode, available
 from benchmarks.report import Row, row
 from benchmarks.servers import Server, our_server
 from gym_http_client.bench.agents import ENV_ID, LeanAgent
+from gym_http_server.access import EVERYONE
 from gym_http_server.instances.supervision import Supervision
 from gym_http_server.rundir import RunDir
 from gym_http_wire.messages import Op
@@ -59,7 +60,7 @@ def _by_supervisor(server: Server) -> float:
     times = []
     for _ in range(_HOSTS):
         began = time.monotonic()
-        made = supervision.create(body, "", None, lambda: False)
+        made = supervision.create(body, "", EVERYONE, None, lambda: False)
         times.append(time.monotonic() - began)
         supervision.ask(Op.END, json.loads(made.body)["instance_id"])
     return median(times)

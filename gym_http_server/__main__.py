@@ -1,5 +1,11 @@
 """``python -m gym_http_server`` is ``gym-http-server``."""
 
+import sys
+
+if not sys.flags.safe_path:
+    # The working directory, where others may have put modules.
+    del sys.path[0]
+
 from gym_http_server.cli import main
 
 if __name__ == "__main__":

@@ -6,10 +6,11 @@ import flask
 from werkzeug.exceptions import HTTPException
 
 from gym_http_server import boot
+from gym_http_server.access import ANY
 from gym_http_server.api import batches, external, instances, service, streams, tango
 from gym_http_server.api.door import Door
 from gym_http_server.api.exchange import Answer, Environ
-from gym_http_server.api.web import Web, flask_response
+from gym_http_server.api.web import Route, Web, flask_response
 from gym_http_server.errors import NotFound
 from gym_http_server.rundir import RunDir
 from gym_http_server.settings import Settings
@@ -56,7 +57,7 @@ def _refuse(web: Web, error: HTTPException) -> flask.Response:
     def view(environ: Environ) -> Answer:
         raise _problem_of(error, environ)
 
-    return flask_response(web.answer(flask.request.environ, view))
+    return flask_response(web.answer(flask.request.environ, Route(view, ANY)))
 
 
 def _problem_of(error: HTTPException, environ: Environ) -> Problem:

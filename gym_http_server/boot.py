@@ -1,13 +1,12 @@
 """What the launcher leaves for web workers, and under which names.
 
-The settings lie in a file without a name, so that the token is in no argument, no
-variable and no directory.
+The settings lie in memory that has no name, so that the token is in no argument, no
+variable and on no disk.
 """
 
 from __future__ import annotations
 
 import os
-import tempfile
 from typing import IO
 
 from gym_http_server.rundir import RunDir
@@ -31,7 +30,7 @@ LAUNCHER_PID = "GYM_HTTP_LAUNCHER_PID"
 
 def leave(settings: Settings, run: RunDir) -> IO[bytes]:
     """Write it down; whoever inherits the descriptor can read it."""
-    file = tempfile.TemporaryFile()  # noqa: SIM115
+    file = os.fdopen(os.memfd_create("boot"), "wb")
     file.write(run.path.encode() + b"\n" + settings.to_json())
     file.flush()
     return file

@@ -16,7 +16,8 @@ from typing import Any
 import click
 
 import gym_http_server
-from gym_http_server import sandbox, tokens
+from gym_http_server import certificates, log_stream, sandbox, tokens
+from gym_http_server.access import MAX_INSTANCES, line_of
 from gym_http_server.errors import StartError
 from gym_http_server.gateway import check_installed
 from gym_http_server.launcher import Launcher
@@ -62,59 +63,108 @@ def _option(setting: Setting) -> Callable[..., Any]:
 @_options
 def serve(**flags: Any) -> None:
     """Run the server until Ctrl-C or SIGTERM."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")
+    _open_standard_streams()
+    logging.basicConfig(
+        level=logging.INFO,
+        format="%(asctime)s %(name)s: %(message)s",
+        stream=log_stream.install(),
+    )
     try:
+        _check_working_directory()
         asked = from_mapping(os.environ, flags)
         settings = sandbox.settle(tokens.settle(asked))
         settings = dataclasses.replace(settings, data_dir=_data_dir(settings))
-        status = _serve(settings, show_token=asked.token == tokens.AUTO)
+        status = _serve(settings, asked)
     except StartError as error:
         click.echo(f"gym-http-server: {error}", err=True)
         sys.exit(1)
     sys.exit(status)
 
 
-def _serve(settings: Settings, *, show_token: bool) -> int:
+def _serve(settings: Settings, asked: Settings) -> int:
+    show_token = asked.token == tokens.AUTO
+    secrets = (asked.token_file, asked.tokens, asked.keyfile)
     if settings.zmq:
         check_installed()
+    settings = certificates.settle(settings)
     with (
         listening(settings) as listeners,
         letting_in(settings.external_place, "--external-tcp") as external,
         letting_in(settings.zmq_place, "--zmq") as zmq,
         RunDir.make(settings.run_dir) as run,
     ):
-        launcher = Launcher(settings, run, listeners, external, zmq)
+        launcher = Launcher(settings, run, listeners, external, zmq, secrets)
         try:
-            envs = launcher.start()
+            envs = _start(launcher)
+            scheme = "https" if settings.certfile else "http"
+            urls = [address(listener, scheme) for listener in listeners]
+            _greet(urls, settings, envs, show_token=show_token)
+            if external is not None:
+                place = address(external).replace("http:", "tcp:")
+                _print(f"External environments connect in at {place}")
+            if zmq is not None:
+                place = address(zmq).replace("http:", "tcp:")
+                _print(f"Environments and agents come in by ZeroMQ at {place}")
         except BaseException:
             launcher.kill()
             raise
-        urls = [address(listener) for listener in listeners]
-        _greet(urls, settings, envs, show_token=show_token)
-        if external is not None:
-            place = address(external).replace("http:", "tcp:")
-            click.echo(f"External environments connect in at {place}")
-        if zmq is not None:
-            place = address(zmq).replace("http:", "tcp:")
-            click.echo(f"Environments and agents come in by ZeroMQ at {place}")
         return launcher.wait()
+
+
+def _start(launcher: Launcher) -> int:
+    try:
+        return launcher.start()
+    except OSError as error:
+        raise StartError(f"cannot start the server's processes: {error}") from None
+
+
+def _print(line: str = "") -> None:
+    try:
+        click.echo(line)
+    except OSError as error:
+        # What is left in the buffer would fail again when this process ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        raise StartError(
+            f"cannot write to the standard output: {error.strerror}"
+        ) from None
+
+
+def _open_standard_streams() -> None:
+    """Open what is closed of 0, 1 and 2: sockets would get these numbers."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+
+
+def _check_working_directory() -> None:
+    try:
+        os.getcwd()
+    except OSError as error:
+        raise StartError(
+            f"the working directory cannot be used: {error.strerror}; start the "
+            "server in another one"
+        ) from None
 
 
 def _greet(urls: list[str], settings: Settings, envs: int, *, show_token: bool) -> None:
     gymnasium = importlib.metadata.version("gymnasium")
     version = gym_http_server.__version__
-    click.echo(f"gym_http_server {version}, Gymnasium {gymnasium}, {envs} environments")
+    _print(f"gym_http_server {version}, Gymnasium {gymnasium}, {envs} environments")
     for url in urls:
-        click.echo(f"Listening on {url}")
-    click.echo()
-    if settings.token and show_token:
-        click.echo(f"The token is {settings.token}\n")
-    curl = "curl -H 'Authorization: Bearer TOKEN'" if settings.token else "curl"
+        _print(f"Listening on {url}")
+    _print()
     url = urls[0]
+    if settings.token and show_token:
+        _print(f"The token is {settings.token}")
+        if not settings.no_tcp:
+            shown = url.replace("://", f"://:{settings.token}@")
+            _print(f"With the token: {shown}/v1/")
+        _print()
+    curl = "curl -H 'Authorization: Bearer TOKEN'" if settings.guarded else "curl"
     if settings.no_tcp:
         path = os.path.abspath(settings.unix)
         curl, url = f"{curl} --unix-socket {shlex.quote(path)}", "http://localhost"
-    click.echo(
+    _print(
         f'Try:  {curl} -d \'{{"env_id": "CartPole-v1"}}\' {url}/v1/envs/\n'
         "Ctrl-C stops the server."
     )
@@ -122,9 +172,42 @@ def _greet(urls: list[str], settings: Settings, envs: int, *, show_token: bool) 
 
 def _data_dir(settings: Settings) -> str:
     if settings.data_dir:
-        return str(Path(settings.data_dir).absolute())
-    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return str(Path(base) / "gym_http_server")
+        path = Path(settings.data_dir).absolute()
+        _check_data_dir(path)
+        return str(path)
+    base = Path(os.environ.get("XDG_DATA_HOME", ""))
+    # The specification of this variable has relative paths ignored.
+    if not base.is_absolute():
+        # Without a home directory this is "~".
+        home = os.path.expanduser("~") if os.environ.get("HOME") != "" else ""
+        base = Path(home, ".local", "share")
+    if not base.is_absolute():
+        raise StartError(
+            "there is no home directory below which monitors could write: choose a "
+            "directory with --data-dir, or set HOME to an absolute path"
+        )
+    return str(base / "gym_http_server")
+
+
+def _check_data_dir(path: Path) -> None:
+    """Check that monitors can write below a directory, or can make it first.
+
+    Raises:
+        StartError: They cannot.
+    """
+    there = path
+    while not os.path.lexists(there):
+        there = there.parent
+    if not there.is_dir():
+        raise StartError(
+            f"cannot use the data directory {path}: {there} is no directory; choose "
+            "another one with --data-dir"
+        )
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise StartError(
+            f"cannot use the data directory {path}: {there} is not writable; choose "
+            "another one with --data-dir"
+        )
 
 
 @main.command()
@@ -142,6 +225,38 @@ def settings() -> None:
     for row in rows:
         cells = [row[i].ljust(widths[i]) for i in range(3)]
         click.echo("  ".join([*cells, row[3]]))
+
+
+@main.command()
+@click.argument("name")
+@click.option(
+    "--scopes",
+    default="read,step,create",
+    show_default=True,
+    metavar="TEXT",
+    help="What the token may do: read, step, create, external:NAME, external:*, runs, "
+    "admin, with commas between.",
+)
+@click.option(
+    "--max-instances",
+    type=click.IntRange(1, MAX_INSTANCES),
+    metavar="N",
+    help="Instances that the token may own at a time; any number unless told.",
+)
+def token(name: str, scopes: str, max_instances: int | None) -> None:
+    """Make a token called NAME for a file of tokens (serve --tokens).
+
+    The line for the file goes to standard output, and the token, which is shown this
+    once, to standard error: gym-http-server token alice >> tokens
+    """
+    made = tokens.new_token()
+    try:
+        line = line_of(name, made, scopes, max_instances)
+    except StartError as error:
+        click.echo(f"gym-http-server: {error}", err=True)
+        sys.exit(1)
+    click.echo(line)
+    click.echo(f"The token of {name} is {made}", err=True)
 
 
 @main.command(

@@ -8,14 +8,16 @@
      ├─ UnknownEnv, UnknownInstance, BodyIncomplete  400
      ├─ Unauthorized, TicketRefused                  401
      ├─ HostRefused, OriginRefused, EnvRefused,
-     │  ShutdownDisabled                             403
+     │  ScopeMissing, ShutdownDisabled               403
      ├─ NotFound                                     404
      ├─ InstanceEnded, UploadGone                    410
      ├─ BodyTooLarge                                 413
      ├─ ContentEncoding                              415
-     ├─ TooManyInstances, TooManyTickets             429
+     ├─ TooManyInstances, TooManyTickets, QueueFull,
+     │  TooManyWrongTokens                           429
      ├─ EnvCrashed                                   502
-     ├─ Draining, SupervisorUnavailable              503
+     ├─ Draining, SupervisorUnavailable,
+     │  AnswerBudgetFull                             503
      └─ CreateDeadline, StepDeadline                 504
 """
 
@@ -24,6 +26,7 @@ from __future__ import annotations
 from gym_http_wire.problems import Problem
 
 __all__ = [
+    "AnswerBudgetFull",
     "BodyIncomplete",
     "BodyTooLarge",
     "ContentEncoding",
@@ -35,6 +38,8 @@ __all__ = [
     "InstanceEnded",
     "NotFound",
     "OriginRefused",
+    "QueueFull",
+    "ScopeMissing",
     "SettingError",
     "ShutdownDisabled",
     "StartError",
@@ -43,6 +48,7 @@ __all__ = [
     "TicketRefused",
     "TooManyInstances",
     "TooManyTickets",
+    "TooManyWrongTokens",
     "Unauthorized",
     "UnknownEnv",
     "UnknownInstance",
@@ -115,6 +121,18 @@ class EnvRefused(Problem):
     default_status, default_code = 403, "env-refused"
 
 
+class ScopeMissing(Problem):
+    """The token is right, and lacks the scope that this takes."""
+
+    default_status, default_code = 403, "scope-missing"
+
+    def __init__(self, name: str, scopes: str) -> None:
+        super().__init__(
+            f"the token {name!r} lacks the scope {scopes}, which this takes; the "
+            "server's --tokens file says what each token may do"
+        )
+
+
 class ShutdownDisabled(Problem):
     """The server is set not to be shut down by a request."""
 
@@ -163,6 +181,25 @@ class TooManyTickets(Problem):
     default_status, default_code = 429, "too-many-tickets"
 
 
+class TooManyWrongTokens(Problem):
+    """More wrong tokens came from one address than may come in a second."""
+
+    default_status, default_code = 429, "too-many-wrong-tokens"
+
+
+class QueueFull(Problem):
+    """As many requests wait for the instance as may."""
+
+    default_status, default_code = 429, "queue-full"
+
+    def __init__(self, instance_id: str, most: int) -> None:
+        super().__init__(
+            f"{most} requests wait for instance {instance_id}, the most that this "
+            "server allows; send this one again later, send fewer at a time, or raise "
+            "--max-waiting"
+        )
+
+
 class EnvCrashed(Problem):
     """The host ended while it had the request."""
 
@@ -179,6 +216,12 @@ class SupervisorUnavailable(Problem):
     """The supervisor does not answer."""
 
     default_status, default_code = 503, "supervisor-unavailable"
+
+
+class AnswerBudgetFull(Problem):
+    """The web worker has no room for another large answer."""
+
+    default_status, default_code = 503, "answer-budget-full"
 
 
 class CreateDeadline(Problem):

@@ -19,6 +19,7 @@ NOTICED_SECONDS = 1.0
 _REASONS = {
     "crashed": "its process ended",
     "step-deadline": "a call took longer than the server allows",
+    "unresponsive": "its process did not respond for longer than a call may take",
     "idle": "nobody used it for longer than the server allows",
     "memory": "it used more memory than the server allows",
     "external-gone": "its environment, which lives elsewhere, has not come back",
@@ -48,7 +49,7 @@ def told(instance_id: str, fate: dict[str, Any], *, in_flight: bool) -> Problem:
     reason = fate["reason"]
     if reason == "closed" and not in_flight:
         return UnknownInstance(instance_id)
-    why = _REASONS.get(reason, reason)
+    why = fate["detail"] or _REASONS.get(reason, reason)
     how = fate["signal"] or f"exit status {fate['exit_status']}"
     if reason == "crashed":
         why += f" ({how})"
@@ -57,6 +58,13 @@ def told(instance_id: str, fate: dict[str, Any], *, in_flight: bool) -> Problem:
         return StepDeadline(
             f"the call took longer than this server allows, so instance {instance_id} "
             "was ended; raise --step-deadline, or create it anew",
+            extras=extras,
+        )
+    if in_flight and reason == "unresponsive":
+        return StepDeadline(
+            f"the process of instance {instance_id} did not respond for longer than a "
+            "call may take on this server, so the instance was ended; create it anew, "
+            "or raise --step-deadline if its environment needs that long between calls",
             extras=extras,
         )
     if in_flight and reason in ("crashed", "memory"):

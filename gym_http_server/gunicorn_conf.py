@@ -7,19 +7,29 @@ import os
 import signal
 from typing import Any
 
-from gym_http_server import boot, prctl
+from gym_http_server import boot, log_stream, prctl
+from gym_http_server.authentication import shared_count
 from gym_http_server.gunicorn_worker import Worker
+from gym_http_server.instances.queues import Queues
 
+# Before gunicorn makes its handlers, which write to what is sys.stderr then.
+log_stream.install()
 _settings, _run = boot.read()
 prctl.die_with_parent(int(os.environ[boot.LAUNCHER_PID]), signal.SIGKILL)
 prctl.set_dumpable(False)
 Worker.request_deadline_s = _settings.request_deadline
+# Before workers are forked from here, which share it then.
+shared_count()
+# Here, since all workers share it.
+_queues = Queues(_settings.max_waiting, _settings.workers)
 
 wsgi_app = "gym_http_server.app:from_launcher()"
 # The launcher has bound them, so that a port in use is told at once and none is lost
 # while workers start.
 bind = [f"fd://{descriptor}" for descriptor in os.environ[boot.LISTENER_FDS].split(",")]
 workers = _settings.workers
+certfile = _settings.certfile or None
+keyfile = _settings.keyfile or None
 worker_class = "gym_http_server.gunicorn_worker.Worker"
 worker_connections = 1000
 # An agent may think for a while between steps.
@@ -29,7 +39,10 @@ timeout = 60
 graceful_timeout = max(1, int(_settings.drain_timeout))
 # Any process of this user could stop the server through it.
 control_socket_disable = True
-worker_tmp_dir = "/dev/shm" if os.path.isdir("/dev/shm") else None  # noqa: S108
+# Where a disk that is slow or full cannot hold up the heartbeat of workers; else where
+# files can certainly be made.
+_shared = "/dev/shm"  # noqa: S108
+worker_tmp_dir = _shared if os.access(_shared, os.W_OK | os.X_OK) else _run.path
 proc_name = "gym-http-server"
 loglevel = "warning"
 accesslog = None
@@ -45,12 +58,15 @@ def on_starting(arbiter: Any) -> None:
 
 
 def post_worker_init(worker: Any) -> None:
-    """Tell the launcher that a worker serves, and keep the worker's pool clean."""
+    """Tell the launcher that a worker serves, and set up what it shares and keeps."""
     import gevent  # type: ignore[import-untyped]
 
     with contextlib.suppress(BrokenPipeError):  # only the first one is heard
         os.write(int(os.environ[boot.REPORT_FD]), b"worker\n")
     web = worker.app.callable.extensions["gym_http_server"]
+
+    _queues.claim(int(os.environ[boot.BOOT_FD]))
+    web.hosts.queues = _queues
 
     def sweep() -> None:
         while True:

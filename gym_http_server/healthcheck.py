@@ -3,13 +3,14 @@
 ``python -m gym_http_server.healthcheck`` is what the container's HEALTHCHECK runs:
 it prints one line and exits with 0 (healthy) or 1. It needs nothing but the standard
 library, and the place where the server listens: its Unix socket (``GHS_UNIX``), or
-else its port (``GHS_PORT``).
+else its port (``GHS_PORT``), with TLS if ``GHS_CERTFILE`` is set.
 """
 
 import contextlib
 import http.client
 import os
 import socket
+import ssl
 import sys
 
 DEFAULT_PORT = 5000
@@ -30,11 +31,14 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock.connect(self._path)
 
 
-def check(place: int | str, *, timeout_s: float = TIMEOUT_S) -> tuple[bool, str]:
+def check(
+    place: int | str, *, secure: bool = False, timeout_s: float = TIMEOUT_S
+) -> tuple[bool, str]:
     """Asks the server once.
 
     Args:
         place: Port on the loopback address, or path of a Unix socket.
+        secure: Whether the server speaks TLS on the port.
         timeout_s: How long connecting, and each wait for bytes, may take.
 
     Returns:
@@ -44,6 +48,13 @@ def check(place: int | str, *, timeout_s: float = TIMEOUT_S) -> tuple[bool, str]
     if isinstance(place, str):
         shown = place
         connection = _UnixConnection(place, timeout_s)
+    elif secure:
+        shown = f"https://127.0.0.1:{place}"
+        # The certificate is for the name that others use; this sends no secret.
+        context = ssl._create_unverified_context()
+        connection = http.client.HTTPSConnection(
+            "127.0.0.1", place, timeout=timeout_s, context=context
+        )
     else:
         shown = f"http://127.0.0.1:{place}"
         # No proxy stands between a server and its own machine: this asks none.
@@ -62,7 +73,10 @@ def check(place: int | str, *, timeout_s: float = TIMEOUT_S) -> tuple[bool, str]
 def main() -> int:
     """Checks the place that the environment names and prints the outcome."""
     port = int(os.environ.get("GHS_PORT") or DEFAULT_PORT)
-    healthy, line = check(os.environ.get("GHS_UNIX") or port)
+    healthy, line = check(
+        os.environ.get("GHS_UNIX") or port,
+        secure=bool(os.environ.get("GHS_CERTFILE")),
+    )
     print(line, flush=True)
     return 0 if healthy else 1
 

@@ -14,6 +14,7 @@ import resource
 import select
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -22,6 +23,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gym_http_server import boot, prctl
+from gym_http_server.access import quotas
 from gym_http_server.errors import StartError
 from gym_http_server.instances.supervision import Supervision
 from gym_http_server.rundir import RunDir
@@ -42,6 +44,45 @@ PATIENCE_SECONDS = 2.0
 _STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
+def _importable(settings: Settings) -> list[str]:
+    """Return the working directory if modules may be imported from there.
+
+    Raises:
+        StartError: They may, and others can write them.
+    """
+    if not settings.import_ and not settings.allow_module:
+        return []
+    folder = os.getcwd()
+    writers = _writers(folder)
+    if writers:
+        raise StartError(
+            f"the working directory {folder} can be written by {writers}, and --import "
+            "and --allow-module let modules be imported from there: start the server "
+            "in a directory that only you can write"
+        )
+    return [folder]
+
+
+def _writers(folder: str) -> str:
+    """Tell which others can change what is in a directory; "" if none can."""
+    owner = os.stat(folder).st_uid
+    if owner not in (0, os.geteuid()):
+        return f"its owner, user {owner}"
+    whole = folder
+    while True:
+        found = os.stat(folder)
+        # In a parent with the sticky bit, others cannot replace the directory.
+        if folder == whole or not found.st_mode & stat.S_ISVTX:
+            where = "" if folder == whole else f" of {folder}"
+            if found.st_mode & stat.S_IWOTH:
+                return f"every user{where}"
+            if found.st_mode & stat.S_IWGRP and found.st_gid != os.getegid():
+                return f"group {found.st_gid}{where}"
+        if folder == os.path.dirname(folder):
+            return ""
+        folder = os.path.dirname(folder)
+
+
 def _raise_descriptor_limit() -> None:
     # A worker has places for as many clients as it may have descriptors.
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -57,6 +98,7 @@ class Launcher:
         listeners: The sockets to serve on.
         external: Where external environments connect in by plain TCP, if anywhere.
         zmq: Where they and agents come in by ZeroMQ, if anywhere.
+        secrets: Files that environments in the sandbox may not read.
     """
 
     def __init__(
@@ -66,10 +108,12 @@ class Launcher:
         listeners: Sequence[socket.socket],
         external: socket.socket | None = None,
         zmq: socket.socket | None = None,
+        secrets: Sequence[str] = (),
     ) -> None:
         self._settings = settings
         self._run = run
         self._listeners = listeners
+        self._secrets = [os.path.abspath(path) for path in secrets if path]
         # The doors beside HTTP's, by the name under which the supervisor knows them.
         doors = {"external": external, "zmq": zmq}
         self._doors = {k: v for k, v in doors.items() if v is not None}
@@ -161,8 +205,10 @@ class Launcher:
             "launcher": self._alive_reader,
             "report": writer,
             "run_path": self._run.path,
-            "importable": [os.getcwd()],
+            "importable": _importable(self._settings),
             "settings": msgspec.json.decode(self._settings.without_token().to_json()),
+            "quotas": quotas(self._settings),
+            "secrets": self._secrets,
         }
         with boot.leave(self._settings, self._run) as left:
             for name, door in self._doors.items():
@@ -189,10 +235,15 @@ class Launcher:
             environ[boot.LISTENER_FDS] = ",".join(map(str, sockets))
             environ[boot.REPORT_FD] = str(writer)
             environ[boot.LAUNCHER_PID] = str(os.getpid())
+            if "PYTHONPATH" in environ:
+                places = environ["PYTHONPATH"].split(os.pathsep)
+                environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, places))
             configuration = "python:gym_http_server.gunicorn_conf"
             self._gunicorn = subprocess.Popen(
                 [sys.executable, "-P", "-m", "gunicorn", "-c", configuration],
                 env=environ,
+                # gunicorn imports from its working directory before all others.
+                cwd="/",
                 stdin=subprocess.DEVNULL,
                 pass_fds=[left.fileno(), *sockets, writer],
                 start_new_session=True,
@@ -223,8 +274,10 @@ class Launcher:
         A second signal ends everything at once.
         """
         log.info("stopping")
-        with open(self._run.draining, "w"):
-            pass
+        try:
+            self._run.begin_draining()
+        except OSError as error:
+            log.warning("new instances are not refused while stopping: %s", error)
         began_ns = time.monotonic_ns()
         deadline = time.monotonic() + self._settings.drain_delay
         while time.monotonic() < deadline:
@@ -266,7 +319,7 @@ class Launcher:
         """Kill what is left of our descendants; they are our children by now."""
         deadline = time.monotonic() + STRAYS_SECONDS
         while time.monotonic() < deadline:
-            processes.kill_strays({})
+            processes.kill_children()
             with contextlib.suppress(ChildProcessError):
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass

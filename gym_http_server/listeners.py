@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 from gym_http_server.errors import SettingError, StartError
-from gym_http_server.rundir import SOCKET_PATH_BYTES
+from gym_http_server.rundir import SOCKET_PATH_BYTES, listen
 from gym_http_server.settings import Settings
 
 __all__ = ["address", "letting_in", "listening"]
@@ -43,6 +43,13 @@ def listening(settings: Settings) -> Iterator[list[socket.socket]]:
             listeners.append(stack.enter_context(found))
         if settings.unix:
             mode = _mode(settings.unix_mode)
+            if mode & stat.S_IWOTH and not settings.guarded and not settings.no_token:
+                raise SettingError(
+                    f"--unix-mode {settings.unix_mode} lets every user of this machine "
+                    "connect, and whoever can create environments can run code: set a "
+                    "token with --token (or --token auto), or say --no-token if you "
+                    "know what you do"
+                )
             path = os.path.abspath(settings.unix)
             listeners.append(stack.enter_context(_unix(path, mode)))
         yield listeners
@@ -68,13 +75,13 @@ def letting_in(
         yield listener
 
 
-def address(listener: socket.socket) -> str:
-    """Give the URL at which clients reach a listener."""
+def address(listener: socket.socket, scheme: str = "http") -> str:
+    """Give the URL at which clients reach a listener; Unix sockets have no TLS."""
     place = listener.getsockname()
     if listener.family == socket.AF_UNIX:
         return f"http+unix://{quote(place, safe='')}"
     host, port = place[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def _tcp(host: str, port: int, flag: str) -> socket.socket:
@@ -119,8 +126,7 @@ def _unix(path: str, mode: int) -> Iterator[socket.socket]:
         try:
             stack.enter_context(_lock(f"{path}.lock"))
             _clear(path)
-            listener = stack.enter_context(socket.socket(socket.AF_UNIX))
-            _bind(listener, path, mode)
+            listener = stack.enter_context(listen(path, BACKLOG, mode))
             bound = os.lstat(path)
         except OSError as error:
             raise StartError(
@@ -182,16 +188,6 @@ def _clear(path: str) -> None:
             raise _in_use(path) from None
         else:
             raise _in_use(path)
-
-
-def _bind(listener: socket.socket, path: str, mode: int) -> None:
-    # Set afterwards, the mode would leave a moment to those whom it keeps out.
-    before = os.umask(0o777 & ~mode)
-    try:
-        listener.bind(path)
-    finally:
-        os.umask(before)
-    listener.listen(BACKLOG)
 
 
 def _in_use(path: str) -> StartError:

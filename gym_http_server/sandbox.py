@@ -249,8 +249,13 @@ def _check_user(settings: Settings) -> None:
         )
 
 
-def prepare(settings: Settings, run: RunDir) -> Sandbox:
+def prepare(settings: Settings, run: RunDir, secrets: Sequence[str]) -> Sandbox:
     """Try what hosts will do, and open the file hierarchies that they may use.
+
+    Args:
+        settings: What is on.
+        run: The run directory.
+        secrets: Files that they may not read.
 
     Raises:
         SettingError: The system does not permit it, or what hosts may write holds
@@ -263,7 +268,7 @@ def prepare(settings: Settings, run: RunDir) -> Sandbox:
         _try_user(user, run)
     if settings.sandbox != "on":
         return Sandbox(network=network, user=user)
-    hidden = _hidden(settings, run)
+    hidden = _hidden(settings, run, secrets)
     writable = [path for pattern in _DEVICES for path in glob.glob(pattern)]
     for path in (*writable, *settings.writable):
         inside = [each for each in hidden if _is_within(each, path)]
@@ -271,7 +276,7 @@ def prepare(settings: Settings, run: RunDir) -> Sandbox:
             raise SettingError(
                 f"environments in the sandbox may write to {path}, but {inside[0]} in "
                 "it is the server's own: choose another place with --run-dir, "
-                "--data-dir, --token-file or --writable"
+                "--data-dir or --writable, or for that file"
             )
     rules = _rules(_readable("/", hidden), landlock.READ)
     rules += _rules([*writable, *settings.writable], _ALL)
@@ -354,11 +359,11 @@ def _succeeds(deed: Callable[[], object]) -> bool:
     return os.waitpid(pid, 0)[1] == 0
 
 
-def _hidden(settings: Settings, run: RunDir) -> frozenset[str]:
+def _hidden(settings: Settings, run: RunDir, secrets: Sequence[str]) -> frozenset[str]:
     """Return the real paths of what hosts may not read."""
     runs = os.path.join(os.path.dirname(run.path), NAME_PREFIX + "*")
-    paths = [run.path, settings.data_dir, settings.token_file, *glob.glob(runs)]
-    return frozenset(os.path.realpath(path) for path in paths if path)
+    paths = [run.path, settings.data_dir, *secrets, *glob.glob(runs)]
+    return frozenset(os.path.realpath(path) for path in paths)
 
 
 def _readable(path: str, hidden: frozenset[str]) -> Iterator[str]:

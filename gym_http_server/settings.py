@@ -58,6 +58,12 @@ class Settings:
     unix: str = _setting("", "Path of a Unix socket to listen on, too.")
     unix_mode: str = _setting("600", "Who may use the Unix socket, as chmod says it.")
     no_tcp: bool = _setting(False, "Listen on the Unix socket alone.")
+    certfile: str = _setting(
+        "", "File with the certificate for TLS, and with those that signed it."
+    )
+    keyfile: str = _setting(
+        "", "File with the key of the certificate, without a password."
+    )
     workers: int = _setting(
         2, "Web worker processes; any of them serves any instance.", least=1, most=64
     )
@@ -68,6 +74,11 @@ class Settings:
         secret=True,
     )
     token_file: str = _setting("", "File whose first line is the token.")
+    tokens: str = _setting(
+        "",
+        "File of several tokens, as lines of name, SHA-256, scopes and perhaps "
+        "max_instances.",
+    )
     no_token: bool = _setting(
         False, "Serve beyond loopback without a token: whoever reaches it runs code."
     )
@@ -111,8 +122,26 @@ class Settings:
         8 * MIB, "Bytes that a request's body may have.", least=1024
     )
     max_answer: int = _setting(64 * MIB, "Bytes that an answer may have.", least=1024)
+    answer_budget: int = _setting(
+        256 * MIB,
+        "Bytes of large answers that a web worker holds for clients that read slowly.",
+        least=1024,
+    )
+    max_waiting: int = _setting(
+        64,
+        "Requests that may wait for one instance, beside the one in work.",
+        least=0,
+        most=10_000,
+    )
     host_memory: int = _setting(
-        2048 * MIB, "Resident bytes that an instance may use; 0: any.", least=0
+        2048 * MIB,
+        "Bytes of memory that an instance may use, shared pages in proportion; 0: any.",
+        least=0,
+    )
+    host_file_size: int = _setting(
+        1024 * MIB,
+        "Bytes that a file may have which an environment writes; 0: any.",
+        least=0,
     )
     request_deadline: float = _setting(
         8.0, "Seconds from a request's first byte to its last.", least=0.1
@@ -137,6 +166,11 @@ class Settings:
         "Connections of external environments at a time.",
         least=1,
         most=100_000,
+    )
+    max_observation: int = _setting(
+        64 * MIB,
+        "Bytes that one element of an external environment's spaces may take.",
+        least=1024,
     )
     external_tcp: str = _setting(
         "",
@@ -219,7 +253,12 @@ class Settings:
 
     def without_token(self) -> Settings:
         """Give the settings that processes may have which run others' code."""
-        return dataclasses.replace(self, token="")
+        return dataclasses.replace(self, token="", tokens="")
+
+    @property
+    def guarded(self) -> bool:
+        """Whether callers have to show a token."""
+        return bool(self.token or self.tokens)
 
     @property
     def external_place(self) -> tuple[str, int] | None:
@@ -402,4 +441,19 @@ def from_mapping(environ: Mapping[str, str], flags: Mapping[str, Any]) -> Settin
             values[setting.field] = setting.parse(
                 environ[setting.variable], setting.variable
             )
+    for setting in TABLE:
+        _check_text(setting, values.get(setting.field))
     return Settings(**values)
+
+
+def _check_text(setting: Setting, value: Any) -> None:
+    texts = value if isinstance(value, tuple) else (value,)
+    for text in texts:
+        if isinstance(text, str) and not _is_unicode(text):
+            shown = "what was given" if setting.secret else repr(text)
+            raise SettingError(f"{setting.flag} is {shown}: expected UTF-8")
+
+
+def _is_unicode(text: str) -> bool:
+    # Bytes that are not UTF-8 come from the system as halves of characters.
+    return not any("\ud800" <= character <= "\udfff" for character in text)

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import hmac
 import re
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
+from gym_http_server.access import read_file
 from gym_http_server.errors import SettingError
 from gym_http_server.settings import Settings
 
-__all__ = ["AUTO", "is_same", "settle", "to_show"]
+__all__ = ["AUTO", "new_token", "settle", "to_show"]
 
 AUTO = "auto"
 SHORTEST = 16
 # Neither "*" nor "null", which every sandboxed page has.
+# Wildcards would let in pages whose names somebody else has pointed at this machine.
+_HOST = re.compile(r"[^\s*/:]+").fullmatch
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/*\s]+").fullmatch
 
 
 def settle(settings: Settings) -> Settings:
     """Give the settings with the token that will be asked for, if any.
+
+    A file of tokens is replaced by its text, so that all processes have the same.
 
     Raises:
         SettingError: The server would be open to others without a token, or the
@@ -34,9 +37,17 @@ def settle(settings: Settings) -> Settings:
                 f"--allow-origin is {origin!r}: expected an origin as "
                 "https://example.org or http://localhost:8080"
             )
+    for host in settings.allow_host:
+        if not _HOST(host):
+            raise SettingError(
+                f"--allow-host is {host!r}: expected a host name as gym.example, "
+                "without a scheme, a port and wildcards"
+            )
     token = _given(settings)
     if token == AUTO:
-        token = secrets.token_urlsafe(24)
+        token = new_token()
+    if settings.tokens:
+        return _settle_several(settings, token)
     if not token and not settings.loopback and not settings.no_token:
         raise SettingError(
             f"{settings.listen} can be reached from other machines, and whoever can "
@@ -65,7 +76,23 @@ def settle(settings: Settings) -> Settings:
             f"the token has {len(token)} characters: expected {SHORTEST} or more; "
             "--token auto makes a good one"
         )
-    return dataclasses.replace(settings, token=token)
+    return dataclasses.replace(settings, token=token, token_file="")
+
+
+def new_token() -> str:
+    """Make a token that cannot be guessed."""
+    return secrets.token_urlsafe(24)
+
+
+def _settle_several(settings: Settings, token: str) -> Settings:
+    if token:
+        raise SettingError(
+            "--tokens and a single token were given: choose one, or give that token a "
+            "line with the scope admin"
+        )
+    if settings.no_token:
+        raise SettingError("--no-token and --tokens were given: choose one")
+    return dataclasses.replace(settings, tokens=read_file(settings.tokens))
 
 
 def _given(settings: Settings) -> str:
@@ -93,13 +120,6 @@ def to_show(token: str, token_file: str, environ: Mapping[str, str]) -> str:
     if token and token_file:
         raise SettingError("a token and a token file were given: choose one")
     return _read(token_file) if token_file else token
-
-
-def is_same(given: str, token: str) -> bool:
-    """Whether what was given is the token."""
-    # Digests, so that neither length nor characters make a difference in time.
-    digests = (hashlib.sha256(each.encode()).digest() for each in (given, token))
-    return hmac.compare_digest(*digests)
 
 
 def _read(path: str) -> str:

@@ -15,6 +15,7 @@ from tests.support import processes, turns
 from tests.support.api import Api, Instance
 from tests.support.drivers import Program, prepare
 from tests.support.server import Server
+from tests.support.tls import secure_server
 from tests.support.wait import wait_until
 
 
@@ -34,7 +35,7 @@ def toy_server() -> Iterator[Server]:
         yield shared
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def relaying_server() -> Iterator[Server]:
     """A server with toys whose web workers pass on what streams carry."""
     with Server("--stream-relay", "--import", "tests.support.toys") as started:
@@ -87,6 +88,16 @@ def create_toy(toy_server: Server) -> Iterator[Callable[..., Instance]]:
         yield functools.partial(_create, stack, Api(toy_server))
 
 
+@pytest.fixture(scope="module")
+def secured_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server with toys that speaks TLS."""
+    folder = tmp_path_factory.mktemp("tls")
+    with secure_server(folder, "--import", "tests.support.toys") as started:
+        # As for the shared one.
+        Api(started).post("/v1/external/")
+        yield started
+
+
 @pytest.fixture(params=["handed over", "relayed"])
 def create_either(
     request: pytest.FixtureRequest, toy_server: Server, relaying_server: Server
@@ -96,6 +107,13 @@ def create_either(
     with contextlib.ExitStack() as stack:
         api = Api(toy_server if handed_over else relaying_server)
         yield functools.partial(_create, stack, api)
+
+
+@pytest.fixture
+def create_secured(secured_server: Server) -> Iterator[Callable[..., Instance]]:
+    """Give a factory of instances on a server with TLS, closed after the test."""
+    with contextlib.ExitStack() as stack:
+        yield functools.partial(_create, stack, Api(secured_server))
 
 
 @pytest.fixture
@@ -116,6 +134,18 @@ def driver() -> Callable[[str], Program]:
         return built[name]
 
     return get
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_listed() -> Iterator[None]:
+    """Prove that the servers that outlive a module list no instance after it.
+
+    A test's own instances are found by their folders, without a request.
+    """
+    yield
+    for running in Server.running:
+        if running.url and running.returncode is None:
+            wait_until(lambda up=running: not Api(up).instances(), 3.0, "no instances")
 
 
 @pytest.fixture(autouse=True)
@@ -142,6 +172,12 @@ def pytest_configure(config: pytest.Config) -> None:
         turns.begin()
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Give three workers to two cores: half of a test's time is waiting."""
+    cores = len(os.sched_getaffinity(0))
+    return cores + (cores + 1) // 2
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove it."""
     if not _is_worker(config):
@@ -158,6 +194,7 @@ def pytest_collection_modifyitems(
 ) -> None:
     """Mark the tests that need a server as live, and put files in order for workers."""
     starters = {"server", "toy_server", "launch_server", "make_server"}
+    starters |= {"relaying_server", "secured_server"}
     for item in items:
         if starters & set(getattr(item, "fixturenames", ())):
             item.add_marker("live")
@@ -214,7 +251,6 @@ class _Remains:
         self.descriptors = processes.open_descriptors()
         up = [s for s in self.servers if s.url and s.returncode is None]
         self.folders = {s: s.instance_folders() for s in up}
-        self.listed = {s: _listed(s) for s in up}
 
     def more_than(self, before: "_Remains") -> str:
         """Tell what is here that was not there before."""
@@ -224,10 +260,9 @@ class _Remains:
             new.append(processes.describe(_still_there(started)))
         for fd in self.descriptors.items() - before.descriptors.items():
             new.append(f"descriptor {fd[0]} on {fd[1]}")
-        for kind in ("folders", "listed"):
-            for running, now in getattr(self, kind).items():
-                more = now - getattr(before, kind).get(running, set())
-                new += [f"{kind}: {item}" for item in more]
+        for running, now in self.folders.items():
+            more = now - before.folders.get(running, set())
+            new += [f"folder {path}" for path in more]
         return "\n".join(new)
 
 
@@ -244,9 +279,9 @@ def _left_behind(before: _Remains) -> str:
 
 def _clean_up(before: _Remains) -> None:
     # One test's leak must not become the next test's failure.
-    for running in before.listed:
-        for instance_id in _listed(running) - before.listed[running]:
-            Instance(Api(running), instance_id).close()
+    for running, known_folders in before.folders.items():
+        for folder in running.instance_folders() - known_folders:
+            Instance(Api(running), folder.name).close()
     known = set(before.processes)
     for running in Server.running:
         known |= processes.running_below(running.pid)
@@ -255,10 +290,6 @@ def _clean_up(before: _Remains) -> None:
 
 def _still_there(seen: Iterable[processes.Seen]) -> list[psutil.Process]:
     return [process for each in seen if (process := each.found())]
-
-
-def _listed(running: Server) -> set[str]:
-    return set(Api(running).instances())
 
 
 def _end_clean(running: Server) -> None:

@@ -17,10 +17,12 @@ import msgspec
 from gevent.event import Event  # type: ignore[import-untyped]
 from gevent.pool import Pool  # type: ignore[import-untyped]
 
+from gym_http_server.access import STEP
 from gym_http_server.api.exchange import (
     MAX_KEY_CHARS,
     Answer,
     Environ,
+    caller_of,
     forms,
     is_key,
     key_of,
@@ -79,7 +81,8 @@ _decode = msgspec.json.Decoder(_Request).decode
 def add_routes(app: flask.Flask, web: Web) -> None:
     """Add the route of batches."""
     batches = _Batches(web)
-    add_route(app, web, "POST", "/v1/batch/step/", batches.step)
+    scopes = frozenset({STEP})
+    add_route(app, web, "POST", "/v1/batch/step/", batches.step, scopes=scopes)
 
 
 class _Batches:
@@ -100,9 +103,10 @@ class _Batches:
         items, first = _read(read_body(environ, self._web.settings.max_body))
         keys = _keys(items, key_of(environ))
         replies = _Replies(first, self._web.settings.max_answer)
+        owner = caller_of(environ).only
         for item, key in zip(items, keys, strict=True):
             frame = request(Op.STEP, _body(item), RequestHead(key=key), form=form)
-            self._under_way.spawn(self._call, item.instance_id, frame, replies)
+            self._under_way.spawn(self._call, item.instance_id, frame, owner, replies)
         given = replies.wait()
         results, pending = [], []
         for item, key in zip(items, keys, strict=True):
@@ -113,12 +117,15 @@ class _Batches:
             else:
                 results.append(named | _told(reply, environ))
         told = {"pending": pending, "results": results}
-        body = msgspec.json.encode(told, order="sorted") + b"\n"
+        encoded = msgspec.json.encode(told, order="sorted") + b"\n"
+        body = self._web.hosts.budget.hold(encoded)
         return Answer(200, [("Content-Type", MEDIA_TYPES[Form(form >> 4)])], body)
 
-    def _call(self, instance_id: str, frame: Frame, replies: _Replies) -> None:
+    def _call(
+        self, instance_id: str, frame: Frame, owner: str, replies: _Replies
+    ) -> None:
         try:
-            reply = self._web.hosts.call(instance_id, frame)
+            reply = self._web.hosts.call(instance_id, frame, owner)
             failed = problem_of(reply) if reply.status >= 400 else None
             replies.put(instance_id, _Reply(reply, failed))
         except Problem as problem:
@@ -235,8 +242,9 @@ def _told(reply: _Reply, environ: Environ) -> dict[str, Any]:
     told: dict[str, Any] = {"replayed": "Idempotent-Replayed" in headers}
     if reply.problem is not None:
         answer = problem_answer(reply.problem, environ)
-        told |= {"problem": msgspec.Raw(answer.body.rstrip()), "status": answer.status}
+        body = bytes(answer.body).rstrip()
+        told |= {"problem": msgspec.Raw(body), "status": answer.status}
     else:
-        body = msgspec.Raw(reply.frame.body.rstrip())
-        told |= {"answer": body, "status": reply.frame.status}
+        body = bytes(reply.frame.body).rstrip()
+        told |= {"answer": msgspec.Raw(body), "status": reply.frame.status}
     return told

@@ -9,13 +9,12 @@ the door shut everything works the same, only slower.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import flask
 
 from gym_http_server.api.exchange import Environ, StartResponse, send
 from gym_http_server.api.instances import ENVS, INSTANCE
-from gym_http_server.api.web import Web
+from gym_http_server.api.web import Route, Web
 
 __all__ = ["Door"]
 
@@ -33,13 +32,13 @@ class Door:
     def __init__(self, app: flask.Flask, web: Web) -> None:
         self._web = web
         self._behind: Callable[..., Iterable[bytes]] = app.wsgi_app
-        self._views: dict[tuple[str, str], Any] = {}
+        self._views: dict[tuple[str, str], Route] = {}
         for rule in app.url_map.iter_rules():
             if rule.rule.startswith(INSTANCE) and rule.arguments == {"instance_id"}:
                 rest = rule.rule.removeprefix(INSTANCE).removesuffix("/")
-                view = web.views[rule.endpoint]
+                route = web.routes[rule.endpoint]
                 for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}:
-                    self._views[method, rest] = view
+                    self._views[method, rest] = route
 
     def __call__(
         self, environ: Environ, start_response: StartResponse
@@ -49,8 +48,8 @@ class Door:
         if path.startswith(ENVS):
             instance_id, _, rest = path[_PREFIX_LENGTH:].partition("/")
             key = environ["REQUEST_METHOD"], rest.removesuffix("/")
-            view = self._views.get(key)
-            if view is not None and instance_id:
-                answer = self._web.answer(environ, view, instance_id=instance_id)
+            route = self._views.get(key)
+            if route is not None and instance_id:
+                answer = self._web.answer(environ, route, instance_id=instance_id)
                 return send(answer, start_response)
         return self._behind(environ, start_response)

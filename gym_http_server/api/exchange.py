@@ -7,18 +7,23 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from gym_http_server.access import Identity
 from gym_http_server.errors import BodyIncomplete, BodyTooLarge, ContentEncoding
+from gym_http_server.instances.budget import LargeBody, Pieces
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import MEDIA_TYPES, Form, answer_head, problem_of
 from gym_http_wire.problems import BadParameter
 
 __all__ = [
+    "CALLER",
     "MAX_KEY_CHARS",
+    "NOSNIFF",
     "STATUS_LINES",
     "SWITCHED",
     "Answer",
     "Environ",
     "accepted",
+    "caller_of",
     "empty_answer",
     "forms",
     "frame_answer",
@@ -32,12 +37,16 @@ __all__ = [
 Environ = dict[str, Any]
 StartResponse = Callable[[str, list[tuple[str, str]]], Any]
 
+#: Key of the WSGI environment under which the identity of the caller is.
+CALLER = "gym_http_server.caller"
 JSON = "application/json"
 # What the old server's framework gave empty answers; some clients check it.
 EMPTY_TYPE = "text/html; charset=utf-8"
 STATUS_LINES = {
     status.value: f"{status.value} {status.phrase}" for status in http.HTTPStatus
 }
+#: In every answer: no browser takes one for a script or a page of another type.
+NOSNIFF = ("X-Content-Type-Options", "nosniff")
 MAX_KEY_CHARS = 128
 # Hosts are told what is accepted, and no header shall be more than they read.
 MAX_ACCEPTED = 32
@@ -58,11 +67,17 @@ class Answer(NamedTuple):
 
     status: int
     headers: list[tuple[str, str]]
-    body: bytes
+    body: bytes | LargeBody
 
 
 #: There is nothing to answer: the connection is somebody else's now.
 SWITCHED = Answer(101, [], b"")
+
+
+def caller_of(environ: Environ) -> Identity:
+    """Return the identity of the token that a request has shown."""
+    identity: Identity = environ[CALLER]
+    return identity
 
 
 def send(answer: Answer, start_response: StartResponse) -> Iterable[bytes]:
@@ -73,11 +88,12 @@ def send(answer: Answer, start_response: StartResponse) -> Iterable[bytes]:
     """
     if answer.status == SWITCHED.status:
         raise StopIteration
-    headers = answer.headers
+    headers = [*answer.headers, NOSNIFF]
     if answer.status != 204:
-        headers = [*headers, ("Content-Length", str(len(answer.body)))]
+        headers.append(("Content-Length", str(len(answer.body))))
     start_response(STATUS_LINES[answer.status], headers)
-    return [answer.body]
+    body = answer.body
+    return Pieces(body) if isinstance(body, LargeBody) else [body]
 
 
 def json_answer(body: bytes, status: int = 200) -> Answer:

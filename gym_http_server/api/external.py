@@ -11,10 +11,13 @@ from urllib.parse import parse_qs
 
 import flask
 
+from gym_http_server.access import ANY
+from gym_http_server.access import EXTERNAL as EXTERNAL_SCOPE
 from gym_http_server.api.exchange import (
     SWITCHED,
     Answer,
     Environ,
+    caller_of,
     frame_answer,
     read_body,
 )
@@ -39,16 +42,17 @@ _CACHED_S = 300
 
 def add_routes(app: flask.Flask, web: Web) -> None:
     """Add the routes."""
+    scopes = frozenset({EXTERNAL_SCOPE})
     view = functools.partial(connect_in, web)
     for websocket in (False, True):
-        add_route(app, web, "GET", EXTERNAL, view, websocket=websocket)
+        add_route(app, web, "GET", EXTERNAL, view, scopes=scopes, websocket=websocket)
     for method, rule, call in (
         ("POST", EXTERNAL, _hello),
         ("GET", f"{EXTERNAL}<connection>/request/", _next_request),
         ("POST", f"{EXTERNAL}<connection>/answer/", _answer),
     ):
-        add_route(app, web, method, rule, functools.partial(call, web))
-    add_route(app, web, "GET", f"{CLIENT}<path:name>/", _client)
+        add_route(app, web, method, rule, functools.partial(call, web), scopes=scopes)
+    add_route(app, web, "GET", f"{CLIENT}<path:name>/", _client, scopes=ANY)
 
 
 def connect_in(web: Web, environ: Environ, hello: str = "") -> Answer:
@@ -77,7 +81,8 @@ def connect_in(web: Web, environ: Environ, hello: str = "") -> Answer:
     take = web.lobby.relay if web.settings.stream_relay else web.lobby.hand_over
     early = environ["wsgi.input"].reader.unreader.take_buffered()
     client = environ["gunicorn.socket"]
-    take(_switching(accept, chosen), client, early, hello)
+    caller = caller_of(environ)
+    take(_switching(accept, chosen), client, early, caller, hello)
     return SWITCHED
 
 
@@ -85,7 +90,7 @@ def _hello(web: Web, environ: Environ) -> Answer:
     hello = read_body(environ, min(web.settings.max_body, MAX_HELLO_BYTES))
     if web.draining:
         raise Draining("the server is stopping and lets no environment in")
-    return frame_answer(web.lobby.say_hello(hello))
+    return frame_answer(web.lobby.say_hello(hello, caller_of(environ)))
 
 
 def _next_request(web: Web, environ: Environ, connection: str) -> Answer:
@@ -96,13 +101,16 @@ def _next_request(web: Web, environ: Environ, connection: str) -> Answer:
         raise BadParameter(
             f"wait_s is {wait_s!r:.40}: expected seconds, at most {LONGEST_WAIT_S:g}"
         )
-    return frame_answer(web.lobby.next_request(connection, float(wait_s)))
+    owner = caller_of(environ).only
+    return frame_answer(web.lobby.next_request(connection, float(wait_s), owner))
 
 
 def _answer(web: Web, environ: Environ, connection: str) -> Answer:
     # As long as on any other way in, which the welcome has told.
     body = read_body(environ, web.settings.max_answer)
-    return frame_answer(web.lobby.take_answer(connection, body))
+    return frame_answer(
+        web.lobby.take_answer(connection, body, caller_of(environ).only)
+    )
 
 
 def _switching(accept: str, protocol: str) -> str:
@@ -125,7 +133,6 @@ def _client(environ: Environ, name: str) -> Answer:
     headers = [
         ("Content-Type", "text/javascript; charset=utf-8"),
         ("Cache-Control", f"max-age={_CACHED_S}"),
-        ("X-Content-Type-Options", "nosniff"),
     ]
     return Answer(200, headers, source)
 

@@ -10,21 +10,17 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
-import hmac
+import contextlib
 import ipaddress
 import re
 from http import HTTPStatus
 from urllib.parse import parse_qs
 
+from gym_http_server.access import EVERYONE, Identity, Keys
 from gym_http_server.api.exchange import Answer, Environ
 from gym_http_server.api.tickets import Tickets
-from gym_http_server.errors import (
-    HostRefused,
-    OriginRefused,
-    TicketRefused,
-    Unauthorized,
-)
+from gym_http_server.authentication import Authenticator, shared_count
+from gym_http_server.errors import HostRefused, OriginRefused, TicketRefused
 from gym_http_server.settings import Settings
 
 __all__ = ["Guard"]
@@ -32,9 +28,18 @@ __all__ = ["Guard"]
 OPEN_PATHS = frozenset({"/healthz", "/healthz/", "/readyz", "/readyz/"})
 MAX_KNOWN_HOSTS = 64
 _CHALLENGE = 'Bearer realm="gym_http_server", Basic realm="gym_http_server"'
+_ADVICE = (
+    "send it as 'Authorization: Bearer TOKEN', or in the URL as http://:TOKEN@host:port"
+)
 #: The client that pages import: no import shows a token, and it is no secret.
 _CLIENT = re.compile(r"/v1/external/client/[A-Za-z0-9_/]+\.js/?").fullmatch
 _STREAM = re.compile(r"/(v1/(envs/[^/]+/stream|external)|game/ws)/?").fullmatch
+#: What changes state by GET, or runs an environment's code.
+_CHANGES = re.compile(
+    r"/v1/(envs/[^/]+/((action|observation)_space/sample|render|generator|"
+    r"attributes/.*)|external/[^/]+/request)/?",
+    re.DOTALL,
+).fullmatch
 MAX_QUERY = 4096
 _METHODS = "GET, HEAD, POST, DELETE, OPTIONS"
 _HEADERS = "Accept, Authorization, Content-Type, Idempotency-Key, X-Request-Id"
@@ -50,40 +55,42 @@ class Guard:
     """
 
     def __init__(self, settings: Settings, tickets: Tickets) -> None:
-        token = settings.token
         self._tickets = tickets
-        self._token = _digest(token.encode()) if token else None
+        self._keys = keys = Keys.of(settings)
+        challenge = {"WWW-Authenticate": _CHALLENGE}
+        self._authenticator = Authenticator(keys, shared_count(), _ADVICE, challenge)
         self._origins = frozenset(settings.allow_origin)
         self._names = frozenset({"localhost", *map(str.lower, settings.allow_host)})
         self._known_hosts: set[str] = set()
 
-    def check(self, environ: Environ) -> None:
-        """Let a request pass.
+    def check(self, environ: Environ) -> Identity:
+        """Let a request pass, and return the identity of its token.
 
         Raises:
             OriginRefused: A web page that may not asks.
             HostRefused: The server was addressed by a name that is not its own.
             Unauthorized: The token is missing or wrong.
+            TooManyWrongTokens: So were too many from this address before.
             TicketRefused: The ticket in the address of a stream does not open it.
         """
         if environ["PATH_INFO"] in OPEN_PATHS:
-            return
+            return EVERYONE
         self._check_origin(environ)
-        if self._token is None:
+        if self._keys is None:
             self._check_host(environ)
         elif environ["REQUEST_METHOD"] == "GET" and _CLIENT(environ["PATH_INFO"]):
-            return
+            return EVERYONE
         if environ.get("QUERY_STRING") and _STREAM(environ["PATH_INFO"]):
             query = parse_qs(environ["QUERY_STRING"][:MAX_QUERY])
             if "ticket" in query:
-                self._take(query["ticket"][-1])
-                return
-        if self._token is not None and not self._has_token(environ):
-            raise Unauthorized(
-                "the token is missing or wrong; send it as 'Authorization: Bearer "
-                "TOKEN', or in the URL as http://:TOKEN@host:port",
-                headers={"WWW-Authenticate": _CHALLENGE},
-            )
+                return self._take(query["ticket"][-1])
+        if self._keys is None:
+            return EVERYONE
+        shown = _shown(environ)
+        identity = self._keys.identify(shown)
+        if identity is None:
+            return self._authenticator.identify(shown, environ["REMOTE_ADDR"])
+        return identity
 
     def preflight(self, environ: Environ) -> Answer | None:
         """Answer a browser that asks whether a page may ask; ``None`` for others."""
@@ -136,8 +143,13 @@ class Guard:
         site = environ.get("HTTP_SEC_FETCH_SITE")
         if site in (None, "same-origin", "none"):
             return
-        visit = environ.get("HTTP_SEC_FETCH_MODE") == "navigate"
-        if not (visit and environ["REQUEST_METHOD"] == "GET"):
+        # A link may be followed, but not to where a visit has effects.
+        visit = (
+            environ.get("HTTP_SEC_FETCH_MODE") == "navigate"
+            and environ["REQUEST_METHOD"] == "GET"
+            and not _CHANGES(environ["PATH_INFO"])
+        )
+        if not visit:
             raise OriginRefused(
                 f"web pages from elsewhere (Sec-Fetch-Site: {site:.40}) may not use "
                 "this server; if they shall, start it with --allow-origin"
@@ -180,29 +192,31 @@ class Guard:
             return False
         return True
 
-    def _take(self, ticket: str) -> None:
+    def _take(self, ticket: str) -> Identity:
         # Whoever brings one stands or falls with it, so that what works without a
         # token works with one as well.
-        if not self._tickets.take(ticket):
+        name = self._tickets.take(ticket)
+        identity = None if name is None else self._named(name)
+        if identity is None:
             raise TicketRefused(
                 "the ticket opens no stream: it is none of this server's, was used "
                 "before, or is too old; POST /v1/tickets/ gives a new one",
                 headers={"WWW-Authenticate": _CHALLENGE},
             )
+        return identity
 
-    def _has_token(self, environ: Environ) -> bool:
-        scheme, _, rest = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
-        given = rest.strip().encode("latin-1", "replace")
-        if scheme.lower() == "basic":
-            try:
-                given = base64.b64decode(given, validate=True).partition(b":")[2]
-            except binascii.Error:
-                return False
-        elif scheme.lower() != "bearer":
-            return False
-        # Digests, so that neither length nor characters make a difference in time.
-        return hmac.compare_digest(_digest(given), self._token or b"")
+    def _named(self, name: str) -> Identity | None:
+        return EVERYONE if self._keys is None else self._keys.named(name)
 
 
-def _digest(token: bytes) -> bytes:
-    return hashlib.sha256(token).digest()
+def _shown(environ: Environ) -> bytes:
+    """Return the token that a request shows; what is no token of any kind is wrong."""
+    header = environ.get("HTTP_AUTHORIZATION", "")
+    scheme, _, rest = header.partition(" ")
+    given: bytes = rest.strip().encode("latin-1", "replace")
+    if scheme.lower() == "bearer":
+        return given
+    if scheme.lower() == "basic":
+        with contextlib.suppress(binascii.Error):
+            return base64.b64decode(given, validate=True).partition(b":")[2]
+    return b""

@@ -10,10 +10,12 @@ from typing import Any
 import flask
 import msgspec
 
+from gym_http_server.access import CREATE, READ, STEP
 from gym_http_server.api.exchange import (
     Answer,
     Environ,
     accepted,
+    caller_of,
     empty_answer,
     forms,
     frame_answer,
@@ -56,6 +58,9 @@ _PASSED_ON = (
 )
 
 
+# GETs for which the scope "read" is enough, since no environment is called.
+_LOOKED_AT = frozenset({"", "action_space/", "observation_space/"})
+
 # What may stand in the place of a required parameter.
 _INSTEAD = {"action": "actions"}
 
@@ -64,9 +69,10 @@ def add_routes(app: flask.Flask, web: Web) -> None:
     """Add all routes of instances."""
     close = functools.partial(_close, web)
     attribute = "attributes/<value>/"
+    for method, view, scope in (("POST", _create, CREATE), ("GET", _list, READ)):
+        bound = functools.partial(view, web)
+        add_route(app, web, method, ENVS, bound, scopes=frozenset({scope}))
     routes = [
-        ("POST", ENVS, functools.partial(_create, web)),
-        ("GET", ENVS, functools.partial(_list, web)),
         ("GET", INSTANCE + "render/", functools.partial(_render, web)),
         ("POST", INSTANCE + "render/", functools.partial(_render, web)),
         ("POST", INSTANCE + "close/", close),
@@ -85,7 +91,11 @@ def add_routes(app: flask.Flask, web: Web) -> None:
             (method, INSTANCE + rest, functools.partial(_with_value, web, op))
         )
     for method, rule, view in routes:
-        add_route(app, web, method, rule, view)
+        looks = method == "GET" and rule.removeprefix(INSTANCE) in _LOOKED_AT
+        scopes = frozenset({STEP, READ} if looks else {STEP})
+        if view is close:
+            scopes = frozenset({STEP, CREATE})
+        add_route(app, web, method, rule, view, scopes=scopes)
 
 
 def _create(web: Web, environ: Environ) -> Answer:
@@ -98,13 +108,13 @@ def _create(web: Web, environ: Environ) -> Answer:
     client = None if key else environ.get("gunicorn.socket")
     gone = functools.partial(_has_left, client)
     try:
-        frame = web.supervision.create(body, key, client, gone)
+        frame = web.supervision.create(body, key, caller_of(environ), client, gone)
     except Abandoned:
         # Nobody reads this any more.
         return empty_answer()
     answer = frame_answer(frame)
     if client is not None and gone():
-        web.hosts.end(msgspec.json.decode(frame.body)["instance_id"])
+        web.hosts.end(msgspec.json.decode(frame.body)["instance_id"], owner="")
     return answer
 
 
@@ -121,7 +131,7 @@ def _has_left(client: Any) -> bool:
 
 def _list(web: Web, environ: Environ) -> Answer:
     read_body(environ, web.settings.max_body)
-    envs = web.supervision.ask(Op.LIST)
+    envs = web.supervision.ask(Op.LIST, owner=caller_of(environ).only)
     return json_answer(msgspec.json.encode(envs) + b"\n")
 
 
@@ -133,7 +143,8 @@ def _pass_on(
     head = RequestHead(key=key) if key else None
     frame = request(op, body, head, form=forms(environ))
     try:
-        return frame_answer(web.hosts.call(instance_id, frame))
+        owner = caller_of(environ).only
+        return frame_answer(web.hosts.call(instance_id, frame, owner))
     except UnknownInstance:
         if required is not None:
             _check_required(body, required)
@@ -158,7 +169,8 @@ def _with_value(
     body = read_body(environ, web.settings.max_body)
     head = RequestHead(value=value, key=key_of(environ))
     frame = request(op, body, head, form=forms(environ))
-    return frame_answer(web.hosts.call(instance_id, frame))
+    owner = caller_of(environ).only
+    return frame_answer(web.hosts.call(instance_id, frame, owner))
 
 
 def _render(web: Web, environ: Environ, instance_id: str) -> Answer:
@@ -166,12 +178,13 @@ def _render(web: Web, environ: Environ, instance_id: str) -> Answer:
     key = key_of(environ) if environ["REQUEST_METHOD"] == "POST" else ""
     head = RequestHead(key=key, accept=accepted(environ))
     frame = request(Op.RENDER, head=head, form=forms(environ))
-    return frame_answer(web.hosts.call(instance_id, frame))
+    owner = caller_of(environ).only
+    return frame_answer(web.hosts.call(instance_id, frame, owner))
 
 
 def _close(web: Web, environ: Environ, instance_id: str) -> Answer:
     read_body(environ, web.settings.max_body)
-    replayed = web.hosts.end(instance_id, key_of(environ))
+    replayed = web.hosts.end(instance_id, caller_of(environ).only, key_of(environ))
     answer = empty_answer()
     if replayed:
         answer.headers.append(("Idempotent-Replayed", "true"))

@@ -15,13 +15,25 @@ import yaml
 
 import gym_http_server
 from gym_http_server import landlock
-from gym_http_server.api.exchange import Answer, Environ, json_answer, read_body
+from gym_http_server.access import ADMIN, ANY
+from gym_http_server.api.exchange import (
+    Answer,
+    Environ,
+    caller_of,
+    json_answer,
+    read_body,
+)
 from gym_http_server.api.tickets import LIFETIME_S
 from gym_http_server.api.web import Web, add_route
 from gym_http_server.errors import Draining, ShutdownDisabled, UploadGone
 from gym_http_server.settings import Settings
 from gym_http_wire.messages import Op
-from gym_http_wire.problems import BadJSON, BadParameter, MissingParameter
+from gym_http_wire.problems import (
+    BadJSON,
+    BadParameter,
+    DiskFull,
+    MissingParameter,
+)
 
 __all__ = ["add_routes"]
 
@@ -67,7 +79,8 @@ def add_routes(app: flask.Flask, web: Web) -> None:
         ("POST", "/v1/upload/", _upload),
         ("POST", "/v1/shutdown/", _shutdown),
     ):
-        add_route(app, web, method, rule, functools.partial(view, web))
+        scopes = frozenset({ADMIN}) if view is _shutdown else ANY
+        add_route(app, web, method, rule, functools.partial(view, web), scopes=scopes)
 
 
 def _json(value: object) -> Answer:
@@ -76,12 +89,13 @@ def _json(value: object) -> Answer:
 
 def _about(web: Web, environ: Environ) -> Answer:
     read_body(environ, web.settings.max_body)
+    status = web.supervision.ask(Op.STATUS, owner=caller_of(environ).only)
     return _json(
         {
             "api": "v1",
             "capabilities": CAPABILITIES,
             "gymnasium": importlib.metadata.version("gymnasium"),
-            "instances": web.supervision.ask(Op.STATUS)["instances"],
+            "instances": status["instances"],
             "limits": {name: getattr(web.settings, name) for name in _LIMITS},
             "name": "gym_http_server",
             "sandbox": _sandbox(web.settings),
@@ -133,7 +147,8 @@ def _external(web: Web) -> Iterator[dict[str, Any]]:
 
 def _ticket(web: Web, environ: Environ) -> Answer:
     read_body(environ, web.settings.max_body)
-    told = {"expires_in_s": LIFETIME_S, "ticket": web.tickets.issue()}
+    ticket = web.tickets.issue(caller_of(environ).name)
+    told = {"expires_in_s": LIFETIME_S, "ticket": ticket}
     answer = _json(told)
     # Who finds it in a cache finds it used, or too old, but need not find it at all.
     return answer._replace(headers=[*answer.headers, ("Cache-Control", "no-store")])
@@ -150,6 +165,8 @@ def _ready(web: Web, environ: Environ) -> Answer:
     if web.draining:
         raise Draining("the server is stopping")
     web.supervision.ask(Op.STATUS)
+    if shortage := web.run.shortage():
+        raise DiskFull(shortage, status=503)
     return _json({"status": "ready"})
 
 

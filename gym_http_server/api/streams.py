@@ -8,7 +8,8 @@ from urllib.parse import parse_qs
 
 import flask
 
-from gym_http_server.api.exchange import SWITCHED, Answer, Environ
+from gym_http_server.access import READ, STEP
+from gym_http_server.api.exchange import SWITCHED, Answer, Environ, caller_of
 from gym_http_server.api.guard import MAX_QUERY
 from gym_http_server.api.instances import INSTANCE
 from gym_http_server.api.web import Web, add_route
@@ -25,7 +26,15 @@ def add_routes(app: flask.Flask, web: Web) -> None:
     """Add the route of streams."""
     view = functools.partial(_stream, web)
     for websocket in (False, True):
-        add_route(app, web, "GET", INSTANCE + "stream/", view, websocket=websocket)
+        add_route(
+            app,
+            web,
+            "GET",
+            INSTANCE + "stream/",
+            view,
+            scopes=frozenset({READ, STEP}),
+            websocket=websocket,
+        )
 
 
 def _stream(web: Web, environ: Environ, instance_id: str) -> Answer:
@@ -42,9 +51,12 @@ def _stream(web: Web, environ: Environ, instance_id: str) -> Answer:
         query.get("form", [""])[-1],
     )
     lost_s = _seconds(query.get("lost", [""])[-1])
+    caller = caller_of(environ)
+    caller.require(READ if hello.watch else STEP)
     take = relay if web.settings.stream_relay else hand_over
     early = environ["wsgi.input"].reader.unreader.take_buffered()
-    take(web.hosts, instance_id, hello, environ["gunicorn.socket"], early, lost_s)
+    client = environ["gunicorn.socket"]
+    take(web.hosts, instance_id, caller.only, hello, client, early, lost_s)
     return SWITCHED
 
 

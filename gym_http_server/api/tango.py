@@ -12,6 +12,7 @@ from urllib.parse import parse_qs
 import flask
 import msgspec
 
+from gym_http_server.access import EXTERNAL
 from gym_http_server.api.exchange import Answer, Environ
 from gym_http_server.api.external import connect_in
 from gym_http_server.api.guard import MAX_QUERY
@@ -30,7 +31,15 @@ def add_routes(app: flask.Flask, web: Web) -> None:
     """Add the route."""
     view = functools.partial(_come, web)
     for websocket in (False, True):
-        add_route(app, web, "GET", GAME, view, websocket=websocket)
+        add_route(
+            app,
+            web,
+            "GET",
+            GAME,
+            view,
+            scopes=frozenset({EXTERNAL}),
+            websocket=websocket,
+        )
 
 
 def _come(web: Web, environ: Environ) -> Answer:

@@ -7,7 +7,8 @@ of the stream: what can be read there later is of no use any more.
 An unused ticket is a link in the run directory, where all web workers see it, and
 taking it is unlinking it, which succeeds once. The link's name is a digest, from which
 nobody makes the ticket; so how long a search for it takes tells nothing either. Where
-it points is no place, but the time at which it expires.
+it points is no place, but the time at which it expires, and the name of the token that
+it was issued to.
 """
 
 from __future__ import annotations
@@ -45,8 +46,11 @@ class Tickets:
         self._folder = folder
         self._clock = clock
 
-    def issue(self) -> str:
+    def issue(self, name: str = "") -> str:
         """Make a ticket.
+
+        Args:
+            name: Name of the token that it stands for.
 
         Raises:
             TooManyTickets: There are too many that nobody has used.
@@ -58,22 +62,26 @@ class Tickets:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             self._make_room()
             # A link is there at once with all that it says, and a file is not.
-            os.symlink(str(expires_ns), self._path(ticket))
+            os.symlink(f"{expires_ns} {name}", self._path(ticket))
         except OSError as error:
             raise DiskFull(f"the ticket cannot be stored: {error.strerror}") from None
         return ticket
 
-    def take(self, ticket: str) -> bool:
-        """Use a ticket up; tell whether it was good."""
+    def take(self, ticket: str) -> str | None:
+        """Use a ticket up.
+
+        Returns:
+            Name of the token that it stands for; ``None`` if the ticket is not valid.
+        """
         if not _TICKET(ticket):
-            return False
+            return None
         path = self._path(ticket)
         try:
-            expires_ns = int(os.readlink(path))
+            expires_ns, name = _read(path)
             os.unlink(path)
         except (OSError, ValueError):
-            return False
-        return self._clock() < expires_ns
+            return None
+        return name if self._clock() < expires_ns else None
 
     def _path(self, ticket: str) -> str:
         return f"{self._folder}/{hashlib.sha256(ticket.encode()).hexdigest()}"
@@ -95,7 +103,7 @@ class Tickets:
         for name in names:
             path = f"{self._folder}/{name}"
             try:
-                if int(os.readlink(path)) <= self._clock():
+                if _read(path)[0] <= self._clock():
                     os.unlink(path)
                     gone += 1
             except FileNotFoundError:  # taken, or swept by another
@@ -103,3 +111,9 @@ class Tickets:
             except (OSError, ValueError):  # none of ours
                 continue
         return gone
+
+
+def _read(path: str) -> tuple[int, str]:
+    """Read when a ticket expires, and the name of its token."""
+    expires_ns, _, name = os.readlink(path).partition(" ")
+    return int(expires_ns), name

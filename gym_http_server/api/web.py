@@ -5,14 +5,24 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import flask
 
-from gym_http_server.api.exchange import STATUS_LINES, SWITCHED, Answer, Environ
+from gym_http_server.access import EVERYONE
+from gym_http_server.api.exchange import (
+    CALLER,
+    NOSNIFF,
+    STATUS_LINES,
+    SWITCHED,
+    Answer,
+    Environ,
+)
 from gym_http_server.api.guard import Guard
 from gym_http_server.api.problems import problem_answer
 from gym_http_server.api.tickets import Tickets
+from gym_http_server.errors import ScopeMissing
+from gym_http_server.instances.budget import LargeBody, Pieces
 from gym_http_server.instances.hosts import Hosts
 from gym_http_server.instances.lobby import Lobby
 from gym_http_server.instances.supervision import Supervision
@@ -20,11 +30,23 @@ from gym_http_server.rundir import RunDir
 from gym_http_server.settings import Settings
 from gym_http_wire.problems import Problem
 
-__all__ = ["Web", "add_route"]
+__all__ = ["Route", "Web", "add_route"]
 
 log = logging.getLogger("gym_http_server.api")
 
 View = Callable[..., Answer]
+
+
+class Route(NamedTuple):
+    """A view, and the scopes of which a caller has to have one.
+
+    Attributes:
+        view: Called with the WSGI environment and the arguments in the path.
+        scopes: Empty if any token will do.
+    """
+
+    view: View
+    scopes: frozenset[str]
 
 
 class Web:
@@ -37,7 +59,7 @@ class Web:
         hosts: The hosts of instances.
         supervision: The supervisor.
         lobby: Where environments that live elsewhere come in.
-        views: The views by the endpoint of their route.
+        routes: The routes by their endpoint.
     """
 
     def __init__(self, settings: Settings, run: RunDir) -> None:
@@ -45,22 +67,27 @@ class Web:
         self.run = run
         self.tickets = Tickets(run.tickets)
         self.guard = Guard(settings, self.tickets)
-        self.hosts = Hosts(run, settings.max_answer)
+        self.hosts = Hosts(
+            run, settings.max_answer, settings.max_waiting, settings.answer_budget
+        )
         self.supervision = Supervision(run)
         self.lobby = Lobby(run, self.supervision)
-        self.views: dict[str, View] = {}
+        self.routes: dict[str, Route] = {}
 
     @property
     def draining(self) -> bool:
         """Whether the server is about to stop."""
         return os.path.exists(self.run.draining)
 
-    def answer(self, environ: Environ, view: View, **arguments: Any) -> Answer:
+    def answer(self, environ: Environ, route: Route, **arguments: Any) -> Answer:
         """Call a view behind the guard; whatever goes wrong becomes an answer."""
+        view, scopes = route
         try:
             answer = self.guard.preflight(environ)
             if answer is None:
-                self.guard.check(environ)
+                caller = environ[CALLER] = self.guard.check(environ)
+                if caller is not EVERYONE and not caller.may(scopes):
+                    raise ScopeMissing(caller.name, " or ".join(sorted(scopes)))
                 answer = view(environ, **arguments)
         except Problem as problem:
             answer = problem_answer(problem, environ)
@@ -81,6 +108,7 @@ def add_route(
     rule: str,
     view: View,
     *,
+    scopes: frozenset[str],
     websocket: bool = False,
 ) -> None:
     """Add a route; the rule ends in a slash, and the request may or may not.
@@ -91,19 +119,21 @@ def add_route(
         method: GET, POST or DELETE.
         rule: Path with a final slash.
         view: Called with the WSGI environment and the arguments in the path.
+        scopes: A caller has to have one of these; any token will do if it is empty.
         websocket: Whether it is for requests that begin a WebSocket; other routes
             are never found by these.
     """
+    route = Route(view, scopes)
 
     def flask_view(**arguments: Any) -> flask.Response:
-        return flask_response(web.answer(flask.request.environ, view, **arguments))
+        return flask_response(web.answer(flask.request.environ, route, **arguments))
 
     # Two rules: of one, the framework takes a wrong method in the other form for a
     # wrong path.
     for form in (rule, rule.removesuffix("/")):
         kind = "WebSocket" if websocket else method
         endpoint = f"{kind} {form}".replace(".", "_")
-        web.views[endpoint] = view
+        web.routes[endpoint] = route
         app.add_url_rule(
             form,
             endpoint=endpoint,
@@ -126,4 +156,8 @@ def flask_response(answer: Answer) -> flask.Response:
     if answer.status == SWITCHED.status:
         return _Switched()
     line = STATUS_LINES[answer.status]
-    return flask.Response(answer.body, line, answer.headers)
+    headers = [*answer.headers, NOSNIFF]
+    if isinstance(answer.body, LargeBody):
+        headers.append(("Content-Length", str(len(answer.body))))
+        return flask.Response(Pieces(answer.body), line, headers)
+    return flask.Response(answer.body, line, headers)

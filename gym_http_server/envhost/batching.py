@@ -55,11 +55,19 @@ class Batching:
         operations: The environment.
         watch: Hears of each step.
         max_answer: Bytes that an answer's body may have.
+        members: Gives further members of each answer.
     """
 
-    def __init__(self, operations: Operations, watch: Watch, max_answer: int) -> None:
+    def __init__(
+        self,
+        operations: Operations,
+        watch: Watch,
+        max_answer: int,
+        members: Callable[[], Json],
+    ) -> None:
         self._operations = operations
         self._watch = watch
+        self._members = members
         # An answer that is not kept could be lost on its way, and its steps with it.
         self._max_answer = min(max_answer, MAX_ANSWER_BYTES)
 
@@ -164,9 +172,8 @@ class Batching:
             play(run)
             exact = wants_lossless(frame)
             told = taken.values(exact=exact)
-            reply = value_frame(
-                frame, told | {"steps": run.steps, "stopped": run.stopped}
-            )
+            told |= {"steps": run.steps, "stopped": run.stopped, **self._members()}
+            reply = value_frame(frame, told)
             if len(reply.body) > self._max_answer:
                 raise AnswerTooLarge(
                     f"what {run.steps} steps gave has {len(reply.body)} bytes; this "

@@ -6,8 +6,9 @@ The first frame on a connection may bring a descriptor along: a client's socket.
 from __future__ import annotations
 
 import array
+import select
 import socket
-import struct
+from collections.abc import Callable
 
 from gym_http_wire.frames import Frame, FrameReader
 
@@ -15,6 +16,7 @@ __all__ = ["Connection"]
 
 RECEIVE_BYTES = 256 * 1024
 SEND_SECONDS = 30
+_MARK_MS = 500
 _DESCRIPTORS = 4
 _SPACE = socket.CMSG_LEN(_DESCRIPTORS * array.array("i").itemsize)
 
@@ -28,9 +30,6 @@ class Connection:
     """
 
     def __init__(self, line: socket.socket, max_body: int) -> None:
-        # A web worker that does not read must not stop the instance for ever.
-        limit = struct.pack("ll", SEND_SECONDS, 0)
-        line.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
         self.line = line
         self._reader = FrameReader(max_body)
         self._fresh = True
@@ -49,6 +48,42 @@ class Connection:
         else:
             data = self.line.recv(RECEIVE_BYTES)
         return self._reader.feed(data) if data else None
+
+    def send(self, data: bytes, mark_alive: Callable[[], None]) -> None:
+        """Send an answer.
+
+        Args:
+            data: Its bytes.
+            mark_alive: Called while the web worker does not read, so that the host is
+                not taken for one that is stuck.
+
+        Raises:
+            OSError: The connection is broken, or the web worker has read nothing for
+                `SEND_SECONDS`.
+        """
+        sent = self._send_some(data)
+        if sent < len(data):
+            self._send_rest(memoryview(data)[sent:], mark_alive)
+
+    def _send_some(self, data: bytes | memoryview) -> int:
+        try:
+            return self.line.send(data, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return 0
+
+    def _send_rest(self, data: memoryview, mark_alive: Callable[[], None]) -> None:
+        poll = select.poll()
+        poll.register(self.line, select.POLLOUT)
+        silent_ms = 0
+        while data:
+            mark_alive()
+            if poll.poll(_MARK_MS):
+                silent_ms = 0
+                data = data[self._send_some(data) :]
+            else:
+                silent_ms += _MARK_MS
+            if silent_ms >= SEND_SECONDS * 1000:
+                raise TimeoutError("the web worker does not read")
 
     def taken(self) -> socket.socket | None:
         """Give the socket that came along, once; ``None`` if there was none."""

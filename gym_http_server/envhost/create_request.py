@@ -37,6 +37,8 @@ class CreateRequest(msgspec.Struct, frozen=True):
 
     Attributes:
         wait_s: Seconds to wait for environments that live elsewhere to connect.
+        for_: Name of the token that is to own the instance; ``None``: the one that
+            makes it.
     """
 
     env_id: str
@@ -48,6 +50,7 @@ class CreateRequest(msgspec.Struct, frozen=True):
     wrappers: tuple[WrapperRequest, ...] = ()
     vector: VectorRequest | None = None
     wait_s: float = 0.0
+    for_: str | None = None
 
     @property
     def external(self) -> bool:
@@ -81,7 +84,7 @@ def read_request(body: bytes, settings: Settings) -> CreateRequest:
     _check_allowed(env_id, settings)
     return CreateRequest(
         env_id=env_id,
-        kwargs=_read_kwargs(given.get("kwargs"), "kwargs"),
+        kwargs=_read_env_kwargs(given.get("kwargs")),
         seed=read_seed(given),
         render_mode=_read_render_mode(given.get("render_mode")),
         max_episode_steps=_read_steps(given.get("max_episode_steps")),
@@ -89,6 +92,7 @@ def read_request(body: bytes, settings: Settings) -> CreateRequest:
         wrappers=_read_wrappers(given.get("wrappers")),
         vector=read_vector(given, settings),
         wait_s=_read_wait(given.get("wait_s"), env_id, settings),
+        for_=_read_for(given.get("for")),
     )
 
 
@@ -137,6 +141,14 @@ def _read_kwargs(given: object, name: str) -> dict[str, Any]:
     return given
 
 
+def _read_env_kwargs(given: object) -> dict[str, Any]:
+    kwargs = _read_kwargs(given, "kwargs")
+    # Environments take it from there as well as from the member beside them.
+    if kwargs.get("render_mode") == "human":
+        raise _opens_window("kwargs.render_mode")
+    return kwargs
+
+
 def _depth(value: object) -> int:
     if isinstance(value, dict):
         return 1 + max(map(_depth, value.values()), default=0)
@@ -151,12 +163,16 @@ def _read_render_mode(given: object) -> str | None:
             f"render_mode is {given!r:.80}: expected a string as 'rgb_array', or null"
         )
     if given == "human":
-        raise BadParameter(
-            "render_mode is 'human', which would open a window on the server: expected "
-            "'rgb_array' (or another mode of the environment), and GET …/render/ for "
-            "the frames"
-        )
+        raise _opens_window("render_mode")
     return given
+
+
+def _opens_window(name: str) -> BadParameter:
+    return BadParameter(
+        f"{name} is 'human', which would open a window on the server: expected "
+        "'rgb_array' (or another mode of the environment), and GET …/render/ for "
+        "the frames"
+    )
 
 
 def _read_steps(given: object) -> int | None:
@@ -192,6 +208,14 @@ def _read_wait(given: object, env_id: str, settings: Settings) -> float:
             "(--create-deadline)"
         )
     return float(given)
+
+
+def _read_for(given: object) -> str | None:
+    if given is not None and not isinstance(given, str):
+        raise BadParameter(
+            f"for is {given!r:.80}: expected the name of a token, or null"
+        )
+    return given
 
 
 def _read_flag(given: object) -> bool | None:

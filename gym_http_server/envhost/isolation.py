@@ -12,19 +12,26 @@ import sys
 import tempfile
 
 from gym_http_server import prctl
+from gym_http_server.envhost.mark import set_mark
+from gym_http_server.log_stream import STDERR
 from gym_http_server.rundir import RunDir
 from gym_http_server.sandbox import Sandbox
 
-__all__ = ["close_descriptors", "isolate", "reseed"]
+__all__ = ["close_descriptors", "isolate", "print_to", "reseed"]
 
 OOM_SCORE = b"500"
 # Of the generator that NumPy has had for all since long ago.
 _STATE_WORDS = 624
-INSTANCE_VARIABLE = "GYM_HTTP_INSTANCE"
 
 
 def isolate(
-    run: RunDir, instance_id: str, parent_pid: int, keep: list[int], sandbox: Sandbox
+    run: RunDir,
+    instance_id: str,
+    parent_pid: int,
+    keep: list[int],
+    *,
+    file_bytes: int,
+    sandbox: Sandbox,
 ) -> None:
     """Make this process a host of its own, independent of what it was forked from.
 
@@ -33,13 +40,16 @@ def isolate(
         instance_id: The instance that this process will hold.
         parent_pid: The supervisor; the process ends with it.
         keep: Descriptors to keep open; all others but 0, 1 and 2 are closed.
+        file_bytes: Bytes that a file which it writes may have; 0: any number.
         sandbox: What this process confines itself to.
     """
     prctl.die_with_parent(parent_pid, signal.SIGKILL)
     os.setsid()
+    set_mark(instance_id)
     prctl.set_dumpable(True)
     _reset_signals()
-    _redirect_output(run.log(instance_id))
+    _limit_files(file_bytes)
+    _set_up_streams()
     _prefer_as_victim()
     work, temporary = run.own(instance_id)
     sandbox.enter((work, temporary), parent_pid)
@@ -47,7 +57,6 @@ def isolate(
     close_descriptors(keep)
     os.chdir(work)
     os.environ["TMPDIR"] = temporary
-    os.environ[INSTANCE_VARIABLE] = f"{instance_id}:{parent_pid}"
     tempfile.tempdir = None
     if not os.environ.get("DISPLAY"):
         os.environ.setdefault("MUJOCO_GL", "egl")
@@ -59,18 +68,32 @@ def _reset_signals() -> None:
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        # What cannot be written is an OSError, and does not end the process.
+        signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def _redirect_output(path: str) -> None:
+def _limit_files(most: int) -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if most and (hard == resource.RLIM_INFINITY or most < hard):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+
+def print_to(output: int) -> None:
+    """Send standard output and standard error to a descriptor, also after an exec."""
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    # The supervisor's log does not wait for a reader; what environments print does.
+    STDERR.block()
+    sys.stderr = sys.__stderr__
+
+
+def _set_up_streams() -> None:
     null = os.open(os.devnull, os.O_RDONLY)
-    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(null, 0)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
     os.close(null)
-    os.close(log)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
 

@@ -1,7 +1,8 @@
 """Monitor: statistics of episodes, written beside the environment.
 
 A passive tap: it sees what passes and changes nothing. An episode is a line of
-``episodes.jsonl``, a JSON object with return, length and seconds.
+``episodes.jsonl``, a JSON object with return, length and seconds. An episode that
+cannot be written, as on a full disk, is counted, and stops nothing.
 
 Directories come from clients, so they are confined below the data directory: the
 path is walked one part at a time and no symbolic link in it is followed. A host may
@@ -15,6 +16,7 @@ import contextlib
 import errno
 import os
 import socket
+import stat
 import time
 from typing import Any
 
@@ -33,6 +35,13 @@ MAX_PARTS = 16
 #: A disk that takes longer to open a file is out of order.
 FILE_SECONDS = 10
 _ANSWER_BYTES = 64 * 1024
+_KINDS = {
+    stat.S_IFBLK: "a device",
+    stat.S_IFCHR: "a device",
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFLNK: "a symbolic link",
+}
 
 
 class FileRequest(msgspec.Struct, frozen=True):
@@ -101,6 +110,10 @@ def open_file(data_dir: str, request: FileRequest) -> int:
         BadParameter: The directory climbs, or holds data and neither ``force`` nor
             ``resume`` is set.
         DiskFull: There is no room.
+
+    Attributes:
+        written: Episodes written.
+        error: How many episodes were not written, and why; "" if all were.
     """
     directory = request.directory
     parts = _parts(directory)
@@ -120,10 +133,17 @@ class Monitor:
 
     Args:
         file: Descriptor of the file to append to; the monitor closes it.
+
+    Attributes:
+        written: Episodes written.
+        error: How many episodes were not written, and why; "" if all were.
     """
 
     def __init__(self, file: int) -> None:
         self._file = file
+        self.written = 0
+        self.error = ""
+        self._lost = 0
         self._begun = time.monotonic()
         self._seed: int | None = None
         self._return = 0.0
@@ -149,9 +169,23 @@ class Monitor:
             self._write(terminated=terminated, truncated=truncated)
 
     def close(self) -> None:
-        """Write what is left and close the file."""
+        """Write what is left and close the file.
+
+        Raises:
+            DiskFull: Episodes were not written, this one or earlier ones.
+        """
         self._write(terminated=False, truncated=False)
-        os.close(self._file)
+        try:
+            os.close(self._file)
+        except OSError as error:
+            # Network file systems find out as late as that.
+            self._lose(error)
+        if self._lost:
+            raise DiskFull(
+                f"the monitor is closed; it wrote {self.written} of "
+                f"{self.written + self._lost} episodes: {self.error}",
+                extras={"episodes_lost": self._lost, "episodes_written": self.written},
+            )
 
     def _write(self, *, terminated: bool, truncated: bool) -> None:
         if not self._active or not self._length:
@@ -168,10 +202,38 @@ class Monitor:
             }
         )
         try:
-            os.write(self._file, line)
+            self._append(line)
         except OSError as error:
             # Stepping matters more than its statistics.
-            print(f"monitor: an episode was not written: {error}", flush=True)
+            self._lose(error)
+        else:
+            self.written += 1
+
+    def _append(self, line: bytes) -> None:
+        """Write a line, or nothing of it.
+
+        Raises:
+            OSError: There is no room.
+        """
+        written = 0
+        try:
+            while written < len(line):
+                written += os.write(self._file, line[written:])
+        except OSError:
+            if written:
+                self._cut_back(written)
+            raise
+
+    def _cut_back(self, size: int) -> None:
+        """Remove the bytes written last, unless another monitor has added more."""
+        end = os.lseek(self._file, 0, os.SEEK_CUR)
+        if os.fstat(self._file).st_size == end:
+            os.ftruncate(self._file, end - size)
+
+    def _lose(self, error: OSError) -> None:
+        self._lost += 1
+        count = f"{self._lost} episode{'s' if self._lost > 1 else ''}"
+        self.error = f"{count} could not be written to {FILE}: {error.strerror}"
 
 
 def _parts(directory: str) -> list[str]:
@@ -208,9 +270,12 @@ def _open_folder(data_dir: str, parts: list[str]) -> int:
 
 
 def _open_file(folder: int, directory: str, *, force: bool, resume: bool) -> int:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+    # An environment can put a pipe there, which would hold the host, or a link.
+    flags |= os.O_NOFOLLOW | os.O_NONBLOCK
     if not force and not resume:
         flags |= os.O_EXCL
+    _check_plain(folder, directory)
     try:
         file = os.open(FILE, flags, 0o600, dir_fd=folder)
     except FileExistsError:
@@ -218,9 +283,31 @@ def _open_file(folder: int, directory: str, *, force: bool, resume: bool) -> int
             f"directory is {directory!r:.120}, which holds the {FILE} of an earlier "
             "monitor: set force to throw it away or resume to add to it"
         ) from None
-    if force and not resume:
-        os.ftruncate(file, 0)
+    try:
+        # What was looked at may have been replaced since.
+        _check_kind(os.fstat(file), directory)
+        if force and not resume:
+            os.ftruncate(file, 0)
+    except BaseException:
+        os.close(file)
+        raise
     return file
+
+
+def _check_plain(folder: int, directory: str) -> None:
+    # Before it is opened: opening a device may do something.
+    with contextlib.suppress(FileNotFoundError):
+        found = os.stat(FILE, dir_fd=folder, follow_symlinks=False)
+        _check_kind(found, directory)
+
+
+def _check_kind(found: os.stat_result, directory: str) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise BadParameter(
+            f"directory is {directory!r:.120}, in which {FILE} is "
+            f"{_KINDS.get(stat.S_IFMT(found.st_mode), 'a socket')}: expected a regular "
+            "file, or none"
+        )
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ from typing import Any
 from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv, VectorEnv
 
+from gym_http_server.envhost import fork_guard
 from gym_http_server.envhost.failures import note, problem_frame, unforeseen
 from gym_http_server.envhost.infos import Each, Folding, kept
 from gym_http_server.envhost.lines import Line, PartOp
@@ -142,6 +143,12 @@ def mapped(descriptor: int, space: Any, num_envs: int) -> Batch:
 
 
 def _outcome(call: Callable[[], Any]) -> Any:
+    outcome = _tried(call)
+    fork_guard.check()
+    return outcome
+
+
+def _tried(call: Callable[[], Any]) -> Any:
     try:
         return call()
     except Problem as problem:

@@ -33,7 +33,7 @@ from gym_http_server.envhost.other_part import OtherPart
 from gym_http_server.envhost.part import Make, Part, mapped
 from gym_http_server.envhost.sharing import batch_bytes
 from gym_http_wire.frames import Frame
-from gym_http_wire.problems import Problem
+from gym_http_wire.problems import BadParameter, Problem
 from gym_http_wire.values import binary
 from gym_http_wire.vectors import asked
 
@@ -91,7 +91,15 @@ class PartedVectorEnv(VectorEnv[Any, Any, Any]):
     def _share(self) -> None:
         space, num_envs = self.single_observation_space, self.num_envs
         descriptor = os.memfd_create("vector")
-        os.ftruncate(descriptor, max(batch_bytes(space, num_envs), 4096))
+        size = max(batch_bytes(space, num_envs), 4096)
+        try:
+            os.ftruncate(descriptor, size)
+        except OSError as error:
+            raise BadParameter(
+                f"num_envs is {num_envs}: their observations need {size} bytes of "
+                f"shared memory, which this server does not allow ({error.strerror}); "
+                "ask for fewer, or raise --host-file-size"
+            ) from None
         for other in self._others:
             other.send(Frame(PartOp.SHARE), descriptor)
         self._batch = mapped(descriptor, space, num_envs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gym_http_server.envhost import pictures, thin
+from gym_http_server.envhost import fork_guard, pictures, thin
 from gym_http_server.envhost.audience import Audience
 from gym_http_server.envhost.batching import Batching, asks_for_several
 from gym_http_server.envhost.bodies import (
@@ -73,7 +73,9 @@ class Performing:
         # Whether what the present request brought has been told to the audience.
         self._heard = False
         self._writing = Writing()
-        self._batching = Batching(operations, _Watch(self), max_answer)
+        self._batching = Batching(
+            operations, _Watch(self), max_answer, self._monitor_error
+        )
         self._values: dict[int, Callable[[Frame], Any]] = {
             Op.RESET: self._reset,
             Op.STEP: self._step,
@@ -88,7 +90,10 @@ class Performing:
 
     def close(self) -> None:
         """Close monitor and environment."""
-        self._end_monitor()
+        try:
+            self._end_monitor()
+        except Problem as problem:
+            note(problem)
         self.operations.close()
 
     def given(self, frame: Frame, outcome: Any) -> Frame:
@@ -128,12 +133,14 @@ class Performing:
                 reply = self._frames[frame.kind](frame)
             return fitting(reply, self._max_answer)
         except Exception as error:
+            fork_guard.check()
             reply = _refusal(error)
             if frame.kind in _WATCHED and not self._heard:
                 self.audience.hear_refusal(frame.kind, reply)
             return reply
 
     def _hear(self, op: int, value: Json) -> None:
+        fork_guard.check()
         self._heard = True
         self.audience.hear(op, value)
 
@@ -145,7 +152,7 @@ class Performing:
         if self.monitor is not None:
             self.monitor.reset(given.get("seed"))
         self._hear(Op.RESET, answer)
-        return answer
+        return answer | self._monitor_error()
 
     def _step(self, frame: Frame) -> Json | Frame:
         given = read(frame)
@@ -160,6 +167,8 @@ class Performing:
                 answer["reward"], bool(answer["terminated"]), bool(answer["truncated"])
             )
         self._hear(Op.STEP, answer)
+        if self.monitor is not None:
+            answer = answer | self._monitor_error()
         if not wants_lossless(frame):
             answer = dict(answer)
             thin.suit(answer, self.operations)
@@ -204,8 +213,14 @@ class Performing:
 
     def _end_monitor(self) -> None:
         if self.monitor is not None:
-            self.monitor.close()
-            self.monitor = None
+            monitor, self.monitor = self.monitor, None
+            monitor.close()
+
+    def _monitor_error(self) -> Json:
+        """Give the member by which answers say that episodes were not written."""
+        if self.monitor is None or not self.monitor.error:
+            return {}
+        return {"monitor_error": self.monitor.error}
 
 
 class _Watch(Watch):

@@ -15,6 +15,7 @@ import time
 
 import msgspec
 
+from gym_http_server.envhost import fork_guard
 from gym_http_server.envhost.answers import Answers
 from gym_http_server.envhost.create_request import CreateRequest
 from gym_http_server.envhost.external.outside import Outside, Terms
@@ -25,12 +26,12 @@ from gym_http_server.envhost.making import make
 from gym_http_server.envhost.monitor import request_file
 from gym_http_server.envhost.server import Host
 from gym_http_server.peers import Peers
-from gym_http_server.rundir import RunDir, StatusPage
+from gym_http_server.rundir import RunDir, StatusPage, is_full
 from gym_http_server.sandbox import Sandbox
 from gym_http_wire.exact import Exact
 from gym_http_wire.frames import encode
 from gym_http_wire.messages import answer
-from gym_http_wire.problems import Problem
+from gym_http_wire.problems import DiskFull, Problem
 from gym_http_wire.vectors import operations_of
 
 __all__ = ["HostStart", "run"]
@@ -41,7 +42,8 @@ class HostStart(msgspec.Struct, frozen=True):
 
     Attributes:
         modules: Modules to import before the environment is made.
-        importable: Directories to look for modules in.
+        path: Where to look for modules, in a fresh interpreter: as in all others.
+        file_bytes: Bytes that a file may have; 0: any number.
         spin_us: Microseconds to look for a stream's next request before sleeping.
         sandbox: What to confine itself to.
         terms: What environments that live elsewhere are held to.
@@ -56,8 +58,9 @@ class HostStart(msgspec.Struct, frozen=True):
     max_answer: int
     strict_actions: bool
     spin_us: int = 0
+    file_bytes: int = 0
     modules: tuple[str, ...] = ()
-    importable: tuple[str, ...] = ()
+    path: tuple[str, ...] = ()
     sandbox: Sandbox = Sandbox()
 
 
@@ -69,13 +72,30 @@ def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> in
     """
     run_dir = RunDir(start.run_path)
     keep = [channel.fileno(), listener.fileno()]
-    # Once isolated, the host may not open it any more.
-    page = StatusPage(run_dir.status(start.instance_id))
-    isolate(run_dir, start.instance_id, start.parent_pid, keep, start.sandbox)
+    try:
+        # Once isolated, the host may not open it any more.
+        page = StatusPage(run_dir.status(start.instance_id))
+        isolate(
+            run_dir,
+            start.instance_id,
+            start.parent_pid,
+            keep,
+            file_bytes=start.file_bytes,
+            sandbox=start.sandbox,
+        )
+    except OSError as error:
+        if not is_full(error):
+            raise
+        full = DiskFull(f"the disk of the run directory is full: {error.strerror}")
+        channel.sendall(encode(problem_frame(full)))
+        return 0
     channel.setblocking(True)
+    fork_guard.claim(channel)
     try:
         answers = _make(start, channel)
+        fork_guard.check()
     except Exception as error:
+        fork_guard.check()
         note(error)
         problem = error if isinstance(error, Problem) else unforeseen(error)
         explain(problem)
@@ -98,7 +118,8 @@ def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> in
 
 
 def _make(start: HostStart, channel: socket.socket) -> Answers:
-    sys.path += [each for each in start.importable if each not in sys.path]
+    if start.path:
+        sys.path[:] = start.path
     for module in start.modules:
         __import__(module)
     outside: Outside | None = None

@@ -13,6 +13,7 @@ import time
 
 import msgspec
 
+from gym_http_server.envhost import fork_guard
 from gym_http_server.envhost.answers import Answers
 from gym_http_server.envhost.connections import Connection
 from gym_http_server.envhost.crowd import Crowd
@@ -31,7 +32,10 @@ from gym_http_wire.spinning import Spinning
 from gym_http_wire.streams import Refused
 from gym_http_wire.websocket import Close
 
-__all__ = ["Host"]
+__all__ = ["CLOSE", "PING", "Host"]
+
+#: Messages of the supervisor to a host.
+CLOSE, PING = b"close", b"?"
 
 _QUIET = {Op.DESCRIBE}  # looking at an instance does not keep it alive
 
@@ -62,7 +66,7 @@ class Host:
     ) -> None:
         self._answers = answers
         # A batch may take long, as long as none of its steps does.
-        answers.performing.progress = lambda: page.begin(time.monotonic_ns())
+        answers.performing.progress = self._begin
         self._page = page
         self._channel = channel
         self._listener = listener
@@ -106,6 +110,11 @@ class Host:
                     self._attend(outside)
             if outside is not None and self._open and time.monotonic() >= outside.due:
                 self._attend(outside)
+
+    def _begin(self) -> None:
+        """Note that a call of the environment begins within a request."""
+        fork_guard.check()
+        self._page.begin(time.monotonic_ns())
 
     def _attend(self, outside: Outside) -> None:
         """Look at an environment that lives elsewhere, between calls."""
@@ -152,9 +161,12 @@ class Host:
         self._poll.register(line, select.POLLIN)
 
     def _hear_supervisor(self) -> None:
-        if not self._channel.recv(4096):
+        received = self._channel.recv(4096)
+        if not received:
             os._exit(1)
-        # The only thing that the supervisor ever says is: close.
+        if not received.strip(PING):
+            self._mark_alive()
+            return
         self._open = False
         for stream in self._streams.values():
             stream.bid_farewell(Close.GOING_AWAY, "the instance was closed")
@@ -176,9 +188,12 @@ class Host:
                 if frame.kind == Op.STREAM:
                     self._take_over(descriptor, connection, frame)
                 else:
-                    connection.line.sendall(encode(self._execute(frame)))
+                    connection.send(encode(self._execute(frame)), self._mark_alive)
         except (OSError, FrameError):
             self._drop(descriptor)
+
+    def _mark_alive(self) -> None:
+        self._page.mark_alive(time.monotonic_ns())
 
     def _drop(self, descriptor: int) -> None:
         connection = self._connections.pop(descriptor, None)
@@ -194,9 +209,11 @@ class Host:
         hello = msgspec.json.decode(request_head(frame).value or "", type=Hello)
         full = self._crowd.full(watching=bool(hello.watch))
         if full is not None:
-            connection.line.sendall(encode(problem_answer(full, frame.number)))
+            refusal = encode(problem_answer(full, frame.number))
+            connection.send(refusal, self._mark_alive)
             return
-        connection.line.sendall(encode(answer(204, number=frame.number)))
+        accepted = encode(answer(204, number=frame.number))
+        connection.send(accepted, self._mark_alive)
         line = connection.taken()
         if line is None:
             del self._connections[descriptor]
@@ -254,6 +271,7 @@ class Host:
             stream.settle()
         page.begin(time.monotonic_ns())
         reply = answers.answer(frame, session, behind=behind)
+        fork_guard.check()
         operations = answers.operations
         now = time.monotonic_ns()
         if frame.kind in _QUIET:

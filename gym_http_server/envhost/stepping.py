@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from gym_http_server.envhost import fork_guard
 from gym_http_server.envhost.answers import Answers
 from gym_http_server.envhost.streams import Stream
 from gym_http_server.rundir import StatusPage
@@ -78,6 +79,7 @@ class Stepping:
                 # By this a step that is lost on the way is known when it comes again.
                 answers.outside.key = f"{stream.session}-{number}"
             outcome = self._outcome(action)
+            fork_guard.check()
             if type(outcome) is dict:
                 told = _told(lane, number, outcome)
         now = time.monotonic_ns()

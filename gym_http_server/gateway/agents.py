@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from gym_http_server.access import CREATE, STEP, Identity
 from gym_http_server.gateway.asking import Asking
 from gym_http_server.gateway.house import House
 from gym_http_server.gateway.posts import Post
@@ -40,13 +41,23 @@ class AgentPeer:
     Args:
         house: What everybody needs.
         post: Where what is said to it goes out.
+        identity: The identity of the token that it has shown.
         greeting: What it said first.
         on_over: Called when the conversation is over.
+
+    Raises:
+        ScopeMissing: Its token may not do this.
     """
 
     def __init__(
-        self, house: House, post: Post, greeting: Agent, on_over: Callable[[], None]
+        self,
+        house: House,
+        post: Post,
+        identity: Identity,
+        greeting: Agent,
+        on_over: Callable[[], None],
     ) -> None:
+        identity.require(STEP)
         self._house = house
         self._post = post
         self._on_over = on_over
@@ -60,9 +71,10 @@ class AgentPeer:
         self._asking: Asking | None = None
         self._stream: HostStream | None = None
         if greeting.instance_id:
-            self._open()
+            self._open(identity.only)
             return
-        head = RequestHead(key=greeting.key) if greeting.key else None
+        identity.require(CREATE)
+        head = RequestHead(key=greeting.key, owner=identity.only, creator=identity.name)
         question = request(Op.CREATE, bytes(greeting.create), head)
         self._asking = Asking(house, question, self._made)
 
@@ -108,15 +120,16 @@ class AgentPeer:
             self._refuse(problem_of(answer))
             return
         self._instance_id = _instance_in(answer)
-        self._open()
+        self._open("")
 
-    def _open(self) -> None:
+    def _open(self, owner: str) -> None:
         self._stream = HostStream(
             self._house,
             self._instance_id,
             session=self._session,
             text=self._text,
             lost_s=self._lost_s,
+            owner=owner,
             on_open=self._opened,
             on_message=self._said,
             on_end=self._refuse,

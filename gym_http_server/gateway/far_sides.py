@@ -9,6 +9,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 
+from gym_http_server.access import Identity
 from gym_http_server.gateway.house import House
 from gym_http_server.gateway.lines import Line
 from gym_http_server.gateway.posts import Post
@@ -34,10 +35,17 @@ class FarSide:
     Args:
         house: What everybody needs.
         post: Where what is said to it goes out.
+        identity: The identity of the token that it has shown.
         on_over: Called when the conversation is over.
     """
 
-    def __init__(self, house: House, post: Post, on_over: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        house: House,
+        post: Post,
+        identity: Identity,
+        on_over: Callable[[], None],
+    ) -> None:
         self._post = post
         self._on_over = on_over
         self._refused = False
@@ -49,7 +57,7 @@ class FarSide:
         )
         with theirs:
             try:
-                house.lobby.hand_over(theirs)
+                house.lobby.hand_over(theirs, identity)
             except OSError:
                 house.timers.add(0.0, self._ended)
 

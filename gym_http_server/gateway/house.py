@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from gym_http_server.authentication import Authenticator
 from gym_http_server.gateway.lobby import LobbyLine
 from gym_http_server.gateway.posts import Post
 from gym_http_server.rundir import RunDir
@@ -24,14 +25,18 @@ class GatewaySettings(msgspec.Struct, frozen=True):
         place: Where it listens, as ``tcp://HOST:PORT``.
         heartbeat_s: After as long without a word from a connection, it is pinged.
         max_message: Bytes that a message may have.
+        max_first: Bytes that a peer's first message may have.
         max_peers: Far sides and agents at a time.
+        max_strangers: Connections without an accepted first message at a time.
         tango_name: The environment that agents of Tango's drive.
     """
 
     place: str
     heartbeat_s: float
     max_message: int
+    max_first: int
     max_peers: int
+    max_strangers: int
     tango_name: str
 
 
@@ -66,13 +71,15 @@ class House:
     Args:
         run: The run directory.
         settings: The settings.
-        token: What peers have to show; "" is nothing.
+        authenticator: Checks the tokens of peers.
     """
 
-    def __init__(self, run: RunDir, settings: GatewaySettings, token: str) -> None:
+    def __init__(
+        self, run: RunDir, settings: GatewaySettings, authenticator: Authenticator
+    ) -> None:
         self.run = run
         self.settings = settings
-        self.token = token
+        self.authenticator = authenticator
         self.watches = Watches()
         self.timers = Timers()
         self.lobby = LobbyLine(run, self.watches)

@@ -7,6 +7,7 @@ import socket
 
 import msgspec
 
+from gym_http_server.access import Identity
 from gym_http_server.passing import PassingLine
 from gym_http_server.rundir import RunDir
 from gym_http_server.watches import Watches
@@ -14,8 +15,6 @@ from gym_http_wire.external.carriers import COUNTED
 from gym_http_wire.messages import Op, RequestHead, request
 
 __all__ = ["LobbyLine"]
-
-_COME = msgspec.json.encode({"greeting": "", "carrier": COUNTED}).decode()
 
 
 class LobbyLine:
@@ -31,13 +30,19 @@ class LobbyLine:
         self._watches = watches
         self._line: PassingLine | None = None
 
-    def hand_over(self, end: socket.socket) -> None:
+    def hand_over(self, end: socket.socket, identity: Identity) -> None:
         """Hand one end of a far side's connection over.
+
+        Args:
+            end: The end.
+            identity: The identity of the token that the far side has shown.
 
         Raises:
             OSError: There is no lobby.
         """
-        frame = request(Op.FAR_COME, head=RequestHead(value=_COME))
+        come = {"greeting": "", "carrier": COUNTED, "identity": identity}
+        head = RequestHead(value=msgspec.json.encode(come).decode())
+        frame = request(Op.FAR_COME, head=head)
         if self._line is not None:
             with contextlib.suppress(OSError):
                 self._line.send(frame, end)

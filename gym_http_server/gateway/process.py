@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 
 from gym_http_server import boot
+from gym_http_server.access import Keys
+from gym_http_server.authentication import Authenticator, WrongTokens
 from gym_http_server.gateway.house import GatewaySettings, House
 from gym_http_server.gateway.router import Router
 from gym_http_server.gateway.server import Gateway
@@ -26,5 +28,6 @@ def run(door: int, left: int, settings: GatewaySettings, parent_pid: int) -> int
     whole, run_dir = boot.read_from(left)
     most = settings.max_message
     router = Router(os.dup(door), settings.place, most, settings.heartbeat_s)
-    gateway = Gateway(House(run_dir, settings, whole.token), router)
+    authenticator = Authenticator(Keys.of(whole), WrongTokens(), "show it as token")
+    gateway = Gateway(House(run_dir, settings, authenticator), router)
     return perform(gateway, "gateway")

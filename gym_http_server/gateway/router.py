@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
+import socket
 from typing import Any, NamedTuple
 
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
-__all__ = ["NONE", "Came", "Router", "Unreachable"]
+__all__ = ["NONE", "Came", "Change", "Router", "Unreachable", "address_of"]
 
 #: Messages on their way to a peer, and as many from it, before they are kept back.
 HIGH_WATER = 64
@@ -38,6 +40,13 @@ class Came(NamedTuple):
     descriptor: int
     asking: bool
     payload: bytes | None
+
+
+class Change(NamedTuple):
+    """A connection was opened or has ended."""
+
+    descriptor: int
+    opened: bool
 
 
 class Router:
@@ -71,7 +80,9 @@ class Router:
             (zmq.USE_FD, door),
         ):
             self._socket.set(option, value)
-        self._monitor: Any = self._socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+        self._monitor: Any = self._socket.get_monitor_socket(
+            zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED
+        )
         self._socket.bind(place)
 
     @property
@@ -114,13 +125,13 @@ class Router:
             raise Unreachable from None
         return True
 
-    def ended(self) -> int | None:
-        """Give the descriptor of the next connection that has ended, if one has."""
+    def change(self) -> Change | None:
+        """Return the next connection that was opened or has ended, if there is one."""
         try:
             event = recv_monitor_message(self._monitor, zmq.NOBLOCK)
         except zmq.Again:
             return None
-        return int(event["value"])
+        return Change(int(event["value"]), event["event"] == zmq.EVENT_ACCEPTED)
 
     def close(self) -> None:
         """End, once what was said last is out, or soon."""
@@ -129,6 +140,15 @@ class Router:
         self._monitor.close(0)
         self._socket.close()
         self._context.term()
+
+
+def address_of(came: Came) -> str:
+    """Return the IP address that a message came from; "" if its connection is gone."""
+    try:
+        with socket.socket(fileno=os.dup(came.descriptor)) as connection:
+            return str(connection.getpeername()[0])
+    except OSError:
+        return ""
 
 
 def _descriptor_of(piece: zmq.Frame) -> int:

@@ -13,13 +13,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from gym_http_server.errors import Draining, Unauthorized
+from gym_http_server.access import CREATE, STEP, Identity
+from gym_http_server.errors import BodyTooLarge, Draining
 from gym_http_server.gateway.agents import AgentPeer
 from gym_http_server.gateway.far_sides import FarSide
 from gym_http_server.gateway.house import House
 from gym_http_server.gateway.posts import Post
-from gym_http_server.gateway.router import NONE, Came, Router
+from gym_http_server.gateway.router import NONE, Came, Router, address_of
 from gym_http_server.gateway.said import First, agent_of, first_of, refusal
+from gym_http_server.gateway.strangers import Strangers
 from gym_http_server.gateway.tango import (
     KINDS,
     TangoAgent,
@@ -27,7 +29,6 @@ from gym_http_server.gateway.tango import (
     end_left,
     problem_answer,
 )
-from gym_http_server.tokens import is_same
 from gym_http_wire.problems import BadParameter, Problem
 
 __all__ = ["Gateway"]
@@ -79,6 +80,7 @@ class Gateway:
         self._router = router
         self._entries: dict[bytes, _Entry] = {}
         self._by_descriptor: dict[int, bytes] = {}
+        self._strangers = Strangers(house.settings.max_strangers)
         # The agent of Tango's, of which there can be one.
         self._tango = b""
         for descriptor in router.descriptors:
@@ -92,8 +94,11 @@ class Gateway:
         while True:
             if house.troubled:
                 self._look_after()
-            self._take_endings()
+            self._take_changes()
             more = self._take_messages()
+            if not more:
+                # A stranger whose message is waiting is about to be none.
+                self._strangers.close_oldest()
             tick = BLOCKED_TICK_SECONDS if house.troubled else TICK_SECONDS
             house.watches.serve(0.0 if more else house.timers.left(tick))
             house.timers.serve()
@@ -115,10 +120,14 @@ class Gateway:
             self._hear(came)
         return True
 
-    def _take_endings(self) -> None:
-        """Let go of those whose connections have ended."""
-        while (descriptor := self._router.ended()) is not None:
-            identity = self._by_descriptor.get(descriptor)
+    def _take_changes(self) -> None:
+        """Count new connections, and drop peers whose connections have ended."""
+        while (change := self._router.change()) is not None:
+            if change.opened:
+                self._strangers.add(change.descriptor)
+                continue
+            self._strangers.remove(change.descriptor)
+            identity = self._by_descriptor.get(change.descriptor)
             if identity is not None:
                 self._drop(self._entries[identity].post)
 
@@ -152,7 +161,7 @@ class Gateway:
 
     def _greet(self, came: Came) -> None:
         """Take the first message of somebody."""
-        self._take_endings()
+        self._take_changes()
         post = Post(self._router, came, self._house.troubled)
         try:
             peer = self._peer(came, post)
@@ -161,6 +170,7 @@ class Gateway:
             return
         self._entries[post.identity] = _Entry(post, peer)
         self._by_descriptor[post.descriptor] = post.identity
+        self._strangers.remove(post.descriptor)
         if not isinstance(peer, AgentPeer) and came.payload is not None:
             peer.hear(came.payload)
 
@@ -171,39 +181,45 @@ class Gateway:
             raise BadParameter("this is no ZMTP 3: expected that, as of libzmq 4")
         if payload is None:
             raise _in_pieces()
+        if len(payload) > house.settings.max_first:
+            raise BodyTooLarge(
+                f"the first message has {len(payload)} bytes: expected at most "
+                f"{house.settings.max_first}"
+            )
         first = first_of(payload)
-        if house.token and not is_same(first.token, house.token):
-            raise Unauthorized("the token is missing or wrong: show it as token")
+        shown = first.token.encode()
+        identity = house.authenticator.identify(shown, address_of(came))
         most = house.settings.max_peers
         if len(self._entries) >= most:
             raise TooManyPeers(f"there are {most} others already, and no more can be")
         on_over = functools.partial(self._forget, post)
         if came.asking:
-            return self._tango_agent(first, post, on_over)
+            return self._tango_agent(first, identity, post, on_over)
         if first.type == "hello":
             try:
-                return FarSide(house, post, on_over)
+                return FarSide(house, post, identity, on_over)
             except OSError as error:
                 # Peers without a word have used up this process's descriptors.
                 raise TooManyPeers(f"there is no room for another: {error}") from None
         if first.type == "agent":
-            return AgentPeer(house, post, agent_of(payload), on_over)
+            return AgentPeer(house, post, identity, agent_of(payload), on_over)
         raise BadParameter(
             f"type is {first.type!r:.80}: expected hello, of an environment, or agent; "
             "if there was one, its conversation is over"
         )
 
     def _tango_agent(
-        self, first: First, post: Post, on_over: Callable[[], None]
+        self, first: First, identity: Identity, post: Post, on_over: Callable[[], None]
     ) -> TangoAgent:
         if first.type not in KINDS:
             raise BadParameter(
                 f"type is {first.type!r:.80}: expected reset, action or close"
             )
+        identity.require(CREATE, STEP)
         if self._tango:
             raise TangoTaken("another agent has the environment: it has to close first")
         self._tango = post.identity
-        return TangoAgent(self._house, post, on_over)
+        return TangoAgent(self._house, post, identity, on_over)
 
     def _drop(self, post: Post) -> None:
         """Let go of somebody who is gone."""

@@ -51,6 +51,7 @@ class HostStream:
         session: Name of the session.
         text: Whether messages are text, else binary.
         lost_s: Seconds since the agent lost an answer along with a stream.
+        owner: Owner that the instance must have; "" is any.
         on_open: Called when it is open.
         on_message: Called with each message.
         on_end: Called once when it has ended, or was never opened, with the reason;
@@ -65,6 +66,7 @@ class HostStream:
         session: str,
         text: bool,
         lost_s: float | None = None,
+        owner: str = "",
         on_open: Callable[[], None],
         on_message: Callable[[bytes], None],
         on_end: Callable[[Problem], None],
@@ -88,7 +90,20 @@ class HostStream:
             problem = UnknownInstance(f"{instance_id:.80}")
             house.timers.add(0.0, lambda: self._end(problem))
             return
-        self._connect(Hello("", TEXT_PROTOCOL if text else BINARY_PROTOCOL, session))
+        hello = Hello("", TEXT_PROTOCOL if text else BINARY_PROTOCOL, session)
+        if not owner:
+            self._connect(hello)
+            return
+        head = RequestHead(instance_id=instance_id, owner=owner)
+        question = request(Op.FATE, head=head)
+        Asking(house, question, lambda answer: self._hear_owner(answer, hello))
+
+    def _hear_owner(self, answer: Frame, hello: Hello) -> None:
+        """Go on, unless the supervisor does not know the instance as the owner's."""
+        if answer.status != 200:
+            self._end(problem_of(answer))
+        elif self._on_end is not None:
+            self._connect(hello)
 
     def _connect(self, hello: Hello) -> None:
         house = self._house

@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from gym_http_server.access import Identity
 from gym_http_server.gateway.asking import Asking
 from gym_http_server.gateway.house import House
 from gym_http_server.gateway.posts import Post
@@ -63,11 +64,19 @@ class TangoAgent:
     Args:
         house: What everybody needs.
         post: Where answers go out.
+        identity: The identity of the token that it has shown.
         on_over: Called when it has closed its environment.
     """
 
-    def __init__(self, house: House, post: Post, on_over: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        house: House,
+        post: Post,
+        identity: Identity,
+        on_over: Callable[[], None],
+    ) -> None:
         self._house = house
+        self._identity = identity
         self._post = post
         self._on_over = on_over
         # What is to be answered: "" is nothing.
@@ -86,7 +95,7 @@ class TangoAgent:
             # No REQ does so; its answers are counted.
             return
         try:
-            asked = _read(payload, self._house.token)
+            asked = _read(payload)
         except Problem as problem:
             self._post.say(problem_answer(problem))
             return
@@ -114,7 +123,8 @@ class TangoAgent:
 
     def _make(self) -> None:
         env_id = f"external/{self._house.settings.tango_name}"
-        question = request(Op.CREATE, _encode({"env_id": env_id}))
+        head = RequestHead(owner=self._identity.only, creator=self._identity.name)
+        question = request(Op.CREATE, _encode({"env_id": env_id}), head)
         self._asking = Asking(self._house, question, self._made)
 
     def _made(self, answer: Frame) -> None:
@@ -209,7 +219,7 @@ class TangoAgent:
             self._asking = Asking(self._house, request(Op.END, head=head), on_answer)
 
 
-def _read(payload: bytes, token: str) -> dict[str, Any]:
+def _read(payload: bytes) -> dict[str, Any]:
     try:
         asked = _decode(payload)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:

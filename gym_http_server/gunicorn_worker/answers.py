@@ -71,6 +71,7 @@ def error_answer(request: Any, problem: dict[str, Any]) -> bytes:
         f"Date: {util.http_date()}\r\n"
         "Connection: close\r\n"
         f"Content-Type: {_content_type(request)}\r\n"
+        "X-Content-Type-Options: nosniff\r\n"
         f"Content-Length: {len(body)}\r\n"
         "\r\n"
     )

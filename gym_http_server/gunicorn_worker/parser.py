@@ -7,6 +7,9 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from gunicorn.http.body import LengthReader  # type: ignore[import-untyped]
+from gunicorn.http.errors import (  # type: ignore[import-untyped]
+    LimitRequestHeaders,
+)
 from gunicorn.http.message import Request  # type: ignore[import-untyped]
 from gunicorn.http.parser import RequestParser  # type: ignore[import-untyped]
 
@@ -15,6 +18,11 @@ from gym_http_server.gunicorn_worker.whole import WholeReader, WholeRequest
 
 #: A body of which more than this is left unread costs the connection.
 MOST_UNREAD = 64 * 1024
+#: Bytes that all headers of a request may have. With the longest request line that is
+#: less than 64 KiB.
+MOST_HEADERS = 60 * 1024
+# gunicorn looks at the size only after it has read another piece.
+_PIECE = 8 * 1024
 
 
 class ClientRequest(Request):  # type: ignore[misc]
@@ -23,6 +31,37 @@ class ClientRequest(Request):  # type: ignore[misc]
     gunicorn itself would promise to keep the connection, and then read all there is,
     which may be without end.
     """
+
+    max_buffer_headers: int
+
+    def parse(self, unreader: Any) -> bytes:
+        """Read the head, and return the bytes behind it.
+
+        Raises:
+            LimitRequestHeaders: There are too many headers, or too large ones.
+        """
+        # gunicorn itself would read as many bytes as all headers may have together
+        # if each is as large as one may be.
+        limit = min(self.max_buffer_headers, MOST_HEADERS + _PIECE)
+        self.max_buffer_headers = limit
+        try:
+            return cast(bytes, super().parse(unreader))
+        except LimitRequestHeaders:
+            raise LimitRequestHeaders(
+                "the headers of the request are too large: expected at most "
+                f"{self.limit_request_fields} headers, {self.limit_request_field_size} "
+                f"bytes for each of them and {MOST_HEADERS} bytes for all of them"
+            ) from None
+
+    def parse_headers(self, data: bytes, from_trailer: bool = False) -> Any:
+        """Read the headers of a head or of a trailer.
+
+        Raises:
+            LimitRequestHeaders: There are too many of them, or too large ones.
+        """
+        if not from_trailer and len(data) > MOST_HEADERS:
+            raise LimitRequestHeaders("")
+        return super().parse_headers(data, from_trailer=from_trailer)
 
     def unread(self) -> float:
         """Return how many bytes of the body nobody has asked for."""

@@ -62,9 +62,14 @@ class Replies:
         """Answer a request; return whether the connection stays."""
         start = _Start()
         chunks = self._application(request.environ, start)
-        if type(chunks) is not list or len(chunks) != 1 or start.early:
+        if type(chunks) is list:
+            body = chunks[0] if len(chunks) == 1 else None
+        else:
+            # Applications may give what is large as a memoryview, too.
+            body = getattr(chunks, "whole", None)
+        if body is None or start.early:
             return self._reply_in_pieces(request, client, start, chunks)
-        body, headers = chunks[0], start.headers
+        headers = start.headers
         sized = headers and headers[-1] == ("Content-Length", str(len(body)))
         if not sized or request.should_close():
             return self._reply_in_pieces(request, client, start, chunks)

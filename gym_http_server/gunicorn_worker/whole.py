@@ -204,6 +204,8 @@ def _common_environ(
     # It belongs to an answer, of which there is none yet.
     del environ["wsgi.early_hints"]
     environ["wsgi.multithread"] = True
+    if cfg.is_ssl:
+        environ["wsgi.url_scheme"] = "https"
     return dict(environ)
 
 

@@ -6,6 +6,8 @@ import contextlib
 import heapq
 import json
 import resource
+import socket
+import ssl
 import time
 from functools import partial
 from typing import Any
@@ -13,8 +15,8 @@ from typing import Any
 import gevent  # type: ignore[import-untyped]
 from gevent.pool import Pool  # type: ignore[import-untyped]
 from gevent.server import StreamServer  # type: ignore[import-untyped]
-from gunicorn.errors import ConfigError  # type: ignore[import-untyped]
 from gunicorn.http.errors import NoMoreData  # type: ignore[import-untyped]
+from gunicorn.sock import ssl_context  # type: ignore[import-untyped]
 from gunicorn.workers.ggevent import GeventWorker  # type: ignore[import-untyped]
 
 from gym_http_server import prctl
@@ -27,6 +29,7 @@ from gym_http_server.gunicorn_worker.client_socket import (
 )
 from gym_http_server.gunicorn_worker.parser import ClientParser
 from gym_http_server.gunicorn_worker.replies import Replies
+from gym_http_server.gunicorn_worker.tls import TLSRelay
 from gym_http_server.gunicorn_worker.whole import (
     KnownHeads,
     WholeReader,
@@ -48,6 +51,8 @@ class Server(StreamServer):  # type: ignore[misc]
     """Accepts connections as `ClientSocket`."""
 
     terms: Terms
+    context: ssl.SSLContext | None = None
+    relays: Pool
 
     def do_read(self) -> tuple[ClientSocket, Any] | None:
         """Accept a connection, if there is one."""
@@ -55,8 +60,20 @@ class Server(StreamServer):  # type: ignore[misc]
         if accepted is None:
             return None
         plain, address = accepted
+        if self.context is not None:
+            plain = self._relayed(self.context, plain)
         kind = (plain.family, plain.type, plain.proto)
         return ClientSocket(self.terms, *kind, fileno=plain.detach()), address
+
+    def _relayed(self, context: ssl.SSLContext, client: Any) -> Any:
+        """Return the worker's end of a pair, whose other end speaks TLS to a client."""
+        near, far = gevent.socket.socketpair()
+        if self.relays.full():
+            client.close()
+            far.close()
+        else:
+            self.relays.spawn(TLSRelay(context, client, far, self.terms).run)
+        return near
 
 
 class Worker(GeventWorker):  # type: ignore[misc]
@@ -93,10 +110,13 @@ class Worker(GeventWorker):  # type: ignore[misc]
 
     def run(self) -> None:
         """Serve until told to stop, then end what is in flight."""
-        if self.cfg.is_ssl:
-            raise ConfigError("this worker does not speak TLS")
         # The other half is for connections to hosts and for what gunicorn holds.
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
+        if self.cfg.is_ssl:
+            self._context = ssl_context(self.cfg)
+            # A pair for each connection, also for those that hosts have.
+            files //= 4
+            self._relays = Pool(files)
         self._pool = Pool(min(self.worker_connections, files))
         self._replies = Replies(self.cfg, self.wsgi)
         servers = [self._start(listener) for listener in self.sockets]
@@ -118,6 +138,8 @@ class Worker(GeventWorker):  # type: ignore[misc]
         handle = partial(self.handle, listener.getsockname())
         server = Server(listener, handle, spawn=self._pool)
         server.terms = self._terms
+        if self.cfg.is_ssl and listener.family != socket.AF_UNIX:
+            server.context, server.relays = self._context, self._relays
         server.full = self._full
         if self.cfg.workers > 1:
             server.max_accept = 1
@@ -167,6 +189,9 @@ class Worker(GeventWorker):  # type: ignore[misc]
         if len(self._pool):
             self.log.warning("%s requests did not end in time", len(self._pool))
             self._pool.kill(timeout=_TICK_S)
+        if self.cfg.is_ssl:
+            # For the last answers; streams do not end by themselves.
+            self._relays.join(timeout=_KILL_MARGIN_S)
 
     def handle(self, address: Any, client: ClientSocket, addr: Any) -> None:
         """Serve a connection to its end.

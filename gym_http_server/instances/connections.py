@@ -11,7 +11,10 @@ import errno
 import socket
 import time
 
-from gym_http_wire.frames import Frame, FrameError, FrameReader, encode
+from gym_http_server.errors import AnswerBudgetFull
+from gym_http_server.instances.budget import LARGE, Budget, LargeBody, Room
+from gym_http_wire.frames import HEADER, Frame, FrameError, FrameReader, encode
+from gym_http_wire.messages import problem_answer
 
 __all__ = ["Connection", "ConnectionLost", "NothingSent", "Pool"]
 
@@ -19,6 +22,8 @@ RECEIVE_BYTES = 256 * 1024
 BACKLOG_SECONDS = 5.0
 MAX_IDLE = 256
 _LAST_NUMBER = 0xFFFFFFFF
+# For bytes that nobody wants.
+_DISCARDED = bytearray(RECEIVE_BYTES)
 
 
 class ConnectionLost(Exception):
@@ -35,19 +40,29 @@ class Connection:
     Args:
         path: Path of the Unix socket.
         max_body: Bytes that an answer's body may have.
+        budget: What large answers are counted in, if they are.
+
+    Attributes:
+        large: Bytes of the last answer's body, if it was large; else 0.
 
     Raises:
         OSError: Nobody listens there.
     """
 
-    def __init__(self, path: str, max_body: int) -> None:
+    def __init__(self, path: str, max_body: int, budget: Budget | None = None) -> None:
         self.path = path
+        self.large = 0
+        self._budget = budget
         self.socket = _connect(path)
         self._reader = FrameReader(max_body)
         self._calls = 0
 
-    def call(self, frame: Frame) -> Frame:
+    def call(self, frame: Frame, expected: Room | None = None) -> Frame:
         """Send a request and wait for its answer, however long that takes.
+
+        Args:
+            frame: The request.
+            expected: What is reserved in the budget for the answer.
 
         Raises:
             NothingSent: The far end had closed before.
@@ -56,7 +71,7 @@ class Connection:
         number = self._calls = self._calls + 1 & _LAST_NUMBER
         kind, _, _, form, head, body = frame
         self.send(Frame(kind, number, 0, form, head, body))
-        answer = self.receive()
+        answer = self.receive(expected)
         if answer.number != number:
             # Something that nobody has asked for, now or before.
             raise ConnectionLost
@@ -84,20 +99,66 @@ class Connection:
             except OSError as error:
                 raise ConnectionLost from error
 
-    def receive(self) -> Frame:
+    def receive(self, expected: Room | None = None) -> Frame:
         """Wait for an answer.
+
+        Args:
+            expected: What is reserved in the budget for the answer.
+
+        Returns:
+            It; a large one's body is a `LargeBody`. If there is no room for that, the
+            answer is that problem.
 
         Raises:
             ConnectionLost: The far end closed, or sent nonsense.
         """
+        self.large = 0
         try:
             while data := self.socket.recv(RECEIVE_BYTES):
                 frames = self._reader.feed(data)
                 if frames:
                     return frames[0]
+                if self._budget is not None and self._reader.announced > LARGE:
+                    return self._receive_large(self._budget, expected)
         except (OSError, FrameError) as error:
             raise ConnectionLost from error
         raise ConnectionLost
+
+    def _receive_large(self, budget: Budget, expected: Room | None) -> Frame:
+        """Receive the rest of an answer, straight into the memory where it stays."""
+        begun = self._reader.rest()
+        size, head_size, status, kind, form, number = HEADER.unpack_from(begun)
+        start = HEADER.size + head_size
+        while len(begun) < start:
+            received = self.socket.recv(start - len(begun))
+            if not received:
+                raise ConnectionLost
+            begun += received
+        self.large = size
+        try:
+            body = LargeBody(budget.take(size, expected))
+        except AnswerBudgetFull as problem:
+            # The host must not wait, and the connection stays in use.
+            self._discard(start + size - len(begun))
+            return problem_answer(problem, number)
+        ready = len(begun) - start
+        with memoryview(body) as view:
+            view[:ready] = memoryview(begun)[start:]
+            while ready < size:
+                with view[ready:] as rest:
+                    count = self.socket.recv_into(rest)
+                if not count:
+                    raise ConnectionLost
+                ready += count
+        head = begun[HEADER.size : start]
+        return Frame(kind, number, status, form, head, body)
+
+    def _discard(self, size: int) -> None:
+        while size:
+            count = self.socket.recv_into(_DISCARDED, min(size, RECEIVE_BYTES))
+            if not count:
+                raise ConnectionLost
+            size -= count
 
     def receive_first(self) -> Frame:
         """Wait for an answer behind which a stream may follow.
@@ -158,10 +219,12 @@ class Pool:
 
     Args:
         max_body: Bytes that an answer's body may have.
+        budget: What large answers are counted in.
     """
 
-    def __init__(self, max_body: int) -> None:
+    def __init__(self, max_body: int, budget: Budget) -> None:
         self._max_body = max_body
+        self._budget = budget
         self._idle: dict[str, list[Connection]] = {}
         self._count = 0
 
@@ -178,7 +241,7 @@ class Pool:
             if not idle:
                 del self._idle[path]
             return connection, True
-        return Connection(path, self._max_body), False
+        return Connection(path, self._max_body, self._budget), False
 
     def give_back(self, connection: Connection) -> None:
         """Keep a connection for the next call, if there is room."""

@@ -27,6 +27,7 @@ RECEIVE_BYTES = 256 * 1024
 def hand_over(
     hosts: Hosts,
     instance_id: str,
+    owner: str,
     hello: Hello,
     client: socket.socket,
     early: bytes,
@@ -37,6 +38,7 @@ def hand_over(
     Args:
         hosts: The hosts.
         instance_id: The instance.
+        owner: Owner that it must have; "" is any.
         hello: How the stream begins.
         client: The client's socket.
         early: What the client sent behind its handshake, and has been read.
@@ -45,13 +47,15 @@ def hand_over(
     Raises:
         Problem: The host does not take it; the client can be answered.
     """
-    hosts.open_stream(instance_id, _asked(hello, early), client, lost_s).close()
+    asked = _asked(hello, early)
+    hosts.open_stream(instance_id, asked, owner, client, lost_s).close()
     give_away(client)
 
 
 def relay(
     hosts: Hosts,
     instance_id: str,
+    owner: str,
     hello: Hello,
     client: socket.socket,
     early: bytes,
@@ -62,6 +66,7 @@ def relay(
     Args:
         hosts: The hosts.
         instance_id: The instance.
+        owner: Owner that it must have; "" is any.
         hello: How the stream begins.
         client: The client's socket.
         early: What the client sent behind its handshake, and has been read.
@@ -70,7 +75,8 @@ def relay(
     Raises:
         Problem: The host does not take it; the client can be answered.
     """
-    connection = hosts.open_stream(instance_id, _asked(hello, early), None, lost_s)
+    asked = _asked(hello, early)
+    connection = hosts.open_stream(instance_id, asked, owner, None, lost_s)
     pass_both_ways(client, connection)
 
 
@@ -91,7 +97,9 @@ def pass_both_ways(client: socket.socket, connection: Connection) -> None:
     # The client's own has an end to each wait, and a stream has none.
     near = socket.socket(fileno=os.dup(client.fileno()))
     with near, far:
-        near.sendall(connection.early)
+        with contextlib.suppress(OSError):
+            # A client that has gone meanwhile is found by reading.
+            near.sendall(connection.early)
         back = threading.Thread(target=_pass_on, args=(far, near), daemon=True)
         back.start()
         _pass_on(near, far)

@@ -12,12 +12,14 @@ import msgspec
 
 from gym_http_server.errors import EnvCrashed, UnknownInstance
 from gym_http_server.fates import told, was_in_flight
+from gym_http_server.instances.budget import Budget, Room
 from gym_http_server.instances.connections import (
     Connection,
     ConnectionLost,
     NothingSent,
     Pool,
 )
+from gym_http_server.instances.queues import Queues
 from gym_http_server.instances.supervision import Supervision
 from gym_http_server.rundir import RunDir
 from gym_http_wire.frames import Frame
@@ -27,7 +29,10 @@ from gym_http_wire.problems import Problem
 __all__ = ["Hosts"]
 
 FATE_SECONDS = 2.0
+MAX_EXPECTED = 1024
 MAX_GREETING = 64 * 1024
+#: Instances whose owner is remembered, by a web worker.
+MAX_OWNERS = 100_000
 _HEADER = re.compile(r"(Gym|Idempotent)-[A-Za-z-]+: [!-~]*").fullmatch
 _INSTANCE_ID = re.compile(r"[0-9a-f]{8}").fullmatch
 
@@ -38,25 +43,67 @@ class Hosts:
     Args:
         run: The run directory.
         max_answer: Bytes that an answer's body may have.
+        max_waiting: Requests that may wait for an instance, beside the one in work.
+        answer_budget: Bytes of large answers that clients have not taken.
+
+    Attributes:
+        budget: Counts those bytes.
+        queues: Counts the requests that wait.
     """
 
-    def __init__(self, run: RunDir, max_answer: int) -> None:
+    def __init__(
+        self, run: RunDir, max_answer: int, max_waiting: int, answer_budget: int
+    ) -> None:
         self._run = run
         self._supervision = Supervision(run)
+        self.budget = Budget(answer_budget)
         # An answer that is over the limit is told by the host, not cut here.
-        self.pool = Pool(max_answer + 1024 * 1024)
+        self.pool = Pool(max_answer + 1024 * 1024, self.budget)
+        # By instance ID, so that the supervisor is asked once and not at each call.
+        self._owners: dict[str, str] = {}
+        self.queues = Queues(max_waiting)
+        # How large the last answers were that were large, by instance and operation.
+        self._large: dict[tuple[str, int], int] = {}
 
-    def call(self, instance_id: str, frame: Frame) -> Frame:
+    def call(self, instance_id: str, frame: Frame, owner: str) -> Frame:
         """Send a request to the host of an instance and give its answer.
+
+        Args:
+            instance_id: The instance.
+            frame: The request.
+            owner: Owner that it must have; "" is any.
 
         Raises:
             UnknownInstance: There is no such instance.
             InstanceEnded: There was, and it has ended.
             EnvCrashed: It ended during this call.
             StepDeadline: This call took too long, and was its last.
+            QueueFull: Too many requests wait for the instance.
+            AnswerBudgetFull: There is no room for such a large answer as the last
+                one; this call was not made. If only the host knew that its answer is
+                large, that problem is the answer.
         """
-        if not _INSTANCE_ID(instance_id):
-            raise UnknownInstance(f"{instance_id:.80}")
+        self._check(instance_id, owner)
+        place = self.queues.enter(instance_id)
+        try:
+            return self._call(instance_id, frame, self._expected(instance_id, frame))
+        finally:
+            self.queues.leave(place)
+
+    def _expected(self, instance_id: str, frame: Frame) -> Room | None:
+        """Reserve room for an answer, if the last one to such a call was large."""
+        size = self._large.get((instance_id, frame.kind)) if self._large else None
+        return self.budget.expect(size) if size else None
+
+    def _note_size(self, instance_id: str, frame: Frame, size: int) -> None:
+        if size:
+            if len(self._large) >= MAX_EXPECTED:
+                self._large.clear()
+            self._large[instance_id, frame.kind] = size
+        else:
+            self._large.pop((instance_id, frame.kind), None)
+
+    def _call(self, instance_id: str, frame: Frame, expected: Room | None) -> Frame:
         path = self._run.host_socket(instance_id)
         while True:
             try:
@@ -64,8 +111,8 @@ class Hosts:
             except OSError:
                 raise self._gone(instance_id, in_flight=False) from None
             try:
-                answer = connection.call(frame)
-                _check(answer)
+                answer = connection.call(frame, expected)
+                _check_answer(answer)
             except ConnectionLost as lost:
                 connection.close()
                 self.pool.drop(path)
@@ -77,6 +124,8 @@ class Hosts:
                 # A greenlet that is killed leaves half an exchange behind.
                 connection.close()
                 raise
+            if connection.large or expected is not None:
+                self._note_size(instance_id, frame, connection.large)
             self.pool.give_back(connection)
             return answer
 
@@ -84,6 +133,7 @@ class Hosts:
         self,
         instance_id: str,
         frame: Frame,
+        owner: str,
         line: socket.socket | None,
         lost_s: float | None = None,
     ) -> Connection:
@@ -92,6 +142,7 @@ class Hosts:
         Args:
             instance_id: The instance.
             frame: Tells how the stream begins.
+            owner: Owner that the instance must have; "" is any.
             line: The client's socket; ``None`` makes the connection that is returned
                 the stream.
             lost_s: Seconds since the client lost an answer along with a stream.
@@ -103,11 +154,25 @@ class Hosts:
             UnknownInstance: There is no such instance.
             InstanceEnded: There was, and it has ended.
             EnvCrashed: It ended in the call whose answer was lost.
-            StepDeadline: That call took too long, and was its last.
+            StepDeadline: That call took too long, and was its last; or the host did
+                not respond.
             TooManyStreams: The host has no place for it.
+            QueueFull: Too many requests wait for the instance.
         """
-        if not _INSTANCE_ID(instance_id):
-            raise UnknownInstance(f"{instance_id:.80}")
+        self._check(instance_id, owner)
+        place = self.queues.enter(instance_id)
+        try:
+            return self._open_stream(instance_id, frame, line, lost_s)
+        finally:
+            self.queues.leave(place)
+
+    def _open_stream(
+        self,
+        instance_id: str,
+        frame: Frame,
+        line: socket.socket | None,
+        lost_s: float | None,
+    ) -> Connection:
         try:
             connection = Connection(self._run.host_socket(instance_id), MAX_GREETING)
         except OSError:
@@ -119,17 +184,20 @@ class Hosts:
                 raise problem_of(answer)
         except ConnectionLost:
             connection.close()
-            raise self._gone(instance_id, in_flight=False, lost_s=lost_s) from None
+            raise self._gone(
+                instance_id, in_flight=False, lost_s=lost_s, waited=True
+            ) from None
         except BaseException:
             connection.close()
             raise
         return connection
 
-    def end(self, instance_id: str, key: str = "") -> bool:
+    def end(self, instance_id: str, owner: str, key: str = "") -> bool:
         """Close an instance; return when its process has ended.
 
         Args:
             instance_id: The instance.
+            owner: Owner that it must have; "" is any.
             key: The request's key, or "".
 
         Returns:
@@ -139,8 +207,7 @@ class Hosts:
             UnknownInstance: There is no such instance.
             InstanceEnded: It ended by itself before.
         """
-        if not _INSTANCE_ID(instance_id):
-            raise UnknownInstance(f"{instance_id:.80}")
+        self._check(instance_id, owner)
         self.pool.drop(self._run.host_socket(instance_id))
         try:
             ended = self._supervision.ask(Op.END, instance_id, key)
@@ -148,11 +215,39 @@ class Hosts:
             if problem.code != UnknownInstance.default_code:
                 raise
             raise self._gone(instance_id, in_flight=False) from None
+        self._owners.pop(instance_id, None)
         return bool(ended["replayed"])
 
+    def _check(self, instance_id: str, owner: str) -> None:
+        """Check that an instance ID is one, and that the instance has this owner.
+
+        Raises:
+            UnknownInstance: There is no such instance, or another token owns it.
+        """
+        if not _INSTANCE_ID(instance_id):
+            raise UnknownInstance(f"{instance_id:.80}")
+        if not owner or self._owners.get(instance_id) == owner:
+            return
+        try:
+            fate = self._supervision.ask(Op.FATE, instance_id, owner=owner)
+        except Problem as problem:
+            if problem.code == UnknownInstance.default_code:
+                raise UnknownInstance(instance_id) from None
+            raise
+        if fate["alive"]:
+            if len(self._owners) >= MAX_OWNERS:
+                self._owners.clear()
+            self._owners[instance_id] = owner
+
     def _gone(
-        self, instance_id: str, *, in_flight: bool, lost_s: float | None = None
+        self,
+        instance_id: str,
+        *,
+        in_flight: bool,
+        lost_s: float | None = None,
+        waited: bool = False,
     ) -> Problem:
+        self._owners.pop(instance_id, None)
         deadline = time.monotonic() + FATE_SECONDS
         while True:
             try:
@@ -163,6 +258,8 @@ class Hosts:
                 return problem
             if not fate["alive"]:
                 in_flight = in_flight or was_in_flight(fate, lost_s)
+                # What waits for a host that is stuck has not found it ended already.
+                in_flight = in_flight or (waited and fate["reason"] == "unresponsive")
                 return told(instance_id, fate, in_flight=in_flight)
             if time.monotonic() > deadline:
                 return EnvCrashed(
@@ -171,7 +268,7 @@ class Hosts:
             time.sleep(0.01)
 
 
-def _check(answer: Frame) -> None:
+def _check_answer(answer: Frame) -> None:
     """See to it that what a host says can be told: environments may forge it.
 
     Raises:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from gym_http_server.access import Identity
 from gym_http_server.errors import NotFound, SupervisorUnavailable
 from gym_http_server.instances.connections import Connection, ConnectionLost
 from gym_http_server.instances.handover import give_away, pass_both_ways
@@ -35,7 +36,12 @@ class Lobby:
         self._supervision = supervision
 
     def hand_over(
-        self, greeting: str, client: socket.socket, early: bytes, hello: str = ""
+        self,
+        greeting: str,
+        client: socket.socket,
+        early: bytes,
+        caller: Identity,
+        hello: str = "",
     ) -> None:
         """Hand the connection of an environment over; then it is the lobby's.
 
@@ -43,16 +49,22 @@ class Lobby:
             greeting: What the lobby sends before all else.
             client: The environment's socket.
             early: What it sent behind its handshake, and has been read.
+            caller: The identity of the token that it has shown.
             hello: What it is, if it does not say so itself.
 
         Raises:
             Problem: The lobby does not take it; the client can be answered.
         """
-        self._come(greeting, early, client, hello).close()
+        self._come(greeting, early, client, caller, hello).close()
         give_away(client)
 
     def relay(
-        self, greeting: str, client: socket.socket, early: bytes, hello: str = ""
+        self,
+        greeting: str,
+        client: socket.socket,
+        early: bytes,
+        caller: Identity,
+        hello: str = "",
     ) -> None:
         """Pass on what lobby and environment send, until one of them closes.
 
@@ -60,38 +72,52 @@ class Lobby:
             greeting: What the lobby sends before all else.
             client: The environment's socket.
             early: What it sent behind its handshake, and has been read.
+            caller: The identity of the token that it has shown.
             hello: What it is, if it does not say so itself.
 
         Raises:
             Problem: The lobby does not take it; the client can be answered.
         """
-        pass_both_ways(client, self._come(greeting, early, None, hello))
+        pass_both_ways(client, self._come(greeting, early, None, caller, hello))
 
-    def say_hello(self, hello: bytes) -> Frame:
+    def say_hello(self, hello: bytes, caller: Identity) -> Frame:
         """Pass on the hello of an environment that calls by HTTP; give the answer.
 
         Raises:
             Problem: It is refused.
         """
         self._supervision.ask(Op.LOBBY)
-        return self._call(request(Op.FAR_HELLO, hello))
+        head = RequestHead(value=msgspec.json.encode(caller).decode())
+        return self._call(request(Op.FAR_HELLO, hello, head))
 
-    def next_request(self, connection: str, wait_s: float) -> Frame:
+    def next_request(self, connection: str, wait_s: float, owner: str) -> Frame:
         """Wait for what is asked of an environment that calls by HTTP.
+
+        Args:
+            connection: ID of its connection.
+            wait_s: Seconds to wait.
+            owner: Token that the connection must have been opened with; "" is any.
 
         Raises:
             Problem: There is no such connection.
         """
         value = msgspec.json.encode({"connection": connection, "wait_s": wait_s})
-        return self._call(request(Op.FAR_NEXT, head=RequestHead(value=value.decode())))
+        head = RequestHead(value=value.decode(), owner=owner)
+        return self._call(request(Op.FAR_NEXT, head=head))
 
-    def take_answer(self, connection: str, body: bytes) -> Frame:
+    def take_answer(self, connection: str, body: bytes, owner: str) -> Frame:
         """Pass on what an environment that calls by HTTP answers.
+
+        Args:
+            connection: ID of its connection.
+            body: The answer.
+            owner: Token that the connection must have been opened with; "" is any.
 
         Raises:
             Problem: There is no such connection.
         """
-        return self._call(request(Op.FAR_ANSWER, body, RequestHead(value=connection)))
+        head = RequestHead(value=connection, owner=owner)
+        return self._call(request(Op.FAR_ANSWER, body, head))
 
     def _call(self, frame: Frame) -> Frame:
         try:
@@ -124,9 +150,15 @@ class Lobby:
             return list(msgspec.json.decode(answer.body))
 
     def _come(
-        self, greeting: str, early: bytes, client: socket.socket | None, hello: str
+        self,
+        greeting: str,
+        early: bytes,
+        client: socket.socket | None,
+        caller: Identity,
+        hello: str,
     ) -> Connection:
         said = {"greeting": greeting, "hello": hello, "own": client is None}
+        said |= {"identity": caller}
         value = msgspec.json.encode(said).decode()
         frame = request(Op.FAR_COME, early, RequestHead(value=value))
         self._supervision.ask(Op.LOBBY)

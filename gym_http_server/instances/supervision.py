@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from gym_http_server.access import Identity
 from gym_http_server.errors import SupervisorUnavailable
 from gym_http_server.instances.connections import Connection, ConnectionLost
 from gym_http_server.rundir import RunDir
@@ -40,6 +41,7 @@ class Supervision:
         self,
         body: bytes,
         key: str,
+        caller: Identity,
         client: socket.socket | None,
         gone: Callable[[], bool],
     ) -> Frame:
@@ -48,6 +50,7 @@ class Supervision:
         Args:
             body: The body of the create request, as it came.
             key: The request's key, or "".
+            caller: The identity of the token that was shown.
             client: The client's socket, readable when it leaves; ``None`` if that
                 does not matter.
             gone: Whether the client has left.
@@ -60,7 +63,8 @@ class Supervision:
             SupervisorUnavailable: There is no answer.
         """
         connection = self._connect()
-        asked = request(Op.CREATE, body, RequestHead(key=key) if key else None)
+        head = RequestHead(key=key, owner=caller.only, creator=caller.name)
+        asked = request(Op.CREATE, body, head)
         try:
             if client is not None:
                 connection.send(asked)
@@ -72,15 +76,23 @@ class Supervision:
         finally:
             connection.close()
 
-    def ask(self, op: Op, instance_id: str = "", key: str = "") -> Any:
+    def ask(
+        self, op: Op, instance_id: str = "", key: str = "", *, owner: str = ""
+    ) -> Any:
         """Ask something and give the decoded answer.
+
+        Args:
+            op: What is asked.
+            instance_id: The instance, where one is meant.
+            key: The request's key, or "".
+            owner: Owner that instances must have; "" is any.
 
         Raises:
             Problem: What the supervisor told.
             SupervisorUnavailable: There is no answer.
         """
         connection = self._connect()
-        head = RequestHead(instance_id=instance_id, key=key) if instance_id else None
+        head = RequestHead(instance_id=instance_id, key=key, owner=owner)
         try:
             answer = connection.call(request(op, head=head))
         except ConnectionLost:

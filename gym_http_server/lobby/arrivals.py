@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from gym_http_server.access import Identity
 from gym_http_wire.external.asks import Ask, BadMessage, Control, Dialect, Fault
 from gym_http_wire.external.binaries import BinaryDialect
 from gym_http_wire.external.carriers import Carrier, CarrierError, Heard, carrier_of
@@ -43,7 +44,8 @@ class Arrival:
     Args:
         line: Its socket.
         carrier: Name of its carrier.
-        trusted: Whether it has shown the token already, or need not.
+        identity: The identity of the token that it has shown; ``None``: it has to
+            show one in its hello.
         now: Monotonic seconds.
 
     Attributes:
@@ -59,7 +61,12 @@ class Arrival:
     """
 
     def __init__(
-        self, line: socket.socket, carrier: str, *, trusted: bool, now: float
+        self,
+        line: socket.socket,
+        carrier: str,
+        *,
+        identity: Identity | None,
+        now: float,
     ) -> None:
         line.setblocking(False)
         if line.family != socket.AF_UNIX:
@@ -69,7 +76,7 @@ class Arrival:
                 line.setsockopt(socket.IPPROTO_TCP, option, value)
         self.line = line
         self.carrier: Carrier = carrier_of(carrier, MAX_HELLO_BYTES)
-        self.trusted = trusted
+        self.identity = identity
         self.hello: Hello | None = None
         self.connection = ""
         self.resume = ""
@@ -82,6 +89,15 @@ class Arrival:
     def fileno(self) -> int:
         """Give the descriptor."""
         return self.line.fileno()
+
+    @property
+    def address(self) -> str:
+        """IP address of its other end; "" for a Unix socket, or if it is gone."""
+        if self.line.family == socket.AF_UNIX:
+            return ""
+        with contextlib.suppress(OSError):
+            return str(self.line.getpeername()[0])
+        return ""
 
     @property
     def takeable(self) -> bool:

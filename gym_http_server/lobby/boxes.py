@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from gym_http_server.access import Identity
 from gym_http_server.lobby.arrivals import Gone
 from gym_http_server.lobby.callers import Caller
 from gym_http_server.lobby.postboxes import PostBox, no_connection
@@ -35,7 +36,7 @@ class Boxes:
     def __init__(
         self,
         poll: select.poll,
-        enter: Callable[[socket.socket], None],
+        enter: Callable[[socket.socket, Identity], None],
         settings: LobbySettings,
     ) -> None:
         self._poll = poll
@@ -53,24 +54,29 @@ class Boxes:
 
     def hear_hello(self, line: PassingLine, frame: Frame) -> None:
         """Take an environment in that calls by HTTP."""
+        value = request_head(frame).value or ""
+        identity = msgspec.json.decode(value, type=Identity)
         ours, theirs = socket.socketpair()
-        self._enter(theirs)
+        self._enter(theirs, identity)
         now = time.monotonic()
         caller = Caller(line, frame.number, now + HELLO_SECONDS)
         most = self._settings.max_message
         box = PostBox(ours, frame.body, caller, most, now)
+        box.owner = identity.name
         self._boxes[box.fileno()] = box
         self._poll.register(box, _interest(box))
 
     def give_next(self, line: PassingLine, frame: Frame) -> None:
         """Give a web worker the next request, once there is one."""
-        asked = msgspec.json.decode(request_head(frame).value or "", type=Next)
-        box = self._box(asked.connection)
+        head = request_head(frame)
+        asked = msgspec.json.decode(head.value or "", type=Next)
+        box = self._box(asked.connection, head.owner)
         box.wait(Caller(line, frame.number, box.seen_at + asked.wait_s))
 
     def take_answer(self, line: PassingLine, frame: Frame) -> None:
         """Pass on what an environment posts."""
-        box = self._box(request_head(frame).value or "")
+        head = request_head(frame)
+        box = self._box(head.value or "", head.owner)
         try:
             box.post(frame.body)
         except Gone:
@@ -79,8 +85,10 @@ class Boxes:
         self._poll.modify(box, _interest(box))
         line.send(answer(204, number=frame.number, form=Form.NONE))
 
-    def _box(self, connection: str) -> PostBox:
+    def _box(self, connection: str, owner: str) -> PostBox:
         for box in self._boxes.values():
+            if owner not in ("", box.owner):
+                continue
             if connection and box.connection == connection:
                 box.seen_at = time.monotonic()
                 return box

@@ -8,9 +8,12 @@ import select
 import socket
 import time
 
+from gym_http_server.access import EVERYONE, EXTERNAL, Identity
+from gym_http_server.authentication import Authenticator
+from gym_http_server.errors import ScopeMissing
 from gym_http_server.lobby.arrivals import Arrival, Gone
 from gym_http_server.lobby.guests import Guests, Taken
-from gym_http_server.lobby.reception import is_same, received
+from gym_http_server.lobby.reception import received
 from gym_http_server.lobby.said import Come, LobbySettings, State
 from gym_http_wire.external.carriers import COUNTED, Heard
 from gym_http_wire.external.greetings import (
@@ -20,15 +23,18 @@ from gym_http_wire.external.greetings import (
     Hello,
     Limits,
     Welcome,
+    token_of,
 )
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op
+from gym_http_wire.problems import Problem
 
 __all__ = ["Hall"]
 
 HELLO_SECONDS = 10.0
-#: Connections by plain TCP that have not said hello yet. Of others there may be as many
-#: as connections in all, if that is more.
+#: Connections by plain TCP that have not sent their hello yet; when another comes, the
+#: oldest of them is closed. Of others there may be as many as connections in all, if
+#: that is more.
 MAX_STRANGERS = 64
 
 log = logging.getLogger("gym_http_server.lobby")
@@ -43,13 +49,14 @@ class Hall:
         settings: The lobby's settings.
 
     Attributes:
-        token: What those have to show who come by plain TCP; "" is nothing.
+        authenticator: Checks the tokens of those that come by plain TCP; ``None``: they
+            need none.
     """
 
     def __init__(
         self, poll: select.poll, guests: Guests, settings: LobbySettings
     ) -> None:
-        self.token = ""
+        self.authenticator: Authenticator | None = None
         self._poll = poll
         self._guests = guests
         self._settings = settings
@@ -63,29 +70,31 @@ class Hall:
         """How many there are."""
         return len(self._arrivals)
 
-    def enter(self, end: socket.socket, carrier: str, *, trusted: bool) -> Arrival:
+    def enter(
+        self, end: socket.socket, carrier: str, *, identity: Identity | None
+    ) -> Arrival:
         """Take a connection.
 
         Args:
             end: Its socket.
             carrier: Name of its carrier.
-            trusted: Whether it has shown the token already, or need not.
+            identity: The identity of the token that it has shown; ``None``: it has to
+                show one in its hello.
         """
-        arrival = Arrival(end, carrier, trusted=trusted, now=time.monotonic())
+        arrival = Arrival(end, carrier, identity=identity, now=time.monotonic())
         self._arrivals[arrival.fileno()] = arrival
         self._poll.register(arrival, select.POLLIN)
         return arrival
 
-    def enter_posted(self, end: socket.socket) -> None:
+    def enter_posted(self, end: socket.socket, identity: Identity) -> None:
         """Take the connection of an environment that calls by HTTP."""
-        self.enter(end, COUNTED, trusted=True)
+        self.enter(end, COUNTED, identity=identity)
 
     def let_in(self, end: socket.socket) -> None:
-        """Take a connection by plain TCP, unless too many have said nothing yet."""
-        if self._strangers(knocked=True) >= MAX_STRANGERS:
-            end.close()
-            return
-        self.enter(end, COUNTED, trusted=not self.token).knocked = True
+        """Take a connection by plain TCP."""
+        identity = EVERYONE if self.authenticator is None else None
+        self.enter(end, COUNTED, identity=identity).knocked = True
+        self._close_oldest_stranger(MAX_STRANGERS, knocked=True)
 
     def come(self, end: socket.socket, said: Come, early: bytes) -> None:
         """Take a WebSocket, or what the gateway brings.
@@ -95,13 +104,9 @@ class Hall:
             said: What was said of it.
             early: What has come already.
         """
-        arrival = self.enter(end, said.carrier, trusted=True)
+        arrival = self.enter(end, said.carrier, identity=said.identity)
         try:
             arrival.say(said.greeting.encode())
-            most = max(MAX_STRANGERS, self._settings.max_external)
-            if self._strangers(knocked=False) > most:
-                words = "too many are here that have not said hello yet"
-                arrival.refuse("too-many-external", words)
             if said.hello:
                 arrival.greeted = True
                 self._greet(arrival, said.hello.encode())
@@ -109,10 +114,12 @@ class Hall:
                 self._sort(arrival, arrival.feed(early, time.monotonic()))
         except Gone as gone:
             self.leave(arrival, gone)
+        most = max(MAX_STRANGERS, self._settings.max_external)
+        self._close_oldest_stranger(most, knocked=False)
 
     def come_again(self, end: socket.socket, state: State) -> None:
         """Take a connection that a host had."""
-        arrival = self.enter(end, state.carrier, trusted=True)
+        arrival = self.enter(end, state.carrier, identity=EVERYONE)
         arrival.connection, arrival.resume = state.connection, state.resume
         arrival.next_number = state.next_number
         arrival.adopt(state.hello)
@@ -142,12 +149,28 @@ class Hall:
         except Gone as gone:
             self.leave(arrival, gone)
 
-    def _strangers(self, *, knocked: bool) -> int:
-        """Count who has not said hello yet, of those by plain TCP or of all others."""
-        return sum(
-            each.hello is None and each.knocked == knocked
+    def _close_oldest_stranger(self, most: int, *, knocked: bool) -> None:
+        """Close the oldest connection without a hello if there are more than allowed.
+
+        Args:
+            most: How many there may be.
+            knocked: Whether to look at those by plain TCP, or at all others.
+        """
+        strangers = [
+            each
             for each in self._arrivals.values()
+            if each.hello is None and each.knocked == knocked
+        ]
+        if len(strangers) <= most:
+            return
+        oldest = min(strangers, key=lambda each: each.came_at)
+        words = (
+            f"{most} newer connections have not sent their hello either: send it first"
         )
+        try:
+            oldest.refuse("too-many-external", words)
+        except Gone as gone:
+            self.leave(oldest, gone)
 
     def _sort(self, arrival: Arrival, messages: list[Heard]) -> None:
         for heard in messages:
@@ -158,13 +181,17 @@ class Hall:
 
     def _greet(self, arrival: Arrival, payload: bytes) -> None:
         try:
-            hello = received(payload)
+            # Strangers have nothing else of theirs parsed.
+            identity = self._identify(arrival, payload)
+            hello = received(payload, self._settings.max_observation)
             if arrival.greeted:
                 hello.dialect = TANGO
+            if not identity.may_connect(hello.name):
+                raise ScopeMissing(identity.name, f"{EXTERNAL}:{hello.name}")
         except BadHello as error:
             arrival.refuse(error.code, str(error))
-        if not arrival.trusted and not is_same(hello.token, self.token):
-            arrival.refuse("unauthorized", "the token is missing or wrong")
+        except Problem as problem:
+            arrival.refuse(problem.code, problem.message)
         earlier = self._guests.taken.get(hello.resume)
         if earlier is not None and earlier.hello == hello.public():
             self._go_on(arrival, hello.public(), earlier)
@@ -189,6 +216,18 @@ class Hall:
         self._welcome(arrival, resumed=resumed)
         self._guests.add(arrival)
         log.info("external/%s came, connection %s", hello.name, arrival.connection)
+
+    def _identify(self, arrival: Arrival, payload: bytes) -> Identity:
+        """Return the identity of the token that a connection or its hello has shown.
+
+        Raises:
+            BadHello: The hello has no readable token.
+            Problem: The token is missing or wrong.
+        """
+        if arrival.identity is None and self.authenticator is not None:
+            shown = token_of(payload).encode()
+            arrival.identity = self.authenticator.identify(shown, arrival.address)
+        return arrival.identity or EVERYONE
 
     def _go_on(self, arrival: Arrival, hello: Hello, taken: Taken) -> None:
         """Pass a connection on to the host that had it before it was lost."""

@@ -56,6 +56,7 @@ class PostBox:
         connection: The connection's ID; "" before it is welcome.
         seen_at: When the environment last called.
         waiting: Who waits for the next request.
+        owner: Name of the token that it was opened with; "" if it has none.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class PostBox:
         self.connection = ""
         self.seen_at = now
         self.waiting: Caller | None = None
+        self.owner = ""
         self._greeter: Caller | None = caller
         self._carrier = CountedCarrier(max_message)
         self._most = 2 * max_message

@@ -5,6 +5,8 @@ from __future__ import annotations
 import socket
 
 from gym_http_server import boot
+from gym_http_server.access import Keys
+from gym_http_server.authentication import Authenticator, WrongTokens
 from gym_http_server.lobby.said import LobbySettings
 from gym_http_server.lobby.server import Lobby
 from gym_http_server.services import isolate, perform
@@ -30,6 +32,8 @@ def run(
     isolate(parent_pid)
     lobby = Lobby(listener, settings)
     if doors is not None:
-        token = boot.read_from(doors[1])[0].token
-        lobby.open_door(socket.socket(fileno=doors[0]), token)
+        keys = Keys.of(boot.read_from(doors[1])[0])
+        advice = "show it as token in the hello"
+        authenticator = Authenticator(keys, WrongTokens(), advice) if keys else None
+        lobby.open_door(socket.socket(fileno=doors[0]), authenticator)
     return perform(lobby, "lobby")

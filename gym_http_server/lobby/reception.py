@@ -6,11 +6,10 @@ from typing import Any
 
 import msgspec
 
-from gym_http_server.tokens import is_same
 from gym_http_wire import rebuilding
 from gym_http_wire.external.greetings import CAPABILITIES, BadHello, Hello, hello_of
 
-__all__ = ["check_spaces", "is_same", "received"]
+__all__ = ["check_spaces", "received"]
 
 #: What has no use at such a length takes many times as much memory once it is read.
 MAX_METADATA_BYTES = 64 * 1024
@@ -20,8 +19,12 @@ MAX_LEVELS = 200
 MAX_MODE = 64
 
 
-def received(payload: bytes) -> Hello:
+def received(payload: bytes, max_observation: int) -> Hello:
     """Read a hello, and keep of it what is of use here.
+
+    Args:
+        payload: What came, from an environment that may be here.
+        max_observation: Bytes that an element of each of its spaces may take.
 
     Raises:
         BadHello: It is none, its spaces are none, or something is too large.
@@ -35,7 +38,7 @@ def received(payload: bytes) -> Hello:
     ):
         if _is_deep(each):
             raise BadHello(f"it is nested deeper than {MAX_LEVELS} levels")
-    check_spaces(hello)
+    check_spaces(hello, max_observation)
     known = set(CAPABILITIES).intersection(hello.capabilities)
     hello.capabilities = sorted(known)
     modes = hello.render_modes
@@ -53,15 +56,15 @@ def received(payload: bytes) -> Hello:
     return hello
 
 
-def check_spaces(hello: Hello) -> None:
-    """See to it that the spaces of a hello are some.
+def check_spaces(hello: Hello, max_observation: int) -> None:
+    """Check the spaces of a hello, and first how large their elements are.
 
     Raises:
-        BadHello: One is none.
+        BadHello: One is malformed or too large.
     """
     for which in ("observation_space", "action_space"):
         try:
-            rebuilding.rebuild(getattr(hello, which))
+            rebuilding.rebuild(getattr(hello, which), max_observation)
         except rebuilding.BadDescription as error:
             raise BadHello(f"{which}: {error}", "bad-space") from None
 

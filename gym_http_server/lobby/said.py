@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from gym_http_server.access import EVERYONE, Identity
 from gym_http_wire.external.carriers import WEBSOCKET
 from gym_http_wire.external.greetings import Hello
 
@@ -18,12 +19,14 @@ class LobbySettings(msgspec.Struct, frozen=True):
         grace_s: Within as long a connection that was lost can be gone on with.
         max_message: Bytes that a message to a host may have.
         max_external: Connections at a time.
+        max_observation: Bytes that one element of a space may take.
     """
 
     heartbeat_s: float
     grace_s: float
     max_message: int
     max_external: int
+    max_observation: int
 
 
 class Come(msgspec.Struct):
@@ -34,6 +37,7 @@ class Come(msgspec.Struct):
         carrier: Name of its carrier.
         hello: What it says of itself, where it does not say so itself, since it speaks
             Tango's dialect.
+        identity: The identity of the token that it has shown.
         own: Whether it is the very connection over which this is said, since there is
             no other to pass on.
     """
@@ -41,6 +45,7 @@ class Come(msgspec.Struct):
     greeting: str
     carrier: str = WEBSOCKET
     hello: str = ""
+    identity: Identity = EVERYONE
     own: bool = False
 
 

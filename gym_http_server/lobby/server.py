@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from gym_http_server.authentication import Authenticator
 from gym_http_server.lobby.boxes import Boxes
 from gym_http_server.lobby.desk import Desk
 from gym_http_server.lobby.guests import Guests
@@ -91,16 +92,18 @@ class Lobby:
                 while self._shut:
                     self._poll.register(self._shut.pop(), select.POLLIN)
 
-    def open_door(self, door: socket.socket, token: str) -> None:
+    def open_door(
+        self, door: socket.socket, authenticator: Authenticator | None
+    ) -> None:
         """Let environments in by plain TCP.
 
         Args:
             door: Where they connect.
-            token: What they have to show; "" is nothing.
+            authenticator: Checks their tokens; ``None``: they need none.
         """
         door.setblocking(False)
         self._door = door
-        self._hall.token = token
+        self._hall.authenticator = authenticator
         self._poll.register(door, select.POLLIN)
 
     def farewell(self) -> None:

@@ -6,7 +6,7 @@
      ├─ lock                 locked while the launcher lives
      ├─ supervisor.sock      requests to the supervisor
      ├─ lobby.sock           requests to the lobby, once there is one
-     ├─ draining             exists once the server is about to stop
+     ├─ serving              renamed to draining when the server is about to stop
      ├─ tickets/             tickets that nobody has used yet
      ├─ tango                ID of the instance that an agent of Tango's had last
      └─ 3c657dbc/            an instance
@@ -16,13 +16,9 @@
          ├─ work/  tmp/      the host's working and temporary directories
 """
 
-from gym_http_server.rundir.directory import (
-    NAME_PREFIX,
-    SOCKET_PATH_BYTES,
-    RunDir,
-    remove,
-)
+from gym_http_server.rundir.directory import NAME_PREFIX, RunDir, is_full, remove
 from gym_http_server.rundir.logs import open_log
+from gym_http_server.rundir.sockets import SOCKET_PATH_BYTES, listen
 from gym_http_server.rundir.status import Status, StatusPage, StatusReader
 
 __all__ = [
@@ -32,6 +28,8 @@ __all__ = [
     "Status",
     "StatusPage",
     "StatusReader",
+    "is_full",
+    "listen",
     "open_log",
     "remove",
 ]

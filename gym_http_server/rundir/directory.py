@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import shutil
@@ -13,12 +14,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gym_http_server.errors import StartError
+from gym_http_server.rundir.sockets import SOCKET_PATH_BYTES
 
-__all__ = ["NAME_PREFIX", "SOCKET_PATH_BYTES", "RunDir", "remove"]
+__all__ = ["NAME_PREFIX", "RunDir", "is_full", "remove"]
 
-SOCKET_PATH_BYTES = 107
 NAME_PREFIX = "gym-http-"
 LOCK = "lock"
+#: What an instance needs on the disk of the run directory, with some to spare for the
+#: server itself: a folder with two in it, a socket, a status page and a log.
+INSTANCE_BYTES = 64 * 1024
+INSTANCE_FILES = 12
 YOUNG_SECONDS = 5
 REMOVE_SECONDS = 10
 
@@ -43,6 +48,36 @@ class RunDir:
     def draining(self) -> str:
         """File that exists once the server is about to stop."""
         return f"{self.path}/draining"
+
+    def begin_draining(self) -> None:
+        """Mark the server as about to stop.
+
+        Raises:
+            OSError: The run directory is damaged.
+        """
+        # A new file might not find room on the disk; a new name does.
+        os.rename(self._serving, self.draining)
+
+    @property
+    def _serving(self) -> str:
+        return f"{self.path}/serving"
+
+    def shortage(self) -> str:
+        """Say what the disk lacks for another instance; "" if it lacks nothing."""
+        disk = os.statvfs(self.path)
+        # Some file systems have no fixed number of blocks or files, and say 0.
+        free = disk.f_bavail * disk.f_frsize
+        if disk.f_blocks and free < INSTANCE_BYTES:
+            return (
+                f"the disk of the run directory {self.path} has {free} bytes free; "
+                f"an instance needs {INSTANCE_BYTES}"
+            )
+        if disk.f_files and disk.f_favail < INSTANCE_FILES:
+            return (
+                f"the disk of the run directory {self.path} has room for "
+                f"{disk.f_favail} more files; an instance needs {INSTANCE_FILES}"
+            )
+        return ""
 
     @property
     def tickets(self) -> str:
@@ -86,18 +121,21 @@ class RunDir:
         Raises:
             StartError: It cannot be made there, or sockets' paths would be too long.
         """
-        base = Path(parent or tempfile.gettempdir())
         try:
+            base = Path(parent or tempfile.gettempdir())
             if parent:
                 base.mkdir(mode=0o700, parents=True, exist_ok=True)
             _sweep(base)
             path = tempfile.mkdtemp(prefix=NAME_PREFIX, dir=base.resolve())
         except OSError as error:
-            raise StartError(
-                f"cannot make a run directory in {base}: {error}"
-            ) from None
+            raise _not_made(parent or "the temporary directory", error) from None
         run = cls(path)
-        lock = os.open(f"{path}/{LOCK}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            lock = _create(f"{path}/{LOCK}")
+            os.close(_create(run._serving))
+        except OSError as error:
+            remove(path)
+            raise _not_made(str(base), error) from None
         try:
             longest = len(os.fsencode(run.host_socket("0" * 8)))
             if longest > SOCKET_PATH_BYTES:
@@ -111,6 +149,23 @@ class RunDir:
         finally:
             remove(path)
             os.close(lock)
+
+
+def is_full(error: OSError) -> bool:
+    """Whether a file could not be written because the disk, or a quota, is full."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def _create(path: str) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def _not_made(base: str, error: OSError) -> StartError:
+    # The name in the error itself is one that nobody has chosen.
+    return StartError(
+        f"cannot make a run directory in {base}: {error.strerror}; choose another "
+        "place with --run-dir"
+    )
 
 
 def _sweep(base: Path) -> None:

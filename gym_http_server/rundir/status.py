@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 __all__ = ["Status", "StatusPage", "StatusReader"]
 
-_PAGE = struct.Struct("=QQQQQ")
-_BUSY, _USED, _STEPS, _EPISODES, _STREAMS = range(5)
+_PAGE = struct.Struct("=QQQQQQ")
+_BUSY, _USED, _STEPS, _EPISODES, _STREAMS, _ALIVE = range(6)
 
 
 class Status(NamedTuple):
@@ -26,6 +26,8 @@ class Status(NamedTuple):
         steps: Steps so far.
         episodes: Episodes ended so far.
         streams: Open streams.
+        alive_ns: When the host last answered a ping, or ended a call that does not
+            count as use.
     """
 
     busy_since_ns: int
@@ -33,6 +35,12 @@ class Status(NamedTuple):
     steps: int
     episodes: int
     streams: int
+    alive_ns: int = 0
+
+    @property
+    def marks(self) -> tuple[int, ...]:
+        """All times; a host whose loop runs changes one of them."""
+        return self.busy_since_ns, self.last_used_ns, self.alive_ns
 
 
 class StatusPage:
@@ -57,9 +65,12 @@ class StatusPage:
 
     def end(self, now_ns: int, *, used: bool) -> None:
         """Note that the call has ended."""
-        if used:
-            self._numbers[_USED] = now_ns
+        self._numbers[_USED if used else _ALIVE] = now_ns
         self._numbers[_BUSY] = 0
+
+    def mark_alive(self, now_ns: int) -> None:
+        """Note that the host's loop runs; this does not count as use."""
+        self._numbers[_ALIVE] = now_ns
 
     def finish(self, now_ns: int, steps: int, episodes: int) -> None:
         """Note that a call which counts as use has ended, and what there has been."""
@@ -102,7 +113,9 @@ class StatusReader:
 def _open_page(path: str) -> int:
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        os.ftruncate(file, mmap.PAGESIZE)
+        # Not only as long as a page: where the disk has no room for what the host
+        # writes into its memory later, the kernel kills the host.
+        os.posix_fallocate(file, 0, mmap.PAGESIZE)
     except OSError:
         os.close(file)
         raise

@@ -18,7 +18,7 @@ import sys
 
 import msgspec
 
-from gym_http_server import prctl
+from gym_http_server import log_stream, prctl
 from gym_http_server.envhost import newest
 from gym_http_server.errors import StartError
 from gym_http_server.rundir import RunDir
@@ -40,6 +40,8 @@ class SupervisorStart(msgspec.Struct):
             by plain TCP, or -1.
         zmq: Descriptor of the socket by which peers come in by ZeroMQ, or -1.
         boot: Descriptor from which lobby and gateway read the token then.
+        quotas: Instances that each token may own at a time, by its name.
+        secrets: Files that environments in the sandbox may not read.
     """
 
     launcher_pid: int
@@ -50,13 +52,19 @@ class SupervisorStart(msgspec.Struct):
     settings: Settings
     external: int = -1
     zmq: int = -1
+    secrets: tuple[str, ...] = ()
     boot: int = -1
+    quotas: dict[str, int | None] = {}
 
 
 def main(argument: str) -> int:
     """Run the supervisor until it is told to stop; give its exit status."""
     start = msgspec.json.decode(argument, type=SupervisorStart)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")
+    logging.basicConfig(
+        level=logging.INFO,
+        format="%(asctime)s %(name)s: %(message)s",
+        stream=log_stream.install(),
+    )
     signals, waker = socket.socketpair()
     signals.setblocking(False)
     waker.setblocking(False)
@@ -70,21 +78,26 @@ def main(argument: str) -> int:
     sys.path.extend(start.importable)
     try:
         modules = Modules.load(_modules(start.settings))
-        sandbox = prepare(start.settings, RunDir(start.run_path))
+        sandbox = prepare(start.settings, RunDir(start.run_path), start.secrets)
     except StartError as error:
         _report(start.report, {"error": str(error)})
         return 1
-    supervisor = Supervisor(
-        RunDir(start.run_path),
-        start.settings,
-        modules,
-        importable=start.importable,
-        sandbox=sandbox,
-        signals=signals,
-        launcher=start.launcher,
-        doors=_doors(start, start.external),
-        zmq_doors=_doors(start, start.zmq),
-    )
+    try:
+        supervisor = Supervisor(
+            RunDir(start.run_path),
+            start.settings,
+            modules,
+            sandbox=sandbox,
+            signals=signals,
+            launcher=start.launcher,
+            doors=_doors(start, start.external),
+            zmq_doors=_doors(start, start.zmq),
+            quotas=start.quotas,
+        )
+    except OSError as error:
+        what = f"cannot listen in the run directory {start.run_path}: {error.strerror}"
+        _report(start.report, {"error": what})
+        return 1
     envs = _count(modules)
     newest.look_through()
     heap.settle()

@@ -6,10 +6,12 @@ from gym_http_server.supervisor.connections import Connection
 from gym_http_server.supervisor.instance import Instance
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op, RequestHead
-from gym_http_wire.problems import ExternalAway
+from gym_http_wire.problems import DiskFull, ExternalAway
 from gym_http_wire.replays import Replays, as_replay, fingerprint
 
 __all__ = ["Creations"]
+
+_NOT_BEGUN = (ExternalAway.default_status, DiskFull.default_status)
 
 
 class Creations:
@@ -56,7 +58,7 @@ class Creations:
         if making is not instance:
             return
         del self._making[instance.create_key]
-        if frame.status == ExternalAway.default_status:
+        if frame.status in _NOT_BEGUN:
             return
         self._done.keep(instance.create_key, print_, frame)
 

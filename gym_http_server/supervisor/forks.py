@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable, Sequence
 
 from gym_http_server.envhost.isolation import close_descriptors, reseed
+from gym_http_server.log_stream import STDERR
 from gym_http_server.supervisor.modules import threads
 
 __all__ = ["ServiceProcess", "forked"]
@@ -56,12 +57,13 @@ def forked(keep: Sequence[int], run: Callable[[int], int]) -> int:
         return pid
     status = 1
     try:
-        close_descriptors(list(keep))
+        close_descriptors([*keep, *STDERR.descriptors()])
         reseed()
         status = run(parent)
     except BaseException:
         traceback.print_exc()
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
         os._exit(status)

@@ -9,6 +9,7 @@ from gym_http_server.errors import StartError
 from gym_http_server.gateway import check_installed
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor.forks import ServiceProcess
+from gym_http_wire.external.greetings import MAX_HELLO_BYTES
 
 __all__ = ["GatewayProcess"]
 
@@ -16,6 +17,8 @@ __all__ = ["GatewayProcess"]
 PAUSE_SECONDS = 1.0
 #: Agents, beside the far sides.
 MAX_AGENTS = 4096
+#: Connections without an accepted first message, or --max-external if that is more.
+MAX_STRANGERS = 64
 
 log = logging.getLogger("gym_http_server.supervisor")
 
@@ -74,7 +77,9 @@ class GatewayProcess(ServiceProcess):
             place=settings.zmq,
             heartbeat_s=settings.external_heartbeat,
             max_message=max(settings.max_answer, settings.max_body),
+            max_first=max(settings.max_body, MAX_HELLO_BYTES),
             max_peers=settings.max_external + MAX_AGENTS,
+            max_strangers=max(settings.max_external, MAX_STRANGERS),
             tango_name=settings.tango_name,
         )
         return run(door, left, told, parent)

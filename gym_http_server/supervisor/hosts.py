@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import secrets
@@ -11,33 +12,39 @@ import time
 from collections.abc import Callable, Iterator
 
 from gym_http_server.envhost.create_request import CreateRequest
+from gym_http_server.envhost.fork_guard import RETURNED
+from gym_http_server.envhost.server import CLOSE, PING
 from gym_http_server.errors import TooManyInstances
-from gym_http_server.rundir import RunDir, remove
+from gym_http_server.rundir import RunDir, Status, is_full, remove
 from gym_http_server.sandbox import Sandbox
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor import processes, watch
-from gym_http_server.supervisor.instance import (
-    Ended,
-    Instance,
-    Tombstones,
-    read_log_tail,
-)
+from gym_http_server.supervisor.heartbeats import AwakeClock
+from gym_http_server.supervisor.instance import Ended, Instance, Tombstones
 from gym_http_server.supervisor.journal import NAME, note
+from gym_http_server.supervisor.memory import MemoryLimit
 from gym_http_server.supervisor.modules import Modules
 from gym_http_server.supervisor.monitors import open_monitor
+from gym_http_server.supervisor.oom import OomKills
 from gym_http_server.supervisor.starts import start_host
 from gym_http_wire.frames import Frame, FrameError
 from gym_http_wire.messages import Op
+from gym_http_wire.problems import DiskFull
 
 __all__ = ["Hosts"]
 
-MEMORY_TICKS = 2
 CLOSE_SECONDS = 2.0
 #: Of one instance: a host asks for one file at a time, unless it is hostile.
 MAX_OPENERS = 4
 TERM_SECONDS = 0.5
 #: Status by which a host says that its environment has left.
 GONE = 410
+
+FORK_RETURNED = (
+    "a process that its environment forked returned from the environment's call; such "
+    "a process must end with os._exit()"
+)
+OUT_OF_MEMORY = "memory ran out and the kernel killed its process"
 
 log = logging.getLogger(NAME)
 
@@ -49,7 +56,6 @@ class Hosts:
         run: The run directory.
         settings: The limits.
         modules: What has been imported for hosts to have.
-        importable: Directories to look for modules in.
         sandbox: What hosts confine themselves to.
         on_made: Called with an instance and what its host said of the making.
         on_end: Called with an instance whose process has ended, and how.
@@ -66,7 +72,6 @@ class Hosts:
         settings: Settings,
         modules: Modules,
         *,
-        importable: tuple[str, ...],
         sandbox: Sandbox,
         on_made: Callable[[Instance, Frame], None],
         on_end: Callable[[Instance, Ended], None],
@@ -78,14 +83,16 @@ class Hosts:
         self._run = run
         self._settings = settings
         self._modules = modules
-        self._importable = importable
         self._sandbox = sandbox
         self._on_made = on_made
         self._on_end = on_end
         self._instances: dict[str, Instance] = {}
         self._by_pid: dict[int, Instance] = {}
-        self._ticks = 0
-        self._strays = False
+        self._clock = AwakeClock()
+        self._memory = MemoryLimit(settings.host_memory)
+        self._oom_kills = OomKills()
+        self._strays = processes.Strays()
+        self._stray = False
 
     def __len__(self) -> int:
         """How many slots are taken."""
@@ -109,6 +116,7 @@ class Hosts:
 
         Raises:
             TooManyInstances: No slot is free, or the machine has no room.
+            DiskFull: The disk of the run directory has no room.
         """
         most = self._settings.max_instances
         if len(self._instances) >= most:
@@ -116,6 +124,8 @@ class Hosts:
                 f"all {most} instances that this server may have are taken; "
                 "close one, or raise --max-instances"
             )
+        if shortage := self._run.shortage():
+            raise DiskFull(shortage)
         instance_id = self._new_id()
         try:
             instance = start_host(
@@ -124,11 +134,15 @@ class Hosts:
                 run=self._run,
                 settings=self._settings,
                 modules=self._modules,
-                importable=self._importable,
                 sandbox=self._sandbox,
             )
         except OSError as error:
             remove(self._run.instance(instance_id))
+            if is_full(error):
+                raise DiskFull(
+                    f"the disk of the run directory {self._run.path} has no room for "
+                    f"another instance: {error.strerror}"
+                ) from None
             raise TooManyInstances(
                 f"the machine has no room for another instance: {error}"
             ) from None
@@ -170,6 +184,10 @@ class Hosts:
             self.kill(instance, "crashed")
             return False
         for frame in frames:
+            if frame.status == RETURNED:
+                instance.detail = FORK_RETURNED
+                self.kill(instance, "crashed")
+                return False
             if not instance.told:
                 self._told(instance, frame)
             elif frame.kind == Op.MONITOR_FILE and brought:
@@ -213,7 +231,7 @@ class Hosts:
         instance.reason = reason
         instance.kill_at = time.monotonic() + CLOSE_SECONDS
         try:
-            instance.channel.send(b"close")
+            instance.channel.send(CLOSE)
         except OSError:
             instance.kill_at = 0.0
 
@@ -226,18 +244,17 @@ class Hosts:
 
     def tick(self) -> None:
         """Look at all limits; to be called a few times a second."""
-        self._ticks += 1
         now, now_ns = time.monotonic(), time.monotonic_ns()
+        self._clock.advance(now)
         for instance in self:
             if instance.reason:
                 if now >= instance.kill_at:
                     self._insist(instance, now)
             else:
                 self._check(instance, now, now_ns)
-        if self._strays:
+        if self._stray:
             self._kill_strays()
-        if self._settings.host_memory and self._ticks % MEMORY_TICKS == 0:
-            self._check_memory()
+        self._check_memory()
 
     def _insist(self, instance: Instance, now: float) -> None:
         instance.kills += 1
@@ -248,30 +265,56 @@ class Hosts:
             self.kill(instance, instance.reason)
 
     def _check(self, instance: Instance, now: float, now_ns: int) -> None:
-        reason = self._overdue(instance, now, now_ns)
+        status = instance.page.read()
+        reason = self._overdue(instance, status, now, now_ns)
         if reason is not None:
             # The reader may be interrupted within a number: that happens once.
-            reason = self._overdue(instance, now, now_ns)
+            status = instance.page.read()
+            reason = self._overdue(instance, status, now, now_ns)
+        if instance.live and reason is None and not status.busy_since_ns:
+            reason = self._unresponsive(instance)
         if reason == "idle":
             self.close(instance, reason)
         elif reason is not None:
             self.kill(instance, reason)
-        watch.cut_log(self._run.log(instance.instance_id))
+        instance.output.tick()
 
-    def _overdue(self, instance: Instance, now: float, now_ns: int) -> str | None:
-        return watch.overdue(
-            instance.page.read(),
+    def _overdue(
+        self, instance: Instance, status: Status, now: float, now_ns: int
+    ) -> str | None:
+        awake, heartbeat = self._clock.now, instance.heartbeat
+        heartbeat.look(status.marks, awake)
+        settings = self._settings
+        reason = watch.overdue(
+            status,
             live=instance.live,
             age=now - instance.started,
             now_ns=now_ns,
-            settings=self._settings,
+            settings=settings,
         )
+        deadlines = {
+            "create-deadline": settings.create_deadline,
+            "step-deadline": settings.step_deadline,
+        }
+        if reason in deadlines and not heartbeat.had(awake, deadlines[reason]):
+            # This process, and probably the host, too, did not run all the time.
+            return None
+        return reason
+
+    def _unresponsive(self, instance: Instance) -> str | None:
+        """Ping a host between calls, and return the reason to end one that is stuck."""
+        awake, heartbeat = self._clock.now, instance.heartbeat
+        if heartbeat.ping_due(awake):
+            with contextlib.suppress(OSError):
+                instance.channel.send(PING)
+        lost = heartbeat.lost(awake, self._settings.step_deadline)
+        return "unresponsive" if lost else None
 
     def _check_memory(self) -> None:
-        for instance in self:
-            used = 0 if instance.reason else processes.resident_bytes(instance.pid)
-            if used > self._settings.host_memory:
-                self.kill(instance, "memory")
+        self._oom_kills.tick()
+        running = [each.pid for each in self if not each.reason]
+        for pid in self._memory.tick(running):
+            self.kill(self._by_pid[pid], "memory")
 
     def reap(self) -> None:
         """Take leave of every process that has ended."""
@@ -282,33 +325,39 @@ class Hosts:
                 break
             if pid == 0:
                 break
+            self._strays.forget(pid)
             if pid in self.spared:
                 self.spared.discard(pid)
                 self.on_spared(pid)
             instance = self._by_pid.pop(pid, None)
             if instance is not None:
                 self._bury(instance, status)
-                self._strays = True
-        if self._strays:
+                self._stray = True
+        if self._stray:
             self._kill_strays()
 
     def _kill_strays(self) -> None:
         # What forks without end may slip through once, so until none is seen.
         hosts = {each.instance_id: each.pid for each in self}
-        self._strays = processes.kill_strays(hosts, self.spared)
+        self._stray = self._strays.kill(hosts, self.spared)
 
     def _bury(self, instance: Instance, wait_status: int) -> None:
         # The last that it said may not have been read yet.
         self.hear(instance)
         instance_id = instance.instance_id
         del self._instances[instance_id]
+        if not instance.reason and _is_killed(wait_status) and self._oom_kills.recent():
+            instance.reason = "memory"
+            instance.detail = OUT_OF_MEMORY
         ended = Ended(
             instance.env_id,
             instance.reason or "crashed",
             wait_status,
-            read_log_tail(self._run.log(instance_id)),
+            instance.output.finish(),
             time.monotonic(),
             instance.end_key,
+            instance.owner,
+            instance.detail,
         )
         if instance.live:
             self.tombstones.add(instance_id, ended)
@@ -316,3 +365,7 @@ class Hosts:
         self._on_end(instance, ended)
         instance.release()
         remove(self._run.instance(instance_id))
+
+
+def _is_killed(wait_status: int) -> bool:
+    return os.WIFSIGNALED(wait_status) and os.WTERMSIG(wait_status) == signal.SIGKILL

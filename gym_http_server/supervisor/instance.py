@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import socket
@@ -12,14 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gym_http_server.errors import CreateDeadline, Draining, EnvCrashed
-from gym_http_server.rundir import StatusReader, open_log
+from gym_http_server.rundir import StatusReader
 from gym_http_server.settings import Settings
+from gym_http_server.supervisor.heartbeats import Heartbeat
+from gym_http_server.supervisor.output import Output
 from gym_http_wire.frames import FrameReader
 from gym_http_wire.problems import Problem
 
-__all__ = ["Ended", "Instance", "Tombstones", "read_log_tail"]
+__all__ = ["Ended", "Instance", "Tombstones"]
 
-LOG_TAIL_BYTES = 8192
 MAX_TOMBSTONES = 10_000
 
 
@@ -30,16 +30,20 @@ class Instance:
     Attributes:
         env_id: As it was asked for.
         channel: Our end of the pair of sockets that the host has the other of.
+        output: What it prints.
         told: Whether the host has said how the making went, or nonsense.
         live: Whether the environment has been made.
         reason: Why it is ending; "" while it is not.
+        detail: More about the reason, for callers to read; "" if there is no more.
         end_key: Key of the request that closes it, or "".
         kill_at: When to use the next stronger means to end it, monotonic seconds.
         kills: Means used so far.
         create_key: Key of the request that it is made for, or "".
         openers: Processes that open files for its monitor, or have opened them.
+        owner: Name of the token that owns it; "" if it has none.
         creators: The connections that wait for it to be made.
         waiters: Connections that wait for the end.
+        heartbeat: Whether its loop runs.
     """
 
     instance_id: str
@@ -47,23 +51,28 @@ class Instance:
     pid: int
     channel: socket.socket
     page: StatusReader
+    output: Output
     started: float
     reader: FrameReader = field(default_factory=lambda: FrameReader(1024 * 1024))
     told: bool = False
     live: bool = False
     reason: str = ""
+    detail: str = ""
     end_key: str = ""
     kill_at: float = float("inf")
     kills: int = 0
     create_key: str = ""
     openers: set[int] = field(default_factory=set)
+    owner: str = ""
     creators: list[Any] = field(default_factory=list)
     waiters: list[Any] = field(default_factory=list)
+    heartbeat: Heartbeat = field(default_factory=Heartbeat)
 
     def release(self) -> None:
         """Close what belongs to it in this process."""
         self.channel.close()
         self.page.close()
+        self.output.close()
 
 
 @dataclass(frozen=True)
@@ -71,12 +80,15 @@ class Ended:
     """What is remembered of an instance.
 
     Attributes:
-        reason: ``closed``, ``crashed``, ``step-deadline``, ``create-deadline``,
-            ``idle``, ``memory``, ``external-gone``, ``abandoned`` or ``shutdown``.
+        reason: ``closed``, ``crashed``, ``step-deadline``, ``unresponsive``,
+            ``create-deadline``, ``idle``, ``memory``, ``external-gone``,
+            ``abandoned`` or ``shutdown``.
         wait_status: As ``os.waitpid`` gave it.
         log_tail: The last that the environment printed.
         at: Monotonic seconds.
         end_key: Key of the request that closed it, or "".
+        owner: Name of the token that owned it; "" if it had none.
+        detail: More about the reason; "" if there is no more.
     """
 
     env_id: str
@@ -85,6 +97,8 @@ class Ended:
     log_tail: str
     at: float
     end_key: str = ""
+    owner: str = ""
+    detail: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """Tell it to a web worker."""
@@ -93,6 +107,7 @@ class Ended:
             "alive": False,
             "env_id": self.env_id,
             "reason": self.reason,
+            "detail": self.detail,
             "signal": _signal_name(os.WTERMSIG(self.wait_status))
             if signalled
             else None,
@@ -104,6 +119,8 @@ class Ended:
     @property
     def summary(self) -> str:
         """Say it in a line of a log, whatever the environment printed."""
+        if self.detail:
+            return f"{self.reason} ({self.detail})"
         if self.reason != "crashed":
             return self.reason
         told = self.as_json()
@@ -122,7 +139,9 @@ class Ended:
             return Draining("the server is stopping and makes no new instances")
         told = self.as_json()
         how = told["signal"] or f"exit status {told['exit_status']}"
-        if self.reason == "memory":
+        if self.detail:
+            how = self.detail
+        elif self.reason == "memory":
             how = f"it used more than {settings.host_memory} bytes of memory"
         return EnvCrashed(
             f"the host ended while making {self.env_id}: {how}",
@@ -149,15 +168,6 @@ class Tombstones:
     def __contains__(self, instance_id: object) -> bool:
         """Whether one is remembered."""
         return instance_id in self._ended
-
-
-def read_log_tail(path: str) -> str:
-    """Read the last that an environment printed; "" if nothing."""
-    with contextlib.suppress(OSError), open_log(path, "rb") as file:
-        file.seek(0, os.SEEK_END)
-        file.seek(max(0, file.tell() - LOG_TAIL_BYTES))
-        return file.read(LOG_TAIL_BYTES).decode("utf-8", "replace")
-    return ""
 
 
 def _signal_name(number: int) -> str:

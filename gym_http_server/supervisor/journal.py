@@ -7,9 +7,9 @@ supervisor shares with its hosts: each of them would have these pages to itself.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import time
+
+from gym_http_server.log_stream import STDERR
 
 __all__ = ["NAME", "note"]
 
@@ -22,6 +22,4 @@ def note(words: str) -> None:
     now = time.time()
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
     line = f"{when},{int(now % 1 * 1000):03} {NAME}: {words}\n"
-    # No host shall suffer because nobody takes the log.
-    with contextlib.suppress(OSError):
-        os.write(2, line.encode(errors="backslashreplace"))
+    STDERR.write_lines(line.encode(errors="backslashreplace"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 
 from gym_http_server.lobby.said import LobbySettings
-from gym_http_server.rundir import RunDir
+from gym_http_server.rundir import RunDir, listen
 from gym_http_server.sandbox import Sandbox
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor.forks import ServiceProcess
@@ -44,6 +44,7 @@ class LobbyProcess(ServiceProcess):
             grace_s=settings.external_grace,
             max_message=settings.max_answer,
             max_external=settings.max_external,
+            max_observation=settings.max_observation,
         )
         self._listener: socket.socket | None = None
 
@@ -56,15 +57,14 @@ class LobbyProcess(ServiceProcess):
         """See to it that there is a lobby.
 
         Raises:
-            OSError: The system has no room for another process.
+            OSError: The system has no room for another process, or the disk none for
+                the socket.
         """
         if self.pid:
             return
         if self._listener is None:
-            self._listener = socket.socket(socket.AF_UNIX)
-            self._listener.bind(self._path)
+            self._listener = listen(self._path, BACKLOG)
             self._sandbox.own(self._path)
-            self._listener.listen(BACKLOG)
         listener = self._listener
         keep = [listener.fileno(), *(self._doors or ())]
         self._fork(keep, lambda parent: self._run(listener, parent))

@@ -1,9 +1,9 @@
-"""Processes below this one: whose they are, how much they use, how to end them.
+"""Processes below this one: whose they are, and how to end them.
 
 A host may start processes, and those may start others, leave its session, and be
 orphaned. The supervisor is the reaper of such orphans, so everything that a host
-ever started is below the supervisor, and carries the host's mark in its
-environment unless it took pains to lose it.
+ever started is below the supervisor, and has the mark of its instance
+(`gym_http_server.envhost.mark`).
 """
 
 from __future__ import annotations
@@ -11,13 +11,11 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
-from gym_http_server.envhost.isolation import INSTANCE_VARIABLE
+from gym_http_server.envhost.mark import read_mark
 
-__all__ = ["children", "descendants", "kill_strays", "kill_tree", "resident_bytes"]
-
-_PAGE = os.sysconf("SC_PAGE_SIZE")
+__all__ = ["Strays", "children", "descendants", "kill_children", "kill_tree"]
 
 
 def children(pid: int) -> list[int]:
@@ -44,18 +42,6 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def resident_bytes(pid: int) -> int:
-    """Sum the resident memory of a process and everything below it."""
-    total = 0
-    for each in (pid, *descendants(pid)):
-        try:
-            with open(f"/proc/{each}/statm") as file:
-                total += int(file.read().split()[1]) * _PAGE
-        except (OSError, IndexError):
-            pass
-    return total
-
-
 def kill_tree(pid: int) -> None:
     """Kill a process and everything below it."""
     below = descendants(pid)
@@ -64,38 +50,66 @@ def kill_tree(pid: int) -> None:
         _kill(each)
 
 
-def kill_strays(hosts: dict[str, int], spared: Collection[int] = ()) -> bool:
-    """Kill what hosts that have ended left behind.
-
-    Args:
-        hosts: Instance IDs with the process IDs of the hosts that live.
-        spared: Further children of this process, which no host started.
-
-    Returns:
-        Whether there was something: while it is being killed it may start more.
-    """
-    found = False
-    alive = {*hosts.values(), *spared}
+def kill_children() -> None:
+    """Kill all children of this process and everything below them."""
     for child in children(os.getpid()):
-        if child not in alive and not _belongs_to_living(child, hosts):
-            kill_tree(child)
-            found = True
-    return found
+        kill_tree(child)
 
 
-def _belongs_to_living(pid: int, hosts: dict[str, int]) -> bool:
-    try:
-        if os.getsid(pid) in hosts.values():
-            return True
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            variables = file.read().split(b"\0")
-    except OSError:
-        return False
-    mark = INSTANCE_VARIABLE.encode() + b"="
-    for variable in variables:
-        if variable.startswith(mark):
-            return variable[len(mark) :].split(b":")[0].decode() in hosts
-    return False
+class Strays:
+    """Processes that hosts have left behind, and that are children of this process.
+
+    A process belongs to the instance that it is marked with. A process without a mark
+    belongs to the host whose session it is in. A process that has left both may be any
+    host's that ran when it was first seen, so it is left alone until those have ended.
+    """
+
+    def __init__(self) -> None:
+        self._owners: dict[int, frozenset[str]] = {}
+
+    def forget(self, pid: int) -> None:
+        """Forget a process that has ended: another one may get its process ID."""
+        self._owners.pop(pid, None)
+
+    def kill(self, hosts: Mapping[str, int], spared: Collection[int] = ()) -> bool:
+        """Kill what belongs to no running host.
+
+        Args:
+            hosts: Instance IDs with the process IDs of the hosts that run.
+            spared: Further children of this process, which no host started.
+
+        Returns:
+            Whether there was something: while it is being killed it may start more.
+        """
+        found = False
+        known = {*hosts.values(), *spared}
+        owners = self._owners
+        self._owners = {}
+        for child in children(os.getpid()):
+            if child in known:
+                continue
+            possible = owners.get(child)
+            if possible is None:
+                possible = _owners(child, hosts)
+            possible = possible.intersection(hosts)
+            self._owners[child] = possible
+            if not possible:
+                kill_tree(child)
+                found = True
+        return found
+
+
+def _owners(pid: int, hosts: Mapping[str, int]) -> frozenset[str]:
+    """Return the instances that a process may belong to."""
+    mark = read_mark(pid)
+    if mark:
+        return frozenset({mark})
+    with contextlib.suppress(OSError):
+        session = os.getsid(pid)
+        for instance_id, host in hosts.items():
+            if host == session:
+                return frozenset({instance_id})
+    return frozenset(hosts)
 
 
 def _kill(pid: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import sys
@@ -13,11 +14,13 @@ import msgspec
 from gym_http_server.envhost import process
 from gym_http_server.envhost.create_request import CreateRequest
 from gym_http_server.envhost.external.outside import Terms
-from gym_http_server.rundir import RunDir, StatusReader
+from gym_http_server.envhost.isolation import print_to
+from gym_http_server.rundir import RunDir, StatusReader, listen
 from gym_http_server.sandbox import Sandbox
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor.instance import Instance
 from gym_http_server.supervisor.modules import Modules, threads
+from gym_http_server.supervisor.output import Output
 
 __all__ = ["start_host"]
 
@@ -31,7 +34,6 @@ def start_host(
     run: RunDir,
     settings: Settings,
     modules: Modules,
-    importable: tuple[str, ...],
     sandbox: Sandbox,
 ) -> Instance:
     """Start a host that will make the environment.
@@ -42,7 +44,6 @@ def start_host(
         run: The run directory.
         settings: Limits and places.
         modules: What has been imported here.
-        importable: Directories to look for modules in.
         sandbox: What it confines itself to.
 
     Returns:
@@ -63,13 +64,15 @@ def start_host(
             settings.external_grace,
             settings.external_heartbeat,
             settings.max_answer,
+            settings.max_observation,
         ),
         max_body=settings.max_body,
         max_answer=settings.max_answer,
         strict_actions=settings.strict_actions,
         spin_us=settings.spin_us,
+        file_bytes=settings.host_file_size,
         modules=modules.imported + modules.apart if apart else (),
-        importable=importable,
+        path=tuple(sys.path) if apart else (),
         sandbox=sandbox,
     )
     os.mkdir(run.instance(instance_id), 0o700)
@@ -77,23 +80,21 @@ def start_host(
     for folder in run.own(instance_id):
         os.mkdir(folder, 0o700)
         sandbox.own(folder)
-    page = StatusReader(run.status(instance_id))
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(run.host_socket(instance_id))
-    listener.listen(BACKLOG)
-    ours, theirs = socket.socketpair()
-    try:
-        pid = _fork(start, theirs, listener, fresh=apart)
-    except OSError:
-        ours.close()
-        page.close()
-        raise
-    finally:
-        listener.close()
-        theirs.close()
+    with contextlib.ExitStack() as stack, contextlib.ExitStack() as passed:
+        page = StatusReader(run.status(instance_id))
+        stack.callback(page.close)
+        output = Output(run.log(instance_id))
+        stack.callback(output.close)
+        listener = passed.enter_context(listen(run.host_socket(instance_id), BACKLOG))
+        ours, theirs = socket.socketpair()
+        stack.enter_context(ours)
+        passed.enter_context(theirs)
+        pid = _fork(start, theirs, listener, output.writer, fresh=apart)
+        output.started()
+        stack.pop_all()
     ours.setblocking(False)
     return Instance(
-        instance_id, request.env_id, pid, ours, page, started=time.monotonic()
+        instance_id, request.env_id, pid, ours, page, output, started=time.monotonic()
     )
 
 
@@ -101,6 +102,7 @@ def _fork(
     start: process.HostStart,
     channel: socket.socket,
     listener: socket.socket,
+    output: int,
     *,
     fresh: bool,
 ) -> int:
@@ -112,14 +114,17 @@ def _fork(
         return pid
     status = 1
     try:
+        print_to(output)
         if fresh:
             _execute(start, channel, listener)
         status = process.run(start, channel, listener)
     except BaseException:
         traceback.print_exc()
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        # What is left to print may find no room. This process must end here.
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
         os._exit(status)
 
 
@@ -130,5 +135,5 @@ def _execute(
         os.set_inheritable(end, True)
     arguments = [str(channel.fileno()), str(listener.fileno())]
     arguments.append(msgspec.json.encode(start).decode())
-    command = [sys.executable, "-m", "gym_http_server.envhost", *arguments]
+    command = [sys.executable, "-P", "-m", "gym_http_server.envhost", *arguments]
     os.execv(sys.executable, command)

@@ -12,7 +12,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -20,7 +20,7 @@ import msgspec
 from gym_http_server.envhost.create_request import read_request
 from gym_http_server.errors import Draining, ShutdownDisabled, UnknownInstance
 from gym_http_server.peers import Peers
-from gym_http_server.rundir import RunDir, remove
+from gym_http_server.rundir import RunDir, is_full, listen, remove
 from gym_http_server.sandbox import Sandbox
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor import processes
@@ -32,16 +32,19 @@ from gym_http_server.supervisor.instance import Ended, Instance
 from gym_http_server.supervisor.journal import NAME
 from gym_http_server.supervisor.lobby import LobbyProcess
 from gym_http_server.supervisor.modules import Modules
+from gym_http_server.supervisor.output import Outputs
+from gym_http_server.supervisor.owners import Owners
 from gym_http_server.supervisor.survey import start_survey
 from gym_http_server.watches import READ, WRITE, Watches
 from gym_http_wire.frames import Frame, FrameError
 from gym_http_wire.messages import Op, answer, problem_answer, request_head
-from gym_http_wire.problems import Problem
+from gym_http_wire.problems import DiskFull, Problem
 
 __all__ = ["Supervisor"]
 
 TICK_SECONDS = 0.2
 MAX_REQUEST_BYTES = 1024 * 1024
+BACKLOG = 512
 
 log = logging.getLogger(NAME)
 
@@ -53,13 +56,13 @@ class Supervisor:
         run: The run directory.
         settings: Limits; the token is not among them.
         modules: What has been imported for hosts to have.
-        importable: Directories to look for modules in.
         sandbox: What hosts confine themselves to.
         signals: End of a pair of sockets on which signal numbers arrive.
         launcher: Descriptor that ends when the launcher does.
         doors: Descriptors of the socket by which external environments connect in by
             plain TCP, and of what was left for the lobby to read the token from.
         zmq_doors: The same of those who come in by ZeroMQ, and for the gateway.
+        quotas: Instances that each token may own at a time, by its name.
     """
 
     def __init__(
@@ -68,12 +71,12 @@ class Supervisor:
         settings: Settings,
         modules: Modules,
         *,
-        importable: tuple[str, ...],
         sandbox: Sandbox,
         signals: socket.socket,
         launcher: int,
         doors: tuple[int, int] | None = None,
         zmq_doors: tuple[int, int] | None = None,
+        quotas: Mapping[str, int | None] | None = None,
     ) -> None:
         self._run = run
         self._settings = settings
@@ -83,11 +86,11 @@ class Supervisor:
             run,
             settings,
             modules,
-            importable=importable,
             sandbox=sandbox,
             on_made=self._on_made,
             on_end=self._on_end,
         )
+        self._owners = Owners(self._hosts, quotas or {})
         self._creations = Creations()
         self._lobby = LobbyProcess(run, settings, sandbox, doors)
         self._gateway = GatewayProcess(settings, zmq_doors)
@@ -97,9 +100,8 @@ class Supervisor:
         self._stopping = False
         self._peers = Peers(os.getpid())
         self._watches = Watches()
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(run.supervisor_socket)
-        self._listener.listen(512)
+        self._outputs = Outputs(self._watches)
+        self._listener = listen(run.supervisor_socket, BACKLOG)
         self._listener.setblocking(False)
         self._operations: dict[int, Callable[[Connection, Frame], None]] = {
             Op.CREATE: self._create,
@@ -122,13 +124,13 @@ class Supervisor:
         self._start_gateway()
         next_tick = time.monotonic() + TICK_SECONDS
         while not self._stopping or len(self._hosts):
-            wait = max(0.0, next_tick - time.monotonic())
-            self._watches.serve(wait)
+            due = min(next_tick, self._outputs.resume())
+            self._watches.serve(max(0.0, due - time.monotonic()))
             if time.monotonic() >= next_tick:
                 self._hosts.tick()
                 self._start_gateway()
                 next_tick = time.monotonic() + TICK_SECONDS
-        processes.kill_strays({})
+        processes.kill_children()
 
     def _accept(self, events: int) -> None:
         try:
@@ -189,25 +191,32 @@ class Supervisor:
     def _create(self, connection: Connection, frame: Frame) -> None:
         if self._stopping or os.path.exists(self._run.draining):
             raise Draining("the server is stopping and makes no new instances")
-        key = request_head(frame).key
+        head = request_head(frame)
+        # Of another token, the same key is another one: no key has a blank.
+        key = f"{head.creator} {head.key}" if head.key else ""
         if key and self._creations.joined(key, frame, connection):
             return
         asked = read_request(frame.body, self._settings)
+        owner = self._owners.choose(asked.for_, head)
         if asked.external:
             self._start_lobby()
         instance = self._hosts.start(asked)
         if key:
             self._creations.begin(key, frame, instance)
+        instance.owner = owner
         instance.creators.append(connection)
         connection.instance = instance
         self._watches.add(instance.channel, lambda events: self._hear(instance))
+        self._outputs.add(instance.output)
 
     def _list(self, connection: Connection, frame: Frame) -> None:
-        envs = {each.instance_id: each.env_id for each in self._hosts.serving()}
+        serving = self._owners.owned(self._hosts.serving(), request_head(frame))
+        envs = {each.instance_id: each.env_id for each in serving}
         self._reply(connection, {"all_envs": dict(sorted(envs.items()))})
 
     def _end(self, connection: Connection, frame: Frame) -> None:
         head = request_head(frame)
+        self._owners.check(head)
         instance = self._hosts.get(head.instance_id)
         if instance is None:
             ended = self._hosts.tombstones.get(head.instance_id)
@@ -222,8 +231,10 @@ class Supervisor:
         self._hosts.close(instance, "closed")
 
     def _fate(self, connection: Connection, frame: Frame) -> None:
-        instance_id = request_head(frame).instance_id
+        head = request_head(frame)
+        instance_id = head.instance_id
         self._hosts.reap()
+        self._owners.check(head)
         if self._hosts.get(instance_id) is not None:
             self._reply(connection, {"alive": True})
             return
@@ -262,8 +273,9 @@ class Supervisor:
         serving = self._hosts.serving()
         statuses = [each.page.read() for each in serving]
         busy = [each.busy_since_ns for each in statuses if each.busy_since_ns]
+        owned = self._owners.owned(self._hosts, request_head(frame))
         status = {
-            "instances": len(self._hosts),
+            "instances": len(owned),
             "making": sum(not each.live for each in self._hosts),
             "busy_since_ns": min(busy, default=0),
             "steps": sum(each.steps for each in statuses),
@@ -277,7 +289,15 @@ class Supervisor:
     def _start_lobby(self) -> None:
         if self._stopping:
             raise Draining("the server is stopping and lets no environment in")
-        self._lobby.start()
+        try:
+            self._lobby.start()
+        except OSError as error:
+            if not is_full(error):
+                raise
+            raise DiskFull(
+                "the server cannot listen for external environments, since the disk "
+                f"of its run directory is full: {error.strerror}"
+            ) from None
         self._hosts.spared.add(self._lobby.pid)
 
     def _start_gateway(self) -> None:
@@ -320,6 +340,7 @@ class Supervisor:
 
     def _on_end(self, instance: Instance, ended: Ended) -> None:
         self._watches.remove(instance.channel)
+        self._outputs.remove(instance.output)
         for connection in instance.waiters:
             self._reply(connection, {"replayed": False})
         if not instance.live:
@@ -348,6 +369,6 @@ class Supervisor:
         log.error("the launcher is gone; ending all hosts")
         for instance in self._hosts:
             self._hosts.kill(instance, "shutdown")
-        processes.kill_strays({})
+        processes.kill_children()
         remove(self._run.path)
         os._exit(1)

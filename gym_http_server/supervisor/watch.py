@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
-from gym_http_server.rundir import Status, open_log
+from gym_http_server.rundir import Status
 from gym_http_server.settings import Settings
 
-__all__ = ["cut_log", "overdue"]
+__all__ = ["overdue"]
 
-MAX_LOG_BYTES = 1024 * 1024
-KEPT_LOG_BYTES = 64 * 1024
 # The supervisor may have been busy since it last looked at the clock.
 _LATE_NS = 10_000_000_000
 
@@ -45,21 +41,3 @@ def overdue(
     if settings.idle_timeout and not status.streams and idle > settings.idle_timeout:
         return "idle"
     return None
-
-
-def cut_log(path: str) -> None:
-    """Throw away the beginning of a log that has grown too long.
-
-    The host appends to it meanwhile: a line may be lost at the cut, never the disk.
-    """
-    try:
-        if os.stat(path).st_size <= MAX_LOG_BYTES:
-            return
-        with open_log(path, "rb+") as file:
-            file.seek(-KEPT_LOG_BYTES, os.SEEK_END)
-            tail = file.read(KEPT_LOG_BYTES)
-            file.truncate(0)
-        with open_log(path, "ab") as log:
-            log.write(b"[the log was cut here]\n" + tail)
-    except OSError:
-        return

@@ -67,7 +67,7 @@ class Address:
         if parts.scheme == "http+unix":
             host = unquote(parts.netloc.rpartition("@")[2])
         given = token or unquote(parts.password or "")
-        base = parts.path.rstrip("/")
+        base = parts.path.rstrip("/").removesuffix("/v1").rstrip("/")
         return cls(parts.scheme, host, port or _PORTS[parts.scheme], base, given)
 
     @property

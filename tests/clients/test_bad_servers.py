@@ -40,6 +40,8 @@ TOKEN = "a-token-that-nobody-may-see"
 WORDS = "what the server says of it"
 BINARY = "application/vnd.gym-http.binary"
 LIMIT_S = 2
+# Where the limit is what ends the driver.
+SHORT_LIMIT_S = 1
 # What a driver takes besides: to start, to make an instance, to end; on a busy machine.
 PATIENCE_S = 12.0
 
@@ -85,13 +87,13 @@ def program(
 def probe(program: Program, plain_server: Server) -> Iterator[Callable[..., str]]:
     """Give a function that runs a driver, and takes the time."""
 
-    def run(url: str, transport: str) -> str:
+    def run(url: str, transport: str, limit_s: int = LIMIT_S) -> str:
         began = time.monotonic()
-        args = ("probe", url, transport, str(LIMIT_S))
+        args = ("probe", url, transport, str(limit_s))
         done = program.run(*args, timeout=40.0, token=TOKEN)
         took = time.monotonic() - began
         assert done.returncode == 0, done.stdout + done.stderr
-        assert took < LIMIT_S + PATIENCE_S
+        assert took < limit_s + PATIENCE_S
         assert TOKEN not in done.stdout + done.stderr
         return done.stdout.strip()
 
@@ -141,7 +143,7 @@ TRANSPORTS = pytest.mark.parametrize("transport", ["rest", "stream"])
 def test_nobody_there(probe: Callable[..., str], transport: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    error = told(probe(f"http://127.0.0.1:{port}", transport))
+    error = told(probe(f"http://127.0.0.1:{port}", transport, SHORT_LIMIT_S))
     assert (error.kind, error.status, error.code) == ("transport", "-", "-")
     assert f"127.0.0.1:{port}" in error.url
     assert error.message
@@ -240,7 +242,7 @@ def test_what_never_works_ends_with_the_time(
 ) -> None:
     busy = say(page(503, "application/json", problem(503, "draining", WORDS)))
     with Impostor(plain_server.port, {"create": [busy]}) as impostor:
-        error = told(probe(impostor.url, transport))
+        error = told(probe(impostor.url, transport, SHORT_LIMIT_S))
     assert (error.kind, error.status, error.code) == ("api", "503", "draining")
     assert WORDS in error.message
     assert len(impostor.at("create")) > 1
@@ -261,7 +263,7 @@ def test_what_was_heard_is_told_when_the_time_is_up(
     # Twice, since libcurl itself asks again where a kept connection is closed.
     trick, words = BEFORE[case]
     with Impostor(plain_server.port, {place: [trick, trick, silence]}) as impostor:
-        error = told(probe(impostor.url, "rest"))
+        error = told(probe(impostor.url, "rest", SHORT_LIMIT_S))
     assert (error.kind, error.status) == ("transport", "-")
     assert words in error.message
     assert len(impostor.at(place)) > 1
@@ -314,7 +316,7 @@ def test_answers_that_are_cut_off_for_ever(
     cut = say(CUTS["in the body"], then_close=True)
     tricks = both(cut, torn(200, 3, STEPPED))
     with Impostor(plain_server.port, tricks) as impostor:
-        error = told(probe(impostor.url, transport))
+        error = told(probe(impostor.url, transport, SHORT_LIMIT_S))
     assert (error.kind, error.status, error.code) == ("transport", "-", "-")
     assert error.message
     last, _, before = error.message.partition("; before that: ")
@@ -401,7 +403,7 @@ def test_a_byte_a_second(
 ) -> None:
     slow = trickle(page(200, BINARY, STEPPED), at_once)
     with Impostor(plain_server.port, both(slow, trickled(200, 3, STEPPED))) as impostor:
-        error = told(probe(impostor.url, transport))
+        error = told(probe(impostor.url, transport, SHORT_LIMIT_S))
     assert (error.kind, error.status) == ("transport", "-")
     assert error.message
 
@@ -412,7 +414,7 @@ def test_an_answer_that_does_not_come(
 ) -> None:
     tricks = {place: [silence, pass_on] for place in ("step", "message")}
     with Impostor(plain_server.port, tricks) as impostor:
-        printed = probe(impostor.url, transport)
+        printed = probe(impostor.url, transport, SHORT_LIMIT_S)
     # It depends on the client how much of its time it waits for the first answer.
     assert printed == "ok" or told(printed).kind == "transport"
     steps = impostor.at("step", "message")[: 2 if printed == "ok" else None]
@@ -424,7 +426,7 @@ def test_a_handshake_a_byte_a_second(
 ) -> None:
     slow = trickle(b"HTTP/1.1 101 Switching Protocols\r\n" + b"x" * 60)
     with Impostor(plain_server.port, {"handshake": [slow]}) as impostor:
-        printed = probe(impostor.url, "stream")
+        printed = probe(impostor.url, "stream", SHORT_LIMIT_S)
     # There may have been time left to go by REST.
     assert printed == "ok" or told(printed).kind == "transport"
 

@@ -43,6 +43,6 @@ def test_that_nobody_is_there_is_final(
 
 def test_the_wait_is_on_top_of_time_limits(program: Program, server: Server) -> None:
     with Impostor(server.port, {}) as impostor:
-        printed = program.output("create", impostor.url, ENV_ID, "3", "1").strip()
+        printed = program.output("create", impostor.url, ENV_ID, "2", "1").strip()
     assert told(printed).code == "external-away", printed
     assert len(impostor.at("create")) == 1

@@ -39,7 +39,7 @@ from gym_http_server import cli, launcher, tokens
 from gym_http_server.app import create_app
 from gym_http_server.rundir import RunDir
 from gym_http_server.settings import TABLE, Settings, from_mapping
-from gym_http_server.supervisor import watch
+from gym_http_server.supervisor import output
 from gym_http_wire.problems import Problem
 from gym_http_wire.spaces import describe
 from tests.support.drivers import CLIENTS, needs
@@ -512,7 +512,7 @@ NUMBERS = {
     == ("127.0.0.1", 5000),
     "16 characters or more": tokens.SHORTEST == 16,
     "less than 15 seconds": 10 < STOPPING_S < 15,
-    "beyond 1 MiB": watch.MAX_LOG_BYTES == 1024 * 1024,
+    "beyond 1 MiB": output.MAX_LOG_BYTES == 1024 * 1024,
     "client_max_body_size 8m": DEFAULTS.max_body == 8 * 1024 * 1024,
     "proxy_read_timeout 75s": max(DEFAULTS.step_deadline, DEFAULTS.create_deadline)
     < 75,

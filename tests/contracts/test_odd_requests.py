@@ -12,8 +12,8 @@ TOKEN = "a-token-for-odd-requests"
 def test_a_long_accept_is_no_harm(create: Callable[..., Instance]) -> None:
     instance = create("CliffWalking-v1", render_mode="ansi")
     instance.reset()
-    # More than a host reads beside a body, in as many headers as it takes.
-    many = "\r\nAccept: ".join(",".join(["a/b"] * 2000) for _ in range(12))
+    # More than a host reads beside a body, in as many headers as one request may have.
+    many = "\r\nAccept: ".join(",".join(["a/b"] * 2000) for _ in range(7))
     headers = {"Accept": f"text/plain,{many}"}
     assert instance.get("render/", headers=headers).status == 200
     many = ",".join(f"a{i}/b" for i in range(900))

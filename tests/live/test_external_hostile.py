@@ -8,7 +8,9 @@ import signal
 import socket
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
@@ -16,7 +18,7 @@ import pytest
 from tests.support.agents import asking, back, began, ended, heard, reset
 from tests.support.api import Api, Instance, error, no_content, ok
 from tests.support.far import BOX, RESULT, THREE, Far, connected
-from tests.support.lobby import listed, lobby, settled
+from tests.support.lobby import listed, lobby, settled, tcp_place
 from tests.support.server import Server
 from tests.support.wait import wait_until
 from tests.support.websocket import CLOSE, WebSocket
@@ -57,22 +59,89 @@ def test_what_is_listed_of_capabilities_are_those_that_there_are() -> None:
             assert listed(api)["capabilities"] == ["reset"]
 
 
-def test_only_so_many_connect_and_say_nothing(make_server: MakeServer) -> None:
-    api = Api(make_server("--max-external", "1"))
+def test_idle_strangers_do_not_lock_out_an_environment(
+    make_server: MakeServer,
+) -> None:
+    api = Api(make_server("--max-external", "2"))
     with contextlib.ExitStack() as stack:
+        accepted = stack.enter_context(Far.to(api))
         silent = []
         for _ in range(64):
             silent.append(connected(api))
             stack.callback(silent[-1].close)
-        late = connected(api)
-        stack.callback(late.close)
-        told = json.loads(late.read_frame()[1])
-        assert (told["type"], told["code"]) == ("refused", "too-many-external")
-        assert "not said hello" in told["message"]
-        assert late.read_close()[0] == 1008
-        silent[0].close()
-        with Far(api) as far:
-            assert far.welcome["type"] == "welcome"
+        with Far.to(api):
+            told = json.loads(silent[0].read_frame()[1])
+            assert (told["type"], told["code"]) == ("refused", "too-many-external")
+            assert silent[0].read_close()[0] == 1008
+            assert listed(api)["free"] == 2
+        ended(began(api, accepted), accepted)
+
+
+MIB = 1024 * 1024
+FLOATS = {"type": "Box", "dtype": "float32", "low": 0, "high": 1}
+LARGE = [
+    ({**FLOATS, "shape": [16 * MIB + 1]}, 64 * MIB + 4),
+    ({**FLOATS, "shape": ["100000", 1e5]}, 4 * 10**10),
+    ({**FLOATS, "shape": [2**62, 2**62, 2**62]}, 4 * 2**186),
+    ({"type": "MultiBinary", "n": 64 * MIB + 1}, 64 * MIB + 1),
+    ({"type": "MultiDiscrete", "nvec": 3, "shape": [8 * MIB, 2]}, 128 * MIB),
+    ({"type": "Text", "max_length": 64 * MIB + 1}, 64 * MIB + 1),
+    ({"type": "Text", "max_length": 32 * MIB, "charset": "a€"}, 96 * MIB),
+    (
+        {
+            "type": "Dict",
+            "spaces": [[key, {**FLOATS, "shape": [9 * MIB]}] for key in "ab"],
+        },
+        72 * MIB,
+    ),
+    (
+        {"type": "Tuple", "spaces": [{**FLOATS, "shape": [9 * MIB]}] * 2},
+        72 * MIB,
+    ),
+    ({"type": "Sequence", "space": {**FLOATS, "shape": [17 * MIB]}}, 68 * MIB),
+    ({"type": "Graph", "node_space": {**FLOATS, "shape": [17 * MIB]}}, 68 * MIB),
+    (
+        {"type": "OneOf", "spaces": [THREE, {**FLOATS, "shape": [17 * MIB]}]},
+        68 * MIB,
+    ),
+]
+
+
+def test_spaces_that_are_too_large_are_refused_before_arrays_are_made() -> None:
+    with lobby("--external-tcp", "0") as api:
+        place = urlsplit(tcp_place(api.server))
+        with socket.create_connection((place.hostname, place.port), 20):
+            process = wait_until(lambda: _holder(api.server, place.port or 0))
+        before = _peak_kib(process)
+        for space, size in LARGE:
+            for which in ("observation_space", "action_space"):
+                far = Far(api, **{which: space})
+                far.drop()
+                told = far.welcome
+                assert (told["type"], told["code"]) == ("refused", "bad-space"), space
+                words = f"the size of one element is {size}, but must be at most"
+                assert f"{which}: " in told["message"]
+                assert f"{words} {64 * MIB} bytes" in told["message"], told
+                assert "--max-observation" in told["message"]
+        assert _peak_kib(process) - before < 16 * 1024
+
+
+def test_how_large_spaces_may_be_is_a_setting(make_server: MakeServer) -> None:
+    api = Api(make_server("--max-observation", "4096"))
+    with Far.to(api, observation_space={**FLOATS, "shape": [1024]}) as far:
+        assert listed(api)["free"] == 1
+        with Far(api, observation_space={**FLOATS, "shape": [1025]}) as large:
+            assert "4100" in large.welcome["message"]
+        # Nor may it take larger ones when it is made.
+        future = asking(api.post, "/v1/envs/", {"env_id": "external/game"})
+        far.answer("init", observation_space={**FLOATS, "shape": [1025]})
+        told = error(heard(future), 502, "bad-answer")
+        assert "the size of one element is 4100" in told["message"]
+
+
+def _peak_kib(process: psutil.Process) -> int:
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    return int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0])
 
 
 def test_a_lobby_without_descriptors_goes_on(make_server: MakeServer) -> None:

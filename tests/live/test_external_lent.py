@@ -27,6 +27,8 @@ WAYS = ["websocket", "tcp", "zmq"]
 DIALECTS = ["binary", "typed"]
 BOTH = [(way, dialect) for way in WAYS for dialect in DIALECTS]
 SPOKEN = [each for each in BOTH if each != ("tcp", "typed")]
+# How often a process that lends is killed.
+LIVES = 5
 
 
 @pytest.fixture(scope="module")
@@ -187,7 +189,7 @@ def test_its_process_is_killed_and_started_again(
     taken: list[str] = []
     with contextlib.ExitStack() as lives:
         process = lives.enter_context(lent(url, env_id))
-        for life in range(20):
+        for life in range(LIVES):
             env = RemoteEnv(server.url, "external/lent", wait_s=20)
             env.reset()
             for count in range(1, 4):

@@ -99,16 +99,24 @@ def test_who_does_not_answer_pings_is_gone(make_server: Callable[..., Server]) -
         settled(Api(server))
 
 
-def test_only_so_many_may_say_nothing(make_server: Callable[..., Server]) -> None:
-    server = make_server("--external-tcp", "0")
+def test_idle_strangers_do_not_lock_out_an_environment(server: Server) -> None:
     with contextlib.ExitStack() as stack:
-        for _ in range(64):
-            stack.enter_context(Counted(server))
-        with Counted(server) as late, pytest.raises((EOFError, ConnectionError)):
-            late.hear()
-    with Counted(server) as far:
+        accepted = stack.enter_context(Counted(server))
+        accepted.say(**HELLO)
+        assert accepted.hear()["type"] == "welcome"
+        silent = [stack.enter_context(Counted(server)) for _ in range(64)]
+        far = stack.enter_context(Counted(server))
+        told = silent[0].hear()
+        assert (told["type"], told["code"]) == ("refused", "too-many-external")
+        with pytest.raises(EOFError):
+            silent[0].hear()
         far.say(**HELLO)
         assert far.hear()["type"] == "welcome"
+        # The others of them stay, as does the one that was accepted before.
+        silent[1].say(**HELLO)
+        assert silent[1].hear()["type"] == "welcome"
+        assert listed(Api(server))["free"] == 3
+    settled(Api(server))
 
 
 def test_the_token_is_in_the_hello(make_server: Callable[..., Server]) -> None:
@@ -120,6 +128,11 @@ def test_the_token_is_in_the_hello(make_server: Callable[..., Server]) -> None:
             assert far.hear()["code"] == "unauthorized"
             with pytest.raises(EOFError):
                 far.hear()
+    # Nothing but the token is parsed of a hello that shows the wrong one.
+    for changes in ({"observation_space": {"type": "no space"}}, {"protocol": [2]}):
+        with Counted(server) as far:
+            far.say(**HELLO | changes)
+            assert far.hear()["code"] == "unauthorized"
     with Counted(server) as far:
         far.say(**HELLO, token=TOKEN)
         assert far.hear()["type"] == "welcome"

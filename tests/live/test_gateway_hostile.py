@@ -1,5 +1,6 @@
 """What peers by ZeroMQ do to bring the gateway down: others do not notice."""
 
+import contextlib
 import socket
 import struct
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from tests.support.wait import wait_until
 from tests.support.zmq_peers import ZmqFar, ZmqPeer, gateway, place
 
 ZMQ = ["--zmq", "tcp://127.0.0.1:0", "--tango-name", "game"]
+TOKEN = "a-token-of-the-tests"
 CART: dict[str, Any] = {"env_id": "CartPole-v1"}
 
 
@@ -164,6 +166,46 @@ def test_who_takes_all_descriptors_gets_no_others_ended(
         assert late.ask(op="close")["status"] == 204
         assert there.ask(op="close")["status"] == 204
         assert gateway(server) == before
+
+
+def test_idle_strangers_do_not_lock_out_a_peer(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server(*ZMQ, "--max-external", "1")
+    host, port = place(server).removeprefix("tcp://").split(":")
+    with contextlib.ExitStack() as stack:
+        far = stack.enter_context(ZmqFar.to(server))
+        agent = stack.enter_context(ZmqPeer(server))
+        assert agent.ask(type="agent", protocol=1, create=CART)["type"] == "welcome"
+        # ZMTP 3 from a peer that sends its half of the greeting and no more.
+        silent = []
+        for _ in range(66):
+            line = socket.create_connection((host, int(port)), 20)
+            silent.append(stack.enter_context(line))
+            line.sendall(b"\xff\0\0\0\0\0\0\0\1\x7f\3")
+        for line in silent[:2]:
+            while line.recv(1024):
+                pass
+        for line in silent[2:]:
+            line.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                assert line.recv(1024)
+        late = stack.enter_context(ZmqPeer(server))
+        assert late.ask(type="nobody")["type"] == "refused"
+        assert agent.ask(op="reset")["status"] == 200
+        assert agent.ask(op="close")["status"] == 204
+        assert far.welcome
+
+
+def test_a_long_first_message_is_refused_unread(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server(*ZMQ, "--token", TOKEN, "--max-body", "4096", token=TOKEN)
+    with ZmqPeer(server) as peer:
+        told = peer.ask(type="hello", token="x", filler="x" * 2**20)
+        assert (told["code"], told["status"]) == ("body-too-large", 413)
+        assert str(2**20) in told["message"]
+        assert peer.ask(type="hello", token="x")["code"] == "unauthorized"
 
 
 def test_a_server_stops_in_time_whoever_takes_nothing(

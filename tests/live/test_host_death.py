@@ -1,5 +1,6 @@
 """A host that dies, hangs or misbehaves takes nothing with it but its instance."""
 
+import contextlib
 import os
 import signal
 import threading
@@ -10,7 +11,7 @@ import psutil
 import pytest
 
 from tests.support import api as calls
-from tests.support.api import Api, Instance
+from tests.support.api import Api, Instance, Response
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
@@ -103,6 +104,69 @@ def test_memory_beyond_the_limit_ends_the_host(
     assert told["reason"] == "memory"
 
 
+def test_a_forked_child_that_returns_ends_the_instance(
+    hostile: Callable[..., Instance], hostile_server: Server
+) -> None:
+    neighbour = hostile("Harmless")
+    before = hostile_server.members()
+    instance = hostile("ForkReturns")
+    answer = instance.post("step/", {"action": 1})
+    if answer.status != 200:
+        told = calls.error(answer, 502, "env-crashed")
+        assert "forked returned" in told["message"]
+    wait_until(lambda: instance.get("").status == 410, message="its end")
+    told = calls.error(instance.get(""), 410, "instance-ended")
+    assert told["reason"] == "crashed"
+    assert "os._exit()" in told["message"]
+    wait_until(lambda: hostile_server.members() == before, message="both processes")
+    assert neighbour.step(0)["observation"] == 1
+
+
+@pytest.mark.parametrize("action", [{"action": 1}, {"actions": [0, 1, 0]}])
+def test_a_child_returns_from_one_step_or_from_several(
+    hostile: Callable[..., Instance], action: dict[str, Any]
+) -> None:
+    instance = hostile("ForkReturns")
+    assert instance.post("step/", action).status in (200, 502)
+    wait_until(lambda: instance.get("").status == 410, message="its end")
+
+
+def test_a_forked_child_that_returns_from_making_makes_nothing(
+    hostile_server: Server,
+) -> None:
+    api = Api(hostile_server)
+    body = {"env_id": "hostile/ForkReturns-v0", "kwargs": {"when": "init"}}
+    answer = api.post("/v1/envs/", body)
+    if answer.status == 200:
+        instance = Instance(api, calls.ok(answer)["instance_id"])
+        wait_until(lambda: instance.get("").status == 410, message="its end")
+    else:
+        told = calls.error(answer, 502, "env-crashed")
+        assert "forked returned" in told["message"]
+
+
+def test_a_forked_child_of_a_part_ends_the_vector(
+    hostile: Callable[..., Instance],
+) -> None:
+    options = {"num_envs": 2, "vectorization_mode": "sync", "hosts": 2}
+    instance = hostile("ForkReturns", **options)
+    instance.post("step/", {"action": [0, 1]})
+
+    def ended() -> bool:
+        return instance.post("step/", {"action": [0, 0]}).status in (410, 502)
+
+    wait_until(ended, message="its end")
+    assert calls.error(instance.get(""), 410)["reason"] == "crashed"
+
+
+def test_a_forked_child_that_ends_is_nobodys_business(
+    hostile: Callable[..., Instance],
+) -> None:
+    instance = hostile("ForkEnds")
+    assert instance.step(1)["info"]["status"] == 7
+    assert instance.step(1)["observation"] == 2
+
+
 def test_an_answer_beyond_the_limit_is_an_error(
     hostile: Callable[..., Instance],
 ) -> None:
@@ -117,8 +181,36 @@ def test_what_an_environment_prints_is_bounded(
     instance = hostile("Spam")
     instance.step(1)
     (log,) = hostile_server.run_dir.glob(f"*/{instance.id}/log")
-    wait_until(lambda: log.stat().st_size <= 2 << 20, 3.0, "the log to be cut")
+    wait_until(lambda: b"bytes were dropped here" in log.read_bytes(), 3.0)
+    assert log.stat().st_size <= 1 << 20
     assert instance.step(0)["observation"] == 2
+
+
+def test_a_burst_of_output_never_reaches_the_disk(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server(*HOSTILE)
+    api = Api(server)
+    neighbour, instance = api.create(), api.create("hostile/Burst-v0")
+    (folder,) = server.run_dir.glob(f"*/{instance.id}")
+    instance.reset()
+    neighbour.reset()
+    answers: list[Response] = []
+    printing = threading.Thread(
+        target=lambda: answers.append(instance.post("step/", {"action": 1}))
+    )
+    printing.start()
+    most = 0
+    while printing.is_alive():
+        with contextlib.suppress(FileNotFoundError):
+            used = sum(each.lstat().st_blocks * 512 for each in folder.iterdir())
+            most = max(most, used)
+        neighbour.reset()
+    printing.join()
+    assert 0 < most <= 2 << 20
+    told = calls.error(answers[0], 502, "env-crashed")
+    assert told["signal"] == "SIGABRT"
+    assert "the last word\nFatal Python error: Aborted" in told["log_tail"]
 
 
 def test_closed_descriptors_end_the_instance_only(

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support import api as calls
 from tests.support.api import Api
-from tests.support.raw import Response
+from tests.support.raw import RawConnection, Response
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
@@ -84,3 +84,34 @@ def test_a_client_that_leaves_in_create_leaves_nothing(
     wait_until(lambda: not server.members() - before, 3.0, "the host to be gone")
     assert calls.ok(api.get("/v1/"))["instances"] == 0
     assert server.instance_folders() == set()
+
+
+def _head(header_bytes: int, *, whole: bool = True) -> bytes:
+    """Return a head whose headers have exactly so many bytes, with few of them."""
+    headers = "Host: 127.0.0.1\r\n"
+    while (left := header_bytes - len(headers)) > 0:
+        size = left if left < 8000 else 7000
+        headers += f"X: {'x' * (size - 5)}\r\n"
+    # The last line's end is not part of what is counted.
+    return f"GET /v1/ HTTP/1.1\r\n{headers}".encode()[: None if whole else -2] + b"\r\n"
+
+
+@pytest.mark.parametrize(
+    ("header_bytes", "status"), [(60 * 1024 + 2, 200), (60 * 1024 + 3, 431)]
+)
+def test_request_heads_have_at_most_64_kib(
+    server: Server, header_bytes: int, status: int
+) -> None:
+    with RawConnection(server.port) as connection:
+        connection.send(_head(header_bytes))
+        answer = connection.read_response()
+    assert answer.status == status
+    if status == 431:
+        told = calls.error(answer, 431, "headers-too-large")
+        assert "61440 bytes for all of them" in told["message"]
+
+
+def test_a_head_without_end_is_refused_early(server: Server) -> None:
+    with RawConnection(server.port) as connection:
+        connection.send(_head(70 * 1024, whole=False))
+        calls.error(connection.read_response(), 431, "headers-too-large")

@@ -1,6 +1,10 @@
 """Where environments come from: modules at start, the working directory, threads."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import psutil
 import pytest
@@ -82,3 +86,99 @@ def test_the_registry_tells_what_can_be_made(server: Server) -> None:
     found = calls.ok(api.get("/v1/registry/?search=CARTPOLE&available=true"))["envs"]
     assert [row["env_id"] for row in found] == ["CartPole-v0", "CartPole-v1"]
     calls.error(api.get("/v1/registry/?available=perhaps"), 400, "bad-parameter")
+
+
+#: Modules that processes of the server import, or try to, at start or later.
+PLANTED = ["flask", "msgspec", "yaml", "click", "numpy", "gunicorn", "jax", "mujoco"]
+
+
+def plant(server: Server) -> Path:
+    """Put modules into the working directory that note who imports them."""
+    marks = server.base / "marks"
+    for name in PLANTED:
+        words = f"import os\nopen({str(marks)!r}, 'a').write({name!r} + ' ')\n"
+        (server.base / f"{name}.py").write_text(words)
+    return marks
+
+
+def test_modules_in_the_working_directory_are_not_imported() -> None:
+    server = Server()
+    marks = plant(server)
+    with server:
+        api = Api(server)
+        assert api.get("/openapi.json").status == 200
+        calls.ok(api.get("/v1/registry/"))
+        instance = api.create()
+        instance.reset()
+        instance.close()
+    assert not marks.exists(), "they were imported"
+
+
+PATH_TELLER = """
+import sys
+import gymnasium
+from {module} import {base}
+class Mine({base}):
+    def misbehave(self):
+        return {{"path": sys.path}}
+gymnasium.register("{env_id}", Mine)
+"""
+
+
+def test_fresh_interpreters_look_where_forks_look() -> None:
+    server = Server("--import", "my_threads", "--import", "my_envs")
+    marks = plant(server)
+    for name, module, base, env_id in (
+        ("my_threads", "tests.support.threaded", "Threaded", "Fresh-v0"),
+        ("my_envs", "tests.support.hostile", "Hostile", "Forked-v0"),
+    ):
+        text = PATH_TELLER.format(module=module, base=base, env_id=env_id)
+        (server.base / f"{name}.py").write_text(text)
+    with server:
+        api = Api(server)
+        paths = []
+        for env_id in ("Fresh-v0", "Forked-v0"):
+            instance = api.create(env_id)
+            instance.reset()
+            paths.append(instance.step(1)["info"]["path"])
+            instance.close()
+        assert paths[0] == paths[1]
+        assert paths[0][-1] == str(server.base)
+    assert not marks.exists(), "they were imported"
+
+
+@pytest.mark.parametrize(
+    ("flag", "mode", "parent_mode", "words"),
+    [
+        ("--import", 0o777, 0o700, "can be written by every user,"),
+        ("--allow-module", 0o1777, 0o700, "can be written by every user,"),
+        ("--import", 0o770, 0o700, "can be written by group 4321,"),
+        ("--import", 0o700, 0o777, "can be written by every user of "),
+    ],
+)
+def test_a_working_directory_that_others_can_write_is_refused(
+    flag: str, mode: int, parent_mode: int, words: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    if mode == 0o770:
+        if os.geteuid() and "CI" not in os.environ:
+            pytest.skip("root may give a folder to a group")
+        os.chown(folder, -1, 4321)
+    folder.chmod(mode)
+    tmp_path.chmod(parent_mode)
+    (folder / "my_envs.py").write_text(MINE)
+    command = [sys.executable, "-P", "-m", "gym_http_server", "serve", "--port", "0"]
+    ran = subprocess.run(
+        [*command, "--run-dir", str(tmp_path), flag, "my_envs"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    tmp_path.chmod(0o700)
+    assert ran.returncode == 1, ran
+    assert f"the working directory {folder} {words}" in ran.stderr
+    assert "only you can write" in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert not list(tmp_path.glob("gym-http-*")), "the run directory is left"

@@ -311,6 +311,8 @@ def test_modules_beside_the_servers_own_folders_are_imported() -> None:
     (server.base / "own_package" / "__init__.py").write_text("from . import inner")
     (server.base / "own_package" / "inner.py").write_text(MODULE)
     with server:
+        # Python lists a folder again once it has changed.
+        (server.base / "new").touch()
         for name in ("own_envs", "own_package"):
             instance = Api(server).create(f"{name}:{name}/Own-v0")
             assert instance.reset()["observation"] == 0

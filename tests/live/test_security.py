@@ -255,3 +255,12 @@ def test_no_wildcards(origin: str, launch_server: Callable[..., Server]) -> None
         response = Api(server, {"Origin": sent}).get("/v1/envs/")
         error(response, 403, "origin-refused")
         assert response.header("Access-Control-Allow-Origin") is None
+
+
+@pytest.mark.usefixtures("instance")
+def test_sockets_in_the_run_directory_are_the_users_alone(server: Server) -> None:
+    modes = {
+        path.name: path.stat().st_mode & 0o777
+        for path in server.run_dir.rglob("*.sock")
+    }
+    assert modes == dict.fromkeys(("supervisor.sock", "lobby.sock", "host.sock"), 0o600)

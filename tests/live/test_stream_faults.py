@@ -30,6 +30,12 @@ from tests.support.websocket import KEY, PING, TEXT, WebSocket, frame, handshake
 MakeServer = Callable[..., Server]
 
 
+@pytest.fixture
+def instance(create_either: Callable[..., Instance]) -> Instance:
+    """A CartPole on either kind of server."""
+    return create_either()
+
+
 def text(instance: Instance, session: str = "", **more: Any) -> WebSocket:
     """Open a stream in the text dialect."""
     stream = WebSocket.to(instance, session, sec_websocket_protocol=TEXT, **more)
@@ -281,6 +287,7 @@ def test_who_goes_in_the_handshake_ends_nothing(instance: Instance, query: str) 
                 line.recv(1)
     wait_until(lambda: open_streams(instance) == 0)
     wait_until(lambda: calls.ok(instance.get(""))["watchers"] == 0)
+    assert "ConnectionResetError" not in instance.api.server.stderr
 
 
 def test_many_pings_that_nobody_takes_back(instance: Instance) -> None:

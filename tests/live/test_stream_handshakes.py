@@ -14,6 +14,12 @@ from tests.support.websocket import ACCEPT, BINARY, TEXT, WebSocket, handshake
 PROBLEM = "application/problem+json"
 
 
+@pytest.fixture
+def instance(create_either: Callable[..., Instance]) -> Instance:
+    """A CartPole on either kind of server."""
+    return create_either()
+
+
 def test_a_stream_begins_as_websockets_do(instance: Instance) -> None:
     with WebSocket.to(instance, "my-session_1") as stream:
         answer = stream.response

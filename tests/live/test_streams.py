@@ -36,6 +36,12 @@ ACTION = value('{"dict":[["action","int"]]}', struct.pack("<q", 1))
 EMPTY = value('{"dict":[]}')
 
 
+@pytest.fixture
+def instance(create_either: Callable[..., Instance]) -> Instance:
+    """A CartPole on either kind of server."""
+    return create_either()
+
+
 def text(instance: Instance, session: str = "", **more: Any) -> WebSocket:
     """Open a stream in the text dialect."""
     stream = WebSocket.to(instance, session, sec_websocket_protocol=TEXT, **more)

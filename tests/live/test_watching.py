@@ -34,6 +34,12 @@ ACTION = value('{"dict":[["action","int"]]}', struct.pack("<q", 1))
 EMPTY = value('{"dict":[]}')
 
 
+@pytest.fixture
+def instance(create_either: Callable[..., Instance]) -> Instance:
+    """A CartPole on either kind of server."""
+    return create_either()
+
+
 def answered(told: Any, op: str, number: int, body: Any, status: int = 200) -> bool:
     """Whether a copy is just this one."""
     wanted = {"op": op, "number": number, "dropped": 0, "status": status, "body": body}
@@ -362,8 +368,8 @@ def test_to_be_watched_is_not_to_be_used(make_server: Callable[..., Server]) -> 
     calls.error(instance.post("reset/"), 410, "instance-ended")
 
 
-def test_the_python_client_iterates(server: Server, instance: Instance) -> None:
-    client = gym_http_client.Server(server.url or "")
+def test_the_python_client_iterates(instance: Instance) -> None:
+    client = gym_http_client.Server(instance.api.server.url)
     with client.watch(instance.id) as watching:
         body = instance.reset(seed=3)
         told = next(watching)

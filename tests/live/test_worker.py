@@ -417,6 +417,7 @@ def test_a_client_that_reads_slowly_gets_everything(gunicorn: Gunicorn) -> None:
         (b"GET /%s HTTP/1.1\r\n\r\n" % (b"x" * 9000), 414, "uri-too-long"),
         (get("/", f"X: {'x' * 9000}\r\n"), 431, "headers-too-large"),
         (get("/", "X: x\r\n" * 200), 431, "headers-too-large"),
+        (get("/", f"X: {'x' * 8000}\r\n" * 8), 431, "headers-too-large"),
         (get("/", "Expect: money\r\n"), 417, "expectation-failed"),
         (get("/", "Transfer-Encoding: odd\r\n"), 501, "transfer-coding"),
         (

@@ -15,10 +15,15 @@ EMPTY_TYPE = "text/html; charset=utf-8"
 
 @dataclass(frozen=True)
 class Api:
-    """Calls to one server, each on a connection of its own."""
+    """Calls to one server, each on a connection of its own.
+
+    Attributes:
+        source: Address that they come from, on this machine.
+    """
 
     server: Server
     headers: Mapping[str, str] = field(default_factory=dict)
+    source: str = "127.0.0.1"
 
     def request(
         self,
@@ -49,7 +54,8 @@ class Api:
         fields |= {**self.headers, **(headers or {})}
         head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
         start = f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode("latin-1")
-        return exchange(self.server.port, start + (data or b""))
+        whole = start + (data or b"")
+        return exchange(self.server.port, whole, source=self.source)
 
     def get(self, path: str, **more: Any) -> Response:
         """Send a GET."""

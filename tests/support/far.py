@@ -34,7 +34,8 @@ class Far:
             **hello,
         }
         said = {name: value for name, value in said.items() if value is not None}
-        self.line = connected(api)
+        shown = api.headers.get("Authorization")
+        self.line = connected(api, **({"authorization": shown} if shown else {}))
         self.say(**said)
         self.welcome = self.hear()
 

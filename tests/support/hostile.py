@@ -125,6 +125,41 @@ class Children(Hostile):
         return {"plain": plain.pid}
 
 
+class Daemonise(Hostile):
+    """Starts a process that leaves session, parent and environment variables."""
+
+    def misbehave(self) -> dict[str, Any]:
+        started = subprocess.run(
+            ["/bin/sh", "-c", "setsid sleep 600 >/dev/null 2>&1 & echo $!"],
+            env={"PATH": "/usr/bin:/bin"},
+            stdout=subprocess.PIPE,
+            check=True,
+        )
+        return {"daemon": int(started.stdout)}
+
+
+class ForkReturns(Hostile):
+    """Forks, and both processes go on."""
+
+    def __init__(self, when: str = "step", render_mode: str | None = None) -> None:
+        super().__init__(render_mode)
+        if when == "init":
+            os.fork()
+
+    def misbehave(self) -> None:
+        os.fork()
+
+
+class ForkEnds(Hostile):
+    """Forks a process that does something and ends, as it should."""
+
+    def misbehave(self) -> dict[str, Any]:
+        pid = os.fork()
+        if pid == 0:
+            os._exit(7)
+        return {"status": os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}
+
+
 class Spam(Hostile):
     """Prints 100 MB."""
 
@@ -132,6 +167,17 @@ class Spam(Hostile):
         line = "x" * (1 << 20)
         for _ in range(100):
             print(line)
+
+
+class Burst(Hostile):
+    """Prints 1.5 GB, and then ends with a word."""
+
+    def misbehave(self) -> None:
+        block = b"x" * (1 << 20)
+        for _ in range(1500):
+            os.write(1, block)
+        print("the last word", file=sys.stderr)
+        os.abort()
 
 
 class RaiseKeyError(Hostile):

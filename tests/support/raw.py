@@ -7,6 +7,7 @@ is added to a request, and an answer that breaks HTTP's framing fails the test.
 import contextlib
 import re
 import socket
+import ssl
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
@@ -14,6 +15,8 @@ from typing import Any, Self
 from tests.support.strict_json import parse_strictly
 
 _BODYLESS = {204, 304}
+#: For servers that speak TLS, by port, in the place of plain TCP.
+SECURED: dict[int, ssl.SSLContext] = {}
 
 
 @dataclass(frozen=True)
@@ -49,11 +52,25 @@ class Response:
 
 
 class RawConnection:
-    """One TCP connection to a server on this machine."""
+    """One TCP connection to a server on this machine.
 
-    def __init__(self, port: int, *, timeout: float = 20.0) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout)
+    Args:
+        port: Port of the server.
+        timeout: Seconds for each wait.
+        source: Address to come from; all of 127.0.0.0/8 are this machine's.
+    """
+
+    def __init__(
+        self, port: int, *, timeout: float = 20.0, source: str = "127.0.0.1"
+    ) -> None:
+        self._socket = socket.create_connection(
+            ("127.0.0.1", port), timeout, source_address=(source, 0)
+        )
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if port in SECURED:
+            self._socket = SECURED[port].wrap_socket(
+                self._socket, server_hostname="localhost"
+            )
         self._buffer = b""
 
     def __enter__(self) -> Self:
@@ -159,9 +176,11 @@ class RawConnection:
         self._buffer += chunk
 
 
-def exchange(port: int, request: bytes, *, timeout: float = 20.0) -> Response:
+def exchange(
+    port: int, request: bytes, *, timeout: float = 20.0, source: str = "127.0.0.1"
+) -> Response:
     """Send one request on a connection of its own and return the answer."""
-    with RawConnection(port, timeout=timeout) as connection:
+    with RawConnection(port, timeout=timeout, source=source) as connection:
         connection.send(request)
         head = request.startswith(b"HEAD ")
         return connection.read_response(head=head, request=request[:2000])

@@ -15,12 +15,13 @@ from typing import ClassVar, Self
 
 import psutil
 
+from gym_http_server.settings import Settings
 from tests.support import processes
 from tests.support.wait import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 _MARK = "TEST_SERVER_BASE"
-_READY = re.compile(r"Listening on (http://\S+)")
+_READY = re.compile(r"Listening on (https?://\S+)")
 _INSTANCE_FOLDER = re.compile(r"[0-9a-f]{8}")
 
 
@@ -40,6 +41,7 @@ class Server:
         env: Mapping[str, str] | None = None,
         python_path: tuple[Path, ...] = (),
         token: str | None = None,
+        stderr: int | None = None,
     ) -> None:
         """Prepare a server; nothing runs yet.
 
@@ -48,6 +50,7 @@ class Server:
             env: Environment variables, GHS_* among them; no other GHS_* gets in.
             python_path: Folders with modules that the server may import.
             token: What the tests' clients shall send; it sets nothing.
+            stderr: Descriptor for what it logs; a file in its folder if there is none.
         """
         # Not "ghs-": a server sweeps what it takes for a stale run directory.
         self.base = Path(tempfile.mkdtemp(prefix="ghst-", dir="/tmp"))
@@ -59,6 +62,7 @@ class Server:
         self.url = ""
         self.port = 0
         self._args = args
+        self._stderr = stderr
         self._env = self._environment(env or {}, python_path)
         self._process: subprocess.Popen[bytes] | None = None
         self._seen: set[psutil.Process] = set()
@@ -67,7 +71,7 @@ class Server:
         self.launch()
         try:
             self.wait_listening()
-            self.wait_settled()
+            self.wait_complete()
         except BaseException:
             self.end()
             raise
@@ -115,7 +119,7 @@ class Server:
                 [*self.prefix, *command, *self._args],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
-                stderr=err,
+                stderr=err if self._stderr is None else self._stderr,
                 cwd=self.base,
                 env=self._env,
                 start_new_session=True,
@@ -137,6 +141,15 @@ class Server:
             raise AssertionError(f"{error}\n{self.log()}") from None
         self.url = match[1].rstrip("/")
         self.port = int(self.url.rpartition(":")[2])
+
+    def wait_complete(self) -> None:
+        """Wait until all web workers are there; the address is printed before that."""
+        count = self._count_of_workers()
+        wait_until(
+            lambda: len(processes.gunicorn(self.pid)[1]) == count,
+            20.0,
+            f"{count} web workers",
+        )
 
     def wait_settled(self) -> None:
         """Wait until all processes are there, for who wants to count them.
@@ -199,6 +212,11 @@ class Server:
         left += [f"socket {path}" for path in self.run_dir.rglob("*.sock")]
         shutil.rmtree(self.base)
         return "\n".join(left)
+
+    def _count_of_workers(self) -> int:
+        if "--workers" in self._args:
+            return int(self._args[self._args.index("--workers") + 1])
+        return int(self._env.get("GHS_WORKERS", Settings().workers))
 
     def _read(self, name: str) -> str:
         path = self.base / name

@@ -9,18 +9,57 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.support.drivers import needs
+from tests.support.raw import SECURED
+from tests.support.server import Server
 
 
 def certify(folder: Path) -> Path:
     """Make a file with a certificate for localhost and its key."""
-    needs("openssl")
-    key, path = folder / "key.pem", folder / "both.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes"]
-    command += ["-keyout", str(key), "-out", str(path), "-days", "2"]
-    command += ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
-    subprocess.run(command, capture_output=True, check=True)
-    path.write_bytes(path.read_bytes() + key.read_bytes())
+    certificate, key = certificate_and_key(folder)
+    path = folder / "both.pem"
+    path.write_bytes(certificate.read_bytes() + key.read_bytes())
     return path
+
+
+def certificate_and_key(
+    folder: Path, name: str = "localhost", *, days: int = 2
+) -> tuple[Path, Path]:
+    """Make a certificate that nobody vouches for, and its key.
+
+    Args:
+        folder: Where to write both.
+        name: The host that the certificate is for.
+        days: How long it is valid; -1 is until yesterday.
+    """
+    needs("openssl")
+    key, request = folder / f"{name}{days}-key.pem", folder / "request.pem"
+    path = folder / f"{name}{days}.pem"
+    names = folder / "names.cnf"
+    names.write_text(f"subjectAltName=DNS:{name}\n")
+    command = ["openssl", "req", "-newkey", "rsa:2048", "-nodes"]
+    command += ["-keyout", str(key), "-out", str(request), "-subj", f"/CN={name}"]
+    subprocess.run(command, capture_output=True, check=True)
+    command = ["openssl", "x509", "-req", "-in", str(request), "-signkey", str(key)]
+    command += ["-extfile", str(names), "-days", str(days), "-out", str(path)]
+    subprocess.run(command, capture_output=True, check=True)
+    return path, key
+
+
+@contextlib.contextmanager
+def secure_server(folder: Path, *flags: str) -> Iterator[Server]:
+    """Run a server that speaks TLS, which `RawConnection` does with it as well.
+
+    Args:
+        folder: Where to write its certificate.
+        flags: Further flags.
+    """
+    certificate, key = certificate_and_key(folder)
+    with Server("--certfile", str(certificate), "--keyfile", str(key), *flags) as made:
+        SECURED[made.port] = ssl.create_default_context(cafile=str(certificate))
+        try:
+            yield made
+        finally:
+            del SECURED[made.port]
 
 
 @contextlib.contextmanager

@@ -80,7 +80,7 @@ class Big(gymnasium.Env[Any, Any]):
         self.render_mode = render_mode
         self.observation_space = spaces.Box(0, 255, (size,), np.uint8)
         self.steps = 0
-        self._array = np.zeros(size, np.uint8)
+        self._array = self.frame = np.zeros(size, np.uint8)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

@@ -48,7 +48,7 @@ class Toy:
             capabilities=["reset"],
             dialect="json",
         )
-        self.outside = Outside(run, Terms(5.0, 30.0, 60.0, 100_000))
+        self.outside = Outside(run, Terms(5.0, 30.0, 60.0, 100_000, 100_000))
         self.outside.pause = self.pause
         state = State(COUNTED, "c", hello, 1, "r")
         far = FarSide(state, ours, 100_000, self.outside._watch)

@@ -113,7 +113,7 @@ def test_tini_starts_the_server_without_a_shell() -> None:
 
 def test_the_healthcheck_is_the_one_that_is_shipped() -> None:
     command = json.loads(last("HEALTHCHECK").partition("CMD ")[2])
-    assert command[1:] == ["-m", healthcheck.__name__]
+    assert command[1:] == ["-P", "-m", healthcheck.__name__]
 
 
 def test_the_server_and_its_healthcheck_agree_on_the_port() -> None:

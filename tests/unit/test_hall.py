@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from gym_http_server.access import EVERYONE
 from gym_http_server.lobby.guests import Guests
 from gym_http_server.lobby.hall import Hall
 from gym_http_server.lobby.reception import received
@@ -21,6 +22,7 @@ SPACE = {"type": "Discrete", "n": 5}
 HELLO = {"type": "hello", "protocol": 1, "name": "game"}
 HELLO |= {"observation_space": SPACE, "action_space": SPACE}
 HEARTBEAT = 2.0
+MIB = 1024 * 1024
 
 
 class Clock:
@@ -45,11 +47,11 @@ class Visit:
     """A hall, and the far end of a connection that came in by plain TCP."""
 
     def __init__(self, clock: Clock, near: socket.socket, far: socket.socket) -> None:
-        settings = LobbySettings(HEARTBEAT, 30.0, 1024, 4)
+        settings = LobbySettings(HEARTBEAT, 30.0, 1024, 4, MIB)
         self.hall = Hall(select.poll(), Guests(), settings)
         self.far = far
         self._clock = clock
-        self._arrival = self.hall.enter(near, "counted", trusted=True)
+        self._arrival = self.hall.enter(near, "counted", identity=EVERYONE)
 
     def say(self, data: bytes) -> None:
         self.far.sendall(data)
@@ -114,7 +116,7 @@ def metadata_of_levels(levels: int) -> bytes:
 
 def test_a_hello_is_kept_small() -> None:
     given = ["seed", "fly", "reset", "seed", *map(str, range(1000))]
-    hello = received(msgspec.json.encode(HELLO | {"capabilities": given}))
+    hello = received(msgspec.json.encode(HELLO | {"capabilities": given}), MIB)
     assert hello.capabilities == ["reset", "seed"]
     for changes, words in (
         ({"metadata": {"a": "b" * 65530}}, "metadata has 65538 bytes"),
@@ -122,16 +124,16 @@ def test_a_hello_is_kept_small() -> None:
         ({"render_modes": ["a", "b" * 65]}, "the longest of 65 characters"),
     ):
         with pytest.raises(BadHello, match=words):
-            received(msgspec.json.encode(HELLO | changes))
+            received(msgspec.json.encode(HELLO | changes), MIB)
 
 
 def test_a_deep_hello_is_refused() -> None:
-    assert received(metadata_of_levels(199)).metadata
+    assert received(metadata_of_levels(199), MIB).metadata
     for levels in (200, 500, 900):
         with pytest.raises(BadHello, match="nested deeper than 200 levels"):
-            received(metadata_of_levels(levels))
+            received(metadata_of_levels(levels), MIB)
     inner = msgspec.json.decode(metadata_of_levels(200))["metadata"]
     for member in ("observation_space", "action_space"):
         deep = msgspec.json.encode(HELLO | {member: SPACE | {"more": inner}})
         with pytest.raises(BadHello, match="nested deeper"):
-            received(deep)
+            received(deep, MIB)

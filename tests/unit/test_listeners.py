@@ -21,7 +21,7 @@ def path(tmp_path: Path) -> Path:
 
 def alone(path: Path, mode: str = "600") -> Settings:
     """Give the settings of a server that listens on this path only."""
-    return Settings(unix=str(path), unix_mode=mode, no_tcp=True)
+    return Settings(unix=str(path), unix_mode=mode, no_tcp=True, no_token=True)
 
 
 def stale(path: Path) -> None:

@@ -47,3 +47,8 @@ def test_serve_takes_host_and_port_from_its_command_line() -> None:
 
 def test_serve_does_not_take_them_from_the_environment() -> None:
     assert server_command(HOST="workstation", PORT="7000") == server_command()
+
+
+def test_serve_takes_a_token_from_its_command_line() -> None:
+    assert server_command("TOKEN=auto")[3:] == ["--token", "auto"]
+    assert server_command(TOKEN="auto") == server_command()

@@ -1,5 +1,6 @@
 """Run directories are unique, locked, short, and swept when nobody holds them."""
 
+import mmap
 import os
 import subprocess
 import sys
@@ -10,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from gym_http_server.errors import StartError
-from gym_http_server.rundir import RunDir, StatusPage, StatusReader
+from gym_http_server.rundir import RunDir, StatusPage, StatusReader, is_full, listen
 from gym_http_server.rundir.directory import YOUNG_SECONDS
+from tests.support.disks import small_disk
 
 WRITE = """
 import sys
@@ -77,17 +79,18 @@ def test_one_that_is_too_deep_is_refused(tmp_path: Path) -> None:
 def test_a_status_page_is_read_while_it_is_written(tmp_path: Path) -> None:
     path = str(tmp_path / "status")
     reader, writer = StatusReader(path), StatusPage(path)
-    assert reader.read() == (0, 0, 0, 0, 0)
+    assert reader.read() == (0, 0, 0, 0, 0, 0)
     writer.begin(5)
     writer.set_streams(3)
-    assert reader.read() == (5, 0, 0, 0, 3)
+    assert reader.read() == (5, 0, 0, 0, 3, 0)
     writer.end(9, used=False)
-    assert reader.read() == (0, 0, 0, 0, 3)
+    assert reader.read() == (0, 0, 0, 0, 3, 9)
     writer.end(9, used=True)
-    assert reader.read() == (0, 9, 0, 0, 3)
+    assert reader.read() == (0, 9, 0, 0, 3, 9)
     writer.begin(10)
     writer.finish(11, 7, 2)
-    assert reader.read() == (0, 11, 7, 2, 3)
+    writer.mark_alive(12)
+    assert reader.read() == (0, 11, 7, 2, 3, 12)
     writer.close()
     reader.close()
 
@@ -115,6 +118,52 @@ def test_a_status_page_that_is_cut_short_is_read_as_zeros(tmp_path: Path) -> Non
     reader, writer = StatusReader(path), StatusPage(path)
     writer.begin(5)
     os.truncate(path, 0)
-    assert reader.read() == (0, 0, 0, 0, 0)
+    assert reader.read() == (0, 0, 0, 0, 0, 0)
     reader.close()
     writer.close()
+
+
+def test_a_status_page_has_its_room_on_the_disk(tmp_path: Path) -> None:
+    reader = StatusReader(str(tmp_path / "status"))
+    assert (tmp_path / "status").stat().st_blocks * 512 >= mmap.PAGESIZE
+    reader.close()
+
+
+def test_a_status_page_without_room_cannot_be_made() -> None:
+    with small_disk() as disk:
+        disk.fill_bytes()
+        with pytest.raises(OSError, match="No space left") as caught:
+            StatusReader(str(disk.path / "status"))
+        assert is_full(caught.value)
+
+
+def test_draining_begins_where_no_file_can_be_made() -> None:
+    with small_disk() as disk, RunDir.make(str(disk.path)) as run:
+        disk.fill_bytes()
+        disk.fill_inodes()
+        run.begin_draining()
+        assert os.path.exists(run.draining)
+
+
+def test_what_the_disk_lacks_is_said() -> None:
+    with small_disk() as disk, RunDir.make(str(disk.path)) as run:
+        assert run.shortage() == ""
+        disk.fill_bytes()
+        assert "0 bytes" in run.shortage()
+        disk.free()
+        disk.fill_inodes()
+        assert "room for 0 more files" in run.shortage()
+        disk.free()
+        assert run.shortage() == ""
+
+
+def test_a_socket_has_its_mode_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        for mode in (0o600, 0o660):
+            path = tmp_path / f"{mode:o}.sock"
+            with listen(str(path), 1, mode):
+                assert path.stat().st_mode & 0o777 == mode
+            assert os.umask(0) == 0
+    finally:
+        os.umask(before)

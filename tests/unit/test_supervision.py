@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gym_http_server.access import EVERYONE
 from gym_http_server.api.instances import _has_left
 from gym_http_server.instances.supervision import Abandoned, Supervision
 from gym_http_server.rundir import RunDir
@@ -64,10 +65,10 @@ def test_a_client_with_a_high_descriptor_can_create(
         if leaves:
             far.close()
             with pytest.raises(Abandoned):
-                Supervision(run).create(b"{}", "", near, lambda: True)
+                Supervision(run).create(b"{}", "", EVERYONE, near, lambda: True)
         else:
             far.send(b"P")
-            made = Supervision(run).create(b"{}", "", near, lambda: False)
+            made = Supervision(run).create(b"{}", "", EVERYONE, near, lambda: False)
             assert made.body == b"made"
         supervisor.join()
 

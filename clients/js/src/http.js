@@ -164,7 +164,9 @@ function addressOf(text) {
     throw new TypeError("a server's address looks like http://127.0.0.1:5000");
   }
   const token = decodeURIComponent(url.password) || undefined;
-  return { url: `${url.protocol}//${url.host}${url.pathname.replace(/\/+$/, "")}`, token };
+  // Each request has "/v1" in its own path.
+  const path = url.pathname.replace(/\/+$/, "").replace(/\/+v1$/, "");
+  return { url: `${url.protocol}//${url.host}${path}`, token };
 }
 
 function parsed(text) {

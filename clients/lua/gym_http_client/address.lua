@@ -71,7 +71,8 @@ function address.parse(url, token)
   if port and port ~= PORTS[scheme] then
     shown = host .. ":" .. port
   end
-  local prefix = path:gsub("/+$", "")
+  -- Each request has "/v1" in its own path.
+  local prefix = path:gsub("/+$", ""):gsub("/+v1$", "")
   return {
     url = scheme .. "://" .. shown .. prefix,
     scheme = scheme,

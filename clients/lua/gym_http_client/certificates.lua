@@ -56,6 +56,8 @@ local function settings(tls)
     protocol = "any",
     options = { "all", "no_sslv2", "no_sslv3", "no_tlsv1", "no_tlsv1_1" },
     verify = tls.verify == false and "none" or "peer",
+    -- A handshake that fails does not say of what; `doubt` does, before anything is sent.
+    verifyext = tls.verify ~= false and { "lsec_continue" } or nil,
     cafile = cafile,
     capath = tls.capath or (not cafile and folder()) or nil,
     certificate = tls.certificate,
@@ -81,10 +83,32 @@ function certificates.wrap(raw, host, tls)
   return secured
 end
 
+-- What LuaSec found wrong: a text, or lists of texts by how far from the root.
+local function problem_in(found)
+  local seen, words = {}, {}
+  for _, each in pairs(type(found) == "table" and found or { { found } }) do
+    for _, text in pairs(each) do
+      if not seen[text] then
+        seen[text] = true
+        words[#words + 1] = tostring(text)
+      end
+    end
+  end
+  table.sort(words)
+  return "certificate verify failed: " .. table.concat(words, ", ")
+end
+
 --- Tell why a server may not be who it says, after the handshake.
 -- @treturn ?string nil if it is
 function certificates.doubt(secured, host, tls)
-  if not (tls and tls.verify == false) and not names_host(secured:getpeercertificate(), host) then
+  if tls and tls.verify == false then
+    return nil
+  end
+  local trusted, found = secured:getpeerverification()
+  if not trusted then
+    return problem_in(found)
+  end
+  if not names_host(secured:getpeercertificate(), host) then
     return "its certificate is not for " .. host
   end
   return nil

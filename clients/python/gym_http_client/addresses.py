@@ -8,13 +8,18 @@ from dataclasses import dataclass, field
 from typing import Self
 from urllib.parse import quote, unquote, urlsplit
 
-__all__ = ["Address"]
+__all__ = ["Address", "base_path"]
 
 _PORTS = {"http": 80, "https": 443}
 _LOOKS = "A server's address looks like http://127.0.0.1:5000"
 _SOCKET_PATH_BYTES = 107
 _VISIBLE = re.compile(r"[!-~]+")
 _ZONE = re.compile(r"%25[^]]*")
+
+
+def base_path(path: str) -> str:
+    """Return what comes before ``/v1/…`` in the path of an address."""
+    return path.rstrip("/").removesuffix("/v1").rstrip("/")
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,8 @@ class Address:
 
         Args:
             url: As ``http://127.0.0.1:5000``. It may hold a token, as
-                ``http://:TOKEN@host:5000``, and a path. A Unix socket is
+                ``http://:TOKEN@host:5000``, and a path, of which a ``/v1`` at the end
+                is left out, since each request has it. A Unix socket is
                 ``http+unix:///path/to.sock``, or, when a path is to follow,
                 ``http+unix://%2Fpath%2Fto.sock/path``.
             token: The server's token; else the one in the address, else the one in
@@ -66,7 +72,7 @@ class Address:
         if token is None:
             token = unquote(user.partition(":")[2]) or os.environ.get("GHS_TOKEN")
         token = _checked_token(token)
-        prefix = quote(parts.path.rstrip("/"), safe="/%:@!$&'()*+,;=~")
+        prefix = quote(base_path(parts.path), safe="/%:@!$&'()*+,;=~")
         if scheme == "http+unix":
             path, prefix = (unquote(place), prefix) if place else (parts.path, "")
             return cls._of_unix_socket(unquote(path), prefix, token)

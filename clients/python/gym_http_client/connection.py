@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 import requests
 from requests.auth import AuthBase
 
-from gym_http_client.addresses import Address
+from gym_http_client.addresses import Address, base_path
 from gym_http_client.answers import error_in, value_of
 from gym_http_client.causes import check_head, error_of, failure_of
 from gym_http_client.failures import Failure
@@ -207,7 +207,7 @@ def _address_and_token(base: str) -> tuple[str, str | None]:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("A server's address looks like http://127.0.0.1:5000")
     host = parts.netloc.rpartition("@")[2]
-    address = urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
+    address = urlunsplit((parts.scheme, host, base_path(parts.path), "", ""))
     return address, unquote(parts.password) if parts.password else None
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import gymnasium
 
-from gym_http_client.addresses import Address
+from gym_http_client.addresses import Address, base_path
 from gym_http_client.remote_env import RemoteEnv
 from gym_http_client.remote_vector_env import RemoteVectorEnv
 from gym_http_client.zeromq import check_installed
@@ -101,7 +101,7 @@ def _check_zeromq(url: str) -> None:
 
 
 def _check_shown(url: str, plain: str) -> None:
-    if plain != url.rstrip("/"):
+    if plain not in (url.rstrip("/"), base_path(url)):
         raise ValueError(
             "url has a token, or is not written plainly, and gymnasium.make would keep "
             "it in the spec: put the token into the environment variable GHS_TOKEN"

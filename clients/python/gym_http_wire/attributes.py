@@ -10,6 +10,20 @@ from gym_http_wire.problems import BadParameter, NoAttribute, Problem
 __all__ = ["Attributes"]
 
 
+#: Methods of environments and vectors whose first argument names an attribute.
+_BY_NAME = frozenset(
+    {
+        "call",
+        "call_async",
+        "get_attr",
+        "get_wrapper_attr",
+        "has_wrapper_attr",
+        "set_attr",
+        "set_wrapper_attr",
+    }
+)
+
+
 class Attributes:
     """What an environment has, and what may be asked of that.
 
@@ -88,9 +102,11 @@ class Attributes:
         """Call a method of the environment or of one of its wrappers.
 
         Raises:
-            NoAttribute: There is none of this name that may be called.
+            NoAttribute: There is none of this name that may be called, or it would
+                reach for a private attribute by an argument.
             EnvError: It raised an exception.
         """
+        self._check_arguments(name, args, kwargs)
         method = self.attribute(name)
         try:
             return method(*args, **kwargs)
@@ -98,6 +114,15 @@ class Attributes:
             raise
         except (Exception, SystemExit) as error:
             raise env_error(name, error) from error
+
+    def _check_arguments(self, name: str, args: list[Any], kwargs: Any) -> None:
+        # A vector's call may name get_wrapper_attr, whose argument is a name, too.
+        while name in _BY_NAME:
+            inner = args[0] if args else kwargs.get("name")
+            if not isinstance(inner, str):
+                return
+            self._check_name(inner)
+            name, args = inner, args[1:]
 
     def _check_name(self, name: str) -> None:
         if not name.isidentifier() or name.startswith("_"):

@@ -175,10 +175,16 @@ class FrameReader:
         """Whether a frame has begun and is not complete."""
         return bool(self._buffer)
 
+    @property
+    def announced(self) -> int:
+        """Bytes that the frame which has begun will have, as far as that is known."""
+        return self._wanted
+
     def rest(self) -> bytes:
         """Give, and forget, what has come behind the last whole frame."""
         rest = bytes(self._buffer)
         self._buffer.clear()
+        self._wanted = HEADER_SIZE
         return rest
 
     def _cut(self, data: bytes, start: int) -> tuple[Frame | None, int]:

@@ -100,12 +100,16 @@ class RequestHead(msgspec.Struct, omit_defaults=True):
         value: The last part of the path, where it is an argument.
         accept: Media types that the caller takes, the first the best.
         key: The request's own; one that arrives again gets the first one's answer.
+        owner: Owner that instances must have, by the name of its token; "" is any.
+        creator: Name of the token that makes an instance; "" if it has none.
     """
 
     instance_id: str = ""
     key: str = ""
     value: str | None = None
     accept: tuple[str, ...] = ()
+    owner: str = ""
+    creator: str = ""
 
 
 class AnswerHead(msgspec.Struct, omit_defaults=True):

@@ -31,8 +31,6 @@ __all__ = ["SharesGenerators", "VectorOperations", "asked", "operations_of"]
 
 Read = Callable[[object], Any]
 
-_BY_NAME = {"call", "get_attr", "set_attr"}
-
 
 @runtime_checkable
 class SharesGenerators(Protocol):
@@ -257,10 +255,7 @@ class VectorOperations(Operations):
                 reach for a private attribute of the environments.
             EnvError: It raised an exception.
         """
-        if name in _BY_NAME:
-            inner = args[0] if args else kwargs.get("name")
-            if isinstance(inner, str):
-                self._check_name(inner)
+        self._check_arguments(name, args, kwargs)
         return asked(name, self.attribute(name), *args, **kwargs)
 
     def _action_reader(self) -> Read:

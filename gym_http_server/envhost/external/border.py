@@ -37,6 +37,7 @@ class Border:
         hello: What it said of itself.
         observation_space: Its description; ``None`` is the hello's.
         action_space: Its description; ``None`` is the hello's.
+        max_element: Bytes that one element of either space may take.
 
     Raises:
         BadMessage: A description is none.
@@ -53,11 +54,16 @@ class Border:
         hello: Hello,
         observation_space: object = None,
         action_space: object = None,
+        max_element: int | None = None,
     ) -> None:
         self.observation_space = _rebuilt(
-            "observation_space", observation_space or hello.observation_space
+            "observation_space",
+            observation_space or hello.observation_space,
+            max_element,
         )
-        self.action_space = _rebuilt("action_space", action_space or hello.action_space)
+        self.action_space = _rebuilt(
+            "action_space", action_space or hello.action_space, max_element
+        )
         self._channels = hello.reward_channels
         self._plain = hello.dialect in ("json", TANGO)
         self._is_element = elements.membership(self.observation_space)
@@ -186,8 +192,8 @@ def _bad(field: str, value: object, expected: str) -> BadMessage:
     return BadMessage(words, field=field)
 
 
-def _rebuilt(field: str, description: object) -> Space[Any]:
+def _rebuilt(field: str, description: object, max_element: int | None) -> Space[Any]:
     try:
-        return rebuilding.rebuild(description)
+        return rebuilding.rebuild(description, max_element)
     except (rebuilding.BadDescription, UnsupportedSpace) as error:
         raise BadMessage(f"{field}: {error}", field=field) from None

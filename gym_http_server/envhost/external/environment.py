@@ -84,7 +84,10 @@ class ExternalEnv(gymnasium.Env[Any, Any]):
         begun = self._asking.ask(Ask.INIT, given)
         try:
             self._border = Border(
-                hello, begun.get("observation_space"), begun.get("action_space")
+                hello,
+                begun.get("observation_space"),
+                begun.get("action_space"),
+                self._outside.terms.max_observation,
             )
         except BadMessage as error:
             raise self._asking.bad(error) from None

@@ -43,12 +43,14 @@ class Terms(msgspec.Struct, frozen=True):
         grace_s: For one that was lost to come back.
         heartbeat_s: Of silence, after which it is pinged.
         max_message: Bytes that a message of its may have.
+        max_observation: Bytes that one element of a space may take.
     """
 
     deadline_s: float
     grace_s: float
     heartbeat_s: float
     max_message: int
+    max_observation: int
 
 
 class Outside:

@@ -113,3 +113,18 @@ def test_a_token_is_one_line(token: str) -> None:
     with pytest.raises(ValueError, match="A token has no line breaks") as caught:
         Address.parse("http://h", token)
     assert token not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "plain"),
+    [
+        ("http://h:5000/v1/", "http://h:5000"),
+        ("http://h:5000/v1", "http://h:5000"),
+        ("http://h/gym/v1/", "http://h/gym"),
+        ("http://h/v1/gym", "http://h/v1/gym"),
+        ("http://h/gymv1", "http://h/gymv1"),
+        ("http://v1", "http://v1"),
+    ],
+)
+def test_the_version_at_the_end_is_left_out(url: str, plain: str) -> None:
+    assert Address.parse(url).url == plain

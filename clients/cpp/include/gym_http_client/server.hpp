@@ -43,6 +43,13 @@ struct Server {
             if (colon < at) token = url.substr(colon + 1, at - colon - 1);
             url.erase(host, at + 1 - host);
         }
+        // Each request has "/v1" in its own path.
+        const auto rest = url.find('/', host);
+        if (rest != std::string::npos && url.size() >= rest + 3 &&
+            url.compare(url.size() - 3, 3, "/v1") == 0) {
+            url.erase(url.size() - 3);
+            while (url.back() == '/') url.pop_back();
+        }
     }
 
 private:

@@ -29,6 +29,7 @@ __all__ = [
     "hello_of",
     "is_name",
     "reply_of",
+    "token_of",
 ]
 
 PROTOCOL = 1
@@ -140,14 +141,31 @@ class Refused(msgspec.Struct, tag_field="type", tag="refused"):
     message: str
 
 
+class _Token(msgspec.Struct):
+    token: str = ""
+
+
 # Of one type alone, the tag may be missing.
 _decode_hello = msgspec.json.Decoder(Hello | Refused).decode
+_decode_token = msgspec.json.Decoder(_Token).decode
 _decode_reply = msgspec.json.Decoder(Welcome | Refused).decode
 
 
 def is_name(name: str) -> bool:
     """Whether an environment may be called so."""
     return _NAME(name) is not None
+
+
+def token_of(payload: bytes) -> str:
+    """Read the token of a hello; all other members are skipped unread.
+
+    Raises:
+        BadHello: It is not a JSON object, or its token is not a string.
+    """
+    try:
+        return _decode_token(payload).token
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise BadHello(f"this is no hello: {error}") from None
 
 
 def hello_of(payload: bytes) -> Hello:

@@ -20,18 +20,21 @@ from gymnasium.spaces import (
 from gymnasium.spaces.text import alphanumeric
 
 from gym_http_wire.rebuilding.fields import BadDescription, Fields
+from gym_http_wire.rebuilding.sizes import element_bytes
 from gym_http_wire.spaces import DTYPES, MAX_EXACT
 
 _LENGTH = DTYPES["int64"]
 _FLAG = DTYPES["bool"]
 
 
-def rebuild(description: object) -> Space[Any]:
+def rebuild(description: object, max_element: int | None = None) -> Space[Any]:
     """Rebuild the space that a description tells of.
 
     Args:
         description: What `gym_http_wire.spaces.describe` returned, or the same as it
             came out of a JSON parser.
+        max_element: Bytes that an element of the space may take. This is checked
+            before any array is made. The server sets it by ``--max-observation``.
 
     Returns:
         A new space. It has all that the described one had but the state of its random
@@ -41,6 +44,14 @@ def rebuild(description: object) -> Space[Any]:
         BadDescription: A field of the description is wrong, or the space that it
             describes is too deep or too large.
     """
+    if max_element is not None:
+        size = element_bytes(description)
+        if size > max_element:
+            raise BadDescription(
+                "the size of one element",
+                size,
+                f"at most {max_element} bytes (--max-observation)",
+            )
     return _build(Fields(description))
 
 

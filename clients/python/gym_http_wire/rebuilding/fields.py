@@ -123,7 +123,7 @@ class Fields:
         self, field: str, dtype: np.dtype[Any], default: object = _MISSING
     ) -> int:
         """Read an integer that an integer dtype holds."""
-        number = _integer(self.get(field, default), dtype)
+        number = as_integer(self.get(field, default), dtype)
         if number is None:
             self.refuse(field, _range(dtype))
         return number
@@ -144,7 +144,7 @@ class Fields:
         value = self.get(field, default)
         if not isinstance(value, list) or len(value) > MAX_AXES:
             self.refuse(field, f"a list of at most {MAX_AXES} sizes")
-        sizes = [_integer(size, DTYPES["int64"]) for size in value]
+        sizes = [as_integer(size, DTYPES["int64"]) for size in value]
         shape = tuple(size for size in sizes if size is not None and size >= 0)
         if len(shape) < len(value):
             self.refuse(field, "a list of sizes, each an integer from 0 on")
@@ -183,7 +183,8 @@ def _boolean(value: object, dtype: np.dtype[Any]) -> bool | None:
     return bool(value) if isinstance(value, int) and 0 <= value <= 1 else None
 
 
-def _integer(value: object, dtype: np.dtype[Any]) -> int | None:
+def as_integer(value: object, dtype: np.dtype[Any]) -> int | None:
+    """Read an integer, also a decimal string or 1.0; None if the dtype has it not."""
     if isinstance(value, str):
         value = int(value) if _DECIMAL.fullmatch(value) else None
     elif isinstance(value, float) and value.is_integer() and abs(value) <= MAX_EXACT:
@@ -209,8 +210,8 @@ def _float(value: object, dtype: np.dtype[Any]) -> float | None:
 
 _READERS: dict[str, Callable[[object, np.dtype[Any]], Any]] = {
     "b": _boolean,
-    "i": _integer,
-    "u": _integer,
+    "i": as_integer,
+    "u": as_integer,
     "f": _float,
 }
 

@@ -37,11 +37,15 @@ public:
         curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
         const double limit = std::max(deadline.left(), 0.001);
         curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, std::max(1L, static_cast<long>(limit * 1e3)));
+        char words[CURL_ERROR_SIZE] = "";
+        curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, words);
         const CURLcode code = curl_easy_perform(easy);
+        curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, nullptr);
         if (code == CURLE_OK) curl_easy_getinfo(easy, CURLINFO_ACTIVESOCKET, &socket_);
         if (socket_ == CURL_SOCKET_BAD)
-            throw TransportError(std::string("no connection: ") + curl_easy_strerror(code),
-                                 server.url);
+            throw TransportError(
+                std::string("no connection: ") + (*words ? words : curl_easy_strerror(code)),
+                server.url);
     }
 
     executor_type get_executor() noexcept { return context_->get_executor(); }

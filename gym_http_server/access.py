@@ -1,0 +1,259 @@
+"""Identities: the tokens that a server accepts, and the scopes that each has.
+
+A file of tokens has a line for each::
+
+    # name   sha256 of the token, in hex   scopes   [max_instances]
+    alice    5e88…1d87   read,step,create   8
+    arcade   2bb8…50d8   external:arcade
+
+The file holds hashes only, so that its readers cannot use the tokens.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import re
+import stat
+from collections.abc import Iterator
+
+import msgspec
+
+from gym_http_server.errors import ScopeMissing, SettingError
+from gym_http_server.settings import Settings
+
+__all__ = [
+    "ADMIN",
+    "ANY",
+    "CREATE",
+    "EVERYONE",
+    "EXTERNAL",
+    "MAX_INSTANCES",
+    "READ",
+    "STEP",
+    "Identity",
+    "Keys",
+    "line_of",
+    "quotas",
+    "read_file",
+]
+
+READ, STEP, CREATE, EXTERNAL, ADMIN = "read", "step", "create", "external", "admin"
+#: Scopes without a name behind a colon. No route asks for "runs" yet.
+_PLAIN = (READ, STEP, CREATE, "runs", ADMIN)
+#: What a route asks for that any token may use.
+ANY: frozenset[str] = frozenset()
+MAX_FILE_BYTES = 1024 * 1024
+MAX_INSTANCES = 100_000
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}").fullmatch
+_HASH = re.compile(r"[0-9A-Fa-f]{64}").fullmatch
+_COUNT = re.compile(r"[1-9][0-9]{0,5}").fullmatch
+_FIELDS = (3, 4)
+_EMPTY = hashlib.sha256(b"").digest()
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """A token, without the token itself.
+
+    Attributes:
+        name: Its name; "" where the server has a single token, or none.
+        scopes: Its scopes; ``admin`` includes all others.
+        max_instances: Instances that it may own at a time; ``None``: any number.
+        only: Name of the owner whose instances it is limited to; "": all instances.
+    """
+
+    name: str = ""
+    scopes: frozenset[str] = frozenset({ADMIN})
+    max_instances: int | None = None
+    only: str = ""
+
+    def __post_init__(self) -> None:
+        """Derive what is looked at with each request."""
+        if ADMIN not in self.scopes:
+            msgspec.structs.force_setattr(self, "only", self.name)
+
+    def may(self, scopes: frozenset[str]) -> bool:
+        """Whether it has one of the scopes; an empty set asks for no scope."""
+        if not scopes or ADMIN in self.scopes:
+            return True
+        return any(scope.partition(":")[0] in scopes for scope in self.scopes)
+
+    def may_connect(self, name: str) -> bool:
+        """Whether it may connect ``external/NAME``."""
+        allowed = {ADMIN, f"{EXTERNAL}:{name}", f"{EXTERNAL}:*"}
+        return not allowed.isdisjoint(self.scopes)
+
+    def require(self, *scopes: str) -> None:
+        """Check that it has all of these scopes.
+
+        Raises:
+            ScopeMissing: It lacks one.
+        """
+        for scope in scopes:
+            if not self.may(frozenset({scope})):
+                raise ScopeMissing(self.name, scope)
+
+
+#: Every caller of a server that has a single token, or none.
+EVERYONE = Identity()
+
+
+class Keys:
+    """The tokens that a server accepts, as hashes.
+
+    Args:
+        entries: SHA-256 of each token, and its identity.
+    """
+
+    def __init__(self, entries: list[tuple[bytes, Identity]]) -> None:
+        self._entries = entries
+        self._by_name = {identity.name: identity for _, identity in entries}
+
+    @classmethod
+    def of(cls, settings: Settings) -> Keys | None:
+        """Return the keys of a server's settled settings; ``None``: it needs none."""
+        if settings.tokens:
+            return cls(list(_parse(settings.tokens, "--tokens")))
+        if settings.token:
+            digest = hashlib.sha256(settings.token.encode()).digest()
+            return cls([(digest, EVERYONE)])
+        return None
+
+    def identify(self, shown: bytes) -> Identity | None:
+        """Return the identity of a token; ``None`` if the token is wrong."""
+        digest = hashlib.sha256(shown).digest()
+        found = None
+        # All are compared, so that the time does not depend on which one matches.
+        for each, identity in self._entries:
+            if hmac.compare_digest(digest, each):
+                found = identity
+        return found
+
+    def named(self, name: str) -> Identity | None:
+        """Return the identity of this name."""
+        return self._by_name.get(name)
+
+
+def quotas(settings: Settings) -> dict[str, int | None]:
+    """Return how many instances each name may own, without any hash."""
+    entries = _parse(settings.tokens, "--tokens")
+    return {identity.name: identity.max_instances for _, identity in entries}
+
+
+def read_file(path: str) -> str:
+    """Read and check a file of tokens.
+
+    Returns:
+        Its text.
+
+    Raises:
+        SettingError: It cannot be read, others can write it, or a line is malformed.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            _check_permissions(path, os.fstat(file.fileno()))
+            text = file.read(MAX_FILE_BYTES + 1)
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingError(f"cannot read the file of tokens: {error}") from None
+    if len(text) > MAX_FILE_BYTES:
+        raise SettingError(
+            f"the file of tokens {path} has more than the {MAX_FILE_BYTES} characters "
+            "allowed"
+        )
+    if not list(_parse(text, path)):
+        raise SettingError(
+            f"the file of tokens {path} has no token in it: 'gym-http-server token "
+            "NAME' makes a line"
+        )
+    return text
+
+
+def line_of(name: str, token: str, scopes: str, max_instances: int | None) -> str:
+    """Return the line for a token.
+
+    Raises:
+        SettingError: The name or a scope is malformed.
+    """
+    fields = [name, hashlib.sha256(token.encode()).hexdigest(), scopes]
+    if max_instances is not None:
+        fields.append(str(max_instances))
+    _entry(fields, "the new token")
+    return " ".join(fields)
+
+
+def _check_permissions(path: str, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise SettingError(f"the file of tokens {path} is not a regular file")
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise SettingError(
+            f"the file of tokens {path} can be written by other users (mode "
+            f"{stat.S_IMODE(status.st_mode):o}): chmod go-w it"
+        )
+    if status.st_uid not in (0, os.geteuid()):
+        raise SettingError(
+            f"the file of tokens {path} belongs to user {status.st_uid}: expected "
+            "root, or the user who starts the server"
+        )
+
+
+def _parse(text: str, source: str) -> Iterator[tuple[bytes, Identity]]:
+    names: dict[str, int] = {}
+    hashes: dict[bytes, int] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        fields = line.partition("#")[0].split()
+        if not fields:
+            continue
+        where = f"{source}, line {number}"
+        digest, identity = _entry(fields, where)
+        if identity.name in names:
+            first = names[identity.name]
+            raise SettingError(
+                f"{where}: the name {identity.name!r} is also on line {first}"
+            )
+        if digest in hashes:
+            first = hashes[digest]
+            raise SettingError(f"{where}: the hash is also on line {first}")
+        names[identity.name] = hashes[digest] = number
+        yield digest, identity
+
+
+def _entry(fields: list[str], where: str) -> tuple[bytes, Identity]:
+    if len(fields) not in _FIELDS:
+        raise SettingError(
+            f"{where}: there are {len(fields)} fields: expected name, sha256, scopes "
+            "and perhaps max_instances, with blanks between"
+        )
+    name, digest, scopes, *count = fields
+    if not _NAME(name):
+        raise SettingError(
+            f"{where}: the name is {name!r:.80}: expected a letter or digit, then up "
+            "to 63 of A-Z, a-z, 0-9, _, . and -"
+        )
+    if not _HASH(digest):
+        # Somebody may have put the token itself there.
+        raise SettingError(
+            f"{where}: the second field is not a SHA-256 in hex: expected 64 of 0-9 "
+            f"and a-f, and it has {len(digest)} characters"
+        )
+    if bytes.fromhex(digest) == _EMPTY:
+        raise SettingError(f"{where}: the hash is that of an empty token")
+    if count and (not _COUNT(count[0]) or int(count[0]) > MAX_INSTANCES):
+        raise SettingError(
+            f"{where}: max_instances is {count[0]!r:.80}: expected an integer from 1 "
+            f"to {MAX_INSTANCES}"
+        )
+    for scope in scopes.split(","):
+        _check_scope(scope, where)
+    most = int(count[0]) if count else None
+    return bytes.fromhex(digest), Identity(name, frozenset(scopes.split(",")), most)
+
+
+def _check_scope(scope: str, where: str) -> None:
+    kind, _, name = scope.partition(":")
+    named = kind == EXTERNAL and (name == "*" or _NAME(name))
+    if scope not in _PLAIN and not named:
+        raise SettingError(
+            f"{where}: the scope {scope!r:.80} is unknown: expected "
+            f"{', '.join(_PLAIN)}, external:NAME or external:*, with commas between"
+        )

@@ -1,0 +1,144 @@
+"""Authentication: from a token that was shown to its identity.
+
+Wrong tokens are logged and counted by address. The right one is always accepted: it
+is compared first, and nothing is counted then.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import ipaddress
+import logging
+import mmap
+import secrets
+import time
+from collections.abc import Callable, Mapping
+
+from gym_http_server.access import EVERYONE, Identity, Keys
+from gym_http_server.errors import TooManyWrongTokens, Unauthorized
+
+__all__ = ["Authenticator", "WrongTokens", "shared_count"]
+
+#: Wrong tokens a second and address, beyond which they are refused with 429.
+MOST_A_SECOND = 10
+#: Addresses that fall into the same slot share it.
+SLOTS = 1 << 16
+LOG_SECONDS = 1.0
+_SECOND_NS = 10**9
+_SPACING_NS = _SECOND_NS // MOST_A_SECOND
+_BURST_NS = _SECOND_NS - _SPACING_NS
+_LOCAL = "a local socket"
+
+log = logging.getLogger("gym_http_server.tokens")
+
+
+class WrongTokens:
+    """Counts wrong tokens by address, in memory that forks of this process share.
+
+    For each address there is the time at which its last wrong token would have come,
+    had they all come evenly spaced. It runs ahead of the clock by less than a second,
+    or there were too many. The size is fixed, whatever the number of addresses.
+
+    Args:
+        clock: Gives nanoseconds, the same in all processes.
+    """
+
+    def __init__(self, clock: Callable[[], int] = time.monotonic_ns) -> None:
+        self._clock = clock
+        self._times = memoryview(mmap.mmap(-1, SLOTS * 8)).cast("Q")
+        # Without it, addresses that share a slot could be found by trial.
+        self._secret = secrets.token_bytes(16)
+
+    def count(self, source: str) -> bool:
+        """Count a wrong token; return whether its source is within the limit.
+
+        Args:
+            source: As `source_of` gives it.
+        """
+        digest = hashlib.blake2b(source.encode(), key=self._secret, digest_size=4)
+        slot = int.from_bytes(digest.digest(), "little") % SLOTS
+        now_ns = self._clock()
+        time_ns = max(self._times[slot], now_ns)
+        if time_ns - now_ns > _BURST_NS:
+            return False
+        self._times[slot] = time_ns + _SPACING_NS
+        return True
+
+
+@functools.cache
+def shared_count() -> WrongTokens:
+    """Return the count of this process and of all forks after the first call."""
+    return WrongTokens()
+
+
+class Authenticator:
+    """Tells tokens apart, and limits how fast wrong ones can be tried.
+
+    Args:
+        keys: The tokens; ``None`` accepts every caller.
+        wrong: Counts wrong tokens.
+        advice: How to send the token, for those who did not.
+        headers: HTTP headers of that answer.
+    """
+
+    def __init__(
+        self,
+        keys: Keys | None,
+        wrong: WrongTokens,
+        advice: str,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        self.keys = keys
+        self._wrong = wrong
+        self._words = f"the token is missing or wrong; {advice}"
+        self._headers = dict(headers or {})
+        self._logged = float("-inf")
+        self._unlogged = 0
+
+    def identify(self, shown: bytes, address: str) -> Identity:
+        """Return the identity of the token that a caller has shown.
+
+        Args:
+            shown: The token; empty if there was none.
+            address: IP address of the caller; "" for a Unix socket.
+
+        Raises:
+            Unauthorized: The token is missing or wrong.
+            TooManyWrongTokens: So are more than this address may try in a second.
+        """
+        if self.keys is None:
+            return EVERYONE
+        identity = self.keys.identify(shown)
+        if identity is not None:
+            return identity
+        if shown:
+            self._note(source_of(address))
+        raise Unauthorized(self._words, headers=dict(self._headers))
+
+    def _note(self, source: str) -> None:
+        now = time.monotonic()
+        if now - self._logged < LOG_SECONDS:
+            self._unlogged += 1
+        else:
+            more = f", after {self._unlogged} others" if self._unlogged else ""
+            log.warning("wrong token from %s%s", source, more)
+            self._logged, self._unlogged = now, 0
+        if not self._wrong.count(source):
+            raise TooManyWrongTokens(
+                f"more than {MOST_A_SECOND} wrong tokens a second came from this "
+                "address; the right one is accepted at any time"
+            )
+
+
+def source_of(address: str) -> str:
+    """Return what wrong tokens are counted by: an IPv4 address or an IPv6 /64."""
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return _LOCAL
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return str(parsed)
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.IPv6Network((parsed, 64), strict=False))

@@ -1,0 +1,165 @@
+"""TLS: what clients send is decrypted, and what they are sent is encrypted, here alone.
+
+The worker, and the process that a connection is handed to, has one end of a pair of
+sockets and knows of no TLS. A relay passes on what goes between the other end and the
+client.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import time
+from typing import Any
+
+import gevent  # type: ignore[import-untyped]
+from gevent import monkey
+from gevent.lock import BoundedSemaphore  # type: ignore[import-untyped]
+from gevent.socket import wait_write  # type: ignore[import-untyped]
+from gunicorn.http.errors import ParseException  # type: ignore[import-untyped]
+
+from gym_http_server.gunicorn_worker.answers import describe, error_answer
+from gym_http_server.gunicorn_worker.client_socket import SLOWEST_CLIENT, Terms
+
+__all__ = ["TLSRelay"]
+
+RECEIVE_BYTES = 64 * 1024
+_HANDSHAKE = 0x16
+# gevent's own sees nothing if it may not wait.
+_Poll = monkey.get_original("select", "poll")
+_TICK_S = 0.1
+_SEND_TICK_S = 1.0
+
+
+class _NotTLS(ParseException):  # type: ignore[misc]
+    def __str__(self) -> str:
+        return "this port speaks TLS: connect to it with https://"
+
+
+class TLSRelay:
+    """Relays one connection between a client and a local socket.
+
+    Args:
+        context: The server's certificate and key.
+        client: The client's connection, a socket of gevent's.
+        local: One end of a pair of sockets, of gevent's.
+        terms: Deadlines: of a request for the handshake, and for sending.
+    """
+
+    def __init__(
+        self, context: ssl.SSLContext, client: Any, local: Any, terms: Terms
+    ) -> None:
+        self._client = client
+        self._local = local
+        self._terms = terms
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._sending = BoundedSemaphore()
+        self._established = False
+        self._received_all = False
+
+    def run(self) -> None:
+        """Relay both ways until both are over."""
+        back = gevent.spawn(self._send, gevent.getcurrent())
+        try:
+            with contextlib.suppress(OSError, gevent.Timeout):
+                with gevent.Timeout(self._terms.request_deadline_s):
+                    self._shake_hands()
+                if self._established:
+                    self._receive()
+        finally:
+            self._received_all = True
+            with contextlib.suppress(OSError):
+                self._local.shutdown(socket.SHUT_WR)
+            back.join()
+            self._client.close()
+            self._local.close()
+
+    def _shake_hands(self) -> None:
+        data = self._client.recv(RECEIVE_BYTES)
+        if data and data[0] != _HANDSHAKE:
+            self._client.sendall(error_answer(None, describe(None, _NotTLS())))
+            self._client.shutdown(socket.SHUT_WR)
+            while self._client.recv(RECEIVE_BYTES):
+                pass
+            return
+        while data:
+            self._incoming.write(data)
+            try:
+                self._tls.do_handshake()
+            except ssl.SSLWantReadError:
+                self._flush()
+                data = self._client.recv(RECEIVE_BYTES)
+            except ssl.SSLError:
+                # The client gets the alert that says why.
+                self._flush()
+                raise
+            else:
+                self._flush()
+                self._established = True
+                return
+
+    def _receive(self) -> None:
+        """Decrypt what the client sends, until it ends its side."""
+        while True:
+            with contextlib.suppress(ssl.SSLWantReadError):
+                while plain := self._tls.read(RECEIVE_BYTES):
+                    self._local.sendall(plain)
+                return
+            self._flush()
+            data = self._client.recv(RECEIVE_BYTES)
+            if not data:
+                return
+            self._incoming.write(data)
+
+    def _send(self, receiving: Any) -> None:
+        """Encrypt what the client is sent, until the local socket's other end closes.
+
+        Args:
+            receiving: The greenlet that receives; it ends when nobody reads any more.
+        """
+        with contextlib.suppress(OSError):
+            while data := self._local.recv(RECEIVE_BYTES):
+                if not self._established:
+                    break
+                view = memoryview(data)
+                while view:
+                    view = view[self._tls.write(view) :]
+                self._flush()
+            if self._established:
+                with contextlib.suppress(ssl.SSLError):
+                    self._tls.unwrap()
+                self._flush()
+                self._client.shutdown(socket.SHUT_WR)
+        # If only sending is over, the answer arrives while the client still sends.
+        while not (self._received_all or self._is_closed()):
+            gevent.sleep(_TICK_S)
+        if not self._received_all:
+            receiving.kill(block=False)
+
+    def _flush(self) -> None:
+        """Send what is encrypted.
+
+        Raises:
+            OSError: The client does not take it in time, or nobody wants it sent.
+        """
+        with self._sending:
+            data = memoryview(self._outgoing.read())
+            patience = self._terms.send_timeout_s + len(data) / SLOWEST_CLIENT
+            end = time.monotonic() + patience
+            while data:
+                try:
+                    data = data[self._client.send(data, timeout=0.0) :]
+                    continue
+                except BlockingIOError:
+                    if time.monotonic() > end or self._is_closed():
+                        raise
+                with contextlib.suppress(TimeoutError):
+                    wait_write(self._client.fileno(), _SEND_TICK_S, TimeoutError())
+
+    def _is_closed(self) -> bool:
+        """Whether the local socket's other end is closed, not only for sending."""
+        poll = _Poll()
+        poll.register(self._local, 0)
+        return bool(poll.poll(0))

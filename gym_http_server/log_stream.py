@@ -1,0 +1,159 @@
+"""The server's log on standard error, which never waits for its reader.
+
+Standard error may be a pipe or a terminal whose reader has stopped, as in
+``gym-http-server serve 2>&1 | less``. A write would then block the whole process. Here
+lines that do not fit are dropped and counted, and a later line says how many.
+
+All processes of the server share one open file with the program that started it.
+Setting O_NONBLOCK on that would change it for this program, too, so it is opened once
+more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import select
+import socket
+import stat
+import sys
+from collections.abc import Iterator
+
+__all__ = ["STDERR", "LogStream", "install"]
+
+#: Of a pipe, so many bytes at most are written wholly or not at all.
+_ATOMIC_BYTES = select.PIPE_BUF
+_NOTICE_BYTES = 128
+
+
+class LogStream(io.TextIOBase):
+    """A text stream that drops what its reader leaves no room for.
+
+    Args:
+        descriptor: The descriptor to write to.
+    """
+
+    encoding = "utf-8"
+    errors = "backslashreplace"
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        # Opened once more, without blocking; -1 where that is not possible.
+        self._own = -1
+        self._socket: socket.socket | None = None
+        self._poll: select.poll | None = None
+        self._begun = ""
+        self._dropped = 0
+        self._in_line = False
+
+    def open(self) -> None:
+        """Do not wait for the reader from now on.
+
+        A plain file needs no reader, and is written to as it is.
+        """
+        self.block()
+        with contextlib.suppress(OSError):
+            kind = os.fstat(self._descriptor).st_mode
+            if stat.S_ISSOCK(kind):
+                self._socket = socket.socket(fileno=os.dup(self._descriptor))
+            elif stat.S_ISFIFO(kind) or os.isatty(self._descriptor):
+                # If it is another user's it cannot be opened: then ask before writing.
+                self._poll = select.poll()
+                self._poll.register(self._descriptor, select.POLLOUT)
+                flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+                self._own = os.open(f"/proc/self/fd/{self._descriptor}", flags)
+                self._poll = None
+
+    def block(self) -> None:
+        """Wait for the reader from now on, as other streams do."""
+        for descriptor in self.descriptors():
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+        if self._socket is not None:
+            self._socket.detach()
+        self._own, self._socket, self._poll = -1, None, None
+
+    def descriptors(self) -> list[int]:
+        """List the descriptors that a forked process has to keep open."""
+        own = self._own if self._socket is None else self._socket.fileno()
+        return [own] if own >= 0 else []
+
+    def fileno(self) -> int:
+        """Return the descriptor that this was made for."""
+        return self._descriptor
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    def write(self, text: str) -> int:
+        """Write lines; the end of a line that has only begun is waited for."""
+        lines, newline, begun = (self._begun + text).rpartition("\n")
+        self._begun = begun
+        if newline:
+            self.write_lines((lines + newline).encode(errors=self.errors))
+        return len(text)
+
+    def write_lines(self, lines: bytes) -> None:
+        """Write whole lines, or count them as dropped."""
+        for piece in _pieces(lines):
+            notice = self._notice()
+            # Together, so that a pipe takes both or none of them.
+            sent = self._put(notice + piece)
+            if notice and sent >= len(notice):
+                self._dropped = 0
+            if sent < len(notice) + len(piece):
+                self._dropped += max(1, piece.count(b"\n"))
+
+    def _notice(self) -> bytes:
+        if not self._dropped:
+            return b""
+        told = f"{self._dropped} lines of this log were dropped: its reader had stopped"
+        return b"\n" * self._in_line + told.encode() + b"\n"
+
+    def _put(self, data: bytes) -> int:
+        """Write bytes, and return how many of them found room."""
+        try:
+            sent = self._send(data)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            # The reader is gone, and no later line would reach it.
+            return len(data)
+        if sent:
+            self._in_line = data[sent - 1 : sent] != b"\n"
+        return sent
+
+    def _send(self, data: bytes) -> int:
+        if self._socket is not None:
+            return self._socket.send(data, socket.MSG_DONTWAIT)
+        if self._own >= 0:
+            return os.write(self._own, data)
+        if self._poll is not None and not self._poll.poll(0):
+            raise BlockingIOError
+        sent = 0
+        while sent < len(data):
+            sent += os.write(self._descriptor, data[sent:])
+        return sent
+
+
+def _pieces(lines: bytes) -> Iterator[bytes]:
+    """Cut lines into pieces that a pipe takes wholly or not at all."""
+    most = _ATOMIC_BYTES - _NOTICE_BYTES
+    while len(lines) > most:
+        end = lines.rfind(b"\n", 0, most) + 1 or most
+        yield lines[:end]
+        lines = lines[end:]
+    yield lines
+
+
+#: The log of this process.
+STDERR = LogStream(2)
+
+
+def install() -> LogStream:
+    """Send what this process writes to standard error through the log."""
+    STDERR.open()
+    sys.stderr = STDERR
+    return STDERR

@@ -1,0 +1,36 @@
+"""Unix sockets that only some users can connect to, from the moment they exist."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+__all__ = ["SOCKET_PATH_BYTES", "listen"]
+
+#: Bytes that the path of a Unix socket may have.
+SOCKET_PATH_BYTES = 107
+
+
+def listen(path: str, backlog: int, mode: int = 0o600) -> socket.socket:
+    """Bind a Unix socket to a path and listen on it.
+
+    Args:
+        path: Where no file is yet.
+        backlog: Connections that may wait to be accepted.
+        mode: Permission bits of the socket's file.
+
+    Raises:
+        OSError: The path is taken, too long, or cannot be made.
+    """
+    listener = socket.socket(socket.AF_UNIX)
+    # Set after bind, the mode would leave a moment to the users that it keeps out.
+    before = os.umask(0o777 & ~mode)
+    try:
+        listener.bind(path)
+        listener.listen(backlog)
+    except BaseException:
+        listener.close()
+        raise
+    finally:
+        os.umask(before)
+    return listener

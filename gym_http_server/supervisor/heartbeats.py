@@ -1,0 +1,80 @@
+"""Heartbeats: finds hosts whose loop does not run, although no call keeps them busy.
+
+A host that is stopped, or in which a thread keeps the interpreter's lock, does not mark
+itself busy. So the supervisor sends a ping to each host whose status page has not
+changed for a while. The host's loop answers with a mark on the page. Each mark counts
+as an answer, and a call that has begun is the business of the step deadline.
+
+All times are of `AwakeClock`. After the whole machine was suspended, or all processes
+were stopped, hosts get the time to answer that they would have had without it.
+"""
+
+from __future__ import annotations
+
+import time
+
+__all__ = ["AwakeClock", "Heartbeat"]
+
+#: Seconds without a mark after which a host is sent a ping. With the time between two
+#: looks at a page, an idle host gets about one a second.
+PING_SECONDS = 0.6
+#: Seconds that a host has to answer a ping, beyond the step deadline: with a short
+#: deadline, a host that merely waits for a core is not ended.
+SLACK_SECONDS = 0.5
+_LONGEST_STEP = 0.5
+
+Marks = tuple[int, ...]
+
+
+class AwakeClock:
+    """Counts the seconds in which this process ran or could have run.
+
+    Attributes:
+        now: Seconds so far.
+    """
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._last = time.monotonic()
+
+    def advance(self, monotonic: float) -> None:
+        """Add the time since the last call, or half a second if that is less."""
+        self.now += min(monotonic - self._last, _LONGEST_STEP)
+        self._last = monotonic
+
+
+class Heartbeat:
+    """What the status page of one host showed, and since when.
+
+    Attributes:
+        unchanged_since: When the supervisor first saw the present marks.
+        pinged_at: When the host was sent a ping that is unanswered; else ``None``.
+    """
+
+    def __init__(self) -> None:
+        self.unchanged_since = 0.0
+        self.pinged_at: float | None = None
+        self._marks: Marks | None = None
+
+    def look(self, marks: Marks, now: float) -> None:
+        """Note the present marks."""
+        if marks != self._marks:
+            self._marks = marks
+            self.unchanged_since = now
+            self.pinged_at = None
+
+    def ping_due(self, now: float) -> bool:
+        """Return whether the host is to be sent a ping; assume that it is sent."""
+        due = self.pinged_at is None and now - self.unchanged_since >= PING_SECONDS
+        if due:
+            self.pinged_at = now
+        return due
+
+    def lost(self, now: float, deadline: float) -> bool:
+        """Return whether a ping is unanswered for longer than the step deadline."""
+        pinged_at = self.pinged_at
+        return pinged_at is not None and now - pinged_at > deadline + SLACK_SECONDS
+
+    def had(self, now: float, seconds: float) -> bool:
+        """Return whether the host had so many seconds since its last mark."""
+        return now - self.unchanged_since > seconds - SLACK_SECONDS

@@ -1,0 +1,154 @@
+"""The memory limit of hosts: finds those whose processes use more than allowed.
+
+A page that several processes share is resident in each of them. The sum of resident
+memory counts it once for each process, and is cheap to read. Proportional memory counts
+it once in all, but the kernel walks the page tables of a process to find it: that takes
+about a millisecond. So proportional memory is read only where the sum of resident
+memory is over the limit, and at most for a few milliseconds per tick.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from gym_http_server.supervisor.processes import descendants
+
+__all__ = ["MemoryLimit", "proportional_bytes"]
+
+#: Ticks from one look at resident memory to the next.
+LOOK_TICKS = 2
+#: For reading proportional memory, per tick.
+SLICE_SECONDS = 0.005
+#: A measurement holds for so long while resident memory grows by less than is left.
+FRESH_SECONDS = 5.0
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class _Usage(NamedTuple):
+    """Memory of a host and its descendants, bytes, as ``statm`` has it.
+
+    Attributes:
+        resident: The sum over all processes: an upper bound of what they use.
+        anonymous: The largest of one process, without files and shared memory. All of
+            it but what the supervisor shares belongs to the host: a lower bound.
+    """
+
+    resident: int
+    anonymous: int
+    processes: list[int]
+
+
+class _Measured(NamedTuple):
+    at: float
+    used: int
+    resident: int
+
+
+class MemoryLimit:
+    """Compares the memory of hosts with the limit, a slice of the work per tick.
+
+    Args:
+        limit: Bytes that a host and its descendants may use; 0 is no limit.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._ticks = 0
+        # To be measured, with the resident bytes and the processes to add up.
+        self._suspects: dict[int, _Usage] = {}
+        self._used = 0
+        self._measured: dict[int, _Measured] = {}
+
+    def tick(self, hosts: Iterable[int]) -> list[int]:
+        """Return the process IDs of the hosts that are over the limit."""
+        if not self._limit:
+            return []
+        self._ticks += 1
+        over = self._look(list(hosts)) if self._ticks % LOOK_TICKS == 0 else []
+        until = time.monotonic() + SLICE_SECONDS
+        while self._suspects and time.monotonic() < until:
+            over += self._measure()
+        return over
+
+    def _look(self, hosts: list[int]) -> list[int]:
+        own = _usage([os.getpid()]).anonymous
+        over = []
+        for pid in hosts:
+            usage = _usage([pid, *descendants(pid)])
+            if usage.resident <= self._limit:
+                self._forget(pid)
+            elif usage.anonymous - own > self._limit:
+                self._forget(pid)
+                over.append(pid)
+            elif pid not in self._suspects and not self._is_fresh(pid, usage):
+                self._suspects[pid] = usage
+        for pid in {*self._suspects, *self._measured}.difference(hosts):
+            self._forget(pid)
+        return over
+
+    def _is_fresh(self, pid: int, usage: _Usage) -> bool:
+        measured = self._measured.get(pid)
+        return (
+            measured is not None
+            and time.monotonic() - measured.at < FRESH_SECONDS
+            and usage.resident - measured.resident < self._limit - measured.used
+        )
+
+    def _measure(self) -> list[int]:
+        """Read one process of the first suspect; return the host if it is over."""
+        pid, usage = next(iter(self._suspects.items()))
+        if usage.processes:
+            self._used += proportional_bytes(usage.processes.pop())
+        if self._used > self._limit:
+            self._forget(pid)
+            return [pid]
+        if not usage.processes:
+            measured = _Measured(time.monotonic(), self._used, usage.resident)
+            self._forget(pid)
+            self._measured[pid] = measured
+        return []
+
+    def _forget(self, pid: int) -> None:
+        self._measured.pop(pid, None)
+        if pid in self._suspects:
+            if next(iter(self._suspects)) == pid:
+                self._used = 0
+            del self._suspects[pid]
+
+
+def _usage(processes: list[int]) -> _Usage:
+    resident, most = 0, 0
+    for pid in processes:
+        own, shared = _statm(pid)
+        resident += own
+        most = max(most, own - shared)
+    return _Usage(resident, most, processes)
+
+
+def proportional_bytes(pid: int) -> int:
+    """Return the proportional memory of a process, 0 if it has ended.
+
+    Where the kernel does not show it, as of a process of another user, this is the
+    resident memory.
+    """
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+            for line in file:
+                if line.startswith(b"Pss:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        return _statm(pid)[0]
+    return 0
+
+
+def _statm(pid: int) -> tuple[int, int]:
+    """Return the resident bytes of a process, and how many of them may be shared."""
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as file:
+            _, resident, shared, *_ = file.read().split()
+    except (OSError, ValueError):
+        return 0, 0
+    return int(resident) * _PAGE, int(shared) * _PAGE

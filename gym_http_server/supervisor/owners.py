@@ -1,0 +1,74 @@
+"""Owners of instances: the tokens that made them, or that others made them for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from gym_http_server.access import ADMIN
+from gym_http_server.errors import ScopeMissing, TooManyInstances, UnknownInstance
+from gym_http_server.supervisor.hosts import Hosts
+from gym_http_server.supervisor.instance import Instance
+from gym_http_wire.messages import RequestHead
+from gym_http_wire.problems import BadParameter
+
+__all__ = ["Owners"]
+
+
+class Owners:
+    """Decides which token owns an instance, and which instances a caller may see.
+
+    Args:
+        hosts: The instances.
+        quotas: Instances that each token may own at a time, by its name; ``None`` is
+            any number.
+    """
+
+    def __init__(self, hosts: Hosts, quotas: Mapping[str, int | None]) -> None:
+        self._hosts = hosts
+        self._quotas = quotas
+
+    def choose(self, named: str | None, head: RequestHead) -> str:
+        """Return the owner of an instance that is to be made.
+
+        Args:
+            named: Owner that the create request names; ``None`` if it names none.
+            head: Head of that request.
+
+        Raises:
+            ScopeMissing: Only an admin may make instances for another token.
+            BadParameter: No token has this name.
+            TooManyInstances: The owner has as many instances as it may have.
+        """
+        owner = head.creator if named is None else named
+        if head.owner and owner != head.owner:
+            raise ScopeMissing(head.owner, ADMIN)
+        if named is not None and named not in self._quotas:
+            raise BadParameter(
+                f"for is {named!r:.80}: expected the name of a token in the server's "
+                "--tokens file"
+            )
+        most = self._quotas.get(owner)
+        count = sum(each.owner == owner for each in self._hosts)
+        if most is not None and count >= most:
+            raise TooManyInstances(
+                f"the token {owner!r} has {count} instances, and may have {most} "
+                "(max_instances in the server's --tokens file): close one"
+            )
+        return owner
+
+    def owned(self, instances: Iterable[Instance], head: RequestHead) -> list[Instance]:
+        """List those of the instances that a caller may see."""
+        return [each for each in instances if head.owner in ("", each.owner)]
+
+    def check(self, head: RequestHead) -> None:
+        """Check that the caller may see the instance that a request names.
+
+        Raises:
+            UnknownInstance: Another token owns the instance, or it is unknown.
+        """
+        instance_id = head.instance_id
+        if not head.owner:
+            return
+        found = self._hosts.get(instance_id) or self._hosts.tombstones.get(instance_id)
+        if found is None or found.owner != head.owner:
+            raise UnknownInstance(instance_id)

@@ -1,0 +1,262 @@
+"""TLS: the server's own, to clients, to streams and to environments that connect in."""
+
+import contextlib
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gym_http_client import RemoteEnv, ServerUnreachable
+from gym_http_server import healthcheck
+from tests.live import test_streams
+from tests.support.agents import began, ended
+from tests.support.api import Api, Instance, error, ok
+from tests.support.far import Far
+from tests.support.lobby import settled
+from tests.support.raw import SECURED, RawConnection
+from tests.support.server import ROOT, Server
+from tests.support.tls import certificate_and_key
+from tests.support.wait import wait_until
+
+pytestmark = [pytest.mark.live, pytest.mark.toolchain]
+
+STREAMS = [
+    test_streams.test_text_says_what_rest_says,
+    test_streams.test_a_hundred_steps_in_one_piece,
+    test_streams.test_what_comes_with_the_handshake_is_not_lost,
+    test_streams.test_leaving_does_not_end_the_instance,
+    test_streams.test_pings_are_answered_between_requests,
+    test_streams.test_a_close_is_answered,
+]
+
+
+@pytest.mark.parametrize("test", STREAMS)
+def test_streams_over_tls(
+    test: Callable[..., None], create_secured: Callable[..., Instance]
+) -> None:
+    test(create_secured)
+
+
+def test_the_banner_names_https(secured_server: Server) -> None:
+    assert secured_server.url.startswith("https://127.0.0.1:")
+    assert f"{secured_server.url}/v1/envs/" in secured_server.stdout
+
+
+def test_large_answers_and_bodies(create_secured: Callable[..., Instance]) -> None:
+    instance = create_secured("toys/Big-v0", kwargs={"size": 4_000_000})
+    assert len(instance.post("reset/", {}).body) > 4_000_000
+    error(instance.post("step/", data=b"[" * 6_000_000), 400)
+
+
+def test_requests_of_one_connection(secured_server: Server) -> None:
+    host = f"Host: localhost:{secured_server.port}\r\n"
+    with RawConnection(secured_server.port) as line:
+        for _ in range(3):
+            line.send(f"GET /v1/envs/ HTTP/1.1\r\n{host}\r\n".encode())
+            assert line.read_response().status == 200
+        # A page of the server's own says https in its Origin.
+        own = f"Origin: https://localhost:{secured_server.port}\r\n"
+        line.send(f"GET /v1/envs/ HTTP/1.1\r\n{host}{own}\r\n".encode())
+        assert line.read_response().status == 200
+        line.send(f"GET /v1/envs/ HTTP/1.1\r\n{host}Origin: http://x\r\n\r\n".encode())
+        assert line.read_response().status == 403
+
+
+def test_environments_connect_in(secured_server: Server) -> None:
+    api = Api(secured_server)
+    with Far.to(api) as far:
+        instance = began(api, far)
+        ended(instance, far)
+    settled(api)
+
+
+def test_clients_that_speak_no_tls_are_told(secured_server: Server) -> None:
+    with socket.create_connection(("127.0.0.1", secured_server.port), 10) as line:
+        line.sendall(b"GET /v1/envs/ HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        told = b""
+        while more := line.recv(65536):
+            told += more
+    assert told.startswith(b"HTTP/1.1 400 ")
+    assert b"connect to it with https://" in told
+
+
+def test_old_versions_of_tls_are_refused(secured_server: Server) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+        context.minimum_version = ssl.TLSVersion.TLSv1
+        context.maximum_version = ssl.TLSVersion.TLSv1_1
+    with (
+        socket.create_connection(("127.0.0.1", secured_server.port), 10) as plain,
+        pytest.raises(ssl.SSLError),
+    ):
+        context.wrap_socket(plain)
+
+
+def test_slow_handshakes_are_cut_off(
+    make_server: Callable[..., Server], tmp_path: Path
+) -> None:
+    certificate, key = certificate_and_key(tmp_path)
+    flags = ["--certfile", str(certificate), "--keyfile", str(key)]
+    server = make_server(*flags, "--request-deadline", "0.5")
+    with secured(server, certificate), contextlib.ExitStack() as stack:
+        lines = []
+        for sent in (b"", b"\x16", b"\x16\x03\x01\x02\x00\x01"):
+            line = socket.create_connection(("127.0.0.1", server.port), 10)
+            lines.append(stack.enter_context(line))
+            line.sendall(sent)
+        ok(Api(server).get("/v1/envs/"))
+        for line in lines:
+            with contextlib.suppress(ConnectionResetError):
+                while line.recv(1024):
+                    pass
+        assert server.stop() == 0
+
+
+def test_a_call_in_flight_is_answered_when_the_server_stops(
+    make_server: Callable[..., Server], tmp_path: Path
+) -> None:
+    certificate, key = certificate_and_key(tmp_path)
+    flags = ["--certfile", str(certificate), "--keyfile", str(key)]
+    server = make_server(*flags, "--import", "tests.support.hostile")
+    with secured(server, certificate):
+        instance = Api(server).create("hostile/Slow-v0", kwargs={"seconds": 1.0})
+        instance.reset()
+        status = next(server.run_dir.rglob(f"{instance.id}/status"))
+        idle = status.read_bytes()
+        with RawConnection(server.port) as line:
+            body = '{"action": 1}'
+            line.send(
+                f"POST {instance.path('step/')} HTTP/1.1\r\nHost: localhost\r\n"
+                f"Content-Length: {len(body)}\r\n\r\n{body}".encode()
+            )
+            wait_until(lambda: status.read_bytes() != idle)
+            server.stop(signal.SIGTERM)
+            assert line.read_response().status == 200
+
+
+@contextlib.contextmanager
+def secured(server: Server, certificate: Path) -> Iterator[None]:
+    """Have the tests' client speak TLS to a server."""
+    SECURED[server.port] = ssl.create_default_context(cafile=str(certificate))
+    try:
+        yield
+    finally:
+        del SECURED[server.port]
+
+
+def test_the_python_client_steps(
+    secured_server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    trusted = tmp_path / "trusted.pem"
+    trusted.write_text(ssl.get_server_certificate(("127.0.0.1", secured_server.port)))
+    monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
+    url = secured_server.url.replace("127.0.0.1", "localhost")
+    env: Any = RemoteEnv(url, "CartPole-v1")
+    try:
+        env.reset(seed=1)
+        assert env.step(1)[1] == 1.0
+    finally:
+        env.close()
+
+
+PROBLEMS = [
+    # name of the certificate, days, trusted, what an error says
+    ("localhost", 2, False, "self[- ]signed certificate"),
+    ("localhost", -1, True, "certificate has expired"),
+    ("other.example", 2, True, "not valid for 'localhost'"),
+]
+
+
+@pytest.mark.parametrize(("name", "days", "trusted", "words"), PROBLEMS)
+def test_the_python_client_names_the_problem(
+    name: str,
+    days: int,
+    trusted: bool,
+    words: str,
+    launch_server: Callable[..., Server],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    certificate, key = certificate_and_key(tmp_path, name, days=days)
+    server = launch_server("--certfile", str(certificate), "--keyfile", str(key))
+    server.wait_listening()
+    with anybody(server):
+        if trusted:
+            monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        url = f"https://localhost:{server.port}"
+        with pytest.raises(ServerUnreachable, match=words):
+            RemoteEnv(url, "CartPole-v1")
+
+
+@contextlib.contextmanager
+def anybody(server: Server) -> Iterator[None]:
+    """Have the tests' own looks at a server trust it whatever it shows."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    SECURED[server.port] = context
+    try:
+        yield
+        server.stop()
+    finally:
+        del SECURED[server.port]
+
+
+def test_the_healthcheck(secured_server: Server) -> None:
+    healthy, line = healthcheck.check(secured_server.port, secure=True)
+    assert healthy
+    assert line == f"healthy: {secured_server.url}/healthz answered 200"
+    env = {"GHS_PORT": str(secured_server.port), "GHS_CERTFILE": "/some/where"}
+    env |= {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-P", "-m", "gym_http_server.healthcheck"]
+    assert subprocess.run(command, env=env, check=True, capture_output=True).stdout
+
+
+def misused(folder: Path) -> list[tuple[list[str], str]]:
+    """List flags that cannot be, and what is said of them."""
+    certificate, key = map(str, certificate_and_key(folder))
+    other = str(certificate_and_key(folder, "other.example")[1])
+    locked = str(folder / "locked.pem")
+    command = ["openssl", "rsa", "-aes128", "-in", key, "-passout", "pass:secret"]
+    subprocess.run([*command, "-out", locked], check=True, capture_output=True)
+    (folder / "text").write_text("no certificate")
+    text, absent = str(folder / "text"), str(folder / "absent")
+    pair = ["--certfile", certificate, "--keyfile"]
+    return [
+        (["--certfile", certificate], "without --keyfile: set both"),
+        (["--keyfile", key], "without --certfile: set both"),
+        ([*pair, absent], f"--keyfile is '{absent}', which cannot be read: No such"),
+        ([*pair, other], "expected the key of the certificate in --certfile"),
+        ([*pair, locked], "which has a password: expected a key without"),
+        ([*pair, text], "expected a certificate and its key in PEM"),
+        (["--certfile", text, "--keyfile", key], "a certificate and its key in PEM"),
+        (["--certfile", str(folder), "--keyfile", key], "cannot be read: Is a dir"),
+    ]
+
+
+def test_misuse_is_said_in_a_sentence(tmp_path: Path) -> None:
+    command = [sys.executable, "-P", "-m", "gym_http_server", "serve", "--port", "0"]
+    running = [
+        (
+            subprocess.Popen(
+                [*command, *flags], stderr=subprocess.PIPE, stdin=subprocess.DEVNULL
+            ),
+            words,
+        )
+        for flags, words in misused(tmp_path)
+    ]
+    for process, words in running:
+        told = process.communicate(timeout=60)[1].decode()
+        assert process.returncode == 1, told
+        assert words in told
+        assert told.count("\n") == 1, told

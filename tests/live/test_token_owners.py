@@ -1,0 +1,340 @@
+"""Several tokens: each sees its own instances, and may do what its scopes say."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gym_http_server.app import create_app
+from gym_http_server.rundir import RunDir
+from gym_http_server.settings import Settings
+from tests.support.api import Api, Instance, error, no_content, ok
+from tests.support.raw import Response
+from tests.support.server import Server
+from tests.support.several_tokens import api_of, token_of, write_file
+from tests.support.websocket import TEXT, WebSocket
+
+pytestmark = pytest.mark.live
+
+UNKNOWN = "0badc0de"
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server with several tokens; its own client shows the admin's."""
+    path = write_file(tmp_path_factory.mktemp("tokens"))
+    with Server("--tokens", path, token=token_of("root")) as server:
+        Api(server).post("/v1/external/", {})
+        yield server
+
+
+@pytest.fixture
+def ada(shared: Server) -> Iterator[Instance]:
+    """A CartPole that belongs to ada."""
+    instance = api_of(shared, "ada").create()
+    yield instance
+    instance.close()
+
+
+def rules(server: Server) -> set[tuple[str, str, bool]]:
+    """Return method, path and kind of every route that the application has."""
+    (path,) = server.run_dir.iterdir()
+    app = create_app(Settings(), RunDir(str(path)))
+    return {
+        (method, rule.rule, bool(rule.websocket))
+        for rule in app.url_map.iter_rules()
+        for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
+    }
+
+
+#: Routes without an instance or a connection in their path, and the test that shows
+#: what each token sees there. A new route has to be entered here, or to name an
+#: instance by <instance_id>.
+WITHOUT_INSTANCE = {
+    "/v1/envs": "test_a_list_shows_the_own_instances",
+    "/v1/batch/step": "test_a_batch_steps_no_foreign_instance",
+    "/v1": "test_a_list_shows_the_own_instances",
+    "/v1/registry": "test_scopes",
+    "/v1/tickets": "test_a_ticket_has_the_identity_of_its_token",
+    "/v1/upload": "test_scopes",
+    "/v1/shutdown": "test_scopes",
+    "/v1/external": "test_scopes",
+    "/game/ws": "test_scopes",
+    "/healthz": "open to all",
+    "/readyz": "open to all",
+    "/openapi.json": "the same for all",
+    "/v1/external/client/<path:name>": "open to all",
+}
+BODIES: list[dict[str, Any]] = [
+    {},
+    {"json_body": {"action": 0, "directory": "d", "state": {}, "value": 1}},
+    {"json_body": {"action": None}},
+    {"data": b"{"},
+    {"data": b"x", "headers": {"Content-Encoding": "gzip"}},
+    {"json_body": {"seed": 1}, "headers": {"Idempotency-Key": "k1"}},
+    {"headers": {"Accept": "application/problem+json"}},
+    {"headers": {"Idempotency-Key": "no key"}},
+]
+
+
+def bytes_of(response: Response, instance_id: str) -> tuple[Any, ...]:
+    """Return all of an answer but the ID that was asked for and the time."""
+    text = response.text.replace(instance_id, "ID")
+    headers = [(name, value) for name, value in response.headers if name != "Date"]
+    return response.status, headers, text
+
+
+def test_every_route_hides_foreign_instances(shared: Server, ada: Instance) -> None:
+    """The routes come from the application: none is forgotten."""
+    bob = api_of(shared, "bob", **{"X-Request-Id": "same"})
+    checked = 0
+    for method, rule, websocket in sorted(rules(shared)):
+        if "<instance_id>" not in rule:
+            known = rule.rstrip("/") in WITHOUT_INSTANCE or "<connection>" in rule
+            assert known, f"{rule} is checked by no test"
+            continue
+        if websocket:
+            continue
+        for more in BODIES:
+            answers = []
+            for instance_id in (ada.id, UNKNOWN):
+                path = rule.replace("<instance_id>", instance_id)
+                path = re.sub("<[a-z:]*value>", "1", path)
+                response = bob.request(method, path, **more)
+                answers.append(bytes_of(response, instance_id))
+            assert answers[0] == answers[1], (method, rule, more)
+            assert answers[0][0] >= 400, (method, rule, more)
+            checked += 1
+    assert checked > 200
+    described = ok(ada.get(""))
+    assert (described["steps"], described["episodes"]) == (0, 0)
+    assert ok(ada.post("reset/", {"seed": 1}))
+
+
+@pytest.mark.parametrize("query", ["", "?watch=1", "?session=a&lost=0.1"])
+def test_streams_hide_foreign_instances(
+    shared: Server, ada: Instance, query: str
+) -> None:
+    answers = []
+    for instance_id in (ada.id, UNKNOWN):
+        foreign = Instance(ada.api, instance_id)
+        bearer = f"Bearer {token_of('bob')}"
+        changes = {"authorization": bearer, "x_request_id": "same"}
+        path = foreign.path(f"stream{query}")
+        with WebSocket.to(foreign, path=path, **changes) as stream:
+            answers.append(bytes_of(stream.response, instance_id))
+    assert answers[0] == answers[1]
+    assert answers[0][0] == 400
+    with WebSocket.to(ada, authorization=f"Bearer {token_of('ada')}") as stream:
+        assert stream.response.status == 101
+
+
+def test_a_list_shows_the_own_instances(shared: Server, ada: Instance) -> None:
+    bobs = api_of(shared, "bob").create("Taxi-v3")
+    assert api_of(shared, "ada").instances() == {ada.id: "CartPole-v1"}
+    assert api_of(shared, "bob").instances() == {bobs.id: "Taxi-v3"}
+    assert api_of(shared, "reader").instances() == {}
+    assert Api(shared).instances() == {ada.id: "CartPole-v1", bobs.id: "Taxi-v3"}
+    counts = [
+        ok(api_of(shared, name).get("/v1/"))["instances"]
+        for name in ("ada", "bob", "reader", "root")
+    ]
+    assert counts == [1, 1, 0, 2]
+    bobs.close()
+
+
+def test_an_admin_may_use_all_instances(shared: Server, ada: Instance) -> None:
+    root = Instance(Api(shared), ada.id)
+    root.reset(seed=1)
+    root.step(1)
+    no_content(root.close())
+    error(ada.get(""), 400, "unknown-instance")
+
+
+def test_an_ended_instance_is_unknown_to_others(shared: Server) -> None:
+    bobs = api_of(shared, "bob").create()
+    with WebSocket.to(bobs, authorization=f"Bearer {token_of('bob')}"):
+        pass
+    no_content(bobs.close())
+    for name in ("ada", "bob"):
+        foreign = Instance(api_of(shared, name), bobs.id)
+        error(foreign.post("reset/"), 400, "unknown-instance")
+        error(foreign.close(), 400, "unknown-instance")
+
+
+def test_a_crash_is_told_to_the_owner_alone(shared: Server) -> None:
+    before = shared.members()
+    ada = api_of(shared, "ada").create()
+    (host,) = shared.members() - before
+    host.kill()
+    error(ada.post("reset/"), (410, 502))
+    error(ada.post("reset/"), 410, "instance-ended")
+    foreign = Instance(api_of(shared, "bob"), ada.id)
+    error(foreign.post("reset/"), 400, "unknown-instance")
+    error(Instance(Api(shared), ada.id).post("reset/"), 410, "instance-ended")
+
+
+def test_a_batch_steps_no_foreign_instance(shared: Server, ada: Instance) -> None:
+    ada.reset(seed=1)
+    bob = api_of(shared, "bob", **{"X-Request-Id": "same"})
+    told = []
+    for instance_id in (ada.id, UNKNOWN):
+        asked = [{"instance_id": instance_id, "action": 1, "key": "k"}]
+        response = bob.post("/v1/batch/step/", {"steps": asked})
+        told.append(bytes_of(response, instance_id))
+    assert told[0] == told[1]
+    assert ok(ada.get(""))["steps"] == 0
+
+
+def test_a_key_of_another_token_is_another_key(shared: Server) -> None:
+    made = set()
+    for name in ("ada", "bob", "ada", "bob"):
+        api = api_of(shared, name, **{"Idempotency-Key": "the-same-key"})
+        answer = ok(api.post("/v1/envs/", {"env_id": "CartPole-v1"}))
+        made.add((name, answer["instance_id"]))
+    assert len(made) == 2
+    assert len({instance_id for _, instance_id in made}) == 2
+    for name, instance_id in made:
+        no_content(Instance(api_of(shared, name), instance_id).close())
+
+
+def test_an_admin_makes_instances_for_others(shared: Server) -> None:
+    given = Api(shared).create(**{"for": "stepper"})
+    stepper = Instance(api_of(shared, "stepper"), given.id)
+    stepper.reset(seed=1)
+    assert stepper.step(0)["terminated"] is False
+    error(Instance(api_of(shared, "ada"), given.id).get(""), 400, "unknown-instance")
+    no_content(stepper.close())
+
+
+def test_for_names_a_known_token(shared: Server, server: Server) -> None:
+    asked = {"env_id": "CartPole-v1", "for": "nobody"}
+    told = error(Api(shared).post("/v1/envs/", asked), 400, "bad-parameter")
+    assert "'nobody'" in told["message"]
+    asked["for"] = "ada"
+    told = error(api_of(shared, "bob").post("/v1/envs/", asked), 403, "scope-missing")
+    assert "'bob'" in told["message"]
+    asked["for"] = "bob"
+    mine = ok(api_of(shared, "bob").post("/v1/envs/", asked))["instance_id"]
+    no_content(Instance(api_of(shared, "bob"), mine).close())
+    # A server that has no such names says so, too.
+    error(Api(server).post("/v1/envs/", asked), 400, "bad-parameter")
+
+
+def test_a_quota_names_its_token(shared: Server, ada: Instance) -> None:
+    bob = api_of(shared, "bob")
+    first, second = bob.create(), bob.create()
+    for api, more in ((bob, {}), (Api(shared), {"for": "bob"})):
+        response = api.post("/v1/envs/", {"env_id": "CartPole-v1", **more})
+        told = error(response, 429, "too-many-instances")
+        assert "'bob'" in told["message"]
+        assert " 2 " in told["message"]
+        assert response.header("Retry-After")
+    ada.reset()
+    no_content(first.close())
+    third = bob.create()
+    for each in (second, third):
+        no_content(each.close())
+
+
+SCOPES = [
+    # method, path, names for whom it is not refused for want of a scope
+    ("GET", "/v1/envs/", {"reader", "ada"}),
+    ("POST", "/v1/envs/", {"maker", "ada"}),
+    ("GET", f"/v1/envs/{UNKNOWN}/", {"reader", "stepper", "ada"}),
+    ("GET", f"/v1/envs/{UNKNOWN}/action_space/", {"reader", "stepper", "ada"}),
+    ("GET", f"/v1/envs/{UNKNOWN}/render/", {"stepper", "ada"}),
+    ("GET", f"/v1/envs/{UNKNOWN}/action_space/sample/", {"stepper", "ada"}),
+    ("POST", f"/v1/envs/{UNKNOWN}/step/", {"stepper", "ada"}),
+    ("POST", f"/v1/envs/{UNKNOWN}/monitor/start/", {"stepper", "ada"}),
+    ("GET", f"/v1/envs/{UNKNOWN}/attributes/gravity/", {"stepper", "ada"}),
+    ("DELETE", f"/v1/envs/{UNKNOWN}/", {"stepper", "maker", "ada"}),
+    ("POST", "/v1/batch/step/", {"stepper", "ada"}),
+    ("POST", "/v1/shutdown/", set()),
+    ("POST", "/v1/external/", {"arcade", "ada"}),
+    ("GET", "/v1/external/", {"arcade", "ada"}),
+    ("GET", "/game/ws/", {"arcade", "ada"}),
+    ("GET", "/v1/external/0badc0de/request/?wait_s=0", {"arcade", "ada"}),
+    ("POST", "/v1/external/0badc0de/answer/", {"arcade", "ada"}),
+    ("GET", "/v1/", {"reader", "stepper", "maker", "arcade", "runner", "ada"}),
+    ("GET", "/v1/registry/", {"reader", "stepper", "maker", "arcade", "runner", "ada"}),
+    ("POST", "/v1/upload/", {"reader", "stepper", "maker", "arcade", "runner", "ada"}),
+    ("GET", "/v1/nothing/", {"reader", "stepper", "maker", "arcade", "runner", "ada"}),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "allowed"), SCOPES)
+def test_scopes(method: str, path: str, allowed: set[str], shared: Server) -> None:
+    for name in ("reader", "stepper", "maker", "arcade", "runner", "ada", "root"):
+        body = {} if method == "POST" else None
+        more: dict[str, Any] = {} if body is None else {"json_body": body}
+        response = api_of(shared, name).request(method, path, **more)
+        if name in allowed or name == "root":
+            assert response.status not in (401, 403, 500) or "shutdown" in path
+            assert b"scope-missing" not in response.body, (name, response)
+        else:
+            told = error(response, 403, "scope-missing")
+            assert f"'{name}'" in told["message"]
+
+
+def test_streams_ask_for_the_scope_of_their_kind(shared: Server) -> None:
+    given = {
+        name: Api(shared).create(**{"for": name}) for name in ("reader", "stepper")
+    }
+    expected = {
+        ("reader", "?watch=1"): 101,
+        ("reader", ""): 403,
+        ("stepper", "?watch=1"): 403,
+        ("stepper", ""): 101,
+    }
+    for (name, query), status in expected.items():
+        instance = given[name]
+        path = instance.path(f"stream{query}")
+        bearer = f"Bearer {token_of(name)}"
+        with WebSocket.to(
+            instance, path=path, authorization=bearer, sec_websocket_protocol=TEXT
+        ) as stream:
+            assert stream.response.status == status, (name, query)
+    for instance in given.values():
+        no_content(instance.close())
+
+
+def test_a_ticket_has_the_identity_of_its_token(shared: Server, ada: Instance) -> None:
+    for name, status in (("ada", 101), ("root", 101), ("bob", 400), ("runner", 403)):
+        ticket = ok(api_of(shared, name).post("/v1/tickets/"))["ticket"]
+        path = ada.path(f"stream?ticket={ticket}")
+        with WebSocket.to(ada, path=path, authorization=None) as stream:
+            assert stream.response.status == status, name
+    (folder,) = shared.run_dir.glob("*/tickets")
+    assert list(folder.iterdir()) == []
+
+
+def test_no_token_is_told_to_anybody(
+    tmp_path: Path, make_server: Callable[..., Server]
+) -> None:
+    """Neither logs nor /proc nor the run directory have one, nor the hashes."""
+    path = write_file(tmp_path)
+    server = make_server("--tokens", path, token=token_of("root"))
+    instance = api_of(server, "ada").create()
+    ok(api_of(server, "ada").post("/v1/tickets/"))
+    error(api_of(server, "nobody").get("/v1/envs/"), 401)
+    hashes = [each.split()[1] for each in Path(path).read_text().splitlines()[2:]]
+    secrets = [token_of(name) for name in ("ada", "root", "nobody")] + hashes
+    told = []
+    for member in server.members():
+        for name in ("environ", "cmdline"):
+            told.append(Path(f"/proc/{member.pid}/{name}").read_bytes())
+    for each in server.run_dir.rglob("*"):
+        told.append(str(each).encode())
+        if each.is_file():
+            told.append(each.read_bytes())
+        elif each.is_symlink():
+            told.append(str(each.readlink()).encode())
+    no_content(instance.close())
+    assert server.stop() == 0
+    told.append(server.log().encode())
+    for secret in secrets:
+        assert all(secret.encode() not in each for each in told), secret
+    assert "wrong token from 127.0.0.1" in server.log()

@@ -1,0 +1,144 @@
+"""Several tokens beside HTTP: external environments and agents, by every transport."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import zmq
+
+from tests.live.test_wrong_tokens import HELLO, counted
+from tests.support.api import Api, Instance, error, no_content, ok
+from tests.support.far import Far
+from tests.support.lobby import settled, tcp_place
+from tests.support.server import Server
+from tests.support.several_tokens import api_of, token_of, write_file
+from tests.support.zmq_peers import ZmqPeer
+
+pytestmark = pytest.mark.live
+
+UNKNOWN = "0badc0de"
+CART = {"env_id": "CartPole-v1"}
+#: Who may connect external/game, by token; the other answer of each is "refused".
+MAY_CONNECT = {"ada": True, "bob": True, "root": True, "arcade": False}
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server with several tokens, open to every transport."""
+    path = write_file(tmp_path_factory.mktemp("tokens"))
+    flags = ["--tokens", path, "--external-tcp", "0", "--zmq", "tcp://127.0.0.1:0"]
+    with Server(*flags, token=token_of("root")) as server:
+        Far.to(Api(server)).drop()
+        settled(Api(server))
+        yield server
+
+
+def by_websocket(server: Server, token: str) -> Any:
+    far = Far(api_of(server, token))
+    far.drop()
+    return far.welcome
+
+
+def by_http(server: Server, token: str) -> Any:
+    return api_of(server, token).post("/v1/external/", HELLO).json()
+
+
+def by_tcp(server: Server, token: str) -> Any:
+    return counted(tcp_place(server), token=token_of(token))
+
+
+def by_zeromq(server: Server, token: str) -> Any:
+    with ZmqPeer(server) as peer:
+        return peer.ask(**HELLO, token=token_of(token))
+
+
+@pytest.mark.parametrize("way", [by_websocket, by_http, by_tcp, by_zeromq])
+def test_the_name_has_to_be_in_the_scopes(way: Any, shared: Server) -> None:
+    for token, allowed in MAY_CONNECT.items():
+        told = way(shared, token)
+        if allowed:
+            assert told["type"] == "welcome", (token, told)
+        else:
+            assert told["code"] == "scope-missing", (token, told)
+            assert "external:game" in told["message"]
+
+
+def test_connections_by_http_belong_to_their_token(shared: Server) -> None:
+    ada = api_of(shared, "ada", **{"X-Request-Id": "same"})
+    bob = api_of(shared, "bob", **{"X-Request-Id": "same"})
+    connection = ok(ada.post("/v1/external/", HELLO))["connection"]
+    for method, rest in (("GET", "request/?wait_s=0"), ("POST", "answer/")):
+        told = []
+        for each in (connection, UNKNOWN):
+            path = f"/v1/external/{each}/{rest}"
+            response = bob.request(method, path)
+            error(response, 404, "not-found")
+            told.append(response.text.replace(each, "ID"))
+        assert told[0] == told[1]
+        response = ada.request(method, f"/v1/external/{connection}/{rest}")
+        assert response.status == 204
+        response = Api(shared).request("GET", f"/v1/external/{connection}/{rest}")
+        assert response.status in (204, 405)
+
+
+def greet(peer: ZmqPeer, name: str, **greeting: Any) -> Any:
+    """Say hello as an agent, and give the answer."""
+    return peer.ask(type="agent", protocol=1, token=token_of(name), **greeting)
+
+
+def test_agents_own_what_they_make(shared: Server) -> None:
+    with ZmqPeer(shared) as peer:
+        made = greet(peer, "ada", create=CART)
+        assert made["type"] == "welcome"
+        mine = made["instance_id"]
+        assert mine in api_of(shared, "ada").instances()
+        assert mine not in api_of(shared, "bob").instances()
+        foreign = Instance(api_of(shared, "bob"), mine)
+        error(foreign.post("reset/"), 400, "unknown-instance")
+        answers = []
+        for instance_id in (mine, UNKNOWN):
+            with ZmqPeer(shared) as other:
+                told = greet(other, "bob", instance_id=instance_id)
+                assert told["type"] == "refused"
+                answers.append(str(told).replace(instance_id, "ID"))
+        assert answers[0] == answers[1]
+        for name in ("ada", "root"):
+            with ZmqPeer(shared) as other:
+                assert greet(other, name, instance_id=mine)["type"] == "welcome"
+                assert other.ask(op="reset", seed=1)["status"] == 200
+        assert peer.ask(op="close")["status"] == 204
+
+
+@pytest.mark.parametrize(
+    ("name", "greeting", "scope"),
+    [
+        ("reader", {"create": CART}, "step"),
+        ("stepper", {"create": CART}, "create"),
+        ("maker", {"create": CART}, "step"),
+        ("reader", {"instance_id": UNKNOWN}, "step"),
+    ],
+)
+def test_agents_need_scopes(
+    name: str, greeting: dict[str, Any], scope: str, shared: Server
+) -> None:
+    with ZmqPeer(shared) as peer:
+        told = greet(peer, name, **greeting)
+        assert (told["code"], told["status"]) == ("scope-missing", 403)
+        assert scope in told["message"]
+
+
+def test_agents_have_the_quota_of_their_token(shared: Server) -> None:
+    bob = api_of(shared, "bob")
+    made = [bob.create(), bob.create()]
+    with ZmqPeer(shared) as peer:
+        told = greet(peer, "bob", create=CART)
+        assert (told["code"], told["status"]) == ("too-many-instances", 429)
+        assert "'bob'" in told["message"]
+    for each in made:
+        no_content(each.close())
+
+
+def test_tangos_agents_need_scopes(shared: Server) -> None:
+    with ZmqPeer(shared, zmq.REQ) as peer:
+        told = peer.ask(type="reset", token=token_of("reader"))["error"]
+        assert (told["code"], told["status"]) == ("scope-missing", 403)

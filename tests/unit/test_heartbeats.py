@@ -1,0 +1,53 @@
+"""When a host is pinged, and when it counts as stuck."""
+
+import pytest
+
+from gym_http_server.supervisor.heartbeats import AwakeClock, Heartbeat
+
+BEFORE, AFTER = (0, 5, 0), (0, 5, 9)
+
+
+def test_a_host_without_marks_is_pinged_once() -> None:
+    heartbeat = Heartbeat()
+    heartbeat.look(BEFORE, 10.0)
+    assert not heartbeat.ping_due(10.4)
+    assert heartbeat.ping_due(11.0)
+    assert not heartbeat.ping_due(20.0)
+    heartbeat.look(AFTER, 20.2)
+    assert not heartbeat.ping_due(20.4)
+    assert heartbeat.ping_due(21.4)
+
+
+@pytest.mark.parametrize("marks", [AFTER, (7, 5, 0), (0, 7, 0)])
+def test_any_mark_answers_a_ping(marks: tuple[int, ...]) -> None:
+    heartbeat = Heartbeat()
+    heartbeat.look(BEFORE, 0.0)
+    assert heartbeat.ping_due(1.0)
+    heartbeat.look(marks, 3.0)
+    assert not heartbeat.lost(60.0, deadline=2.0)
+
+
+def test_an_unanswered_ping_ends_the_host_after_the_deadline() -> None:
+    heartbeat = Heartbeat()
+    heartbeat.look(BEFORE, 0.0)
+    assert not heartbeat.lost(60.0, deadline=2.0), "it was not pinged"
+    assert heartbeat.ping_due(61.0)
+    heartbeat.look(BEFORE, 63.0)
+    assert not heartbeat.lost(63.0, deadline=2.0)
+    assert heartbeat.lost(64.0, deadline=2.0)
+
+
+def test_time_in_which_the_supervisor_was_stopped_does_not_count() -> None:
+    clock = AwakeClock()
+    start = clock._last
+    clock.advance(start + 0.2)
+    clock.advance(start + 3600.2)
+    clock.advance(start + 3600.4)
+    assert clock.now == pytest.approx(0.9)
+
+
+def test_a_call_that_was_frozen_gets_its_time() -> None:
+    heartbeat = Heartbeat()
+    heartbeat.look((7, 5, 0), 10.0)
+    assert not heartbeat.had(11.0, seconds=2.0)
+    assert heartbeat.had(12.0, seconds=2.0)

@@ -1,0 +1,57 @@
+"""How a host sends an answer to a web worker that does not read."""
+
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from gym_http_server.envhost import connections
+from gym_http_server.envhost.connections import Connection
+
+LARGE = bytes(range(256)) * 16 * 1024
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[Connection, socket.socket]]:
+    """A host's connection and the socket at its other end."""
+    ours, theirs = socket.socketpair()
+    connection = Connection(ours, 1024)
+    with ours, theirs:
+        yield connection, theirs
+
+
+def test_the_host_is_marked_alive_until_the_web_worker_reads(
+    pair: tuple[Connection, socket.socket],
+) -> None:
+    connection, theirs = pair
+    marked = threading.Semaphore(0)
+    received = bytearray()
+
+    def read_late() -> None:
+        for _ in range(3):
+            assert marked.acquire(timeout=5.0)
+        while len(received) < len(LARGE) and (data := theirs.recv(1 << 20)):
+            received.extend(data)
+
+    reader = threading.Thread(target=read_late)
+    reader.start()
+    connection.send(LARGE, marked.release)
+    reader.join(5.0)
+    assert received == LARGE
+
+
+def test_a_web_worker_that_never_reads_is_given_up(
+    pair: tuple[Connection, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "SEND_SECONDS", 1)
+    with pytest.raises(OSError, match="does not read"):
+        pair[0].send(LARGE, lambda: None)
+
+
+def test_what_fits_is_sent_without_a_mark(
+    pair: tuple[Connection, socket.socket],
+) -> None:
+    connection, theirs = pair
+    connection.send(b"small", lambda: pytest.fail("marked"))
+    assert theirs.recv(100) == b"small"

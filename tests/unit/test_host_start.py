@@ -1,0 +1,52 @@
+"""What a host says when it cannot make its environment for want of room."""
+
+import errno
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gym_http_server import boot
+from gym_http_server.envhost import process
+from gym_http_server.envhost.create_request import read_request
+from gym_http_server.envhost.external.outside import Terms
+from gym_http_server.rundir import RunDir
+from gym_http_server.settings import Settings
+from gym_http_wire.frames import FrameReader
+from gym_http_wire.messages import problem_of
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_host_without_room_for_its_folders_refuses(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def isolate(*args: Any, **more: Any) -> None:
+        raise OSError(number, "no room")
+
+    monkeypatch.setattr(process, "isolate", isolate)
+    start = process.HostStart(
+        instance_id="3c657dbc",
+        run_path=str(tmp_path),
+        parent_pid=1,
+        request=read_request(b'{"env_id": "CartPole-v1"}', Settings()),
+        terms=Terms(1.0, 1.0, 1.0, 1024, 1024),
+        data_dir=str(tmp_path),
+        max_body=1024,
+        max_answer=1024,
+        strict_actions=False,
+    )
+    ours, theirs = socket.socketpair()
+    with ours, theirs, socket.socket(socket.AF_UNIX) as listener:
+        assert process.run(start, theirs, listener) == 0
+        (frame,) = FrameReader(1024).feed(ours.recv(4096))
+    told = problem_of(frame)
+    assert (told.status, told.code) == (507, "disk-full")
+
+
+def test_settings_are_left_in_memory_alone() -> None:
+    settings = Settings(token="0123456789abcdef")
+    with boot.leave(settings, RunDir("/run")) as left:
+        assert Path(f"/proc/self/fd/{left.fileno()}").readlink().match("/memfd:*")
+        read, run = boot.read_from(left.fileno())
+    assert (read, run.path) == (settings, "/run")

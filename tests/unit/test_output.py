@@ -1,0 +1,174 @@
+"""What hosts print goes to a log that is bounded in rate and size."""
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gym_http_server.supervisor import output as module
+from gym_http_server.supervisor.output import MAX_LOG_BYTES, Output, Outputs
+from gym_http_server.watches import Watches
+from tests.support.wait import wait_until
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Where the log is."""
+    return tmp_path / "log"
+
+
+@pytest.fixture
+def output(log: Path) -> Iterator[Output]:
+    """An output whose host is the test."""
+    made = Output(str(log))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let everything go to the log, however fast it comes."""
+    monkeypatch.setattr(module, "RATE", 1 << 40)
+    monkeypatch.setattr(module, "BURST", 1 << 40)
+
+
+def say(output: Output, data: bytes) -> None:
+    """Print as a host, and have it read, both a little at a time."""
+    for start in range(0, len(data), 32768):
+        os.write(output.writer, data[start : start + 32768])
+        assert output.read()
+
+
+def numbered(first: int, last: int) -> bytes:
+    """Lines of ten bytes with their own offsets in them."""
+    return b"".join(b"%09d\n" % (10 * number) for number in range(first, last))
+
+
+def test_a_little_goes_to_the_log_as_it_is(output: Output, log: Path) -> None:
+    say(output, b"hello\n")
+    assert log.read_bytes() == b"hello\n"
+    say(output, b"half a \xff character\n")
+    assert output.finish() == "hello\nhalf a \ufffd character\n"
+    assert log.stat().st_mode & 0o777 == 0o600
+
+
+def test_of_much_the_last_is_kept(output: Output, log: Path) -> None:
+    text = numbered(0, 1_000_000)
+    say(output, text)
+    assert log.stat().st_size < 2_000_000
+    say(output, b"the last word\n")
+    tail = output.finish()
+    assert tail.endswith("009999980\n009999990\nthe last word\n")
+    written = log.read_bytes()
+    (dropped,) = re.findall(rb"\n\[(\d+) bytes were dropped here\]\n", written)
+    kept, after = re.split(rb"\n\[\d+ bytes were dropped here\]\n", written)
+    assert text.startswith(kept)
+    assert len(kept) + int(dropped) + len(after) == len(text) + len("the last word\n")
+
+
+def test_what_was_kept_goes_to_the_log_in_time(output: Output, log: Path) -> None:
+    say(output, numbered(0, 100_000))
+
+    def complete() -> bool:
+        output.tick()
+        return log.read_bytes().endswith(b"000999990\n")
+
+    wait_until(complete)
+
+
+@pytest.mark.usefixtures("unhurried")
+def test_a_log_is_cut_and_says_at_which_offset_it_goes_on(
+    output: Output, log: Path
+) -> None:
+    for first in range(0, 400_000, 10_000):
+        say(output, numbered(first, first + 10_000))
+        assert log.stat().st_size <= MAX_LOG_BYTES
+        notice, _, rest = log.read_bytes().partition(b"\n")
+        if cut := re.fullmatch(rb"\[(\d+) bytes of this log were cut here\]", notice):
+            # Each line says its offset: the first whole one is found by it.
+            offset = int(cut[1])
+            line = rest[-offset % 10 :][:10]
+            assert int(line) == offset + -offset % 10
+    assert cut
+    assert output.finish().endswith("003999990\n")
+
+
+@pytest.mark.usefixtures("unhurried")
+def test_on_a_full_disk_output_is_dropped_but_the_last_is_told(
+    output: Output, log: Path
+) -> None:
+    say(output, b"before\n")
+    full = os.open("/dev/full", os.O_WRONLY)
+    own = os.dup(output._log)
+    os.dup2(full, output._log)
+    say(output, numbered(0, 100_000) + b"meanwhile\n")
+    output.tick()
+    assert output.finish().endswith("000999990\nmeanwhile\n")
+    os.dup2(own, output._log)
+    output.tick()
+    say(output, b"after\n")
+    for descriptor in (own, full):
+        os.close(descriptor)
+    assert log.read_bytes().startswith(b"before\n\n[")
+    assert log.read_bytes().endswith(b"000999990\nmeanwhile\nafter\n")
+
+
+def test_a_pipe_of_which_little_comes_rests(output: Output) -> None:
+    watches = Watches()
+    outputs = Outputs(watches)
+    outputs.add(output)
+    rests = []
+    for _ in range(8):
+        os.write(output.writer, b"a line\n")
+        watches.serve(1.0)
+        rests.append(output.rest)
+        wait_until(lambda: outputs.resume() == float("inf"))
+    assert rests == sorted(rests)
+    assert rests[-1] == module.LONGEST_REST
+    for _ in range(8):
+        os.write(output.writer, bytes(output._capacity * 3 // 4))
+        watches.serve(1.0)
+        wait_until(lambda: outputs.resume() == float("inf"))
+    assert output.rest < module.SHORTEST_REST
+
+
+def test_the_end_of_a_host_is_the_end_of_its_output(output: Output) -> None:
+    watches = Watches()
+    outputs = Outputs(watches)
+    outputs.add(output)
+    os.write(output.writer, b"the last\n")
+    output.started()
+    for _ in range(3):
+        watches.serve(0.0)
+        wait_until(lambda: outputs.resume() == float("inf"))
+    outputs.remove(output)
+    assert output.finish() == "the last\n"
+
+
+def spawn(act: Callable[[], None]) -> int:
+    """Fork; the child does something and ends."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            act()
+        finally:
+            os._exit(0)
+    return pid
+
+
+def test_a_host_that_prints_all_the_time_does_not_hold_up_an_end(
+    output: Output,
+) -> None:
+    def print_for_ever() -> None:
+        while True:
+            os.write(output.writer, b"x" * 65536)
+
+    pid = spawn(print_for_ever)
+    try:
+        wait_until(lambda: output.read() and output._dropped)
+        assert output.finish()[-1] == "x"
+    finally:
+        os.kill(pid, 9)
+        os.waitpid(pid, 0)
