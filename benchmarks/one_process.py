@@ -70,7 +70,7 @@ class OneProcess:
             operations,
             exact,
             Inspection(operations, exact, "00000000", "profile"),
-            data_dir="",
+            open_file=lambda request: -1,
             max_answer=_MAX_BYTES,
         )
         self._stepping = Stepping(self._answers, StatusPage(page))

@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 import gym_http_server
-from gym_http_server import certificates, log_stream, tokens
+from gym_http_server import certificates, log_stream, sandbox, tokens
 from gym_http_server.access import MAX_INSTANCES, line_of
 from gym_http_server.errors import StartError
 from gym_http_server.gateway import check_installed
@@ -72,16 +72,18 @@ def serve(**flags: Any) -> None:
     try:
         _check_working_directory()
         asked = from_mapping(os.environ, flags)
-        settings = tokens.settle(asked)
+        settings = sandbox.settle(tokens.settle(asked))
         settings = dataclasses.replace(settings, data_dir=_data_dir(settings))
-        status = _serve(settings, show_token=asked.token == tokens.AUTO)
+        status = _serve(settings, asked)
     except StartError as error:
         click.echo(f"gym-http-server: {error}", err=True)
         sys.exit(1)
     sys.exit(status)
 
 
-def _serve(settings: Settings, *, show_token: bool) -> int:
+def _serve(settings: Settings, asked: Settings) -> int:
+    show_token = asked.token == tokens.AUTO
+    secrets = (asked.token_file, asked.tokens, asked.keyfile)
     if settings.zmq:
         check_installed()
     settings = certificates.settle(settings)
@@ -91,7 +93,7 @@ def _serve(settings: Settings, *, show_token: bool) -> int:
         letting_in(settings.zmq_place, "--zmq") as zmq,
         RunDir.make(settings.run_dir) as run,
     ):
-        launcher = Launcher(settings, run, listeners, external, zmq)
+        launcher = Launcher(settings, run, listeners, external, zmq, secrets)
         try:
             envs = _start(launcher)
             scheme = "https" if settings.certfile else "http"

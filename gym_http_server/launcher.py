@@ -140,6 +140,7 @@ class Launcher:
         listeners: The sockets to serve on.
         external: Where external environments connect in by plain TCP, if anywhere.
         zmq: Where they and agents come in by ZeroMQ, if anywhere.
+        secrets: Files that environments in the sandbox may not read.
     """
 
     def __init__(
@@ -149,10 +150,12 @@ class Launcher:
         listeners: Sequence[socket.socket],
         external: socket.socket | None = None,
         zmq: socket.socket | None = None,
+        secrets: Sequence[str] = (),
     ) -> None:
         self._settings = settings
         self._run = run
         self._listeners = listeners
+        self._secrets = [os.path.abspath(path) for path in secrets if path]
         # The doors beside HTTP's, by the name under which the supervisor knows them.
         doors = {"external": external, "zmq": zmq}
         self._doors = {k: v for k, v in doors.items() if v is not None}
@@ -257,6 +260,7 @@ class Launcher:
             "addresses": list(map(file_name, self._listeners)),
             "settings": msgspec.json.decode(self._settings.without_token().to_json()),
             "quotas": quotas(self._settings),
+            "secrets": self._secrets,
         }
         with boot.leave(self._settings, self._run) as left:
             for name, door in self._doors.items():

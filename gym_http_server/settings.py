@@ -218,6 +218,22 @@ class Settings:
     run_dir: str = _setting(
         "", "Directory in which the run directory is made; the temporary one if unset."
     )
+    sandbox: str = _setting(
+        "auto",
+        "Whether environments may read and write only some files, by Landlock: on, off "
+        "or auto, which is on where the server listens beyond loopback.",
+    )
+    writable: tuple[str, ...] = _setting(
+        (), "File or directory that environments in the sandbox may write to."
+    )
+    network: str = _setting(
+        "host",
+        "Network of environments: host, which is the server's, or none, which is a "
+        "loopback interface of their own.",
+    )
+    host_user: str = _setting(
+        "", "User as whom environments run, where the server runs as root."
+    )
     enable_shutdown: bool = _setting(False, "Let POST /v1/shutdown/ stop the server.")
     drain_delay: float = _setting(
         0.0, "Seconds to go on serving after SIGTERM, with readiness at 503.", least=0

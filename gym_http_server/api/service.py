@@ -15,6 +15,7 @@ import msgspec
 import yaml
 
 import gym_http_server
+from gym_http_server import landlock
 from gym_http_server.access import ADMIN, ANY
 from gym_http_server.api.exchange import (
     Answer,
@@ -26,6 +27,7 @@ from gym_http_server.api.exchange import (
 from gym_http_server.api.tickets import LIFETIME_S
 from gym_http_server.api.web import Web, add_route
 from gym_http_server.errors import Draining, ShutdownDisabled, UploadGone
+from gym_http_server.settings import Settings
 from gym_http_wire.messages import Op
 from gym_http_wire.problems import (
     BadJSON,
@@ -99,9 +101,21 @@ def _about(web: Web, environ: Environ) -> Answer:
             "instances": status["instances"],
             "limits": {name: getattr(web.settings, name) for name in _LIMITS},
             "name": "gym_http_server",
+            "sandbox": _sandbox(web.settings),
             "version": gym_http_server.__version__,
         }
     )
+
+
+def _sandbox(settings: Settings) -> dict[str, Any]:
+    """Describe what environments are kept from."""
+    files = settings.sandbox == "on"
+    return {
+        "files": files,
+        "host_user": settings.host_user or None,
+        "network": settings.network,
+        "signals": files and landlock.scopes_signals(),
+    }
 
 
 def _registry(web: Web, environ: Environ) -> Answer:

@@ -6,10 +6,13 @@ bytes on as they are. What has a key is executed once, and then replayed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gym_http_server.envhost.audience import Audience
 from gym_http_server.envhost.external.outside import Outside
 from gym_http_server.envhost.failures import problem_frame
 from gym_http_server.envhost.inspection import Inspection
+from gym_http_server.envhost.monitor import FileRequest
 from gym_http_server.envhost.performing import Performing
 from gym_http_wire.exact import Exact
 from gym_http_wire.frames import Frame
@@ -30,7 +33,7 @@ class Answers:
         operations: The environment.
         exact: Its exact calls.
         inspection: Answers what is asked about it.
-        data_dir: Directory below which monitors write.
+        open_file: Opens the file of a monitor, and returns its descriptor.
         max_answer: Bytes that an answer's body may have.
         outside: Where the environment is, if it lives elsewhere.
 
@@ -49,7 +52,7 @@ class Answers:
         exact: Exact,
         inspection: Inspection,
         *,
-        data_dir: str,
+        open_file: Callable[[FileRequest], int],
         max_answer: int,
         outside: Outside | None = None,
     ) -> None:
@@ -65,7 +68,7 @@ class Answers:
             exact,
             inspection,
             self.audience,
-            data_dir=data_dir,
+            open_file=open_file,
             max_answer=max_answer,
         )
 

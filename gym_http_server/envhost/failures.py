@@ -7,6 +7,7 @@ import traceback
 
 import msgspec
 
+from gym_http_server import sandbox
 from gym_http_server.envhost import plain
 from gym_http_wire import spaces
 from gym_http_wire.blame import env_error
@@ -14,7 +15,7 @@ from gym_http_wire.frames import Frame
 from gym_http_wire.messages import problem_answer
 from gym_http_wire.problems import EnvError, Problem, UnsupportedSpace
 
-__all__ = ["note", "problem_frame", "unforeseen"]
+__all__ = ["explain", "note", "problem_frame", "unforeseen"]
 
 _MESSAGE_CHARS = 500
 
@@ -24,6 +25,17 @@ def note(error: BaseException) -> None:
     # The environment may have closed where this goes to.
     with contextlib.suppress(Exception):
         traceback.print_exception(error)
+
+
+def explain(problem: Problem) -> None:
+    """Add to a refused write of an environment that the sandbox may be the reason."""
+    lineage = problem.extras.get("mro")
+    refused = isinstance(lineage, list) and "builtins.PermissionError" in lineage
+    if refused and sandbox.confined():
+        problem.message += (
+            "; the sandbox lets environments write only below their own working and "
+            "temporary directories: the server's --writable PATH allows more"
+        )
 
 
 def problem_frame(problem: Problem) -> Frame:

@@ -15,6 +15,7 @@ from gym_http_server import prctl
 from gym_http_server.envhost.mark import set_mark
 from gym_http_server.log_stream import STDERR
 from gym_http_server.rundir import RunDir
+from gym_http_server.sandbox import Sandbox
 
 __all__ = ["close_descriptors", "isolate", "print_to", "reseed"]
 
@@ -30,6 +31,7 @@ def isolate(
     keep: list[int],
     *,
     file_bytes: int,
+    sandbox: Sandbox,
 ) -> None:
     """Make this process a host of its own, independent of what it was forked from.
 
@@ -39,9 +41,7 @@ def isolate(
         parent_pid: The supervisor; the process ends with it.
         keep: Descriptors to keep open; all others but 0, 1 and 2 are closed.
         file_bytes: Bytes that a file which it writes may have; 0: any number.
-
-    Raises:
-        OSError: There is no room for its folders.
+        sandbox: What this process confines itself to.
     """
     prctl.die_with_parent(parent_pid, signal.SIGKILL)
     os.setsid()
@@ -50,13 +50,13 @@ def isolate(
     _reset_signals()
     _limit_files(file_bytes)
     _set_up_streams()
-    close_descriptors(keep)
     _prefer_as_victim()
-    folder = run.instance(instance_id)
-    for name in ("work", "tmp"):
-        os.mkdir(f"{folder}/{name}", 0o700)
-    os.chdir(f"{folder}/work")
-    os.environ["TMPDIR"] = f"{folder}/tmp"  # noqa: S108
+    work, temporary = run.own(instance_id)
+    sandbox.enter((work, temporary), parent_pid)
+    # Not before, since the sandbox is made of descriptors.
+    close_descriptors(keep)
+    os.chdir(work)
+    os.environ["TMPDIR"] = temporary
     tempfile.tempdir = None
     if not os.environ.get("DISPLAY"):
         os.environ.setdefault("MUJOCO_GL", "egl")

@@ -5,7 +5,9 @@ A passive tap: it sees what passes and changes nothing. An episode is a line of
 cannot be written, as on a full disk, is counted, and stops nothing.
 
 Directories come from clients, so they are confined below the data directory: the
-path is walked one part at a time and no symbolic link in it is followed.
+path is walked one part at a time and no symbolic link in it is followed. A host may
+not reach the data directory itself: a child of the supervisor opens the file
+(`open_file`) and sends the host its descriptor (`request_file`).
 """
 
 from __future__ import annotations
@@ -13,18 +15,26 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import socket
 import stat
 import time
 from typing import Any
 
-from gym_http_server.envhost import plain
-from gym_http_wire.problems import BadParameter, DiskFull
+import msgspec
 
-__all__ = ["Monitor"]
+from gym_http_server.envhost import plain
+from gym_http_wire.frames import Frame, FrameReader, encode
+from gym_http_wire.messages import Op, answer, problem_answer, problem_of
+from gym_http_wire.problems import BadParameter, DiskFull, Problem
+
+__all__ = ["FileRequest", "Monitor", "answer_file", "open_file", "request_file"]
 
 FILE = "episodes.jsonl"
 MAX_PATH_CHARS = 512
 MAX_PARTS = 16
+#: A disk that takes longer to open a file is out of order.
+FILE_SECONDS = 10
+_ANSWER_BYTES = 64 * 1024
 _KINDS = {
     stat.S_IFBLK: "a device",
     stat.S_IFCHR: "a device",
@@ -34,15 +44,67 @@ _KINDS = {
 }
 
 
-class Monitor:
-    """Writes the statistics of one instance's episodes.
+class FileRequest(msgspec.Struct, frozen=True):
+    """A host's request for the file of a monitor.
 
-    Args:
-        data_dir: Directory below which everything is written.
+    Attributes:
         directory: What the client asked for; an absolute path is taken as below
             the data directory.
         force: Throw away what an earlier monitor wrote there.
         resume: Add to what an earlier monitor wrote there.
+    """
+
+    directory: str
+    force: bool
+    resume: bool
+
+
+def request_file(channel: socket.socket, request: FileRequest) -> int:
+    """Have the supervisor open the file of a monitor; return its descriptor.
+
+    Args:
+        channel: To the supervisor.
+        request: Which file, and what to do with what is in it.
+
+    Raises:
+        Problem: What `open_file` raised.
+        DiskFull: There was no answer in time.
+    """
+    ours, theirs = socket.socketpair()
+    with ours:
+        with theirs:
+            asked = encode(Frame(Op.MONITOR_FILE, body=msgspec.json.encode(request)))
+            socket.send_fds(channel, [asked], [theirs.fileno()])
+        ours.settimeout(FILE_SECONDS + 1)
+        try:
+            data, descriptors, _, _ = socket.recv_fds(ours, _ANSWER_BYTES, 1)
+        except TimeoutError:
+            data, descriptors = b"", []
+    frames = FrameReader(_ANSWER_BYTES).feed(data)
+    if frames and frames[0].status >= 400:
+        raise problem_of(frames[0])
+    if not descriptors:
+        raise DiskFull(
+            f"the server could not open a file in {request.directory!r:.120} within "
+            f"{FILE_SECONDS} s"
+        )
+    os.set_inheritable(descriptors[0], False)
+    return descriptors[0]
+
+
+def answer_file(line: socket.socket, data_dir: str, request: FileRequest) -> None:
+    """Open the file that a host has requested, and send it the descriptor."""
+    try:
+        file = open_file(data_dir, request)
+    except Problem as problem:
+        line.sendall(encode(problem_answer(problem)))
+        return
+    socket.send_fds(line, [encode(answer(200))], [file])
+    os.close(file)
+
+
+def open_file(data_dir: str, request: FileRequest) -> int:
+    """Open the file of a monitor below the data directory; return its descriptor.
 
     Raises:
         BadParameter: The directory climbs, or holds data and neither ``force`` nor
@@ -53,18 +115,32 @@ class Monitor:
         written: Episodes written.
         error: How many episodes were not written, and why; "" if all were.
     """
-
-    def __init__(
-        self, data_dir: str, directory: str, *, force: bool, resume: bool
-    ) -> None:
-        parts = _parts(directory)
+    directory = request.directory
+    parts = _parts(directory)
+    with _told(directory):
+        folder = _open_folder(data_dir, parts)
+    try:
         with _told(directory):
-            folder = _open_folder(data_dir, parts)
-        try:
-            with _told(directory):
-                self._file = _open_file(folder, directory, force=force, resume=resume)
-        finally:
-            os.close(folder)
+            return _open_file(
+                folder, directory, force=request.force, resume=request.resume
+            )
+    finally:
+        os.close(folder)
+
+
+class Monitor:
+    """Writes the statistics of one instance's episodes.
+
+    Args:
+        file: Descriptor of the file to append to; the monitor closes it.
+
+    Attributes:
+        written: Episodes written.
+        error: How many episodes were not written, and why; "" if all were.
+    """
+
+    def __init__(self, file: int) -> None:
+        self._file = file
         self.written = 0
         self.error = ""
         self._lost = 0

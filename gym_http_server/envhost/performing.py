@@ -19,9 +19,9 @@ from gym_http_server.envhost.bodies import (
     value_frame,
     wants_lossless,
 )
-from gym_http_server.envhost.failures import note, problem_frame, unforeseen
+from gym_http_server.envhost.failures import explain, note, problem_frame, unforeseen
 from gym_http_server.envhost.inspection import Inspection
-from gym_http_server.envhost.monitor import Monitor
+from gym_http_server.envhost.monitor import FileRequest, Monitor
 from gym_http_wire.batches import Watch
 from gym_http_wire.exact import Exact
 from gym_http_wire.frames import Frame
@@ -44,7 +44,7 @@ class Performing:
         exact: Its exact calls.
         inspection: Answers what is asked about it.
         audience: Is told what the environment gives.
-        data_dir: Directory below which monitors write.
+        open_file: Opens the file of a monitor, and returns its descriptor.
         max_answer: Bytes that an answer's body may have.
 
     Attributes:
@@ -60,7 +60,7 @@ class Performing:
         inspection: Inspection,
         audience: Audience,
         *,
-        data_dir: str,
+        open_file: Callable[[FileRequest], int],
         max_answer: int,
     ) -> None:
         self.operations = operations
@@ -68,7 +68,7 @@ class Performing:
         self.monitor: Monitor | None = None
         self.progress: Callable[[], None] = lambda: None
         self._exact = exact
-        self._data_dir = data_dir
+        self._open_file = open_file
         self._max_answer = max_answer
         # Whether what the present request brought has been told to the audience.
         self._heard = False
@@ -204,7 +204,7 @@ class Performing:
             raise MonitorActive(
                 "the instance is being monitored; close the monitor first"
             )
-        self.monitor = Monitor(self._data_dir, directory, force=force, resume=resume)
+        self.monitor = Monitor(self._open_file(FileRequest(directory, force, resume)))
         return answer(204, form=Form.NONE)
 
     def _monitor_close(self, frame: Frame) -> Frame:
@@ -260,8 +260,9 @@ class _Watch(Watch):
 def _refusal(error: Exception) -> Frame:
     if not isinstance(error, Problem):
         note(error)
-        return problem_frame(unforeseen(error))
-    if error.__cause__ is not None:
+        error = unforeseen(error)
+    elif error.__cause__ is not None:
         # For whoever wrote the environment, to be found in the log.
         note(error.__cause__)
+    explain(error)
     return problem_frame(error)

@@ -8,6 +8,7 @@ so goes the host.
 
 from __future__ import annotations
 
+import functools
 import socket
 import sys
 import time
@@ -18,12 +19,15 @@ from gym_http_server.envhost import fork_guard
 from gym_http_server.envhost.answers import Answers
 from gym_http_server.envhost.create_request import CreateRequest
 from gym_http_server.envhost.external.outside import Outside, Terms
-from gym_http_server.envhost.failures import note, problem_frame, unforeseen
+from gym_http_server.envhost.failures import explain, note, problem_frame, unforeseen
 from gym_http_server.envhost.inspection import Inspection
 from gym_http_server.envhost.isolation import isolate
 from gym_http_server.envhost.making import make
+from gym_http_server.envhost.monitor import request_file
 from gym_http_server.envhost.server import Host
+from gym_http_server.peers import Peers
 from gym_http_server.rundir import RunDir, StatusPage, is_full
+from gym_http_server.sandbox import Sandbox
 from gym_http_wire.exact import Exact
 from gym_http_wire.frames import encode
 from gym_http_wire.messages import answer
@@ -41,6 +45,7 @@ class HostStart(msgspec.Struct, frozen=True):
         path: Where to look for modules, in a fresh interpreter: as in all others.
         file_bytes: Bytes that a file may have; 0: any number.
         spin_us: Microseconds to look for a stream's next request before sleeping.
+        sandbox: What to confine itself to.
         terms: What environments that live elsewhere are held to.
     """
 
@@ -49,7 +54,6 @@ class HostStart(msgspec.Struct, frozen=True):
     parent_pid: int
     request: CreateRequest
     terms: Terms
-    data_dir: str
     max_body: int
     max_answer: int
     strict_actions: bool
@@ -57,6 +61,7 @@ class HostStart(msgspec.Struct, frozen=True):
     file_bytes: int = 0
     modules: tuple[str, ...] = ()
     path: tuple[str, ...] = ()
+    sandbox: Sandbox = Sandbox()
 
 
 def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> int:
@@ -68,14 +73,16 @@ def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> in
     run_dir = RunDir(start.run_path)
     keep = [channel.fileno(), listener.fileno()]
     try:
+        # Once isolated, the host may not open it any more.
+        page = StatusPage(run_dir.status(start.instance_id))
         isolate(
             run_dir,
             start.instance_id,
             start.parent_pid,
             keep,
             file_bytes=start.file_bytes,
+            sandbox=start.sandbox,
         )
-        page = StatusPage(run_dir.status(start.instance_id))
     except OSError as error:
         if not is_full(error):
             raise
@@ -85,12 +92,13 @@ def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> in
     channel.setblocking(True)
     fork_guard.claim(channel)
     try:
-        answers = _make(start)
+        answers = _make(start, channel)
         fork_guard.check()
     except Exception as error:
         fork_guard.check()
         note(error)
         problem = error if isinstance(error, Problem) else unforeseen(error)
+        explain(problem)
         channel.sendall(encode(problem_frame(problem)))
         return 0
     page.end(time.monotonic_ns(), used=True)
@@ -103,12 +111,13 @@ def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> in
         listener,
         max_body=start.max_body,
         spin_us=start.spin_us,
+        peers=None if start.sandbox.user else Peers(start.parent_pid),
     )
     host.serve()
     return 0
 
 
-def _make(start: HostStart) -> Answers:
+def _make(start: HostStart, channel: socket.socket) -> Answers:
     if start.path:
         sys.path[:] = start.path
     for module in start.modules:
@@ -130,7 +139,7 @@ def _make(start: HostStart) -> Answers:
         operations,
         exact,
         Inspection(operations, exact, start.instance_id, start.request.env_id),
-        data_dir=start.data_dir,
+        open_file=functools.partial(request_file, channel),
         max_answer=start.max_answer,
         outside=outside,
     )

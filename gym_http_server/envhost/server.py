@@ -21,6 +21,7 @@ from gym_http_server.envhost.external.outside import LONGEST_TICK, Outside
 from gym_http_server.envhost.failures import note
 from gym_http_server.envhost.stepping import Stepping, frame_of
 from gym_http_server.envhost.streams import Stream
+from gym_http_server.peers import Peers
 from gym_http_server.rundir import StatusPage
 from gym_http_wire.frames import Frame, FrameError, encode
 from gym_http_wire.handshakes import Hello
@@ -49,6 +50,7 @@ class Host:
         listener: Where web workers connect.
         max_body: Bytes that the body of a request may have.
         spin_us: Microseconds to look for a stream's next request before sleeping.
+        peers: Who may connect; ``None`` where file modes decide it.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Host:
         *,
         max_body: int,
         spin_us: int,
+        peers: Peers | None,
     ) -> None:
         self._answers = answers
         # A batch may take long, as long as none of its steps does.
@@ -67,6 +70,7 @@ class Host:
         self._page = page
         self._channel = channel
         self._listener = listener
+        self._peers = peers
         self._max_body = max_body
         self._stepping = Stepping(answers, page)
         self._poll = select.poll()
@@ -150,6 +154,9 @@ class Host:
 
     def _accept(self) -> None:
         line, _ = self._listener.accept()
+        if self._peers is not None and not self._peers.admits(line):
+            line.close()
+            return
         self._connections[line.fileno()] = Connection(line, self._max_body)
         self._poll.register(line, select.POLLIN)
 

@@ -17,13 +17,14 @@
          ├─ work/  tmp/      the host's working and temporary directories
 """
 
-from gym_http_server.rundir.directory import RunDir, is_full
+from gym_http_server.rundir.directory import NAME_PREFIX, RunDir, is_full
 from gym_http_server.rundir.logs import open_log
 from gym_http_server.rundir.removal import empty, move, remove
 from gym_http_server.rundir.sockets import SOCKET_PATH_BYTES, listen
 from gym_http_server.rundir.status import Status, StatusPage, StatusReader
 
 __all__ = [
+    "NAME_PREFIX",
     "SOCKET_PATH_BYTES",
     "RunDir",
     "Status",

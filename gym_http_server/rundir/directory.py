@@ -15,7 +15,7 @@ from gym_http_server.errors import StartError
 from gym_http_server.rundir.removal import LOCK, move, remove
 from gym_http_server.rundir.sockets import SOCKET_PATH_BYTES
 
-__all__ = ["RunDir", "is_full"]
+__all__ = ["NAME_PREFIX", "RunDir", "is_full"]
 
 NAME_PREFIX = "gym-http-"
 #: What an instance needs on the disk of the run directory, with some to spare for the
@@ -102,6 +102,11 @@ class RunDir:
     def status(self, instance_id: str) -> str:
         """Status page of the host of an instance."""
         return f"{self.path}/{instance_id}/status"
+
+    def own(self, instance_id: str) -> tuple[str, str]:
+        """Working and temporary directory of the host of an instance."""
+        folder = self.instance(instance_id)
+        return f"{folder}/work", f"{folder}/tmp"  # noqa: S108
 
     def log(self, instance_id: str) -> str:
         """What the environment of an instance printed."""

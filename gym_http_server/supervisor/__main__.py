@@ -22,6 +22,7 @@ from gym_http_server import log_stream, prctl
 from gym_http_server.envhost import newest
 from gym_http_server.errors import StartError
 from gym_http_server.rundir import RunDir
+from gym_http_server.sandbox import prepare
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor import heap
 from gym_http_server.supervisor.modules import Modules
@@ -42,6 +43,7 @@ class SupervisorStart(msgspec.Struct):
         zmq: Descriptor of the socket by which peers come in by ZeroMQ, or -1.
         boot: Descriptor from which lobby and gateway read the token then.
         quotas: Instances that each token may own at a time, by its name.
+        secrets: Files that environments in the sandbox may not read.
     """
 
     launcher_pid: int
@@ -54,6 +56,7 @@ class SupervisorStart(msgspec.Struct):
     addresses: tuple[str, ...] = ()
     external: int = -1
     zmq: int = -1
+    secrets: tuple[str, ...] = ()
     boot: int = -1
     quotas: dict[str, int | None] = {}
 
@@ -79,6 +82,7 @@ def main(argument: str) -> int:
     sys.path.extend(start.importable)
     try:
         modules = Modules.load(_modules(start.settings))
+        sandbox = prepare(start.settings, RunDir(start.run_path), start.secrets)
     except StartError as error:
         _report(start.report, {"error": str(error)})
         return 1
@@ -90,6 +94,7 @@ def main(argument: str) -> int:
             RunDir(start.run_path),
             start.settings,
             modules,
+            sandbox=sandbox,
             signals=signals,
             launcher=start.launcher,
             heartbeat=start.heartbeat,

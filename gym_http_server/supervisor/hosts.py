@@ -7,6 +7,7 @@ import logging
 import os
 import secrets
 import signal
+import socket
 import time
 from collections.abc import Callable, Container, Iterator
 
@@ -15,6 +16,7 @@ from gym_http_server.envhost.fork_guard import RETURNED
 from gym_http_server.envhost.server import CLOSE, PING
 from gym_http_server.errors import ForkFailed, TooManyInstances
 from gym_http_server.rundir import RunDir, Status, is_full
+from gym_http_server.sandbox import Sandbox
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor import processes, watch
 from gym_http_server.supervisor.heartbeats import AwakeClock
@@ -22,14 +24,18 @@ from gym_http_server.supervisor.instance import Ended, Instance, Tombstones
 from gym_http_server.supervisor.journal import NAME, note
 from gym_http_server.supervisor.memory import MemoryLimit
 from gym_http_server.supervisor.modules import Modules
+from gym_http_server.supervisor.monitors import open_monitor
 from gym_http_server.supervisor.oom import OomKills
 from gym_http_server.supervisor.starts import start_host
 from gym_http_wire.frames import Frame, FrameError
+from gym_http_wire.messages import Op
 from gym_http_wire.problems import DiskFull
 
 __all__ = ["Hosts"]
 
 CLOSE_SECONDS = 2.0
+#: Of one instance: a host asks for one file at a time, unless it is hostile.
+MAX_OPENERS = 4
 TERM_SECONDS = 0.5
 #: Reasons of which no client gets the log; there may be 10,000 tombstones.
 TOLD_WITHOUT_LOG = frozenset({"closed", "idle", "shutdown"})
@@ -54,6 +60,7 @@ class Hosts:
         modules: What has been imported for hosts to have.
         earlier_ids: IDs that earlier servers gave out, and that are not used again.
         remove: Called with a directory that is to be removed.
+        sandbox: What hosts confine themselves to.
         on_made: Called with an instance and what its host said of the making.
         on_end: Called with an instance whose process has ended, and how.
 
@@ -71,6 +78,7 @@ class Hosts:
         *,
         earlier_ids: Container[str],
         remove: Callable[[str], None],
+        sandbox: Sandbox,
         on_made: Callable[[Instance, Frame], None],
         on_end: Callable[[Instance, Ended], None],
     ) -> None:
@@ -83,6 +91,7 @@ class Hosts:
         self._modules = modules
         self._earlier_ids = earlier_ids
         self._remove = remove
+        self._sandbox = sandbox
         self._on_made = on_made
         self._on_end = on_end
         self._instances: dict[str, Instance] = {}
@@ -134,6 +143,7 @@ class Hosts:
                 run=self._run,
                 settings=self._settings,
                 modules=self._modules,
+                sandbox=self._sandbox,
             )
         except ForkFailed:
             self._remove(self._run.instance(instance_id))
@@ -164,11 +174,20 @@ class Hosts:
     def hear(self, instance: Instance) -> bool:
         """Take what a host says; whether it may say more."""
         try:
-            data = instance.channel.recv(1 << 16)
+            data, brought, _, _ = socket.recv_fds(
+                instance.channel, 1 << 16, 1, socket.MSG_CMSG_CLOEXEC
+            )
         except BlockingIOError:
             return True
         except OSError:
-            data = b""
+            data, brought = b"", []
+        try:
+            return self._take(instance, data, brought)
+        finally:
+            for descriptor in brought:
+                os.close(descriptor)
+
+    def _take(self, instance: Instance, data: bytes, brought: list[int]) -> bool:
         try:
             frames = instance.reader.feed(data)
         except FrameError as error:
@@ -184,11 +203,26 @@ class Hosts:
                 return False
             if not instance.told:
                 self._told(instance, frame)
+            elif frame.kind == Op.MONITOR_FILE and brought:
+                self._open_monitor(instance, frame, brought[0])
             elif frame.status == GONE and not instance.reason:
                 # It ends by itself: its environment, which lives elsewhere, is gone.
                 instance.reason = "external-gone"
                 instance.kill_at = time.monotonic() + CLOSE_SECONDS
         return bool(data)
+
+    def _open_monitor(self, instance: Instance, frame: Frame, line: int) -> None:
+        """Let a child open the file of a monitor, since a disk may be slow."""
+        instance.openers &= self.spared
+        if instance.pid not in self._by_pid or len(instance.openers) >= MAX_OPENERS:
+            return
+        try:
+            pid = open_monitor(self._settings.data_dir, frame, line)
+        except ForkFailed as error:
+            log.warning("no process can be started to open a file: %s", error)
+            return
+        instance.openers.add(pid)
+        self.spared.add(pid)
 
     def _told(self, instance: Instance, frame: Frame) -> None:
         # Of all that it may say later nothing is meant for us.

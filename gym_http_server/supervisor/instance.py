@@ -39,6 +39,7 @@ class Instance:
         kill_at: When to use the next stronger means to end it, monotonic seconds.
         kills: Means used so far.
         create_key: Key of the request that it is made for, or "".
+        openers: Processes that open files for its monitor, or have opened them.
         owner: Name of the token that owns it; "" if it has none.
         creators: The connections that wait for it to be made.
         waiters: Connections that wait for the end.
@@ -61,6 +62,7 @@ class Instance:
     kill_at: float = float("inf")
     kills: int = 0
     create_key: str = ""
+    openers: set[int] = field(default_factory=set)
     owner: str = ""
     creators: list[Any] = field(default_factory=list)
     waiters: list[Any] = field(default_factory=list)

@@ -6,6 +6,7 @@ import socket
 
 from gym_http_server.lobby.said import LobbySettings
 from gym_http_server.rundir import RunDir, listen
+from gym_http_server.sandbox import Sandbox
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor.forks import ServiceProcess
 
@@ -22,6 +23,7 @@ class LobbyProcess(ServiceProcess):
     Args:
         run_dir: The run directory.
         settings: The settings.
+        sandbox: What hosts, which connect here, confine themselves to.
         doors: Descriptors of the socket by which external environments connect in by
             plain TCP, and of what was left for the lobby to read the token from.
     """
@@ -32,12 +34,14 @@ class LobbyProcess(ServiceProcess):
         self,
         run_dir: RunDir,
         settings: Settings,
+        sandbox: Sandbox,
         doors: tuple[int, int] | None = None,
     ) -> None:
         super().__init__()
         # Environments that come in without a web worker need it from the beginning.
         self.wanted = doors is not None
         self._doors = doors
+        self._sandbox = sandbox
         self._path = run_dir.lobby_socket
         self._settings = LobbySettings(
             heartbeat_s=settings.external_heartbeat,
@@ -60,6 +64,7 @@ class LobbyProcess(ServiceProcess):
             return
         if self._listener is None:
             self._listener = listen(self._path, BACKLOG)
+            self._sandbox.own(self._path)
         listener = self._listener
         keep = [listener.fileno(), *(self._doors or ())]
         self._fork(keep, lambda parent: self._run(listener, parent))

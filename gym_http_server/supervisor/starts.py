@@ -16,6 +16,7 @@ from gym_http_server.envhost.create_request import CreateRequest
 from gym_http_server.envhost.external.outside import Terms
 from gym_http_server.envhost.isolation import print_to
 from gym_http_server.rundir import RunDir, StatusReader, listen
+from gym_http_server.sandbox import Sandbox
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor.forks import fork
 from gym_http_server.supervisor.instance import Instance
@@ -34,6 +35,7 @@ def start_host(
     run: RunDir,
     settings: Settings,
     modules: Modules,
+    sandbox: Sandbox,
 ) -> Instance:
     """Start a host that will make the environment.
 
@@ -43,6 +45,7 @@ def start_host(
         run: The run directory.
         settings: Limits and places.
         modules: What has been imported here.
+        sandbox: What it confines itself to.
 
     Returns:
         The instance; its host will say over the channel how the making went.
@@ -65,7 +68,6 @@ def start_host(
             settings.max_answer,
             settings.max_observation,
         ),
-        data_dir=settings.data_dir,
         max_body=settings.max_body,
         max_answer=settings.max_answer,
         strict_actions=settings.strict_actions,
@@ -73,8 +75,13 @@ def start_host(
         file_bytes=settings.host_file_size,
         modules=modules.imported + modules.apart if apart else (),
         path=tuple(sys.path) if apart else (),
+        sandbox=sandbox,
     )
     os.mkdir(run.instance(instance_id), 0o700)
+    sandbox.open(run.instance(instance_id))
+    for folder in run.own(instance_id):
+        os.mkdir(folder, 0o700)
+        sandbox.own(folder)
     with contextlib.ExitStack() as stack, contextlib.ExitStack() as passed:
         page = StatusReader(run.status(instance_id))
         stack.callback(page.close)
@@ -123,8 +130,8 @@ def _fork(
 def _execute(
     start: process.HostStart, channel: socket.socket, listener: socket.socket
 ) -> None:
-    for end in (channel, listener):
-        os.set_inheritable(end.fileno(), True)
+    for end in (channel.fileno(), listener.fileno(), *start.sandbox.descriptors):
+        os.set_inheritable(end, True)
     arguments = [str(channel.fileno()), str(listener.fileno())]
     arguments.append(msgspec.json.encode(start).decode())
     command = [sys.executable, "-P", "-m", "gym_http_server.envhost", *arguments]

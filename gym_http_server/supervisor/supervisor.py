@@ -27,7 +27,9 @@ from gym_http_server.errors import (
     SurveyFailed,
     UnknownInstance,
 )
+from gym_http_server.peers import Peers
 from gym_http_server.rundir import RunDir, is_full, listen, remove
+from gym_http_server.sandbox import Sandbox
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor import processes
 from gym_http_server.supervisor.connections import Connection
@@ -65,6 +67,7 @@ class Supervisor:
         run: The run directory.
         settings: Limits; the token is not among them.
         modules: What has been imported for hosts to have.
+        sandbox: What hosts confine themselves to.
         signals: End of a pair of sockets on which signal numbers arrive.
         launcher: Descriptor that ends when the launcher does.
         heartbeat: Descriptor of a pipe to the launcher, which ends a supervisor that
@@ -82,6 +85,7 @@ class Supervisor:
         settings: Settings,
         modules: Modules,
         *,
+        sandbox: Sandbox,
         signals: socket.socket,
         launcher: int,
         heartbeat: int,
@@ -103,12 +107,13 @@ class Supervisor:
             modules,
             remove=self._remover.remove,
             earlier_ids=self._issued_ids,
+            sandbox=sandbox,
             on_made=self._on_made,
             on_end=self._on_end,
         )
         self._owners = Owners(self._hosts, quotas or {})
         self._creations = Creations()
-        self._lobby = LobbyProcess(run, settings, doors)
+        self._lobby = LobbyProcess(run, settings, sandbox, doors)
         self._gateway = GatewayProcess(settings, zmq_doors)
         self._services = (self._remover, self._lobby, self._gateway)
         self._hosts.on_spared = self._on_spared
@@ -116,6 +121,7 @@ class Supervisor:
         self._survey: Survey | None = None
         self._survey_waiters: list[Connection] = []
         self._stopping = False
+        self._peers = Peers(os.getpid())
         self._watches = Watches()
         self._outputs = Outputs(self._watches)
         self._listener = listen(run.supervisor_socket, BACKLOG)
@@ -164,6 +170,10 @@ class Supervisor:
         try:
             sock, _ = self._listener.accept()
         except OSError:
+            return
+        if not self._peers.admits(sock):
+            log.warning("refused a connection of an environment to the supervisor")
+            sock.close()
             return
         connection = Connection(sock, MAX_REQUEST_BYTES)
         self._watches.add(sock, lambda events: self._serve(connection, events))

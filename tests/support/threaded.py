@@ -6,6 +6,7 @@ import threading
 import gymnasium
 
 from tests.support.hostile import Hostile
+from tests.support.intruders import Intruder
 
 threading.Thread(target=threading.Event().wait, daemon=True).start()
 
@@ -20,3 +21,4 @@ class Threaded(Hostile):
 
 
 gymnasium.register("hostile/Threaded-v0", Threaded)
+gymnasium.register("intruder/Apart-v0", Intruder)

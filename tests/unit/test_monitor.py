@@ -6,13 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from gym_http_server.envhost.monitor import Monitor
+from gym_http_server.envhost.monitor import FileRequest, Monitor, open_file
 from gym_http_wire.problems import BadParameter
 
 
 def lines(path: Path) -> list[dict[str, object]]:
     """Read the episodes that were written."""
     return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def make(data_dir: Path, directory: str, *, force: bool, resume: bool) -> Monitor:
+    """Make a monitor as a host and the supervisor do together."""
+    return Monitor(open_file(str(data_dir), FileRequest(directory, force, resume)))
 
 
 def play(monitor: Monitor, rewards: list[float], *, end: str = "") -> None:
@@ -24,7 +29,7 @@ def play(monitor: Monitor, rewards: list[float], *, end: str = "") -> None:
 
 
 def test_episodes_are_summed_up(tmp_path: Path) -> None:
-    monitor = Monitor(str(tmp_path), "/runs/one/", force=False, resume=False)
+    monitor = make(tmp_path, "/runs/one/", force=False, resume=False)
     play(monitor, [1.0, 0.5, -2.0], end="terminated")
     play(monitor, [1.0, 1.0], end="truncated")
     play(monitor, [3.0])
@@ -47,12 +52,12 @@ def test_data_is_kept_unless_forced_or_resumed(tmp_path: Path) -> None:
         ({"force": False, "resume": True}, 2),
         ({"force": True, "resume": False}, 1),
     ):
-        monitor = Monitor(str(tmp_path), "a", **options)
+        monitor = make(tmp_path, "a", **options)
         play(monitor, [1.0], end="terminated")
         monitor.close()
         assert len(lines(file)) == expected
     with pytest.raises(BadParameter, match="force"):
-        Monitor(str(tmp_path), "a", force=False, resume=False)
+        make(tmp_path, "a", force=False, resume=False)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +72,7 @@ def test_paths_that_climb_or_are_none_are_refused(
     tmp_path: Path, directory: str
 ) -> None:
     with pytest.raises(BadParameter):
-        Monitor(str(tmp_path / "data"), directory, force=True, resume=False)
+        make(tmp_path / "data", directory, force=True, resume=False)
     assert not list((tmp_path).rglob("*.jsonl"))
 
 
@@ -81,6 +86,6 @@ def test_symbolic_links_are_not_followed(tmp_path: Path) -> None:
     os.symlink(outside / "episodes.jsonl", data / "real" / "episodes.jsonl")
     for directory in ("link", "link/deeper", "real"):
         with pytest.raises(BadParameter):
-            Monitor(str(data), directory, force=True, resume=False)
+            make(data, directory, force=True, resume=False)
     assert (outside / "episodes.jsonl").read_text() == "precious"
     assert os.listdir(outside) == ["episodes.jsonl"]

@@ -61,6 +61,7 @@ class Op(IntEnum):
     STATUS = 69
     SHUTDOWN = 70
     LOBBY = 71
+    MONITOR_FILE = 72
 
     FAR_COME = 96
     FAR_LIST = 97

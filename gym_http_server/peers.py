@@ -1,0 +1,68 @@
+"""Which processes may use the sockets of the run directory.
+
+File modes cannot tell an environment from the server, where both run as the same user,
+and Landlock does not cover connecting. But every process that an environment starts
+stays below the supervisor, and outside its session: a host leaves that session before
+it makes its environment, and no process can return to one.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+
+__all__ = ["Peers"]
+
+_CREDENTIALS = struct.Struct("=iII")
+
+
+class Peers:
+    """Tells processes of the server, and of its user, from those of environments.
+
+    Args:
+        supervisor: Process ID of the supervisor.
+    """
+
+    def __init__(self, supervisor: int) -> None:
+        self._supervisor = supervisor
+        self._session = os.getsid(supervisor)
+        self._launcher = _parent(supervisor)
+        # Of gunicorn, as soon as it is known: it lasts as long as the server.
+        self._web = 0
+
+    def admits(self, sock: socket.socket) -> bool:
+        """Whether a connection comes from a process that no environment started."""
+        credentials = sock.getsockopt(
+            socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
+        )
+        pid = _CREDENTIALS.unpack(credentials)[0]
+        try:
+            session = os.getsid(pid)
+            if session in (self._session, self._web):
+                return True
+            if session > 0 and _parent(session) == self._launcher:
+                self._web = session
+                return True
+            while pid > 1 and pid != self._launcher:
+                if pid == self._supervisor:
+                    return False
+                pid = _parent(pid)
+        except OSError:
+            # It has ended, so what it was is not known.
+            return False
+        return True
+
+
+def _parent(pid: int) -> int:
+    """Return the parent of a process.
+
+    Raises:
+        OSError: It has ended.
+    """
+    file = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        # The name, in parentheses, may contain anything; state and parent follow it.
+        return int(os.read(file, 512).rpartition(b")")[2].split()[1])
+    finally:
+        os.close(file)

@@ -1,0 +1,43 @@
+"""Files of monitors: opened by a child of the supervisor, on behalf of a host."""
+
+from __future__ import annotations
+
+import signal
+import socket
+
+import msgspec
+
+from gym_http_server import prctl
+from gym_http_server.envhost.monitor import FILE_SECONDS, FileRequest, answer_file
+from gym_http_server.supervisor.forks import start_child
+from gym_http_wire.frames import Frame
+
+__all__ = ["open_monitor"]
+
+
+def open_monitor(data_dir: str, frame: Frame, line: int) -> int:
+    """Fork a child that opens the file which a host has requested.
+
+    Args:
+        data_dir: Directory below which monitors write.
+        frame: The request.
+        line: Descriptor of the socket to send the answer to.
+
+    Returns:
+        The child's process ID; it ends by itself.
+
+    Raises:
+        ForkFailed: No process can be started.
+    """
+
+    def run(parent: int) -> int:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        prctl.die_with_parent(parent)
+        signal.alarm(FILE_SECONDS)
+        request = msgspec.json.decode(frame.body, type=FileRequest)
+        with socket.socket(fileno=line) as end:
+            answer_file(end, data_dir, request)
+        return 0
+
+    return start_child([line], run)

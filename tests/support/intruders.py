@@ -1,0 +1,148 @@
+"""An environment that tries what a test asks for, and says how that went.
+
+A server loads this module with ``--import tests.support.intruders``. The options of a
+reset name a function and its arguments; the info has what it returned, or the name of
+the errno that it failed with.
+"""
+
+import ctypes
+import errno
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+
+from tests.support.hostile import Hostile
+
+
+def write(path: str) -> None:
+    """Make or change a file."""
+    with open(path, "a") as file:
+        file.write("x")
+
+
+def read(path: str) -> str:
+    """Read a file."""
+    return Path(path).read_text(errors="replace")
+
+
+def names(path: str) -> list[str]:
+    """List a directory."""
+    return os.listdir(path)
+
+
+def rename(source: str, target: str) -> None:
+    """Move a file to another directory."""
+    os.rename(source, target)
+
+
+def kill(pid: int) -> None:
+    """Stop a process for good."""
+    os.kill(pid, signal.SIGKILL)
+
+
+def child() -> int:
+    """Start a child and end it by a signal."""
+    process = subprocess.Popen(["sleep", "600"])
+    process.terminate()
+    return process.wait()
+
+
+def run(*command: str) -> str:
+    """Run a program and return what it prints."""
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def connect(path: str, op: int, daemon: bool = False) -> None:
+    """Send a request to a Unix socket of the server, and wait for the answer."""
+    if daemon and (pid := os.fork()):
+        if os.waitpid(pid, 0)[1]:
+            raise OSError(errno.ECONNREFUSED, "not answered")
+        return
+    try:
+        with socket.socket(socket.AF_UNIX) as line:
+            line.settimeout(5)
+            if daemon:
+                os.setsid()
+            line.connect(path)
+            line.sendall(struct.pack("<IIHBBI", 0, 0, 0, op, 0x11, 1))
+            if not line.recv(1):
+                raise OSError(errno.ECONNREFUSED, "closed without an answer")
+    except ConnectionResetError as error:
+        raise OSError(errno.ECONNREFUSED, "closed without an answer") from error
+    finally:
+        if daemon:
+            os._exit(int(sys.exc_info()[0] is not None))
+
+
+def interfaces() -> list[str]:
+    """List the network interfaces."""
+    return [name for _, name in socket.if_nameindex()]
+
+
+def exchange() -> str:
+    """Send something over the loopback interface."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    with listener, socket.create_connection(listener.getsockname()) as near:
+        far, _ = listener.accept()
+        with far:
+            near.sendall(b"word")
+            return far.recv(4).decode()
+
+
+def reach(host: str, port: int) -> None:
+    """Connect by TCP."""
+    socket.create_connection((host, port), timeout=5).close()
+
+
+def status(name: str) -> str:
+    """Return a line of this process's status."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(line for line in lines if line.startswith(name)).split(":")[1].strip()
+
+
+def death_signal() -> int:
+    """Return the signal that comes when the parent ends."""
+    number = ctypes.c_int()
+    assert ctypes.CDLL(None).prctl(2, ctypes.byref(number), 0, 0, 0) == 0
+    return number.value
+
+
+DEEDS: dict[str, Callable[..., Any]] = {
+    deed.__name__: deed
+    for deed in (
+        *(write, read, names, rename, kill, child, run, connect, interfaces),
+        *(exchange, reach, status, death_signal),
+    )
+}
+
+
+class Intruder(Hostile):
+    """Tries what the options of a reset say; action 1 writes to a file of root's."""
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        asked = dict(options or {})
+        name = asked.pop("deed", None)
+        if name is None:
+            return 0, {}
+        try:
+            return 0, {"result": DEEDS[name](*asked["arguments"])}
+        except OSError as error:
+            return 0, {"failed": errno.errorcode[error.errno or 0]}
+
+    def misbehave(self) -> None:
+        write("/etc/gym-http-intruder")
+
+
+gymnasium.register("intruder/Intruder-v0", Intruder)
