@@ -6,6 +6,7 @@ The limit of processes does not bind root, so the server runs as a user of its o
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -41,11 +42,17 @@ def as_another_user() -> tuple[str, ...]:
 
 
 @pytest.fixture
-def server(make_server: Callable[..., Server]) -> Server:
+def server(make_server: Callable[..., Server]) -> Iterator[Server]:
     """A server that the limit of processes binds, with all services."""
-    started = make_server("--zmq", "tcp://127.0.0.1:0", prefix=as_another_user())
-    wait_until(lambda: len(started.supervisor.children()) == 3, 10.0, "all services")
-    return started
+    prefix = as_another_user()
+    with tempfile.TemporaryDirectory(prefix="ghst-", dir="/tmp") as data:
+        os.chown(data, USER, USER)
+        options = ("--zmq", "tcp://127.0.0.1:0", "--data-dir", data)
+        started = make_server(*options, prefix=prefix)
+        wait_until(
+            lambda: len(started.supervisor.children()) == 3, 10.0, "all services"
+        )
+        yield started
 
 
 def limit(process: psutil.Process, processes: int) -> None:
