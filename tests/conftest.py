@@ -145,7 +145,7 @@ def nothing_listed() -> Iterator[None]:
     yield
     for running in Server.running:
         if running.url and running.returncode is None:
-            wait_until(lambda up=running: not Api(up).instances(), 3.0, "no instances")
+            wait_until(functools.partial(_lists_nothing, running), 3.0, "no instances")
 
 
 @pytest.fixture(autouse=True)
@@ -286,6 +286,10 @@ def _clean_up(before: _Remains) -> None:
     for running in Server.running:
         known |= processes.running_below(running.pid)
     processes.kill(_still_there(processes.running_below(os.getpid()) - known))
+
+
+def _lists_nothing(running: Server) -> bool:
+    return not Api(running).instances()
 
 
 def _still_there(seen: Iterable[processes.Seen]) -> list[psutil.Process]:
