@@ -25,13 +25,13 @@ def test_a_host_without_room_for_its_folders_refuses(
         raise OSError(number, "no room")
 
     monkeypatch.setattr(process, "isolate", isolate)
+    (tmp_path / "3c657dbc").mkdir()
     start = process.HostStart(
         instance_id="3c657dbc",
         run_path=str(tmp_path),
         parent_pid=1,
         request=read_request(b'{"env_id": "CartPole-v1"}', Settings()),
         terms=Terms(1.0, 1.0, 1.0, 1024, 1024),
-        data_dir=str(tmp_path),
         max_body=1024,
         max_answer=1024,
         strict_actions=False,
