@@ -105,6 +105,7 @@ def _serve(settings: Settings, asked: Settings) -> int:
             if zmq is not None:
                 place = address(zmq).replace("http:", "tcp:")
                 _print(f"Environments and agents come in by ZeroMQ at {place}")
+            sandbox.warn_of_root(settings)
         except BaseException:
             launcher.kill()
             raise

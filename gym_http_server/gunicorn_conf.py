@@ -21,7 +21,8 @@ Worker.request_deadline_s = _settings.request_deadline
 # Before workers are forked from here, which share it then.
 shared_count()
 # Here, since all workers share it.
-_queues = Queues(_settings.max_waiting, _settings.workers)
+# A reload starts as many workers anew before the old ones end.
+_queues = Queues(_settings.max_waiting, 2 * _settings.workers)
 
 wsgi_app = "gym_http_server.app:from_launcher()"
 # The launcher has bound them, so that a port in use is told at once and none is lost

@@ -32,7 +32,7 @@ from gym_http_server.errors import SettingError
 from gym_http_server.rundir import NAME_PREFIX, RunDir
 from gym_http_server.settings import Settings
 
-__all__ = ["Sandbox", "confined", "prepare", "settle"]
+__all__ = ["Sandbox", "confined", "prepare", "settle", "warn_of_root"]
 
 #: Written by graphics, shared memory and programs that throw output away.
 _DEVICES = (
@@ -242,7 +242,11 @@ def _check_user(settings: Settings) -> None:
             raise SettingError(
                 f"--host-user is {name!r}, which is root: expected another user"
             )
-    elif root:
+
+
+def warn_of_root(settings: Settings) -> None:
+    """Log a warning if environments run as root."""
+    if os.geteuid() == 0 and not settings.host_user:
         log.warning(
             "SERVING AS ROOT: environments run as root, too; name another user for "
             "them with --host-user, or start the server as one"

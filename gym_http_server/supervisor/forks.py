@@ -107,6 +107,8 @@ def start_child(keep: Sequence[int], run: Callable[[int], int]) -> int:
         return pid
     status = 1
     try:
+        # Before its descriptor is closed: a signal may arrive at any time.
+        signal.set_wakeup_fd(-1)
         close_descriptors([*keep, *STDERR.descriptors()])
         reseed()
         status = run(parent)

@@ -31,7 +31,6 @@ def open_monitor(data_dir: str, frame: Frame, line: int) -> int:
     """
 
     def run(parent: int) -> int:
-        signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         prctl.die_with_parent(parent)
         signal.alarm(FILE_SECONDS)

@@ -299,7 +299,8 @@ def server_commands() -> list[str]:
         for block in blocks(name):
             if block.kind == "sh":
                 for line in commands(block.text):
-                    found += re.findall(r"gym-http-server serve\b(.*)", line)
+                    whole = line.replace("\\\n", " ")
+                    found += re.findall(r"gym-http-server serve\b(.*)", whole)
     return found
 
 

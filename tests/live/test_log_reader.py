@@ -61,6 +61,7 @@ def test_without_a_reader_instances_come_and_go_and_the_server_ends(
 ) -> None:
     server = make_server("--external-tcp", "127.0.0.1:0", stderr=log.writer)
     api = Api(server)
+    log.read()
     log.fill()
     for _ in range(3):
         calls.no_content(api.create().close())

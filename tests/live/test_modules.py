@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -169,16 +170,18 @@ def test_a_working_directory_that_others_can_write_is_refused(
     tmp_path.chmod(parent_mode)
     (folder / "my_envs.py").write_text(MINE)
     command = [sys.executable, "-P", "-m", "gym_http_server", "serve", "--port", "0"]
-    ran = subprocess.run(
-        [*command, "--run-dir", str(tmp_path), flag, "my_envs"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=30,
-    )
+    # Short: the path of a Unix socket holds 107 bytes.
+    with tempfile.TemporaryDirectory(prefix="ghst-", dir="/tmp") as run_dir:
+        ran = subprocess.run(
+            [*command, "--run-dir", run_dir, flag, "my_envs"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
+        assert not os.listdir(run_dir), "the run directory is left"
     tmp_path.chmod(0o700)
     assert ran.returncode == 1, ran
     assert f"the working directory {folder} {words}" in ran.stderr
     assert "only you can write" in ran.stderr
     assert "Traceback" not in ran.stderr
-    assert not list(tmp_path.glob("gym-http-*")), "the run directory is left"

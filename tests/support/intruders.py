@@ -76,7 +76,7 @@ def connect(path: str, op: int, daemon: bool = False) -> None:
             line.sendall(struct.pack("<IIHBBI", 0, 0, 0, op, 0x11, 1))
             if not line.recv(1):
                 raise OSError(errno.ECONNREFUSED, "closed without an answer")
-    except ConnectionResetError as error:
+    except (BrokenPipeError, ConnectionResetError) as error:
         raise OSError(errno.ECONNREFUSED, "closed without an answer") from error
     finally:
         if daemon:
