@@ -59,10 +59,10 @@ class Settings:
     unix_mode: str = _setting("600", "Who may use the Unix socket, as chmod says it.")
     no_tcp: bool = _setting(False, "Listen on the Unix socket alone.")
     certfile: str = _setting(
-        "", "File with the certificate for TLS, and with those that signed it."
+        "", "File with the certificate for TLS, followed by its chain, in PEM."
     )
     keyfile: str = _setting(
-        "", "File with the key of the certificate, without a password."
+        "", "File with the key of the certificate, in PEM, without a password."
     )
     workers: int = _setting(
         2, "Web worker processes; any of them serves any instance.", least=1, most=64
@@ -76,7 +76,7 @@ class Settings:
     token_file: str = _setting("", "File whose first line is the token.")
     tokens: str = _setting(
         "",
-        "File of several tokens, as lines of name, SHA-256, scopes and perhaps "
+        "File of several tokens; a line has name, SHA-256, scopes and optionally "
         "max_instances.",
     )
     no_token: bool = _setting(
@@ -129,7 +129,7 @@ class Settings:
     )
     max_waiting: int = _setting(
         64,
-        "Requests that may wait for one instance, beside the one in work.",
+        "Requests that may wait for one instance, besides the one being executed.",
         least=0,
         most=10_000,
     )
@@ -140,7 +140,7 @@ class Settings:
     )
     host_file_size: int = _setting(
         1024 * MIB,
-        "Bytes that a file may have which an environment writes; 0: any.",
+        "Bytes that a file written by an environment may have; 0: any.",
         least=0,
     )
     request_deadline: float = _setting(
@@ -220,19 +220,19 @@ class Settings:
     )
     sandbox: str = _setting(
         "auto",
-        "Whether environments may read and write only some files, by Landlock: on, off "
-        "or auto, which is on where the server listens beyond loopback.",
+        "Restrict the files that environments read and write, by Landlock: on, off or "
+        "auto, which is on if the server listens beyond loopback.",
     )
     writable: tuple[str, ...] = _setting(
         (), "File or directory that environments in the sandbox may write to."
     )
     network: str = _setting(
         "host",
-        "Network of environments: host, which is the server's, or none, which is a "
-        "loopback interface of their own.",
+        "Network of environments: host (the server's) or none (a separate loopback "
+        "interface for each).",
     )
     host_user: str = _setting(
-        "", "User as whom environments run, where the server runs as root."
+        "", "User that environments run as, if the server runs as root."
     )
     enable_shutdown: bool = _setting(False, "Let POST /v1/shutdown/ stop the server.")
     drain_delay: float = _setting(
