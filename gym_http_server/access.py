@@ -42,7 +42,7 @@ __all__ = [
 READ, STEP, CREATE, EXTERNAL, ADMIN = "read", "step", "create", "external", "admin"
 #: Scopes without a name behind a colon. No route asks for "runs" yet.
 _PLAIN = (READ, STEP, CREATE, "runs", ADMIN)
-#: What a route asks for that any token may use.
+#: The scopes of a route that any token may use.
 ANY: frozenset[str] = frozenset()
 MAX_FILE_BYTES = 1024 * 1024
 MAX_INSTANCES = 100_000
@@ -69,12 +69,12 @@ class Identity(msgspec.Struct, frozen=True):
     only: str = ""
 
     def __post_init__(self) -> None:
-        """Derive what is looked at with each request."""
+        """Compute the attributes that each request reads."""
         if ADMIN not in self.scopes:
             msgspec.structs.force_setattr(self, "only", self.name)
 
     def may(self, scopes: frozenset[str]) -> bool:
-        """Whether it has one of the scopes; an empty set asks for no scope."""
+        """Whether it has one of the scopes, or the set is empty."""
         if not scopes or ADMIN in self.scopes:
             return True
         return any(scope.partition(":")[0] in scopes for scope in self.scopes)
@@ -231,7 +231,7 @@ def _entry(fields: list[str], where: str) -> tuple[bytes, Identity]:
             "to 63 of A-Z, a-z, 0-9, _, . and -"
         )
     if not _HASH(digest):
-        # Somebody may have put the token itself there.
+        # The field may be the token itself, so the message must not show it.
         raise SettingError(
             f"{where}: the second field is not a SHA-256 in hex: expected 64 of 0-9 "
             f"and a-f, and it has {len(digest)} characters"

@@ -1,7 +1,7 @@
-"""Authentication: from a token that was shown to its identity.
+"""Authenticate callers by token, and limit how fast wrong tokens can be tried.
 
-Wrong tokens are logged and counted by address. The right one is always accepted: it
-is compared first, and nothing is counted then.
+Wrong tokens are logged and counted by address. A right token is always accepted: tokens
+are compared before anything is counted.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ log = logging.getLogger("gym_http_server.tokens")
 class WrongTokens:
     """Counts wrong tokens by address, in memory that forks of this process share.
 
-    For each address there is the time at which its last wrong token would have come,
-    had they all come evenly spaced. It runs ahead of the clock by less than a second,
-    or there were too many. The size is fixed, whatever the number of addresses.
+    This is a token bucket (GCRA): for each address it stores the time at which the last
+    wrong token would have come at the permitted rate. If that is a second or more ahead
+    of the clock, there were too many. The size does not depend on the number of addresses.
 
     Args:
-        clock: Gives nanoseconds, the same in all processes.
+        clock: Returns nanoseconds, the same in all processes.
     """
 
     def __init__(self, clock: Callable[[], int] = time.monotonic_ns) -> None:
@@ -54,7 +54,7 @@ class WrongTokens:
         """Count a wrong token; return whether its source is within the limit.
 
         Args:
-            source: As `source_of` gives it.
+            source: As returned by `source_of`.
         """
         digest = hashlib.blake2b(source.encode(), key=self._secret, digest_size=4)
         slot = int.from_bytes(digest.digest(), "little") % SLOTS
@@ -73,13 +73,13 @@ def shared_count() -> WrongTokens:
 
 
 class Authenticator:
-    """Tells tokens apart, and limits how fast wrong ones can be tried.
+    """Checks tokens, and limits how fast wrong ones can be tried.
 
     Args:
         keys: The tokens; ``None`` accepts every caller.
         wrong: Counts wrong tokens.
-        advice: How to send the token, for those who did not.
-        headers: HTTP headers of that answer.
+        advice: How to send the token, for the message to a caller without a right one.
+        headers: HTTP headers of the answer to such a caller.
     """
 
     def __init__(
@@ -105,7 +105,8 @@ class Authenticator:
 
         Raises:
             Unauthorized: The token is missing or wrong.
-            TooManyWrongTokens: So are more than this address may try in a second.
+            TooManyWrongTokens: The token is wrong, and so were too many from this
+                address in the last second.
         """
         if self.keys is None:
             return EVERYONE

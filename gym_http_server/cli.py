@@ -123,7 +123,7 @@ def _print(line: str = "") -> None:
     try:
         click.echo(line)
     except OSError as error:
-        # What is left in the buffer would fail again when this process ends.
+        # Python would write the rest of the buffer, and fail again, at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         raise StartError(
             f"cannot write to the standard output: {error.strerror}"
@@ -131,7 +131,7 @@ def _print(line: str = "") -> None:
 
 
 def _open_standard_streams() -> None:
-    """Open what is closed of 0, 1 and 2: sockets would get these numbers."""
+    """Open descriptors 0, 1 and 2 if they are closed, or sockets would get them."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(descriptor, True)
     os.close(descriptor)
@@ -242,7 +242,7 @@ def settings() -> None:
     "--max-instances",
     type=click.IntRange(1, MAX_INSTANCES),
     metavar="N",
-    help="Instances that the token may own at a time; any number unless told.",
+    help="Instances that the token may own at a time; by default any number.",
 )
 def token(name: str, scopes: str, max_instances: int | None) -> None:
     """Make a token called NAME for a file of tokens (serve --tokens).

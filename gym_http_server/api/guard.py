@@ -34,7 +34,7 @@ _ADVICE = (
 #: The client that pages import: no import shows a token, and it is no secret.
 _CLIENT = re.compile(r"/v1/external/client/[A-Za-z0-9_/]+\.js/?").fullmatch
 _STREAM = re.compile(r"/(v1/(envs/[^/]+/stream|external)|game/ws)/?").fullmatch
-#: What changes state by GET, or runs an environment's code.
+#: GET routes that change state, or run an environment's code.
 _CHANGES = re.compile(
     r"/v1/(envs/[^/]+/((action|observation)_space/sample|render|generator|"
     r"attributes/.*)|external/[^/]+/request)/?",
@@ -70,7 +70,8 @@ class Guard:
             OriginRefused: A web page that may not asks.
             HostRefused: The server was addressed by a name that is not its own.
             Unauthorized: The token is missing or wrong.
-            TooManyWrongTokens: So were too many from this address before.
+            TooManyWrongTokens: The token is wrong, and so were too many from this
+                address in the last second.
             TicketRefused: The ticket in the address of a stream does not open it.
         """
         if environ["PATH_INFO"] in OPEN_PATHS:
@@ -143,7 +144,7 @@ class Guard:
         site = environ.get("HTTP_SEC_FETCH_SITE")
         if site in (None, "same-origin", "none"):
             return
-        # A link may be followed, but not to where a visit has effects.
+        # A link from another site works, except to routes that have effects.
         visit = (
             environ.get("HTTP_SEC_FETCH_MODE") == "navigate"
             and environ["REQUEST_METHOD"] == "GET"
@@ -210,7 +211,7 @@ class Guard:
 
 
 def _shown(environ: Environ) -> bytes:
-    """Return the token that a request shows; what is no token of any kind is wrong."""
+    """Return the token that a request shows; malformed credentials give a wrong one."""
     header = environ.get("HTTP_AUTHORIZATION", "")
     scheme, _, rest = header.partition(" ")
     given: bytes = rest.strip().encode("latin-1", "replace")

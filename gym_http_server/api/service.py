@@ -56,7 +56,7 @@ CAPABILITIES = (
     "watching",
     "wrappers",
 )
-#: Within which health is told: less than the 2 seconds that probes may wait.
+#: Time to determine the health: less than the 2 seconds that are promised.
 HEALTH_SECONDS = 1.5
 _LIMITS = (
     "max_instances",
@@ -108,7 +108,7 @@ def _about(web: Web, environ: Environ) -> Answer:
 
 
 def _sandbox(settings: Settings) -> dict[str, Any]:
-    """Describe what environments are kept from."""
+    """Describe the sandbox of environments."""
     files = settings.sandbox == "on"
     return {
         "files": files,
@@ -174,7 +174,7 @@ def _ready(web: Web, environ: Environ) -> Answer:
 
 
 def _check_processes(web: Web) -> None:
-    """See whether the supervisor and the lobby work.
+    """Check that the supervisor and the lobby respond.
 
     Raises:
         SupervisorUnavailable: One of them does not answer in time.

@@ -60,8 +60,8 @@ class Address:
                 the environment variable ``GHS_TOKEN``. An empty one means none.
 
         Raises:
-            ValueError: It is no address. The message shows nothing of it, since
-                there may be a token in what cannot be read.
+            ValueError: The address is malformed. The message does not show it, since
+                it may contain a token.
         """
         try:
             parts = urlsplit(url)

@@ -102,8 +102,8 @@ class Attributes:
         """Call a method of the environment or of one of its wrappers.
 
         Raises:
-            NoAttribute: There is none of this name that may be called, or it would
-                reach for a private attribute by an argument.
+            NoAttribute: No method of this name may be called, or an argument names a
+                private attribute.
             EnvError: It raised an exception.
         """
         self._check_arguments(name, args, kwargs)

@@ -177,7 +177,7 @@ class FrameReader:
 
     @property
     def announced(self) -> int:
-        """Bytes that the frame which has begun will have, as far as that is known."""
+        """Size of the frame that is being received, as far as it is known, bytes."""
         return self._wanted
 
     def rest(self) -> bytes:
