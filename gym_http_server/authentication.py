@@ -37,8 +37,8 @@ class WrongTokens:
     """Counts wrong tokens by address, in memory that forks of this process share.
 
     This is a token bucket (GCRA): for each address it stores the time at which the last
-    wrong token would have come at the permitted rate. If that is a second or more ahead
-    of the clock, there were too many. The size does not depend on the number of addresses.
+    wrong token would have come at the permitted rate. If that is about a second ahead
+    of the clock, there were too many. The size is fixed, for any number of addresses.
 
     Args:
         clock: Returns nanoseconds, the same in all processes.

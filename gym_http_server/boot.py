@@ -1,4 +1,4 @@
-"""What the launcher leaves for web workers, and under which names.
+"""Settings and descriptors that the launcher passes to web workers, by name.
 
 The settings lie in memory that has no name, so that the token is in no argument, no
 variable and on no disk.

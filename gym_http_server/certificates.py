@@ -1,4 +1,4 @@
-"""The certificate of the settings: checked at the start, before anything runs."""
+"""Check the TLS certificate and key of the settings before the server starts."""
 
 from __future__ import annotations
 

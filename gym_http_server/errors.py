@@ -125,7 +125,7 @@ class EnvRefused(Problem):
 
 
 class ScopeMissing(Problem):
-    """The token is right, and lacks the scope that this takes."""
+    """The token is valid, but lacks the scope that the request needs."""
 
     default_status, default_code = 403, "scope-missing"
 
@@ -197,13 +197,13 @@ class TooManyTickets(Problem):
 
 
 class TooManyWrongTokens(Problem):
-    """More wrong tokens came from one address than may come in a second."""
+    """More wrong tokens a second came from one address than are allowed."""
 
     default_status, default_code = 429, "too-many-wrong-tokens"
 
 
 class QueueFull(Problem):
-    """As many requests wait for the instance as may."""
+    """The maximum number of requests already waits for the instance."""
 
     default_status, default_code = 429, "queue-full"
 

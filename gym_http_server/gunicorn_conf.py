@@ -12,13 +12,13 @@ from gym_http_server.authentication import shared_count
 from gym_http_server.gunicorn_worker import Worker
 from gym_http_server.instances.queues import Queues
 
-# Before gunicorn makes its handlers, which write to what is sys.stderr then.
+# Before gunicorn makes its log handlers, which keep the sys.stderr of that moment.
 log_stream.install()
 _settings, _run = boot.read()
 prctl.die_with_parent(int(os.environ[boot.LAUNCHER_PID]), signal.SIGKILL)
 prctl.set_dumpable(False)
 Worker.request_deadline_s = _settings.request_deadline
-# Before workers are forked from here, which share it then.
+# Before workers are forked, so that they share it.
 shared_count()
 # Here, since all workers share it.
 # A reload starts as many workers anew before the old ones end.
@@ -40,8 +40,8 @@ timeout = 60
 graceful_timeout = max(1, int(_settings.drain_timeout))
 # Any process of this user could stop the server through it.
 control_socket_disable = True
-# Where a disk that is slow or full cannot hold up the heartbeat of workers; else where
-# files can certainly be made.
+# In memory, so that a slow or full disk does not delay the heartbeat of workers; else
+# in a directory in which files can certainly be made.
 _shared = "/dev/shm"  # noqa: S108
 worker_tmp_dir = _shared if os.access(_shared, os.W_OK | os.X_OK) else _run.path
 proc_name = "gym-http-server"

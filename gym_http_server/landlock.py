@@ -48,7 +48,7 @@ WRITE = (
     | _IOCTL_DEV
 )
 _ALL = READ | WRITE | _MAKE_CHAR | _MAKE_BLOCK
-#: The accesses that a rule for a file, not a directory, may have.
+#: The accesses that a rule for a file may have, unlike one for a directory.
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 #: First ABI that knows each of these.
 _SINCE = {_REFER: 2, _TRUNCATE: 3, _IOCTL_DEV: 5}

@@ -45,7 +45,7 @@ PATIENCE_SECONDS = 2.0
 SILENT_SECONDS = 30.0
 LOOK_SECONDS = 0.5
 _STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
-# Sent by mistake, say by a tool that has log files reopened, they end nothing.
+# A log rotation tool, for example, may send them by mistake.
 _IGNORED = (signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -69,7 +69,7 @@ def _importable(settings: Settings) -> list[str]:
 
 
 def _writers(folder: str) -> str:
-    """Tell which others can change what is in a directory; "" if none can."""
+    """Name the other users that can change a directory's content; "" if none can."""
     owner = os.stat(folder).st_uid
     if owner not in (0, os.geteuid()):
         return f"its owner, user {owner}"
@@ -112,7 +112,7 @@ class Heartbeat:
         self._silent_s = 0.0
 
     def silent_s(self, now: float) -> float:
-        """Return for how many seconds nothing has been written.
+        """Return the seconds since the last write.
 
         Args:
             now: Monotonic seconds; to be called about every `LOOK_SECONDS`.

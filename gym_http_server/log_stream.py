@@ -1,8 +1,8 @@
 """The server's log on standard error, which never waits for its reader.
 
-Standard error may be a pipe or a terminal whose reader has stopped, as in
-``gym-http-server serve 2>&1 | less``. A write would then block the whole process. Here
-lines that do not fit are dropped and counted, and a later line says how many.
+The reader of standard error, a pipe or a terminal, may stop, as in
+``gym-http-server serve 2>&1 | less``. A write would then block the whole process. So
+lines that do not fit are dropped and counted, and a later line gives their number.
 
 All processes of the server share one open file with the program that started it.
 Setting O_NONBLOCK on that would change it for this program, too, so it is opened once
@@ -22,13 +22,13 @@ from collections.abc import Iterator
 
 __all__ = ["STDERR", "LogStream", "install"]
 
-#: Of a pipe, so many bytes at most are written wholly or not at all.
+#: Writes of up to so many bytes to a pipe are atomic.
 _ATOMIC_BYTES = select.PIPE_BUF
 _NOTICE_BYTES = 128
 
 
 class LogStream(io.TextIOBase):
-    """A text stream that drops what its reader leaves no room for.
+    """A text stream that drops lines for which its reader leaves no room.
 
     Args:
         descriptor: The descriptor to write to.
@@ -58,7 +58,7 @@ class LogStream(io.TextIOBase):
             if stat.S_ISSOCK(kind):
                 self._socket = socket.socket(fileno=os.dup(self._descriptor))
             elif stat.S_ISFIFO(kind) or os.isatty(self._descriptor):
-                # If it is another user's it cannot be opened: then ask before writing.
+                # Another user's cannot be opened: then poll before writing.
                 self._poll = select.poll()
                 self._poll.register(self._descriptor, select.POLLOUT)
                 flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -88,7 +88,7 @@ class LogStream(io.TextIOBase):
         return True
 
     def write(self, text: str) -> int:
-        """Write lines; the end of a line that has only begun is waited for."""
+        """Write whole lines, and keep an unfinished line until its end comes."""
         lines, newline, begun = (self._begun + text).rpartition("\n")
         self._begun = begun
         if newline:
@@ -113,7 +113,7 @@ class LogStream(io.TextIOBase):
         return b"\n" * self._in_line + told.encode() + b"\n"
 
     def _put(self, data: bytes) -> int:
-        """Write bytes, and return how many of them found room."""
+        """Write bytes, and return the number written."""
         try:
             sent = self._send(data)
         except BlockingIOError:
@@ -139,7 +139,7 @@ class LogStream(io.TextIOBase):
 
 
 def _pieces(lines: bytes) -> Iterator[bytes]:
-    """Cut lines into pieces that a pipe takes wholly or not at all."""
+    """Cut lines into pieces whose writes to a pipe are atomic."""
     most = _ATOMIC_BYTES - _NOTICE_BYTES
     while len(lines) > most:
         end = lines.rfind(b"\n", 0, most) + 1 or most

@@ -1,9 +1,9 @@
-"""Which processes may use the sockets of the run directory.
+"""Checks which processes may use the sockets of the run directory.
 
-File modes cannot tell an environment from the server, where both run as the same user,
-and Landlock does not cover connecting. But every process that an environment starts
-stays below the supervisor, and outside its session: a host leaves that session before
-it makes its environment, and no process can return to one.
+File modes cannot distinguish an environment from the server if both run as the same
+user, and Landlock does not restrict connecting. But every process that an environment
+starts stays below the supervisor and outside its session: a host leaves that session
+before it makes its environment, and no process can return to a session.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _CREDENTIALS = struct.Struct("=iII")
 
 
 class Peers:
-    """Tells processes of the server, and of its user, from those of environments.
+    """Distinguishes processes of the server and its user from those of environments.
 
     Args:
         supervisor: Process ID of the supervisor.
@@ -28,7 +28,7 @@ class Peers:
         self._supervisor = supervisor
         self._session = os.getsid(supervisor)
         self._launcher = _parent(supervisor)
-        # Of gunicorn, as soon as it is known: it lasts as long as the server.
+        # Process ID of gunicorn once it is known; it lasts as long as the server.
         self._web = 0
 
     def admits(self, sock: socket.socket) -> bool:
@@ -49,7 +49,7 @@ class Peers:
                     return False
                 pid = _parent(pid)
         except OSError:
-            # It has ended, so what it was is not known.
+            # It has ended, so nothing shows which kind it was.
             return False
         return True
 

@@ -1,9 +1,9 @@
-"""The sandbox of hosts: which files, which network and which user they have.
+"""The sandbox of hosts: restricts their files, network and user.
 
 The launcher decides once which parts are on (`settle`), the supervisor prepares them
 once (`prepare`), and each host enters the result before it makes an environment
-(`Sandbox.enter`). Landlock only allows, so "all files but these" is a list of the
-siblings of these and of their parent directories.
+(`Sandbox.enter`). Landlock rules can only allow. So to hide files, rules allow the
+siblings of those files and of their parent directories.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ log = logging.getLogger("gym_http_server.sandbox")
 
 
 class User(msgspec.Struct, frozen=True):
-    """The user as whom hosts run, where that is not the server's."""
+    """The user that hosts run as, if it is not the server's."""
 
     name: str
     uid: int
@@ -84,14 +84,14 @@ class User(msgspec.Struct, frozen=True):
 
 
 class Sandbox(msgspec.Struct, frozen=True):
-    """What a host does to confine itself.
+    """The restrictions that a host enters.
 
     Attributes:
         files: Whether files are restricted to `rules` and the host's own directories.
         network: How the host leaves the server's network; "" if it does not.
         rules: Rules for Landlock, whose descriptors the supervisor holds.
         unlisted: Directories that no rule allows to list.
-        user: The user as whom the host runs; ``None`` is the server's.
+        user: The user that the host runs as; ``None`` is the server's.
     """
 
     files: bool = False
@@ -140,7 +140,7 @@ class Sandbox(msgspec.Struct, frozen=True):
         prctl.set_no_new_privs()
         if self.files:
             if os.geteuid() == 0:
-                # Some of root's go past Landlock: to memory, devices and modules.
+                # Some of root's bypass Landlock: those for memory, devices and modules.
                 prctl.drop_capabilities()
             landlock.restrict((*self.rules, *_rules(own, _ALL)), signals=True)
             sys.meta_path.append(_UnlistedFolders(self.unlisted))
@@ -184,7 +184,7 @@ def settle(settings: Settings) -> Settings:
     """Check the settings of the sandbox, and decide what ``auto`` is here.
 
     Raises:
-        SettingError: A value is unknown, or cannot be had on this machine.
+        SettingError: A value is unknown, or this machine does not support it.
     """
     if settings.sandbox not in ("auto", "on", "off"):
         raise SettingError(
@@ -364,14 +364,14 @@ def _succeeds(deed: Callable[[], object]) -> bool:
 
 
 def _hidden(settings: Settings, run: RunDir, secrets: Sequence[str]) -> frozenset[str]:
-    """Return the real paths of what hosts may not read."""
+    """Return the real paths that hosts may not read."""
     runs = os.path.join(os.path.dirname(run.path), NAME_PREFIX + "*")
     paths = [run.path, settings.data_dir, *secrets, *glob.glob(runs)]
     return frozenset(os.path.realpath(path) for path in paths)
 
 
 def _readable(path: str, hidden: frozenset[str]) -> Iterator[str]:
-    """Yield the hierarchies that together are all below a path but what is hidden."""
+    """Yield hierarchies that together cover a path except for the hidden paths."""
     if path in hidden:
         return
     within = [each for each in hidden if _is_within(each, path)]

@@ -38,7 +38,7 @@ def isolate(parent_pid: int) -> None:
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _end)
     prctl.die_with_parent(parent_pid, signal.SIGKILL)
-    # Not a session of its own: by the supervisor's it is told from environments.
+    # It stays in the supervisor's session, which distinguishes it from environments.
     os.setpgid(0, 0)
 
 

@@ -17,7 +17,7 @@ __all__ = ["AUTO", "new_token", "settle", "to_show"]
 AUTO = "auto"
 SHORTEST = 16
 # Neither "*" nor "null", which every sandboxed page has.
-# Wildcards would let in pages whose names somebody else has pointed at this machine.
+# A wildcard would accept names that other people have pointed at this machine.
 _HOST = re.compile(r"[^\s*/:]+").fullmatch
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/*\s]+").fullmatch
 

@@ -54,8 +54,8 @@ class Connection:
 
         Args:
             data: Its bytes.
-            mark_alive: Called while the web worker does not read, so that the host is
-                not taken for one that is stuck.
+            mark_alive: Called while the web worker does not read, so that the host does
+                not count as unresponsive.
 
         Raises:
             OSError: The connection is broken, or the web worker has read nothing for

@@ -28,7 +28,7 @@ def note(error: BaseException) -> None:
 
 
 def explain(problem: Problem) -> None:
-    """Add to a refused write of an environment that the sandbox may be the reason."""
+    """Add to the message of a refused write that the sandbox may be the reason."""
     lineage = problem.extras.get("mro")
     refused = isinstance(lineage, list) and "builtins.PermissionError" in lineage
     if refused and sandbox.confined():

@@ -1,7 +1,7 @@
-"""Ends a process that the environment forked and that returns into the host's code.
+"""Ends processes that an environment forked and that return into the host's code.
 
-After ``os.fork`` inside of an environment, both processes go on. If the child returns
-from the environment's call, too, it would answer the same requests on the same sockets.
+After ``os.fork`` in an environment, two processes run. If the child returned from the
+environment's call, too, both would answer the same requests on the same sockets.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gym_http_wire.messages import answer
 
 __all__ = ["RETURNED", "check", "claim"]
 
-#: Status by which such a process says what it is to the supervisor.
+#: Status by which such a process reports itself to the supervisor.
 RETURNED = 508
 
 _forked = False
@@ -34,11 +34,11 @@ os.register_at_fork(after_in_child=_note_fork)
 
 
 def claim(channel: socket.socket | None = None) -> None:
-    """Make this process the one that answers; its children must not.
+    """Record that this process answers requests, and that its children must not.
 
     Args:
-        channel: To the supervisor, which then ends the instance. Without it, this
-            process is killed by its child.
+        channel: To the supervisor, which ends the instance when a child reports itself.
+            Without a channel, the child kills this process.
     """
     global _forked, _owner, _channel
     _forked, _owner, _channel = False, os.getpid(), channel

@@ -40,8 +40,8 @@ def isolate(
         instance_id: The instance that this process will hold.
         parent_pid: The supervisor; the process ends with it.
         keep: Descriptors to keep open; all others but 0, 1 and 2 are closed.
-        file_bytes: Bytes that a file which it writes may have; 0: any number.
-        sandbox: What this process confines itself to.
+        file_bytes: Bytes that a file written by it may have; 0: any number.
+        sandbox: The sandbox that this process enters.
     """
     prctl.die_with_parent(parent_pid, signal.SIGKILL)
     os.setsid()
@@ -53,7 +53,7 @@ def isolate(
     _prefer_as_victim()
     work, temporary = run.own(instance_id)
     sandbox.enter((work, temporary), parent_pid)
-    # Not before, since the sandbox is made of descriptors.
+    # Not earlier: the rules of the sandbox are descriptors.
     close_descriptors(keep)
     os.chdir(work)
     os.environ["TMPDIR"] = temporary
@@ -69,7 +69,7 @@ def _reset_signals() -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
-        # What cannot be written is an OSError, and does not end the process.
+        # A write beyond the limit raises OSError instead of ending the process.
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
@@ -85,7 +85,7 @@ def print_to(output: int) -> None:
     """Send standard output and standard error to a descriptor, also after an exec."""
     os.dup2(output, 1)
     os.dup2(output, 2)
-    # The supervisor's log does not wait for a reader; what environments print does.
+    # The supervisor's log does not wait for its reader; output of environments does.
     STDERR.block()
     sys.stderr = sys.__stderr__
 

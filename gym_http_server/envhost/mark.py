@@ -1,11 +1,11 @@
 """The mark of an instance, which every process that its host starts inherits.
 
-It is the instance ID, written into the limit on realtime CPU time (RLIMIT_RTTIME). A
-limit survives fork, exec, setsid and a cleaned environment, and everybody may read it
+The mark is the instance ID, stored in the limit on realtime CPU time (RLIMIT_RTTIME). A
+limit survives fork, exec, setsid and a cleared environment, and every user can read it
 in /proc. The value is so large, 2**62 microseconds or a fraction of that, that no
 process ever reaches it.
 
-A process can lower its own limits, and so lose the mark on purpose.
+A process can lower its own limits, and so remove the mark on purpose.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def set_mark(instance_id: str) -> bool:
 def read_mark(pid: int) -> str:
     """Return the instance ID that a process is marked with; "" if it has no mark.
 
-    To be called by an unmarked process whose hosts have set the mark.
+    The caller must be unmarked, and the parent of the hosts that set the marks.
     """
     try:
         with open(f"/proc/{pid}/limits", "rb") as file:

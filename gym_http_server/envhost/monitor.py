@@ -1,8 +1,8 @@
 """Monitor: statistics of episodes, written beside the environment.
 
 A passive tap: it sees what passes and changes nothing. An episode is a line of
-``episodes.jsonl``, a JSON object with return, length and seconds. An episode that
-cannot be written, as on a full disk, is counted, and stops nothing.
+``episodes.jsonl``, a JSON object with return, length and seconds. If an episode cannot
+be written, as on a full disk, it is counted as lost, and the environment goes on.
 
 Directories come from clients, so they are confined below the data directory: the
 path is walked one part at a time and no symbolic link in it is followed. A host may
@@ -32,7 +32,7 @@ __all__ = ["FileRequest", "Monitor", "answer_file", "open_file", "request_file"]
 FILE = "episodes.jsonl"
 MAX_PATH_CHARS = 512
 MAX_PARTS = 16
-#: A disk that takes longer to open a file is out of order.
+#: Seconds that opening a file may take; a disk that takes longer is defective.
 FILE_SECONDS = 10
 _ANSWER_BYTES = 64 * 1024
 _KINDS = {
@@ -64,7 +64,7 @@ def request_file(channel: socket.socket, request: FileRequest) -> int:
 
     Args:
         channel: To the supervisor.
-        request: Which file, and what to do with what is in it.
+        request: The file, and whether to keep its content.
 
     Raises:
         Problem: What `open_file` raised.
@@ -110,10 +110,6 @@ def open_file(data_dir: str, request: FileRequest) -> int:
         BadParameter: The directory climbs, or holds data and neither ``force`` nor
             ``resume`` is set.
         DiskFull: There is no room.
-
-    Attributes:
-        written: Episodes written.
-        error: How many episodes were not written, and why; "" if all were.
     """
     directory = request.directory
     parts = _parts(directory)
@@ -178,7 +174,7 @@ class Monitor:
         try:
             os.close(self._file)
         except OSError as error:
-            # Network file systems find out as late as that.
+            # Network file systems may report a failed write only here.
             self._lose(error)
         if self._lost:
             raise DiskFull(
@@ -210,7 +206,7 @@ class Monitor:
             self.written += 1
 
     def _append(self, line: bytes) -> None:
-        """Write a line, or nothing of it.
+        """Write a whole line, or no part of it.
 
         Raises:
             OSError: There is no room.
@@ -284,7 +280,7 @@ def _open_file(folder: int, directory: str, *, force: bool, resume: bool) -> int
             "monitor: set force to throw it away or resume to add to it"
         ) from None
     try:
-        # What was looked at may have been replaced since.
+        # The file may have been replaced since it was checked.
         _check_kind(os.fstat(file), directory)
         if force and not resume:
             os.ftruncate(file, 0)

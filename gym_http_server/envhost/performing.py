@@ -217,7 +217,7 @@ class Performing:
             monitor.close()
 
     def _monitor_error(self) -> Json:
-        """Give the member by which answers say that episodes were not written."""
+        """Return the member of answers that reports episodes not written, or none."""
         if self.monitor is None or not self.monitor.error:
             return {}
         return {"monitor_error": self.monitor.error}

@@ -45,7 +45,7 @@ class HostStart(msgspec.Struct, frozen=True):
         path: Where to look for modules, in a fresh interpreter: as in all others.
         file_bytes: Bytes that a file may have; 0: any number.
         spin_us: Microseconds to look for a stream's next request before sleeping.
-        sandbox: What to confine itself to.
+        sandbox: The sandbox to enter.
         terms: What environments that live elsewhere are held to.
     """
 
@@ -73,7 +73,7 @@ def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> in
     run_dir = RunDir(start.run_path)
     keep = [channel.fileno(), listener.fileno()]
     try:
-        # Once isolated, the host may not open it any more.
+        # After isolation, the host may not be allowed to open it.
         page = StatusPage(run_dir.status(start.instance_id))
         isolate(
             run_dir,

@@ -50,7 +50,7 @@ class Host:
         listener: Where web workers connect.
         max_body: Bytes that the body of a request may have.
         spin_us: Microseconds to look for a stream's next request before sleeping.
-        peers: Who may connect; ``None`` where file modes decide it.
+        peers: Checks which processes may connect; ``None`` if file modes suffice.
     """
 
     def __init__(

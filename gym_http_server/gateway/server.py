@@ -97,7 +97,7 @@ class Gateway:
             self._take_changes()
             more = self._take_messages()
             if not more:
-                # A stranger whose message is waiting is about to be none.
+                # Not earlier: an unread message may be the first of a stranger.
                 self._strangers.close_oldest()
             tick = BLOCKED_TICK_SECONDS if house.troubled else TICK_SECONDS
             house.watches.serve(0.0 if more else house.timers.left(tick))

@@ -1,4 +1,4 @@
-"""Connections by ZeroMQ without an accepted first message; only so many may be open."""
+"""Limits the ZeroMQ connections without an accepted first message."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Strangers:
         self._peers.pop(descriptor, None)
 
     def close_oldest(self) -> None:
-        """Shut down the oldest connections until no more than allowed are open."""
+        """Shut down the oldest connections until the limit is kept."""
         while len(self._peers) > self._most:
             descriptor = next(iter(self._peers))
             peer = self._peers.pop(descriptor)

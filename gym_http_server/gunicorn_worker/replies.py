@@ -65,7 +65,7 @@ class Replies:
         if type(chunks) is list:
             body = chunks[0] if len(chunks) == 1 else None
         else:
-            # Applications may give what is large as a memoryview, too.
+            # Applications may also return a large body as a memoryview.
             body = getattr(chunks, "whole", None)
         if body is None or start.early:
             return self._reply_in_pieces(request, client, start, chunks)

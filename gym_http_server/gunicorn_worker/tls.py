@@ -1,8 +1,7 @@
-"""TLS: what clients send is decrypted, and what they are sent is encrypted, here alone.
+"""TLS termination: a relay between clients and a pair of sockets in the web worker.
 
-The worker, and the process that a connection is handed to, has one end of a pair of
-sockets and knows of no TLS. A relay passes on what goes between the other end and the
-client.
+The web worker, or the process that gets the connection, has one end of the pair and
+needs no TLS. The relay decrypts and encrypts between the other end and the client.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ class TLSRelay:
                 self._flush()
                 data = self._client.recv(RECEIVE_BYTES)
             except ssl.SSLError:
-                # The client gets the alert that says why.
+                # The client gets the alert with the reason.
                 self._flush()
                 raise
             else:
@@ -117,7 +116,7 @@ class TLSRelay:
         """Encrypt what the client is sent, until the local socket's other end closes.
 
         Args:
-            receiving: The greenlet that receives; it ends when nobody reads any more.
+            receiving: The greenlet that receives; it ends when the local socket closes.
         """
         with contextlib.suppress(OSError):
             while data := self._local.recv(RECEIVE_BYTES):
@@ -142,7 +141,7 @@ class TLSRelay:
         """Send what is encrypted.
 
         Raises:
-            OSError: The client does not take it in time, or nobody wants it sent.
+            OSError: The client does not read in time, or the local socket has closed.
         """
         with self._sending:
             data = memoryview(self._outgoing.read())

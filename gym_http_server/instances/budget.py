@@ -1,7 +1,7 @@
-"""Bounds the memory of a web worker for large answers that its clients have not taken.
+"""Limits the memory of a web worker for large answers that clients have not read.
 
-Room is reserved before an answer is read from its host, and is free again when the last
-reference to the answer is gone: when its client has taken it, or was dropped.
+Room is reserved before an answer is read from its host. It is freed with the last
+reference to the answer: when the client has read it, or its connection has ended.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["LARGE", "Budget", "LargeBody", "Pieces", "Room"]
 
 #: Answers with longer bodies count. Most others fit into the buffers of sockets.
 LARGE = 1024 * 1024
-# Below what the allocator gets from the system anew each time.
+# Below the size from which the allocator maps new memory each time.
 _PIECE = 64 * 1024
 _EXECUTED = (
     "the call was executed, but the web worker has no room for its answer of {size} "
@@ -67,7 +67,7 @@ class Budget:
         return Room(self, size)
 
     def hold(self, body: bytes) -> bytes | LargeBody:
-        """Give a body that counts, if it is large.
+        """Return a body, as one that counts if it is large.
 
         Raises:
             AnswerBudgetFull: There is no room for it.
@@ -87,7 +87,7 @@ class Budget:
 
 
 class Room:
-    """Room for one answer, until it is freed or nobody refers to it."""
+    """Room for one answer, until it is freed or garbage-collected."""
 
     def __init__(self, budget: Budget, size: int) -> None:
         self.size = size
@@ -104,9 +104,9 @@ class Room:
 
 
 class LargeBody(mmap.mmap):
-    """A body in memory of its own, which the system has back when it is dropped.
+    """A body in a separate mapping, which returns to the system when it is dropped.
 
-    The allocator would keep what is freed between other objects.
+    The allocator would keep freed memory between other objects.
     """
 
     room: Room

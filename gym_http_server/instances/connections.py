@@ -22,7 +22,7 @@ RECEIVE_BYTES = 256 * 1024
 BACKLOG_SECONDS = 5.0
 MAX_IDLE = 256
 _LAST_NUMBER = 0xFFFFFFFF
-# For bytes that nobody wants.
+# Buffer for bytes that are discarded.
 _DISCARDED = bytearray(RECEIVE_BYTES)
 
 
@@ -40,7 +40,7 @@ class Connection:
     Args:
         path: Path of the Unix socket.
         max_body: Bytes that an answer's body may have.
-        budget: What large answers are counted in, if they are.
+        budget: Counts large answers; ``None`` if they are not limited.
         patience_s: Seconds that connecting, and each sending or receiving, may take;
             ``None``: however long it takes.
 
@@ -230,7 +230,7 @@ class Pool:
 
     Args:
         max_body: Bytes that an answer's body may have.
-        budget: What large answers are counted in.
+        budget: Counts large answers.
     """
 
     def __init__(self, max_body: int, budget: Budget) -> None:

@@ -31,7 +31,7 @@ __all__ = ["Hosts"]
 FATE_SECONDS = 2.0
 MAX_EXPECTED = 1024
 MAX_GREETING = 64 * 1024
-#: Instances whose owner is remembered, by a web worker.
+#: Instances whose owner a web worker caches.
 MAX_OWNERS = 100_000
 _HEADER = re.compile(r"(Gym|Idempotent)-[A-Za-z-]+: [!-~]*").fullmatch
 _INSTANCE_ID = re.compile(r"[0-9a-f]{8}").fullmatch
@@ -43,7 +43,8 @@ class Hosts:
     Args:
         run: The run directory.
         max_answer: Bytes that an answer's body may have.
-        max_waiting: Requests that may wait for an instance, beside the one in work.
+        max_waiting: Requests that may wait for an instance, besides the one being
+            executed.
         answer_budget: Bytes of large answers that clients have not taken.
 
     Attributes:
@@ -59,10 +60,10 @@ class Hosts:
         self.budget = Budget(answer_budget)
         # An answer that is over the limit is told by the host, not cut here.
         self.pool = Pool(max_answer + 1024 * 1024, self.budget)
-        # By instance ID, so that the supervisor is asked once and not at each call.
+        # Owner by instance ID, so that not each call needs the supervisor.
         self._owners: dict[str, str] = {}
         self.queues = Queues(max_waiting)
-        # How large the last answers were that were large, by instance and operation.
+        # Size of the last large answer, by instance and operation.
         self._large: dict[tuple[str, int], int] = {}
 
     def call(self, instance_id: str, frame: Frame, owner: str) -> Frame:

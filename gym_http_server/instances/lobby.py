@@ -22,7 +22,7 @@ from gym_http_wire.messages import Op, RequestHead, problem_of, request
 __all__ = ["Lobby"]
 
 MAX_ANSWER = 64 * 1024 * 1024
-#: That the lobby may take for an answer, beside what it is asked to wait.
+#: Seconds that the lobby may take to answer, besides the requested wait.
 PATIENCE_SECONDS = 5.0
 
 
@@ -123,7 +123,7 @@ class Lobby:
         return self._call(request(Op.FAR_ANSWER, body, head))
 
     def check(self, patience_s: float) -> None:
-        """See whether the lobby works, if there is one.
+        """Check that the lobby responds, if there is one.
 
         Raises:
             SupervisorUnavailable: It does not answer in time.
@@ -131,7 +131,7 @@ class Lobby:
         try:
             connection = Connection(self._path, MAX_ANSWER, patience_s=patience_s)
         except FileNotFoundError:
-            # Nobody has asked for it yet.
+            # It has not been started yet.
             return
         except OSError:
             raise _unavailable() from None

@@ -1,10 +1,9 @@
 """Counts the requests that wait for each instance, over all web workers.
 
-A host answers one request at a time. The others wait on their connections, where the
-host does not see them before it has time for them. So web workers count: in memory
-that all of them share, in which each has counters of its own and changes no others.
-Hence there is no lock. Two workers that look at the same time may let in one request
-more than the limit.
+A host answers one request at a time. The others wait on their connections, and the host
+cannot see them while it works. So web workers count them, in shared memory. Each worker
+changes only its own counters, so there is no lock. Two workers that check at the same
+time may admit one request more than the limit.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class Queues:
     To be made before web workers are forked; then each worker calls `claim`.
 
     Args:
-        most: Requests that may wait for an instance, beside the one in work.
+        most: Requests that may wait for an instance, besides the one being executed.
         workers: Web workers at a time.
     """
 
@@ -43,7 +42,7 @@ class Queues:
         self._own = 0
 
     def claim(self, file: int) -> None:
-        """Take the counters of a worker that does not run any more, as this worker's.
+        """Take over the counters of a worker that no longer runs.
 
         Args:
             file: Descriptor of a file that all workers have inherited. A lock on it
@@ -62,19 +61,19 @@ class Queues:
             self._own = worker
             break
         if self._used[self._own]:
-            # Its last owner was killed, perhaps with requests that waited.
+            # The last owner was killed, perhaps while requests waited.
             zeros = memoryview(bytes(SLOTS * 2)).cast("H")
             self._counts[self._own :: self._workers] = zeros
         self._used[self._own] = 1
 
     def enter(self, instance_id: str) -> int:
-        """Count a request; return what `leave` wants.
+        """Count a request; return the argument for `leave`.
 
         Args:
             instance_id: The instance: 8 hex digits.
 
         Raises:
-            QueueFull: As many as may wait for the instance do so already.
+            QueueFull: The maximum number already waits for the instance.
         """
         first = (int(instance_id, 16) & SLOTS - 1) * self._workers
         counts = self._counts
@@ -85,5 +84,5 @@ class Queues:
         return place
 
     def leave(self, place: int) -> None:
-        """Count a request no more."""
+        """Stop counting a request."""
         self._counts[place] -= 1

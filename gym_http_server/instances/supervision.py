@@ -1,8 +1,8 @@
-"""Asking the supervisor: one connection a question.
+"""Requests to the supervisor, each over a new connection.
 
-A question may rightly take long, as a create does. So no answer is waited for with a
-deadline: as long as there is none, the supervisor is asked for its status now and then,
-which it answers at once unless it is stopped.
+A request may take long, as a create does. So the wait for an answer has no deadline.
+During the wait, status requests check that the supervisor works: it answers those at
+once, unless it is stopped.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from gym_http_wire.messages import Op, RequestHead, problem_of, request
 __all__ = ["Abandoned", "Supervision"]
 
 MAX_ANSWER = 64 * 1024 * 1024
-#: After as many seconds without an answer, the supervisor is asked for its status.
+#: Seconds without an answer after which the supervisor's status is requested.
 QUIET_SECONDS = 2.0
-#: That the supervisor may take for what it answers at once.
+#: Seconds that the supervisor may take for requests that it answers at once.
 PATIENCE_SECONDS = 2.0
 
 
@@ -45,7 +45,7 @@ class Supervision:
         self._path = run.supervisor_socket
 
     def status(self, patience_s: float = PATIENCE_SECONDS) -> dict[str, int]:
-        """Return what the supervisor counts, to see as well whether it works.
+        """Return the supervisor's counts, which also shows that it works.
 
         Raises:
             SupervisorUnavailable: It does not answer in time.
@@ -136,7 +136,7 @@ class Supervision:
         client: socket.socket | None,
         gone: Callable[[], bool],
     ) -> None:
-        """Wait until there is an answer, as long as the supervisor works."""
+        """Wait until there is an answer, while the supervisor works."""
         # Not select(), which refuses descriptors from 1024 on.
         poll = select.poll()
         poll.register(answer, select.POLLIN)

@@ -32,9 +32,8 @@ from gym_http_wire.problems import Problem
 __all__ = ["Hall"]
 
 HELLO_SECONDS = 10.0
-#: Connections by plain TCP that have not sent their hello yet; when another comes, the
-#: oldest of them is closed. Of others there may be as many as connections in all, if
-#: that is more.
+#: Limit of connections by plain TCP that have not sent their hello; when another comes,
+#: the oldest is closed. For other connections, the limit is --max-external if greater.
 MAX_STRANGERS = 64
 
 log = logging.getLogger("gym_http_server.lobby")
@@ -154,7 +153,7 @@ class Hall:
 
         Args:
             most: How many there may be.
-            knocked: Whether to look at those by plain TCP, or at all others.
+            knocked: Whether to close one by plain TCP, or one of all others.
         """
         strangers = [
             each
@@ -181,7 +180,7 @@ class Hall:
 
     def _greet(self, arrival: Arrival, payload: bytes) -> None:
         try:
-            # Strangers have nothing else of theirs parsed.
+            # Before the token is checked, nothing else of the hello is parsed.
             identity = self._identify(arrival, payload)
             hello = received(payload, self._settings.max_observation)
             if arrival.greeted:

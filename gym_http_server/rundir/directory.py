@@ -18,8 +18,8 @@ from gym_http_server.rundir.sockets import SOCKET_PATH_BYTES
 __all__ = ["NAME_PREFIX", "RunDir", "is_full"]
 
 NAME_PREFIX = "gym-http-"
-#: What an instance needs on the disk of the run directory, with some to spare for the
-#: server itself: a folder with two in it, a socket, a status page and a log.
+#: Room that an instance needs on the disk of the run directory, for a folder with two
+#: in it, a socket, a status page and a log, and a reserve for the server itself.
 INSTANCE_BYTES = 64 * 1024
 INSTANCE_FILES = 12
 YOUNG_SECONDS = 5
@@ -52,7 +52,7 @@ class RunDir:
         Raises:
             OSError: The run directory is damaged.
         """
-        # A new file might not find room on the disk; a new name does.
+        # A full disk may have no room for a new file; a rename needs none.
         os.rename(self._serving, self.draining)
 
     @property
@@ -60,7 +60,7 @@ class RunDir:
         return f"{self.path}/serving"
 
     def shortage(self) -> str:
-        """Say what the disk lacks for another instance; "" if it lacks nothing."""
+        """Describe what the disk lacks for another instance; "" if it has room."""
         disk = os.statvfs(self.path)
         # Some file systems have no fixed number of blocks or files, and say 0.
         free = disk.f_bavail * disk.f_frsize
@@ -164,7 +164,7 @@ def _create(path: str) -> int:
 
 
 def _not_made(base: str, error: OSError) -> StartError:
-    # The name in the error itself is one that nobody has chosen.
+    # The name in the error is random, so the message shows its directory.
     return StartError(
         f"cannot make a run directory in {base}: {error.strerror}; choose another "
         "place with --run-dir"

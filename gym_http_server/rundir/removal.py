@@ -65,7 +65,7 @@ def move(folder: str, target: str) -> None:
 
 
 class _Removal:
-    """The removal of what is in one directory.
+    """The removal of the content of one directory.
 
     Args:
         top: Descriptor of the directory.
@@ -108,7 +108,7 @@ class _Removal:
     def _drop_directory(self, name: str, folder: int, depth: int) -> None:
         below = _open(name, folder)
         try:
-            # What is mounted there is not the environment's.
+            # A mount does not belong to the environment.
             if os.fstat(below).st_dev == self._device:
                 self.clear(below, depth=depth + 1)
         finally:

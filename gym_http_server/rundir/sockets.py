@@ -23,7 +23,7 @@ def listen(path: str, backlog: int, mode: int = 0o600) -> socket.socket:
         OSError: The path is taken, too long, or cannot be made.
     """
     listener = socket.socket(socket.AF_UNIX)
-    # Set after bind, the mode would leave a moment to the users that it keeps out.
+    # With chmod after bind, excluded users could connect in between.
     before = os.umask(0o777 & ~mode)
     try:
         listener.bind(path)

@@ -113,8 +113,8 @@ class StatusReader:
 def _open_page(path: str) -> int:
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        # Not only as long as a page: where the disk has no room for what the host
-        # writes into its memory later, the kernel kills the host.
+        # Allocated, not only extended: if the disk had no room when the host writes to
+        # the mapped page, the kernel would kill the host.
         os.posix_fallocate(file, 0, mmap.PAGESIZE)
     except OSError:
         os.close(file)

@@ -1,4 +1,4 @@
-"""Forks of the supervisor, and the services beside it that are no hosts."""
+"""Forks of the supervisor, and the service processes that are not hosts."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ class ServiceProcess:
 
         Args:
             keep: Descriptors that it keeps open.
-            run: What it does; called with the ID of this process, gives its exit
-                status. What it imports itself, hosts do not have to share.
+            run: Its main function: takes the ID of this process, returns the exit
+                status. Hosts do not share the modules that it imports.
 
         Raises:
             ForkFailed: No process can be started.
@@ -92,11 +92,11 @@ class ServiceProcess:
 
 
 def start_child(keep: Sequence[int], run: Callable[[int], int]) -> int:
-    """Fork a process that is no host; return its ID here, and never return there.
+    """Fork a process that is no host, and return its ID; the child never returns.
 
     Args:
-        keep: Descriptors that it keeps open, beside 0, 1 and 2.
-        run: What it does; called with the ID of this process, gives its exit status.
+        keep: Descriptors that it keeps open, besides 0, 1 and 2.
+        run: Its main function: takes the ID of this process, returns the exit status.
 
     Raises:
         ForkFailed: No process can be started.

@@ -1,9 +1,9 @@
-"""Heartbeats: finds hosts whose loop does not run, although no call keeps them busy.
+"""Heartbeats: detects hosts that are unresponsive outside of calls.
 
 A host that is stopped, or in which a thread keeps the interpreter's lock, does not mark
-itself busy. So the supervisor sends a ping to each host whose status page has not
+itself busy. So the supervisor sends a ping to each host with a status page that has not
 changed for a while. The host's loop answers with a mark on the page. Each mark counts
-as an answer, and a call that has begun is the business of the step deadline.
+as an answer. For a call that has begun, the step deadline holds.
 
 All times are of `AwakeClock`. After the whole machine was suspended, or all processes
 were stopped, hosts get the time to answer that they would have had without it.
@@ -44,7 +44,7 @@ class AwakeClock:
 
 
 class Heartbeat:
-    """What the status page of one host showed, and since when.
+    """The latest marks on the status page of one host, and their time.
 
     Attributes:
         unchanged_since: When the supervisor first saw the present marks.

@@ -34,7 +34,7 @@ from gym_http_wire.problems import DiskFull
 __all__ = ["Hosts"]
 
 CLOSE_SECONDS = 2.0
-#: Of one instance: a host asks for one file at a time, unless it is hostile.
+#: Limit for one instance: a host requests one file at a time, unless it is hostile.
 MAX_OPENERS = 4
 TERM_SECONDS = 0.5
 #: Reasons of which no client gets the log; there may be 10,000 tombstones.
@@ -60,7 +60,7 @@ class Hosts:
         modules: What has been imported for hosts to have.
         earlier_ids: IDs that earlier servers gave out, and that are not used again.
         remove: Called with a directory that is to be removed.
-        sandbox: What hosts confine themselves to.
+        sandbox: The sandbox that hosts enter.
         on_made: Called with an instance and what its host said of the making.
         on_end: Called with an instance whose process has ended, and how.
 
@@ -212,7 +212,7 @@ class Hosts:
         return bool(data)
 
     def _open_monitor(self, instance: Instance, frame: Frame, line: int) -> None:
-        """Let a child open the file of a monitor, since a disk may be slow."""
+        """Have a child open the file of a monitor, since a disk may be slow."""
         instance.openers &= self.spared
         if instance.pid not in self._by_pid or len(instance.openers) >= MAX_OPENERS:
             return
@@ -310,7 +310,7 @@ class Hosts:
             "step-deadline": settings.step_deadline,
         }
         if reason in deadlines and not heartbeat.had(awake, deadlines[reason]):
-            # This process, and probably the host, too, did not run all the time.
+            # This process was suspended, and probably the host was, too.
             return None
         return reason
 
@@ -351,7 +351,7 @@ class Hosts:
             self._kill_strays()
 
     def end_spared(self, pid: int) -> None:
-        """End a child process that no host started, and what that has started."""
+        """End a child process that no host started, and its descendants."""
         if pid in self.spared:
             processes.kill_tree(pid)
         self._stray = True

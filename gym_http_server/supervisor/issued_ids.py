@@ -1,8 +1,7 @@
-"""Instance IDs that servers on this address have given out, kept in a file.
+"""Instance IDs that servers on this address have issued, kept in a file.
 
-A server that was restarted knows none of the instances of the one before. By this file
-it tells them from IDs that never were. A line is an ID and the time in seconds since
-1970; whatever else is in the file is passed over.
+After a restart, the file distinguishes IDs of earlier instances from IDs that never
+existed. A line is an ID and the time in seconds since 1970; other lines are ignored.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ MAX_IDS = 10_000
 MAX_AGE_S = 24 * 3600
 _LINE = re.compile(rb"([0-9a-f]{8}) ([0-9]{1,12})", re.ASCII).fullmatch
 _LINE_BYTES = 22
-# Between two times that a file is written anew, it grows to twice its size.
+# A file is rewritten when it has grown to twice its size.
 _MAX_LINES = 2 * MAX_IDS
 
 log = logging.getLogger(NAME)
 
 
 class IssuedIDs:
-    """The IDs of earlier servers, and a note of those that this one gives out.
+    """The IDs that earlier servers and this one have issued.
 
     Args:
         data_dir: The data directory.
@@ -48,12 +47,12 @@ class IssuedIDs:
                 self._earlier |= file.read()
 
     def __contains__(self, instance_id: object) -> bool:
-        """Whether an earlier server gave this ID out, within a day."""
+        """Whether an earlier server issued this ID, less than a day ago."""
         issued = self._earlier.get(str(instance_id))
         return issued is not None and _is_recent(issued)
 
     def add(self, instance_id: str) -> None:
-        """Note that this server gives an ID out."""
+        """Record an ID that this server issues."""
         for file in list(self._files):
             with self._failing(file):
                 file.append(instance_id)
@@ -65,7 +64,7 @@ class IssuedIDs:
 
     @contextlib.contextmanager
     def _failing(self, file: _File) -> Iterator[None]:
-        """Do without a file from now on if it cannot be used."""
+        """Stop using a file, and log a warning, if the context raises OSError."""
         try:
             yield
         except OSError as error:
@@ -80,7 +79,7 @@ class IssuedIDs:
 
 
 class _File:
-    """The file of one address; it is made when there is an ID to be noted."""
+    """The file of one address; it is made with the first ID."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -124,9 +123,9 @@ class _File:
         self._lines += 1
 
     def _write_anew(self) -> None:
-        """Write what is worth keeping to another file, and put it in this one's place.
+        """Write the recent IDs to a new file, and rename it to this one's name.
 
-        So the file is this user's alone, and its old content is never mixed with new.
+        So only this user can read the file, and it never mixes old and new content.
         """
         folder = os.path.dirname(self.path)
         os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)

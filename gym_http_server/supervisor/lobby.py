@@ -23,9 +23,9 @@ class LobbyProcess(ServiceProcess):
     Args:
         run_dir: The run directory.
         settings: The settings.
-        sandbox: What hosts, which connect here, confine themselves to.
+        sandbox: The sandbox that hosts, which connect here, enter.
         doors: Descriptors of the socket by which external environments connect in by
-            plain TCP, and of what was left for the lobby to read the token from.
+            plain TCP, and of the memory from which the lobby reads the tokens.
     """
 
     name = "lobby"

@@ -18,17 +18,18 @@ from gym_http_server.supervisor.processes import descendants
 
 __all__ = ["MemoryLimit", "proportional_bytes"]
 
-#: Ticks from one look at resident memory to the next.
+#: Ticks between two checks of resident memory.
 LOOK_TICKS = 2
-#: For reading proportional memory, per tick.
+#: Seconds for reading proportional memory, per tick.
 SLICE_SECONDS = 0.005
-#: A measurement holds for so long while resident memory grows by less than is left.
+#: Seconds for which a measurement holds, while resident memory grows by less than the
+#: rest up to the limit.
 FRESH_SECONDS = 5.0
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class _Usage(NamedTuple):
-    """Memory of a host and its descendants, bytes, as ``statm`` has it.
+    """Memory of a host and its descendants according to ``statm``, bytes.
 
     Attributes:
         resident: The sum over all processes: an upper bound of what they use.

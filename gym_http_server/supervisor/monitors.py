@@ -1,4 +1,4 @@
-"""Files of monitors: opened by a child of the supervisor, on behalf of a host."""
+"""Open the file of a monitor in a child of the supervisor, on behalf of a host."""
 
 from __future__ import annotations
 

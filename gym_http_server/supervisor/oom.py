@@ -1,7 +1,7 @@
-"""Kills by the kernel because memory ran out, as the control group counts them.
+"""Detects kills by the kernel for lack of memory, by the count of the control group.
 
 The supervisor and its hosts are in one control group, that of a container for example.
-A host that the kernel kills there ends by SIGKILL, which alone does not say why.
+If the kernel kills a host there, it uses SIGKILL, which alone does not show the reason.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class OomKills:
     """Watches the count of this process's control group.
 
     Args:
-        cgroup: File that says which group that is.
+        cgroup: File that names the group.
         root: Where control groups are mounted.
     """
 
@@ -32,7 +32,7 @@ class OomKills:
         self._at = float("-inf")
 
     def tick(self) -> None:
-        """Look at the count; to be called a few times a second."""
+        """Read the count; to be called a few times a second."""
         count = self._read()
         if count > self._count:
             self._at = time.monotonic()

@@ -1,9 +1,8 @@
-"""The output of environments: from a pipe per host to the log of its instance.
+"""Copies the output of environments from a pipe per host to the log of its instance.
 
 Hosts write to pipes, and only the supervisor writes to logs, so a burst of output never
-reaches the disk. The supervisor reads all that comes, or hosts would wait. What comes
-faster than `RATE` is dropped, but for the last of it: a crash is told by what was
-printed last.
+reaches the disk. The supervisor reads all output, or hosts would wait. Output faster
+than `RATE` is dropped, except for its last part: the last lines explain a crash.
 
 A log is cut at the front when it grows too long. Its first line then says how many
 bytes were cut, so that readers can go on at an offset.
@@ -22,30 +21,30 @@ from gym_http_server.watches import Watches
 __all__ = ["MAX_LOG_BYTES", "Output", "Outputs"]
 
 MAX_LOG_BYTES = 1024 * 1024
-#: Kept of a log that is cut.
+#: Bytes that remain of a log that is cut.
 KEPT_LOG_BYTES = 64 * 1024
-#: Given to callers of an instance that has ended.
+#: Bytes of the log that callers of an instance that has ended get.
 TAIL_BYTES = 8192
 #: Bytes per second that go to a log, and that may come at once.
 RATE = 512 * 1024
 BURST = 256 * 1024
-#: Kept of what comes faster.
+#: Bytes kept of faster output.
 HELD_BYTES = 16 * 1024
-#: Room for what a host prints while the supervisor does something else.
+#: Room for output of a host while the supervisor is busy.
 PIPE_BYTES = 256 * 1024
-#: Read in one turn of the supervisor's loop, of one pipe.
+#: Bytes read of one pipe in one turn of the supervisor's loop.
 TURN_BYTES = 256 * 1024
-#: A pipe that little came from rests for so long at most, so that an environment that
-#: prints line by line does not wake the supervisor up for each.
+#: Longest time for which a pipe with little output is not polled, so that not each line
+#: of an environment wakes up the supervisor.
 LONGEST_REST = 0.02
 SHORTEST_REST = 0.001
 
-# One for all: reading writes to no other memory, which hosts may share.
+# Shared by all pipes, so that reading dirties no memory that hosts share.
 _BUFFER = memoryview(bytearray(64 * 1024))
 
 
 class Output:
-    """The output of one host, and the log that it goes to.
+    """The pipe for the output of one host, and the log of its instance.
 
     Args:
         path: Where to make the log.
@@ -94,7 +93,7 @@ class Output:
         self.reader = self.writer = self._log = -1
 
     def read(self) -> bool:
-        """Read what is there, a turn's worth at most; return False at the end."""
+        """Read available output, `TURN_BYTES` at most; return False at the end."""
         total = 0
         while total < TURN_BYTES:
             count = self._read_once()
@@ -110,7 +109,7 @@ class Output:
         return True
 
     def _read_once(self) -> int:
-        """Read once; return how many bytes came, 0 at the end, -1 if there are none."""
+        """Read once; return the number of bytes, 0 at the end, -1 if there are none."""
         try:
             count = os.readv(self.reader, [_BUFFER])
         except BlockingIOError:
@@ -119,7 +118,7 @@ class Output:
         return count
 
     def finish(self) -> str:
-        """Read what a host that has ended left, and return the last that it printed."""
+        """Read the remaining output of an ended host; return the tail of its log."""
         with contextlib.suppress(OSError):
             left = self._capacity
             while left > 0 and (count := self._read_once()) > 0:
@@ -128,7 +127,7 @@ class Output:
         return self._tail().decode("utf-8", "replace")
 
     def tick(self) -> None:
-        """Write what was kept of output that came too fast, if there is room now."""
+        """Write the kept part of output that came too fast, if the rate allows it."""
         if self._held and self._allowance() > 2 * HELD_BYTES:
             self._flush()
 
@@ -161,7 +160,7 @@ class Output:
         del self._held[: self._append(self._held)]
 
     def _append(self, data: bytes | bytearray | memoryview) -> int:
-        """Write to the log; return how many bytes the disk had room for."""
+        """Write to the log; return the number of bytes written, 0 on a full disk."""
         try:
             if self._size + len(data) > MAX_LOG_BYTES:
                 self._cut()
@@ -197,7 +196,7 @@ class Outputs:
 
     def __init__(self, watches: Watches) -> None:
         self._watches = watches
-        # Until when they are not looked at, monotonic seconds.
+        # When to poll them again, monotonic seconds.
         self._resting: dict[Output, float] = {}
 
     def add(self, output: Output) -> None:
@@ -205,7 +204,7 @@ class Outputs:
         self._watches.add(output.reader, lambda events: self._read(output))
 
     def remove(self, output: Output) -> None:
-        """Read it no more."""
+        """Stop reading it."""
         self._resting.pop(output, None)
         self._watches.remove(output.reader)
 
@@ -217,7 +216,7 @@ class Outputs:
             self._resting[output] = time.monotonic() + output.rest
 
     def resume(self) -> float:
-        """Look again at those that have rested; return when the next one is due."""
+        """Poll those again that are due; return when the next one is due."""
         if not self._resting:
             return math.inf
         now = time.monotonic()

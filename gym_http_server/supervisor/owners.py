@@ -1,4 +1,4 @@
-"""Owners of instances: the tokens that made them, or that others made them for."""
+"""Owners of instances: the token of the creator, or the one that it named."""
 
 from __future__ import annotations
 

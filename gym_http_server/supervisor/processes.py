@@ -1,4 +1,4 @@
-"""Processes below this one: whose they are, and how to end them.
+"""Finds the instances of processes below this one, and ends processes.
 
 A host may start processes, and those may start others, leave its session, and be
 orphaned. The supervisor is the reaper of such orphans, so everything that a host
@@ -72,7 +72,7 @@ class Strays:
         self._owners.pop(pid, None)
 
     def kill(self, hosts: Mapping[str, int], spared: Collection[int] = ()) -> bool:
-        """Kill what belongs to no running host.
+        """Kill the processes that belong to no running host.
 
         Args:
             hosts: Instance IDs with the process IDs of the hosts that run.

@@ -27,8 +27,8 @@ log = logging.getLogger(NAME)
 class Remover(ServiceProcess):
     """Removes directories in a child process of low priority.
 
-    The work to be done is what is in the trash, so that a child that ends loses
-    nothing, and neither does one that cannot be started for a while.
+    The trash itself is the list of work. So nothing is lost if the child ends, or
+    cannot be started for a while.
 
     Args:
         run: The run directory.

@@ -45,10 +45,10 @@ def start_host(
         run: The run directory.
         settings: Limits and places.
         modules: What has been imported here.
-        sandbox: What it confines itself to.
+        sandbox: The sandbox that it enters.
 
     Returns:
-        The instance; its host will say over the channel how the making went.
+        The instance; its host will report over the channel how the making went.
 
     Raises:
         OSError: The system has no room for another file or folder.
@@ -120,7 +120,7 @@ def _fork(
     except BaseException:
         traceback.print_exc()
     finally:
-        # What is left to print may find no room. This process must end here.
+        # Flushing the output may fail, and this process must end here.
         with contextlib.suppress(Exception):
             sys.stdout.flush()
             sys.stderr.flush()

@@ -67,15 +67,15 @@ class Supervisor:
         run: The run directory.
         settings: Limits; the token is not among them.
         modules: What has been imported for hosts to have.
-        sandbox: What hosts confine themselves to.
+        sandbox: The sandbox that hosts enter.
         signals: End of a pair of sockets on which signal numbers arrive.
         launcher: Descriptor that ends when the launcher does.
         heartbeat: Descriptor of a pipe to the launcher, which ends a supervisor that
             writes nothing to it.
         addresses: Names of the addresses on which the server listens.
         doors: Descriptors of the socket by which external environments connect in by
-            plain TCP, and of what was left for the lobby to read the token from.
-        zmq_doors: The same of those who come in by ZeroMQ, and for the gateway.
+            plain TCP, and of the memory from which the lobby reads the tokens.
+        zmq_doors: The same for peers that connect by ZeroMQ, and for the gateway.
         quotas: Instances that each token may own at a time, by its name.
     """
 

@@ -24,7 +24,7 @@ from gym_http_server.supervisor.forks import start_child
 
 __all__ = ["Survey", "survey"]
 
-#: Seconds that one import may take, and the whole; less than clients wait.
+#: Seconds that one import and the whole survey may take; less than clients wait.
 IMPORT_SECONDS = 30.0
 SURVEY_SECONDS = 50.0
 MAX_BYTES = 64 * 1024 * 1024
@@ -44,7 +44,7 @@ class _Said(msgspec.Struct, omit_defaults=True):
 
 
 class Survey:
-    """A child process that makes the survey, and what it has said so far.
+    """A child process that makes the survey, and its messages so far.
 
     Args:
         modules: Modules to import before.
@@ -78,10 +78,10 @@ class Survey:
         self._started = self._began_import = time.monotonic()
 
     def read(self) -> bool:
-        """Take what the child has said; return whether it may say more.
+        """Read messages of the child; return whether more may come.
 
         Raises:
-            SurveyFailed: It ended before it had a result, or said nonsense.
+            SurveyFailed: The child ended without a result, or sent a malformed message.
         """
         try:
             data = os.read(self.reader, READ_BYTES)
@@ -105,10 +105,10 @@ class Survey:
         self._began_import = time.monotonic()
 
     def check_deadline(self, now: float) -> None:
-        """Look whether the child takes too long.
+        """Check that the child does not take too long.
 
         Raises:
-            SurveyFailed: It does.
+            SurveyFailed: It takes too long.
         """
         for began, limit in (
             (self._began_import, self._import_seconds),
@@ -125,7 +125,7 @@ class Survey:
         )
 
     def close(self) -> None:
-        """Release what belongs to it in this process."""
+        """Close its descriptor in this process."""
         os.close(self.reader)
 
 

@@ -31,7 +31,7 @@ __all__ = ["LONGEST_TICK", "Outside", "Terms"]
 
 #: Longest time between two looks at what is due, in seconds.
 LONGEST_TICK = 0.25
-#: That the lobby may take to answer, beside what it waits for connections.
+#: Seconds that the lobby may take to answer, besides its wait for connections.
 LOBBY_SECONDS = 5.0
 # Memory for so many events is made at each look; the others come at the next.
 _EVENTS = 64
@@ -101,7 +101,7 @@ class Outside:
         lobby = self._connect_lobby()
         if lobby is None:
             raise ExternalAway("the lobby does not answer; ask again")
-        # The lobby may be stopped, and a create must not take its whole deadline.
+        # If the lobby is stopped, a create must fail before its deadline.
         lobby.end.settimeout(wait_s + LOBBY_SECONDS)
         wanted = {"name": name, "count": count, "wait_s": wait_s}
         body = msgspec.json.encode(wanted)

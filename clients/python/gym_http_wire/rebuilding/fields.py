@@ -184,7 +184,7 @@ def _boolean(value: object, dtype: np.dtype[Any]) -> bool | None:
 
 
 def as_integer(value: object, dtype: np.dtype[Any]) -> int | None:
-    """Read an integer, a decimal string or 1.0; return None if the dtype excludes it."""
+    """Read an integer, a decimal string or 1.0; None if the dtype cannot hold it."""
     if isinstance(value, str):
         value = int(value) if _DECIMAL.fullmatch(value) else None
     elif isinstance(value, float) and value.is_integer() and abs(value) <= MAX_EXACT:
