@@ -173,7 +173,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Give three workers to two cores: half of a test's time is waiting."""
+    """Run three workers on two cores: tests wait for half of their time."""
     cores = len(os.sched_getaffinity(0))
     return cores + (cores + 1) // 2
 

@@ -24,7 +24,7 @@ FIT = 256 * MIB // FRAME
 
 
 class SlowReader(RawConnection):
-    """A client that reads the head of an answer and no more, until it is told to."""
+    """A client that reads only the head of an answer until `read_frame` is called."""
 
     def __init__(self, instance: Instance) -> None:
         super().__init__(instance.api.server.port)

@@ -1,4 +1,4 @@
-"""A full disk costs what needs room on it, and nothing else."""
+"""On a full disk, only requests that need room on it fail."""
 
 import errno
 import os
@@ -33,14 +33,14 @@ def small_server(disk: Disk) -> Iterator[Server]:
 
 @pytest.fixture
 def own_disk() -> Iterator[Disk]:
-    """A disk of the test's own; to be named before what makes servers."""
+    """A disk for one test; to be named before fixtures that make servers."""
     with small_disk() as mounted:
         yield mounted
 
 
 @pytest.fixture(params=["bytes", "inodes"])
 def fill(request: pytest.FixtureRequest, disk: Disk) -> Iterator[Callable[[], None]]:
-    """Give what fills the disk, one way or the other; it is freed in the end."""
+    """Return a function that fills the blocks or the inodes, freed after the test."""
     yield getattr(disk, f"fill_{request.param}")
     disk.free()
 

@@ -1,4 +1,4 @@
-"""Environments run as another user where the server runs as root."""
+"""With --host-user, environments of a server that runs as root run as that user."""
 
 import os
 import shutil

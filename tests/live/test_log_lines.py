@@ -1,4 +1,4 @@
-"""What callers and environments send cannot forge lines of the server's log."""
+"""Callers and environments cannot forge lines of the server's log."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A reader of the server's log that has stopped stops nothing else."""
+"""The server works on when the reader of its log stops."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""What cannot work is refused at the start, in one sentence and without a traceback."""
+"""Unworkable settings and surroundings stop the start with one sentence each."""
 
 import contextlib
 import os

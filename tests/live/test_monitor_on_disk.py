@@ -1,4 +1,4 @@
-"""A monitor whose disk is full stops nothing, and says what it has lost."""
+"""On a full disk, a monitor counts lost episodes, and the environment goes on."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A host that the kernel kills because memory ran out is told as such."""
+"""If the kernel kills a host for lack of memory, the reason is `memory`."""
 
 import contextlib
 import os

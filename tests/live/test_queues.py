@@ -1,4 +1,4 @@
-"""How many requests may wait for one instance."""
+"""The limit of requests that wait for one instance."""
 
 import contextlib
 import json

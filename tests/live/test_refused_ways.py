@@ -1,4 +1,4 @@
-"""Ways around a refusal: what is refused in one form is refused in all of them."""
+"""A refused request is refused in every form in which it can be sent."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What an ended instance leaves on disk is removed beside everything else."""
+"""The directories of ended instances are removed without delaying requests."""
 
 import os
 import threading
@@ -80,7 +80,7 @@ def test_closing_an_instance_with_200000_files_delays_nobody(
 
 
 def deadline(seconds: float) -> Callable[[], bool]:
-    """Return a function that tells whether so many seconds have passed."""
+    """Return a function that returns whether so many seconds have passed."""
     until = time.monotonic() + seconds
     return lambda: time.monotonic() > until
 

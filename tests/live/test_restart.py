@@ -1,4 +1,4 @@
-"""A server tells instances of the server before from those that never were."""
+"""After a restart, IDs of earlier instances are distinguished from unknown IDs."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What environments can reach in the sandbox, and that they work in it."""
+"""The sandbox restricts what environments reach, and environments work in it."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""A supervisor or lobby that is stopped holds up nobody for ever."""
+"""Requests do not wait forever for a supervisor or lobby that is stopped."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Modules that misbehave when they are imported spoil one look through the registry."""
+"""A module that hangs or fails on import fails one survey of the registry."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

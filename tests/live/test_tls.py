@@ -200,7 +200,7 @@ def test_the_python_client_names_the_problem(
 
 @contextlib.contextmanager
 def anybody(server: Server) -> Iterator[None]:
-    """Have the tests' own looks at a server trust it whatever it shows."""
+    """Have the tests' own requests to a server trust any certificate."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -223,7 +223,7 @@ def test_the_healthcheck(secured_server: Server) -> None:
 
 
 def misused(folder: Path) -> list[tuple[list[str], str]]:
-    """List flags that cannot be, and what is said of them."""
+    """List unworkable flags, and the error for each."""
     certificate, key = map(str, certificate_and_key(folder))
     other = str(certificate_and_key(folder, "other.example")[1])
     locked = str(folder / "locked.pem")

@@ -1,4 +1,4 @@
-"""A host that is stuck between calls is ended, and its callers get 504."""
+"""The server ends hosts that hang between calls, and callers get 504."""
 
 import contextlib
 import os

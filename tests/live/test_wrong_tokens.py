@@ -1,4 +1,4 @@
-"""Wrong tokens at a running server: logged, slowed, and never in the way of others."""
+"""Wrong tokens are logged and limited, and do not delay right ones."""
 
 import socket
 import struct

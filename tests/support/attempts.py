@@ -1,4 +1,4 @@
-"""Having an environment of ``tests.support.intruders`` try something."""
+"""Runs an attempt in an environment of ``tests.support.intruders``."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""An environment that tries what a test asks for, and says how that went.
+"""An environment that tries forbidden actions for a test, and returns the result.
 
 A server loads this module with ``--import tests.support.intruders``. The options of a
 reset name a function and its arguments; the info has what it returned, or the name of

@@ -24,7 +24,7 @@ def certify(folder: Path) -> Path:
 def certificate_and_key(
     folder: Path, name: str = "localhost", *, days: int = 2
 ) -> tuple[Path, Path]:
-    """Make a certificate that nobody vouches for, and its key.
+    """Make a self-signed certificate, and its key.
 
     Args:
         folder: Where to write both.

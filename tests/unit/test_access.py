@@ -1,4 +1,4 @@
-"""Files of tokens: what is refused at the start, and what each scope allows."""
+"""Files of tokens: errors at the start, and the permissions of each scope."""
 
 import hashlib
 import os

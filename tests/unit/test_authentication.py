@@ -1,4 +1,4 @@
-"""Wrong tokens: how many are too many, by whom, and what is kept of them."""
+"""Counts of wrong tokens: the limit, the address, and the size of the memory."""
 
 import hashlib
 import logging

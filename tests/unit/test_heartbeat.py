@@ -1,4 +1,4 @@
-"""The launcher tells a supervisor that hangs from a machine that slept."""
+"""The launcher distinguishes a supervisor that hangs from a suspended machine."""
 
 import os
 from collections.abc import Iterator

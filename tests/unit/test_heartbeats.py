@@ -1,4 +1,4 @@
-"""When a host is pinged, and when it counts as stuck."""
+"""The times after which a host is pinged, and counts as unresponsive."""
 
 import pytest
 

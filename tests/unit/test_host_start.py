@@ -1,4 +1,4 @@
-"""What a host says when it cannot make its environment for want of room."""
+"""The error of a host that cannot make its environment on a full disk."""
 
 import errno
 import socket

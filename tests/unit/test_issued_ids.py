@@ -1,4 +1,4 @@
-"""What servers note of instance IDs is bounded, and read with distrust."""
+"""Files of instance IDs are limited in size, and malformed lines are ignored."""
 
 import contextlib
 import logging
@@ -26,7 +26,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def server() -> Iterator[Maker]:
-    """Give a factory of what a server on an address has, closed after the test."""
+    """Return a factory of `IssuedIDs`, closed after the test."""
     with contextlib.ExitStack() as stack:
 
         def make(file: Path) -> IssuedIDs:

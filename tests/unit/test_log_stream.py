@@ -1,4 +1,4 @@
-"""The log never waits for its reader, and says how many lines it dropped."""
+"""The log never waits for its reader, and logs the number of dropped lines."""
 
 import errno
 import logging

@@ -1,4 +1,4 @@
-"""What hosts print goes to a log that is bounded in rate and size."""
+"""Output of hosts goes to a log with limits of rate and size."""
 
 import os
 import re

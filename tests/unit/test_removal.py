@@ -1,4 +1,4 @@
-"""Directories that environments have written to are removed, whatever is in them."""
+"""Directories that environments have written to are removed with any content."""
 
 import os
 import sys

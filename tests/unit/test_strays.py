@@ -1,4 +1,4 @@
-"""What hosts leave behind is told apart by a mark that every process inherits."""
+"""Leftover processes of hosts are assigned to instances by an inherited mark."""
 
 import os
 import resource
