@@ -66,7 +66,7 @@ class Server(StreamServer):  # type: ignore[misc]
         return ClientSocket(self.terms, *kind, fileno=plain.detach()), address
 
     def _relayed(self, context: ssl.SSLContext, client: Any) -> Any:
-        """Return the worker's end of a pair, whose other end speaks TLS to a client."""
+        """Return the worker's end of a pair; the other end speaks TLS to a client."""
         near, far = gevent.socket.socketpair()
         if self.relays.full():
             client.close()

@@ -44,7 +44,7 @@ class Budget:
         """Reserve room for the answer to a call that has not been sent.
 
         Raises:
-            AnswerBudgetFull: There is none.
+            AnswerBudgetFull: There is no room.
         """
         if not self._fits(size):
             raise AnswerBudgetFull(_NOT_EXECUTED.format(size=size, used=self._used))
@@ -58,7 +58,7 @@ class Budget:
             expected: What was reserved for it before.
 
         Raises:
-            AnswerBudgetFull: There is none.
+            AnswerBudgetFull: There is no room.
         """
         if expected is not None:
             expected.free()

@@ -120,7 +120,7 @@ def _open(name: str, folder: int | None = None) -> int:
     """Open a directory after giving its owner all permissions; never follow a link.
 
     Raises:
-        OSError: It is no directory, or belongs to somebody else.
+        OSError: It is not a directory, or belongs to another user.
     """
     flags = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     handle = os.open(name, os.O_PATH | flags, dir_fd=folder)

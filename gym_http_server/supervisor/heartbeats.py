@@ -16,7 +16,7 @@ import time
 __all__ = ["AwakeClock", "Heartbeat"]
 
 #: Seconds without a mark after which a host is sent a ping. With the time between two
-#: looks at a page, an idle host gets about one a second.
+#: reads of a page, an idle host gets about one a second.
 PING_SECONDS = 0.6
 #: Seconds that a host has to answer a ping, beyond the step deadline: with a short
 #: deadline, a host that merely waits for a core is not ended.

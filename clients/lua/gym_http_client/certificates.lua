@@ -56,7 +56,7 @@ local function settings(tls)
     protocol = "any",
     options = { "all", "no_sslv2", "no_sslv3", "no_tlsv1", "no_tlsv1_1" },
     verify = tls.verify == false and "none" or "peer",
-    -- A handshake that fails does not say of what; `doubt` does, before anything is sent.
+    -- A failed handshake gives no reason; `doubt` finds it before anything is sent.
     verifyext = tls.verify ~= false and { "lsec_continue" } or nil,
     cafile = cafile,
     capath = tls.capath or (not cafile and folder()) or nil,
@@ -83,7 +83,7 @@ function certificates.wrap(raw, host, tls)
   return secured
 end
 
--- What LuaSec found wrong: a text, or lists of texts by how far from the root.
+-- The errors that LuaSec found: a text, or lists of texts by distance from the root.
 local function problem_in(found)
   local seen, words = {}, {}
   for _, each in pairs(type(found) == "table" and found or { { found } }) do
