@@ -2,7 +2,7 @@
 
 ::
 
-    RUN/                     0700
+    RUN/                     0700, or 0710 with --host-user
      ├─ lock                 locked while the launcher lives
      ├─ supervisor.sock      requests to the supervisor
      ├─ lobby.sock           requests to the lobby, once there is one
