@@ -68,7 +68,10 @@ class MemoryLimit:
         if not self._limit:
             return []
         self._ticks += 1
-        over = self._look(list(hosts)) if self._ticks % LOOK_TICKS == 0 else []
+        running = list(hosts)
+        for pid in {*self._suspects, *self._measured}.difference(running):
+            self._forget(pid)
+        over = self._look(running) if self._ticks % LOOK_TICKS == 0 else []
         until = time.monotonic() + SLICE_SECONDS
         while self._suspects and time.monotonic() < until:
             over += self._measure()
@@ -86,8 +89,6 @@ class MemoryLimit:
                 over.append(pid)
             elif pid not in self._suspects and not self._is_fresh(pid, usage):
                 self._suspects[pid] = usage
-        for pid in {*self._suspects, *self._measured}.difference(hosts):
-            self._forget(pid)
         return over
 
     def _is_fresh(self, pid: int, usage: _Usage) -> bool:

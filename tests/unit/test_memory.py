@@ -111,6 +111,20 @@ def test_a_large_leak_is_found_at_the_first_look(
     assert limit.tick([pid]) + limit.tick([pid]) == [pid]
 
 
+def test_a_host_that_ended_while_it_was_measured_is_not_over(
+    fork: Callable[[Callable[[], object]], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pid = fork(lambda: with_children(b"", lambda: filled(60 * MIB)))
+    limit = MemoryLimit(LIMIT)
+    monkeypatch.setattr(memory, "SLICE_SECONDS", -1.0)
+    for _ in range(memory.LOOK_TICKS):
+        assert limit.tick([pid]) == []
+    assert pid in limit._suspects
+    monkeypatch.setattr(memory, "SLICE_SECONDS", 5.0)
+    # The supervisor knows it no more, while what it has started is still ending.
+    assert limit.tick([]) == []
+
+
 def test_a_tick_reads_a_slice_only(
     fork: Callable[[Callable[[], object]], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
