@@ -66,8 +66,11 @@ def post_worker_init(worker: Any) -> None:
         os.write(int(os.environ[boot.REPORT_FD]), b"worker\n")
     web = worker.app.callable.extensions["gym_http_server"]
 
-    _queues.claim(int(os.environ[boot.BOOT_FD]))
-    web.hosts.queues = _queues
+    # A worker that raised here would end gunicorn. Where all counters are taken, as
+    # after several SIGTTIN, it counts its own requests alone.
+    with contextlib.suppress(OSError):
+        _queues.claim(int(os.environ[boot.BOOT_FD]))
+        web.hosts.queues = _queues
 
     def sweep() -> None:
         while True:

@@ -2,11 +2,14 @@
 
 import contextlib
 import json
+import os
 import select
+import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+import psutil
 import pytest
 
 from tests.support import api as calls
@@ -106,6 +109,31 @@ def test_a_full_queue_is_429_at_once_over_all_web_workers(gate: Gate) -> None:
         assert [each.read_response().status for each in waiting] == [200] * len(waiting)
     # What was refused was not executed, and all is free again.
     assert instance.step(0)["observation"] == len(waiting) + 1
+
+
+def test_workers_that_replace_busy_ones_count_with_them(
+    make_server: Callable[..., Server],
+) -> None:
+    modules = ("--import", "tests.support.stuck")
+    server = make_server(*modules, "--max-waiting", str(WAITING), "--workers", "1")
+    gate = Gate(server)
+    arbiter, before = processes.gunicorn(server.pid)
+    with contextlib.ExitStack() as stack:
+        waiting = gate.fill(stack)
+        os.kill(arbiter.pid, signal.SIGHUP)
+        wait_until(lambda: not any(map(_listens, before)), 10.0, "the old worker's end")
+        calls.error(gate.instance.get(""), 429, "queue-full")
+        assert processes.alive(before), "the old worker has calls in flight"
+        gate.open()
+        assert [each.read_response().status for each in waiting] == [200] * len(waiting)
+    wait_until(lambda: not processes.alive(before), 10.0, "the end of the old worker")
+    assert gate.instance.step(0)["observation"] == len(waiting) + 1
+    calls.no_content(gate.instance.close())
+
+
+def _listens(process: psutil.Process) -> bool:
+    found = process.net_connections("tcp")
+    return any(each.status == psutil.CONN_LISTEN for each in found)
 
 
 def test_long_polls_do_not_count(short_server: Server) -> None:
