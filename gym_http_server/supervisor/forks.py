@@ -25,12 +25,12 @@ def fork() -> int:
     """Fork this process; return the child's ID here, and 0 in the child.
 
     Raises:
-        ForkFailed: The system has no room for another process, or a fork would copy
-            locks that other threads hold.
+        ForkFailed: The system has no room for another process, this process may open
+            no file to count its threads, or a fork would copy locks that others hold.
     """
-    if threads() != 1:
-        raise ForkFailed("the supervisor has started threads and must not fork")
     try:
+        if threads() != 1:
+            raise ForkFailed("the supervisor has started threads and must not fork")
         return os.fork()
     except OSError as error:
         raise ForkFailed(

@@ -3,7 +3,9 @@
 The limit of processes does not bind root, so the server runs as a user of its own.
 """
 
+import contextlib
 import os
+import resource
 import shutil
 import subprocess
 import tempfile
@@ -132,4 +134,41 @@ def test_services_that_end_are_started_once_that_is_possible(server: Server) -> 
         limit(supervisor, before)
     wait_until(lambda: len(supervisor.children()) == 4, 10.0, "all services")
     assert api.post("/v1/external/", {}).status == 400
+    calls.no_content(instance.close())
+
+
+@contextlib.contextmanager
+def one_free_descriptor(process: psutil.Process) -> Iterator[None]:
+    """Let a process open one file more and no second one."""
+    # Of several looks, since it opens files of /proc now and then.
+    looks = [set(os.listdir(f"/proc/{process.pid}/fd")) for _ in range(10)]
+    used = {int(each) for each in set.intersection(*looks)}
+    free = min(set(range(len(used) + 1)) - used)
+    soft, hard = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (free + 1, hard))
+    try:
+        yield
+    finally:
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_supervisor_without_descriptors_opens_no_monitor_and_lives(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server()
+    api, supervisor = Api(server), server.supervisor
+    before = supervisor.num_fds()
+    instance = api.create()
+    instance.reset()
+    # Its channel, status page, output and log, and the file of instance IDs. The
+    # connection of the web worker ends a moment later.
+    wait_until(lambda: supervisor.num_fds() == before + 5)
+    monitor = {"directory": "one", "force": True, "resume": False}
+    with one_free_descriptor(supervisor):
+        told = calls.error(instance.post("monitor/start/", monitor), 507, "disk-full")
+        assert "could not open a file" in told["message"]
+    assert "no process can be started to open a file" in server.stderr
+    assert api.instances() == {instance.id: "CartPole-v1"}
+    calls.no_content(instance.post("monitor/start/", monitor))
+    calls.no_content(instance.post("monitor/close/"))
     calls.no_content(instance.close())
