@@ -63,12 +63,14 @@ class Owners:
     def check(self, head: RequestHead) -> None:
         """Check that the caller may see the instance that a request names.
 
+        An ID that this server has not given out passes: no token owns it.
+
         Raises:
-            UnknownInstance: Another token owns the instance, or it is unknown.
+            UnknownInstance: Another token owns the instance.
         """
         instance_id = head.instance_id
         if not head.owner:
             return
         found = self._hosts.get(instance_id) or self._hosts.tombstones.get(instance_id)
-        if found is None or found.owner != head.owner:
+        if found is not None and found.owner != head.owner:
             raise UnknownInstance(instance_id)

@@ -49,6 +49,22 @@ def rules(server: Server) -> set[tuple[str, str, bool]]:
     }
 
 
+@pytest.mark.parametrize("name", ["ada", "root"])
+def test_instances_of_the_server_before_are_410_to_each_token(
+    name: str, make_server: Callable[..., Server], tmp_path: Path
+) -> None:
+    options = ("--tokens", write_file(tmp_path), "--data-dir", str(tmp_path / "data"))
+    before = make_server(*options, token=token_of("root"))
+    lived = api_of(before, "ada").create()
+    assert before.stop() == 0
+    after = make_server(*options, "--port", str(before.port), token=token_of("root"))
+    instance = Instance(api_of(after, name), lived.id)
+    error(instance.post("reset/", {}), 410, "server-restarted")
+    error(instance.close(), 410, "server-restarted")
+    never = Instance(api_of(after, name), UNKNOWN)
+    error(never.post("reset/", {}), 400, "unknown-instance")
+
+
 #: Routes without an instance or a connection in their path, and the test that shows
 #: what each token sees there. A new route has to be entered here, or to name an
 #: instance by <instance_id>.
