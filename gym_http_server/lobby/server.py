@@ -7,6 +7,7 @@ the hosts that take them. It hears no step.
 
 from __future__ import annotations
 
+import logging
 import select
 import socket
 import time
@@ -28,6 +29,8 @@ from gym_http_wire.problems import ExternalAway, Problem
 __all__ = ["Lobby"]
 
 TICK_SECONDS = 0.25
+
+log = logging.getLogger("gym_http_server.lobby")
 
 
 class Lobby:
@@ -146,6 +149,10 @@ class Lobby:
             for frame in frames:
                 self._dispatch(line, frame)
         except OSError:
+            self._hang_up(line)
+        except (msgspec.MsgspecError, ValueError, KeyError) as error:
+            # Environments can connect here, and write what no host does.
+            log.warning("a request to the lobby is malformed: %r", error)
             self._hang_up(line)
 
     def _dispatch(self, line: PassingLine, frame: Frame) -> None:

@@ -15,6 +15,8 @@ from gym_http_server import landlock
 from gym_http_wire.messages import Op
 from tests.support.api import Api, Instance, error, no_content, ok
 from tests.support.attempts import INTRUDER, attempt
+from tests.support.far import Far
+from tests.support.lobby import listed, settled
 from tests.support.server import Server
 
 # Before anything imports mujoco: without a display it renders by EGL only.
@@ -66,6 +68,8 @@ class Sandboxed(Server):
 def sandboxed() -> Iterator[Sandboxed]:
     """A server with the sandbox on, shared by this module."""
     with Sandboxed() as server:
+        # This starts the lobby, which stays.
+        Api(server).post("/v1/external/", {})
         yield server
 
 
@@ -302,6 +306,20 @@ def test_the_servers_sockets_refuse_environments(
             tried = attempt(intruder, "connect", str(path), op, daemon)
             assert tried == "ECONNREFUSED", path
     other.reset()
+
+
+def test_nonsense_from_an_environment_does_not_end_the_lobby(
+    sandboxed: Sandboxed, make: Callable[..., Instance]
+) -> None:
+    api, intruder = Api(sandboxed), make()
+    with Far.to(api) as far:
+        for op in (Op.FAR_TAKE, Op.FAR_COME, Op.ACTION_SPACE):
+            path = str(sandboxed.run / "lobby.sock")
+            assert attempt(intruder, "connect", path, op) == "ECONNREFUSED"
+        assert listed(api) is not None
+        far.drop()
+        settled(api)
+    assert "the lobby failed" not in sandboxed.stderr
 
 
 def test_modules_beside_the_servers_own_folders_are_imported() -> None:
