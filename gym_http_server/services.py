@@ -33,7 +33,7 @@ def isolate(parent_pid: int) -> None:
         parent_pid: The supervisor; the process ends with it.
     """
     signal.set_wakeup_fd(-1)
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGALRM):
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _end)

@@ -66,7 +66,13 @@ def isolate(
 
 def _reset_signals() -> None:
     signal.set_wakeup_fd(-1)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
+    for number in (
+        signal.SIGTERM,
+        signal.SIGINT,
+        signal.SIGHUP,
+        signal.SIGCHLD,
+        signal.SIGALRM,
+    ):
         signal.signal(number, signal.SIG_DFL)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         # A write beyond the limit raises OSError instead of ending the process.

@@ -13,6 +13,7 @@ import time
 
 from gym_http_server.errors import AnswerBudgetFull
 from gym_http_server.instances.budget import LARGE, Budget, LargeBody, Room
+from gym_http_server.rundir import refuse_descriptors
 from gym_http_wire.frames import HEADER, Frame, FrameError, FrameReader, encode
 from gym_http_wire.messages import problem_answer
 
@@ -213,6 +214,8 @@ def _connect(path: str, patience_s: float | None) -> socket.socket:
     deadline = time.monotonic() + backlog_s
     while True:
         sock = socket.socket(socket.AF_UNIX)
+        # What an environment sends could take hours to close, in this process.
+        refuse_descriptors(sock)
         sock.settimeout(patience_s)
         try:
             sock.connect(path)

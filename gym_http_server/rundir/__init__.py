@@ -20,7 +20,11 @@
 from gym_http_server.rundir.directory import NAME_PREFIX, RunDir, is_full
 from gym_http_server.rundir.logs import open_log
 from gym_http_server.rundir.removal import empty, move, remove
-from gym_http_server.rundir.sockets import SOCKET_PATH_BYTES, listen
+from gym_http_server.rundir.sockets import (
+    SOCKET_PATH_BYTES,
+    listen,
+    refuse_descriptors,
+)
 from gym_http_server.rundir.status import Status, StatusPage, StatusReader
 
 __all__ = [
@@ -35,5 +39,6 @@ __all__ = [
     "listen",
     "move",
     "open_log",
+    "refuse_descriptors",
     "remove",
 ]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 
-__all__ = ["SOCKET_PATH_BYTES", "listen"]
+__all__ = ["SOCKET_PATH_BYTES", "listen", "refuse_descriptors"]
 
 #: Bytes that the path of a Unix socket may have.
 SOCKET_PATH_BYTES = 107
+# Of Linux 6.16.
+_SO_PASSRIGHTS = 83
 
 
 def listen(path: str, backlog: int, mode: int = 0o600) -> socket.socket:
@@ -34,3 +37,12 @@ def listen(path: str, backlog: int, mode: int = 0o600) -> socket.socket:
     finally:
         os.umask(before)
     return listener
+
+
+def refuse_descriptors(sock: socket.socket) -> None:
+    """Have the kernel refuse descriptors that are sent to a Unix socket.
+
+    The sender gets EPERM. Linux before 6.16 cannot do this; there it has no effect.
+    """
+    with contextlib.suppress(OSError):
+        sock.setsockopt(socket.SOL_SOCKET, _SO_PASSRIGHTS, 0)

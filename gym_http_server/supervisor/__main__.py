@@ -28,6 +28,9 @@ from gym_http_server.supervisor import heap
 from gym_http_server.supervisor.modules import Modules
 from gym_http_server.supervisor.supervisor import Supervisor
 
+#: Longest wait in the kernel for what an environment has sent.
+WAKE_SECONDS = 1.0
+
 
 class SupervisorStart(msgspec.Struct):
     """What the launcher tells the supervisor.
@@ -72,7 +75,7 @@ def main(argument: str) -> int:
     signals, waker = socket.socketpair()
     signals.setblocking(False)
     waker.setblocking(False)
-    for number in (signal.SIGTERM, signal.SIGCHLD):
+    for number in (signal.SIGTERM, signal.SIGCHLD, signal.SIGALRM):
         signal.signal(number, lambda number, frame: None)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.set_wakeup_fd(waker.fileno())
@@ -111,6 +114,9 @@ def main(argument: str) -> int:
     newest.look_through()
     heap.settle()
     _report(start.report, {"envs": envs})
+    # An environment can send its channel a TCP socket whose close waits for hours
+    # (SO_LINGER), which the kernel closes here. A signal ends that wait.
+    signal.setitimer(signal.ITIMER_REAL, WAKE_SECONDS, WAKE_SECONDS)
     supervisor.run()
     return 0
 

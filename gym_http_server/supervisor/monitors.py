@@ -31,7 +31,8 @@ def open_monitor(data_dir: str, frame: Frame, line: int) -> int:
     """
 
     def run(parent: int) -> int:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number in (signal.SIGTERM, signal.SIGALRM):
+            signal.signal(number, signal.SIG_DFL)
         prctl.die_with_parent(parent)
         signal.alarm(FILE_SECONDS)
         request = msgspec.json.decode(frame.body, type=FileRequest)

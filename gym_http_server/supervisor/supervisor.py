@@ -28,7 +28,13 @@ from gym_http_server.errors import (
     UnknownInstance,
 )
 from gym_http_server.peers import Peers
-from gym_http_server.rundir import RunDir, is_full, listen, remove
+from gym_http_server.rundir import (
+    RunDir,
+    is_full,
+    listen,
+    refuse_descriptors,
+    remove,
+)
 from gym_http_server.sandbox import Sandbox
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor import processes
@@ -125,6 +131,8 @@ class Supervisor:
         self._watches = Watches()
         self._outputs = Outputs(self._watches)
         self._listener = listen(run.supervisor_socket, BACKLOG)
+        # Accepted connections inherit it.
+        refuse_descriptors(self._listener)
         self._listener.setblocking(False)
         self._operations: dict[int, Callable[[Connection, Frame], None]] = {
             Op.CREATE: self._create,

@@ -308,6 +308,13 @@ def test_the_servers_sockets_refuse_environments(
     other.reset()
 
 
+def test_a_descriptor_whose_close_waits_does_not_stop_the_supervisor(
+    make: Callable[..., Instance],
+) -> None:
+    assert attempt(make(), "send_lingering", 600) == 1
+    assert make().reset()["observation"] == 0
+
+
 def test_nonsense_from_an_environment_does_not_end_the_lobby(
     sandboxed: Sandboxed, make: Callable[..., Instance]
 ) -> None:

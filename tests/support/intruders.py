@@ -5,6 +5,7 @@ reset name a function and its arguments; the info has what it returned, or the n
 the errno that it failed with.
 """
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -20,6 +21,8 @@ from typing import Any
 import gymnasium
 
 from tests.support.hostile import Hostile
+
+_KEPT: list[socket.socket] = []
 
 
 def write(path: str) -> None:
@@ -103,6 +106,37 @@ def reach(host: str, port: int) -> None:
     socket.create_connection((host, port), timeout=5).close()
 
 
+def send_lingering(seconds: int) -> int:
+    """Send the supervisor TCP sockets whose close waits; return how many."""
+    sent = 0
+    for number in range(3, 256):
+        try:
+            line = socket.socket(fileno=os.dup(number))
+        except OSError:
+            continue
+        with line:
+            # The channel alone is of a pair: others have a path, or are TCP.
+            if line.family == socket.AF_UNIX and not line.getsockname():
+                sent += _send_lingering(line, seconds)
+    return sent
+
+
+def _send_lingering(line: socket.socket, seconds: int) -> int:
+    listener = socket.create_server(("127.0.0.1", 0))
+    near = socket.create_connection(listener.getsockname())
+    far, _ = listener.accept()
+    # Its other end stays open, and nothing is ever read there.
+    _KEPT.append(far)
+    near.setblocking(False)
+    with listener, near:
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                near.send(bytes(1 << 16))
+        linger = struct.pack("ii", 1, seconds)
+        near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        return socket.send_fds(line, [b"\0"], [near.fileno()])
+
+
 def status(name: str) -> str:
     """Return a line of this process's status."""
     lines = Path("/proc/self/status").read_text().splitlines()
@@ -120,7 +154,7 @@ DEEDS: dict[str, Callable[..., Any]] = {
     deed.__name__: deed
     for deed in (
         *(write, read, names, rename, kill, child, run, connect, interfaces),
-        *(exchange, reach, status, death_signal),
+        *(exchange, reach, send_lingering, status, death_signal),
     )
 }
 
