@@ -32,6 +32,8 @@ __all__ = ["FileRequest", "Monitor", "answer_file", "open_file", "request_file"]
 FILE = "episodes.jsonl"
 MAX_PATH_CHARS = 512
 MAX_PARTS = 16
+#: Of the data directory; the supervisor keeps the IDs of instances in it.
+RESERVED = "instance-ids"
 #: Seconds that opening a file may take; a disk that takes longer is defective.
 FILE_SECONDS = 10
 _ANSWER_BYTES = 64 * 1024
@@ -243,6 +245,11 @@ def _parts(directory: str) -> list[str]:
             f"directory is {directory!r:.120}: expected a path without '..', "
             "backslashes and control characters; it is taken as below the server's "
             "data directory"
+        )
+    if parts[0] == RESERVED:
+        raise BadParameter(
+            f"directory is {directory!r:.120}: {RESERVED} holds files of the server; "
+            "expected another name"
         )
     longest = max(len(os.fsencode(part)) for part in parts)
     if len(directory) > MAX_PATH_CHARS or len(parts) > MAX_PARTS or longest > 255:
