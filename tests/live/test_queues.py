@@ -131,6 +131,22 @@ def test_workers_that_replace_busy_ones_count_with_them(
     calls.no_content(gate.instance.close())
 
 
+def test_more_workers_than_have_counters_serve(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server("--workers", "1")
+    arbiter, _ = processes.gunicorn(server.pid)
+    with contextlib.ExitStack() as stack:
+        for count in (2, 3):
+            # So that the newest one serves.
+            for each in arbiter.children():
+                each.suspend()
+                stack.callback(each.resume)
+            os.kill(arbiter.pid, signal.SIGTTIN)
+            wait_until(lambda count=count: len(arbiter.children()) == count)
+            assert Api(server).instances() == {}
+
+
 def _listens(process: psutil.Process) -> bool:
     found = process.net_connections("tcp")
     return any(each.status == psutil.CONN_LISTEN for each in found)
