@@ -152,7 +152,9 @@ class TLSRelay:
                     data = data[self._client.send(data, timeout=0.0) :]
                     continue
                 except BlockingIOError:
-                    if time.monotonic() > end or self._is_closed():
+                    # Also if the local socket is closed: what was written before that
+                    # is the end of an answer.
+                    if time.monotonic() > end:
                         raise
                 with contextlib.suppress(TimeoutError):
                     wait_write(self._client.fileno(), _SEND_TICK_S, TimeoutError())

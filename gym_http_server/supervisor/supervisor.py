@@ -60,6 +60,8 @@ from gym_http_wire.problems import DiskFull, Problem
 __all__ = ["Supervisor"]
 
 TICK_SECONDS = 0.2
+#: For services to send what they have to send before they end.
+GOODBYE_SECONDS = 1.0
 MAX_REQUEST_BYTES = 1024 * 1024
 BACKLOG = 512
 
@@ -127,6 +129,7 @@ class Supervisor:
         self._survey: Survey | None = None
         self._survey_waiters: list[Connection] = []
         self._stopping = False
+        self._services_until = 0.0
         self._peers = Peers(os.getpid())
         self._watches = Watches()
         self._outputs = Outputs(self._watches)
@@ -154,7 +157,7 @@ class Supervisor:
         self._lobby.wanted = self._lobby.wanted or self._gateway.wanted
         self._start_services()
         next_tick = time.monotonic() + TICK_SECONDS
-        while not self._stopping or len(self._hosts):
+        while not self._stopping or len(self._hosts) or self._services_say_goodbye():
             due = min(next_tick, self._outputs.resume())
             self._watches.serve(max(0.0, due - time.monotonic()))
             if time.monotonic() >= next_tick:
@@ -413,8 +416,14 @@ class Supervisor:
             elif number == signal.SIGTERM:
                 self._stop()
 
+    def _services_say_goodbye(self) -> bool:
+        """Whether services still have time to end their connections in order."""
+        running = self._gateway.pid or self._lobby.pid
+        return bool(running) and time.monotonic() < self._services_until
+
     def _stop(self) -> None:
         self._stopping = True
+        self._services_until = time.monotonic() + GOODBYE_SECONDS
         self._gateway.stop()
         self._lobby.stop()
         for instance in self._hosts:

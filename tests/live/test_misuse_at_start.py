@@ -19,7 +19,8 @@ pytestmark = pytest.mark.live
 #: A user without an entry in the table of users, who owns what root does.
 NOBODY = ("unshare", "--user", "--map-user=12345", "--map-group=12345")
 SERVE = (sys.executable, "-m", "gym_http_server", "serve", "--port", "0")
-READ_ONLY = "mount -t tmpfs -o ro tmpfs "
+# Not a file system of its own, which would hide a checkout that lies below it.
+READ_ONLY = "mount --bind {0} {0} && mount -o remount,bind,ro {0}"
 
 
 @pytest.fixture
@@ -133,7 +134,7 @@ def test_a_directory_that_cannot_be_written(
 
 
 def test_no_temporary_directory() -> None:
-    wrapper = in_namespace(*(READ_ONLY + path for path in ("/tmp", "/var/tmp")))
+    wrapper = in_namespace(*(READ_ONLY.format(path) for path in ("/tmp", "/var/tmp")))
     needs(wrapper)
     line = refusal(wrapper=wrapper, cwd=Path("/proc"))
     assert "temporary directory" in line
@@ -145,7 +146,7 @@ def test_neither_a_temporary_directory_nor_shared_memory_is_needed(
 ) -> None:
     wrapper = in_namespace(
         "mount -t tmpfs tmpfs /mnt",
-        *(READ_ONLY + path for path in ("/dev/shm", "/var/tmp", "/tmp")),
+        *(READ_ONLY.format(path) for path in ("/dev/shm", "/var/tmp", "/tmp")),
         "cd /proc",
     )
     needs(wrapper)

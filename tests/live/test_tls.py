@@ -1,6 +1,7 @@
 """TLS: the server's own, to clients, to streams and to environments that connect in."""
 
 import contextlib
+import re
 import signal
 import socket
 import ssl
@@ -53,6 +54,32 @@ def test_large_answers_and_bodies(create_secured: Callable[..., Instance]) -> No
     instance = create_secured("toys/Big-v0", kwargs={"size": 4_000_000})
     assert len(instance.post("reset/", {}).body) > 4_000_000
     error(instance.post("step/", data=b"[" * 6_000_000), 400)
+
+
+def test_a_client_that_reads_slowly_gets_a_whole_answer(
+    create_secured: Callable[..., Instance], secured_server: Server
+) -> None:
+    instance = create_secured("toys/Big-v0", kwargs={"size": 1_000_000})
+    instance.reset()
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with socket.socket() as plain:
+        # The worker has written the whole answer, and closed, long before it is read.
+        plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        plain.connect(("127.0.0.1", secured_server.port))
+        with context.wrap_socket(plain) as line:
+            line.sendall(
+                f"GET {instance.path('observation_space/sample/')} HTTP/1.1\r\n"
+                f"Host: localhost:{secured_server.port}\r\n"
+                "Connection: close\r\n\r\n".encode()
+            )
+            answer = bytearray()
+            while data := line.recv(4096):
+                answer += data
+    head, _, body = bytes(answer).partition(b"\r\n\r\n")
+    length = re.search(rb"Content-Length: (\d+)", head, re.IGNORECASE)
+    assert length
+    assert len(body) == int(length[1]) > 2_000_000
 
 
 def test_requests_of_one_connection(secured_server: Server) -> None:
