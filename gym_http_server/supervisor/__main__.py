@@ -118,6 +118,9 @@ def main(argument: str) -> int:
     # (SO_LINGER), which the kernel closes here. A signal ends that wait.
     signal.setitimer(signal.ITIMER_REAL, WAKE_SECONDS, WAKE_SECONDS)
     supervisor.run()
+    # A signal that arrives while the interpreter ends would find the socket closed.
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.set_wakeup_fd(-1)
     return 0
 
 

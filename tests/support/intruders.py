@@ -109,7 +109,7 @@ def reach(host: str, port: int) -> None:
 def send_lingering(seconds: int) -> int:
     """Send the supervisor TCP sockets whose close waits; return how many."""
     sent = 0
-    for number in range(3, 256):
+    for number in range(3, 4096):
         try:
             line = socket.socket(fileno=os.dup(number))
         except OSError:
