@@ -90,6 +90,10 @@ def test_a_call_waits_half_a_second_for_an_environment_that_is_away(api: Api) ->
         error(answer, 503, "external-away")
         assert answer.header("Retry-After") == "1"
         with back(api, far) as again:
+            # Once the host has answered a step, it has the connection.
+            future = asking(instance.post, "step/", {"action": 1})
+            again.answer("step", **RESULT)
+            ok(heard(future))
             ended(instance, again)
     settled(api)
 
