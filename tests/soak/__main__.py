@@ -24,8 +24,6 @@ from tests.support.server import Server
 
 CALM_SHARE = 0.15
 CALM_CLIENTS = 16
-#: How many times the median the slowest hundredth of steps may take, without faults.
-SLOWEST = 10
 REPORT_SECONDS = 10.0
 #: By how much the supervisor's memory may grow.
 GROWTH = 0.10
@@ -77,18 +75,15 @@ class Soak:
         return ", ".join(f"{name} {n}" for name, n in sorted(self.counts.items()))
 
 
-def slow_steps() -> Iterator[str]:
-    """Print what steps took, and give a sentence where some took far too long."""
+def print_latencies() -> None:
+    """Print what steps took; the clients share one interpreter, so judge nothing."""
     for way, took in latencies.items():
-        *_, p99 = cuts = quantiles(took, n=100)
-        median = cuts[49]
+        cuts = quantiles(took, n=100)
         print(
-            f"{len(took)} steps, {way}: median {median * 1000:.2f} ms, "
-            f"99 of 100 within {p99 * 1000:.2f} ms",
+            f"{len(took)} steps, {way}: median {cuts[49] * 1000:.2f} ms, "
+            f"99 of 100 within {cuts[98] * 1000:.2f} ms",
             flush=True,
         )
-        if p99 > SLOWEST * median:
-            yield f"{way}: one of 100 steps took {p99 / median:.1f} times the median"
 
 
 def differences(before: Census, after: Census) -> Iterator[str]:
@@ -129,14 +124,14 @@ def main() -> int:
         many_instances(server)
         print("500 instances were stepped", flush=True)
         soak.run(seconds * CALM_SHARE, "calm", CALM_CLIENTS * ["rest", "stream"])
-        found = list(slow_steps())
+        print_latencies()
         before = settle(server)
         print(before, flush=True)
         if not soak.errors:
             soak.run(seconds * (1 - CALM_SHARE), "soak", WORK)
         after = settle(server)
         print(after, flush=True)
-        found += [*soak.errors, *differences(before, after)]
+        found = [*soak.errors, *differences(before, after)]
         missing = [name for name in WORK if not soak.counts.get(name)]
         found += [f"{name} was never done" for name in missing]
         if found:
