@@ -78,6 +78,8 @@ class Soak:
 def print_latencies() -> None:
     """Print what steps took; the clients share one interpreter, so judge nothing."""
     for way, took in latencies.items():
+        if len(took) < 2:
+            continue
         cuts = quantiles(took, n=100)
         print(
             f"{len(took)} steps, {way}: median {cuts[49] * 1000:.2f} ms, "
