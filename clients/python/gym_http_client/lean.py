@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import selectors
 import socket
 import threading
 import time
@@ -95,6 +96,58 @@ class LeanConnection:
                 self.abandon()
             return reply
 
+    @property
+    def busy(self) -> bool:
+        """Whether a thread waits for an answer, and others for their turn."""
+        return self._lock.locked()
+
+    def begin(self, request: Request, time_limit: float) -> None:
+        """Send a request once, and do not wait for its answer.
+
+        Args:
+            request: What is sent; its body is small.
+            time_limit: Seconds for connecting and sending.
+
+        Raises:
+            Failure: It could not be sent.
+        """
+        head = self._heads.head(request)
+        with self._lock:
+            self._limit = time_limit
+            self._end = self._clock() + time_limit
+            if self._socket is not None and _has_ended(self._socket):
+                self.abandon()
+            try:
+                line = self._socket or self._dial()
+                self._tell(line)
+                line.sendall(head + request.body)
+            except OSError as error:
+                self.abandon()
+                raise self._failure(error, stale=False) from error
+
+    def finish(self, request: Request, time_limit: float) -> Reply:
+        """Return the answer to the request that was begun.
+
+        Args:
+            request: That one.
+            time_limit: Seconds to wait for it.
+
+        Raises:
+            Failure: There is no answer.
+        """
+        reader = ReplyReader(request.method == "HEAD", self._max_body)
+        with self._lock:
+            self._limit = time_limit
+            self._end = self._clock() + time_limit
+            if self._socket is None:
+                raise Failure(FailureKind.LOST, "the request was not sent")
+            try:
+                return self._receive(self._socket, reader)
+            except (OSError, BadAnswer) as error:
+                raise self._failure(error, stale=False) from error
+            finally:
+                self.abandon()
+
     def close(self) -> None:
         """Close the connection; the next exchange opens another."""
         with self._lock:
@@ -138,6 +191,9 @@ class LeanConnection:
             line.sendall(head + body)
         else:
             self._send_large(line, head, body)
+        return self._receive(line, reader)
+
+    def _receive(self, line: socket.socket, reader: ReplyReader) -> Reply:
         while True:
             left = self._end - self._clock()
             if not left <= self._told <= left * _TOLERANCE:
@@ -171,3 +227,13 @@ class LeanConnection:
         if isinstance(error, ABSENT):
             return Failure(FailureKind.ABSENT, error)
         return Failure(FailureKind.STALE if stale else FailureKind.LOST, error)
+
+
+def _has_ended(line: socket.socket) -> bool:
+    """Return whether a connection on which nothing is awaited has something to read.
+
+    That is its end, unless the server breaks the rules.
+    """
+    with selectors.DefaultSelector() as selector:
+        selector.register(line, selectors.EVENT_READ)
+        return bool(selector.select(0))

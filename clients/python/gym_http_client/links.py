@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from types import TracebackType
 from typing import Protocol, Self
@@ -25,7 +26,14 @@ _SHORTEST = 0.001
 class _Connection(Protocol):
     """An exchange at a time, each of them once."""
 
+    @property
+    def busy(self) -> bool: ...
+
     def exchange(self, request: Request, time_limit: float, fresh: bool) -> Reply: ...
+
+    def begin(self, request: Request, time_limit: float) -> None: ...
+
+    def finish(self, request: Request, time_limit: float) -> Reply: ...
 
     def close(self) -> None: ...
 
@@ -35,9 +43,16 @@ class _Connection(Protocol):
 class _Own:
     """What each process has for itself."""
 
-    def __init__(self, connection: _Connection) -> None:
-        self.connection = connection
+    def __init__(self, make: Callable[[], _Connection]) -> None:
+        self.make = make
+        self.connection = make()
         self.keys = keys()
+        # A request that was sent, and whose answer was not read yet.
+        self.begun: tuple[_Connection, Request] | None = None
+
+    def free_connection(self) -> _Connection:
+        """Return the connection, or a new one if another thread waits on that."""
+        return self.make() if self.connection.busy else self.connection
 
 
 class Link:
@@ -75,9 +90,7 @@ class Link:
         self._met = False
         kind = LeanConnection if proxy_for(address) is None else ProxiedConnection
         make = partial(kind, address, max_body=max_body, clock=self._retries.clock)
-        self._own = PerProcess(
-            lambda: _Own(make()), lambda own: own.connection.abandon()
-        )
+        self._own = PerProcess(lambda: _Own(make), lambda own: own.connection.abandon())
 
     def __repr__(self) -> str:
         return f"Link({self.url!r})"
@@ -97,6 +110,10 @@ class Link:
         """Close the connection; a later request opens it again."""
         self._own.get().connection.close()
 
+    def abandon(self) -> None:
+        """Close the connection without waiting for a thread that uses it."""
+        self._own.get().connection.abandon()
+
     def request(
         self,
         method: str,
@@ -107,6 +124,7 @@ class Link:
         accept: str | None = None,
         key: str | None = None,
         creation_wait: float | None = None,
+        closing_seconds: float | None = None,
     ) -> Reply:
         """Send a request until there is an answer, and return that.
 
@@ -120,6 +138,8 @@ class Link:
             creation_wait: Of a request that creates an instance, the seconds that the
                 server may wait for external environments: as many more are given to
                 each try, and that there are none is not asked again.
+            closing_seconds: Of a request that ends an instance, the seconds for all
+                tries together; a refused connection is final.
 
         Raises:
             ServerUnreachable: There is no answer.
@@ -127,6 +147,7 @@ class Link:
             ValueError: This is no request.
         """
         own = self._own.get()
+        connection = own.connection
         if key is None and method == "POST":
             key = next(own.keys)
         request = Request(method, path, body, content_type, accept, key)
@@ -136,6 +157,10 @@ class Link:
         if creation_wait is not None:
             retries = retries.of_creation(creation_wait)
             whole += creation_wait
+        if closing_seconds is not None:
+            retries = retries.of_closing(closing_seconds)
+            whole = min(whole, closing_seconds)
+            connection = own.free_connection()
         began = retries.clock()
         limit = whole
         tries: Tries | None = None
@@ -143,7 +168,7 @@ class Link:
         try:
             while True:
                 try:
-                    outcome = own.connection.exchange(request, limit, once)
+                    outcome = connection.exchange(request, limit, once)
                     if outcome.status not in REPEATED:
                         self._met = True
                         return outcome
@@ -158,6 +183,40 @@ class Link:
         finally:
             # Its traceback holds this frame: both would stay, and sockets with them.
             del outcome
+
+    def begin(self, path: str, seconds: float) -> None:
+        """Send a POST without a body once, and do not wait for its answer.
+
+        Args:
+            path: As for `request`.
+            seconds: For connecting and sending.
+
+        Raises:
+            Failure: It could not be sent.
+        """
+        own = self._own.get()
+        connection = own.free_connection()
+        request = Request("POST", path, key=next(own.keys))
+        own.begun = connection, request
+        connection.begin(request, min(seconds, self.time_limit))
+
+    def finish(self, seconds: float) -> Reply:
+        """Return the answer to the request that was begun, and close its connection.
+
+        Args:
+            seconds: To wait for it.
+
+        Raises:
+            Failure: There is no answer.
+        """
+        own = self._own.get()
+        if own.begun is None:
+            raise RuntimeError("no request was begun")
+        (connection, request), own.begun = own.begun, None
+        try:
+            return connection.finish(request, seconds)
+        finally:
+            connection.close()
 
     def _tries(self, request: Request, began: float, retries: Retries) -> Tries:
         what = f"{request.method} {self.url}{request.path}"

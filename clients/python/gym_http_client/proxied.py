@@ -72,6 +72,18 @@ class ProxiedConnection:
             except BadAnswer as error:
                 raise Failure(FailureKind.MALFORMED, error) from error
 
+    @property
+    def busy(self) -> bool:
+        """Whether a thread waits for an answer, and others for their turn."""
+        return self._lock.locked()
+
+    def begin(self, request: Request, time_limit: float) -> None:
+        """Do nothing: ``requests`` cannot send without waiting, so `finish` does it."""
+
+    def finish(self, request: Request, time_limit: float) -> Reply:
+        """Send the request that was begun, and return its answer."""
+        return self.exchange(request, time_limit)
+
     def close(self) -> None:
         """Close the connection; the next exchange opens another."""
         with self._lock:

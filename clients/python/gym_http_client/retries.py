@@ -62,6 +62,7 @@ class Retries:
         random: Draws from 0 to 1: the part of its bound that a pause takes, so
             that many clients do not come back at the same moment.
         final: Codes of problems that are not asked for again, whatever their status.
+        retry_refused: Whether a request is sent again after nobody was at the address.
     """
 
     total: float = 120.0
@@ -72,6 +73,7 @@ class Retries:
     sleep: Callable[[float], None] = time.sleep
     random: Callable[[], float] = _draw
     final: tuple[str, ...] = ()
+    retry_refused: bool = True
 
     def of_creation(self, wait_s: float) -> Retries:
         """Give how a request is sent again that creates an instance.
@@ -82,6 +84,18 @@ class Retries:
         """
         total = self.total + wait_s if self.total > 0 else self.total
         return replace(self, total=total, final=_FINAL_OF_CREATION)
+
+    def of_closing(self, seconds: float) -> Retries:
+        """Return how a request is sent again that ends an instance.
+
+        An instance has ended with the server that had it: a refused connection is
+        final.
+
+        Args:
+            seconds: For all tries together.
+        """
+        total = min(self.total, seconds)
+        return replace(self, total=total, retry_refused=False)
 
 
 class Tries:
@@ -149,13 +163,18 @@ class Tries:
         final = self._retries.final
         return not final or told_by(reply).get("code") not in final
 
+    def _is_tried_again(self, kind: FailureKind) -> bool:
+        if kind is FailureKind.ABSENT and not self._retries.retry_refused:
+            return False
+        return kind in _REPEATED_KINDS
+
     def _pause(self, outcome: Reply | Failure) -> float | None:
         asked = 0.0
         if isinstance(outcome, Reply):
             if not self._is_repeated(outcome):
                 return None
             asked = _retry_after(outcome)
-        elif outcome.kind not in _REPEATED_KINDS:
+        elif not self._is_tried_again(outcome.kind):
             return None
         elif outcome.kind is FailureKind.STALE and self.count == 1:
             # Nothing is wrong with the server: it only closes what is idle.

@@ -174,6 +174,16 @@ class Session(Deliveries):
         with self._lock:
             self._forget()
 
+    def leave(self, seconds: float) -> None:
+        """Close the stream, for which another thread may wait so long at most."""
+        if not self._lock.acquire(timeout=seconds):
+            self.abandon()
+            return
+        try:
+            self._forget()
+        finally:
+            self._lock.release()
+
     def abandon(self) -> None:
         """Close the stream without waiting for a turn.
 

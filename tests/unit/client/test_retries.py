@@ -256,3 +256,15 @@ def test_each_process_makes_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     assert left == [first]
     assert own.get() is second
     assert left == [first]
+
+
+def test_a_close_is_sent_again_for_its_seconds_and_not_after_a_refusal() -> None:
+    time = Time()
+    closing = time.retries().of_closing(3.0)
+    tries = Tries(closing, time.now)
+    assert not tries.again(ABSENT)
+    while tries.again(LOST):
+        pass
+    assert 1.0 < sum(time.pauses) < 3.0
+    assert not tries.again(ABSENT)
+    assert not Tries(time.retries(total=0.0).of_closing(3.0), time.now).again(LOST)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gym_http_client.addresses import Address
+from gym_http_client.closing import register
 from gym_http_client.handles.web import WebHandle
 from gym_http_client.links import Link
 from gym_http_client.openings import WebSocketOpenings
@@ -105,9 +106,11 @@ class Server:
         if self._address.scheme == _ZEROMQ:
             from gym_http_client.zeromq import handles
 
-            return handles.create(
+            made = handles.create(
                 self._address, request, self._time_limit, self._retries
             )
+            register(made)
+            return made
         link = self.link()
         body = json.dumps(request, allow_nan=False).encode()
         try:
@@ -120,7 +123,9 @@ class Server:
         except BaseException:
             link.close()
             raise
-        return self._handle(link, told["instance_id"])
+        handle = self._handle(link, told["instance_id"])
+        register(handle)
+        return handle
 
     def handle(self, instance_id: str) -> WebHandle | ZeroMQHandle:
         """Give the handle of an instance that exists."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -29,16 +30,27 @@ class WebHandle(Handle[Session]):
     def __init__(
         self, link: Link, instance_id: str, session: Callable[[], Session]
     ) -> None:
-        super().__init__(session)
+        super().__init__(session, link.url, instance_id)
         self._link = link
         self._path = f"/v1/envs/{instance_id}/"
         self._request = link.request
 
-    def end(self) -> None:
-        """End the instance, if it has not ended yet."""
-        self._session.get().close()
-        self._request("POST", self._path + "close/")
-        self._link.close()
+    def _end(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        self._session.get().leave(seconds / 2)
+        left = until - time.monotonic()
+        self._request("POST", self._path + "close/", closing_seconds=left)
+
+    def _release(self) -> None:
+        self._session.get().abandon()
+        self._link.abandon()
+
+    def _begin_end(self, seconds: float) -> None:
+        self._session.get().abandon()
+        self._link.begin(self._path + "close/", seconds)
+
+    def _finish_end(self, seconds: float) -> None:
+        self._link.finish(seconds)
 
     def _ask_other(self, session: Session, method: str, path: str, given: Any) -> Any:
         # It must not come before what was sent earlier.

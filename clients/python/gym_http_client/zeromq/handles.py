@@ -43,15 +43,23 @@ class ZeroMQHandle(Handle[ZeroMQSession]):
             )
             return ZeroMQSession(openings, url, retries)
 
-        super().__init__(session)
+        super().__init__(session, address.url, instance_id)
 
     def begin_with(self, stream: ZeroMQStream) -> None:
         """Go on with a stream that is open already, in this process."""
         self._session.get().begin_with(stream)
 
-    def end(self) -> None:
-        """End the instance, if it has not ended yet."""
-        self._session.get().end()
+    def _end(self, seconds: float) -> None:
+        self._session.get().end(seconds)
+
+    def _release(self) -> None:
+        self._session.get().leave(0.0)
+
+    def _begin_end(self, seconds: float) -> None:
+        self._session.get().begin_end(seconds)
+
+    def _finish_end(self, seconds: float) -> None:
+        self._session.get().finish_end(seconds)
 
     def _ask_other(
         self, session: ZeroMQSession, method: str, path: str, given: Any

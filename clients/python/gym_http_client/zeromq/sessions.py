@@ -24,6 +24,8 @@ __all__ = ["ZeroMQOpenings", "ZeroMQSession"]
 
 #: The operation that has a route elsewhere.
 CLOSE = 49
+# Each try has some time, even one that begins at the end.
+_SHORTEST = 0.001
 _OPS = {
     "GET ": Op.DESCRIBE,
     "GET generator/": Op.GENERATOR,
@@ -62,10 +64,10 @@ class ZeroMQOpenings(Openings):
         super().__init__(retries.clock, wanted=True)
         self._address = address
         self._instance_id = instance_id
-        self._time_limit = time_limit
+        self.time_limit = time_limit
 
-    def open(self, session: str) -> Streaming | None:
-        """Open a stream."""
+    def open(self, session: str, seconds: float = HANDSHAKE_SECONDS) -> ZeroMQStream:
+        """Open a stream, within so many seconds."""
         greeting: dict[str, Any] = {
             "instance_id": self._instance_id,
             "session": session,
@@ -73,9 +75,9 @@ class ZeroMQOpenings(Openings):
         lost = self._lost_since()
         if lost is not None:
             greeting["lost"] = lost
-        limit = min(self._time_limit, HANDSHAKE_SECONDS)
+        limit = min(self.time_limit, HANDSHAKE_SECONDS, max(_SHORTEST, seconds))
         try:
-            stream = ZeroMQStream(self._address, greeting, limit, self._time_limit)
+            stream = ZeroMQStream(self._address, greeting, limit, self.time_limit)
         except NoStream as none:
             if none.reply.status not in REPEATED:
                 raise
@@ -96,6 +98,9 @@ class ZeroMQSession(Session):
 
     def __init__(self, openings: ZeroMQOpenings, url: str, retries: Retries) -> None:
         super().__init__(None, openings, url, "", retries=retries)
+        self._zeromq = openings
+        # The stream on which the end was asked for.
+        self._ending: ZeroMQStream | None = None
 
     def begin_with(self, stream: ZeroMQStream) -> None:
         """Go on with a stream that is open already."""
@@ -107,38 +112,83 @@ class ZeroMQSession(Session):
         """What requests go over."""
         return "zeromq"
 
-    def end(self) -> None:
+    def end(self, seconds: float) -> None:
         """End the instance, if it has not ended yet.
+
+        Args:
+            seconds: For this; another thread that waits for an answer gets half of it.
 
         Raises:
             ServerUnreachable: There is no answer.
         """
-        with self._lock:
-            if self._pending:
-                self._forget()
-            self._number += 1
-            asked = Asked(self._number, CLOSE, b"", b"", b"")
-            tries = self._tries()
-            try:
-                while (failure := self._failure_of(asked)) is not None:
-                    self._lose()
-                    if not tries.again(failure):
-                        raise self._error_of(failure, "close/", tries)
-            finally:
-                self._forget()
+        retries = self._retries.of_closing(seconds)
+        until = retries.clock() + seconds
+        tries = Tries(retries, retries.clock(), what=self._url)
+        while (failure := self._end_once(until - retries.clock())) is not None:
+            if not tries.again(failure):
+                raise self._error_of(failure, "close/", tries)
 
-    def _failure_of(self, asked: Asked) -> Failure | None:
-        """Ask for the end, once; give why there is no answer, if there is none."""
+    def _end_once(self, seconds: float) -> Failure | None:
+        """Return why there is no answer, if there is none."""
         try:
-            stream = self._opened()
-            stream.send(asked, acknowledged=True)
-            stream.receive()
+            self.begin_end(seconds)
+            self.finish_end(seconds)
         except NoStream:
             # There is no such instance any more.
             return None
         except Failure as failure:
             return failure
         return None
+
+    def begin_end(self, seconds: float) -> None:
+        """Ask for the end of the instance.
+
+        Args:
+            seconds: For this; another thread that waits for an answer gets half of it.
+
+        Raises:
+            NoStream: The instance has ended.
+            Failure: The server is unreachable.
+        """
+        stream = self._take_stream(seconds / 2)
+        self._ending = stream or self._zeromq.open(self.name, seconds)
+        asked = Asked(self._number + 1, CLOSE, b"", b"", b"")
+        self._ending.send(asked, acknowledged=True)
+
+    def finish_end(self, seconds: float) -> None:
+        """Wait for the answer to that.
+
+        Raises:
+            NoStream: The instance has ended.
+            Failure: There is no answer.
+        """
+        ending, self._ending = self._ending, None
+        if ending is not None:
+            try:
+                ending.receive(max(_SHORTEST, min(seconds, self._zeromq.time_limit)))
+            finally:
+                ending.close()
+
+    def leave(self, seconds: float) -> None:
+        """Close the stream, unless another thread uses it for longer than this."""
+        stream = self._take_stream(seconds)
+        if stream is not None:
+            stream.close()
+
+    def _take_stream(self, seconds: float) -> ZeroMQStream | None:
+        """Take the stream out of the session, if there is one that is not in use.
+
+        Sockets of ZeroMQ must not be used, or closed, by two threads at a time.
+        """
+        if not self._lock.acquire(timeout=max(0.0, seconds)):
+            return None
+        try:
+            if self._pending:
+                self._forget()
+            stream, self._stream = self._stream, None
+            return stream if isinstance(stream, ZeroMQStream) else None
+        finally:
+            self._lock.release()
 
     @staticmethod
     def _operation(path: str) -> tuple[int, bytes]:

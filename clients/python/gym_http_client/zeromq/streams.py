@@ -64,9 +64,9 @@ class ZeroMQStream(Streaming):
         """Send a request."""
         self._say(self._message(asked, acknowledged=acknowledged))
 
-    def receive(self) -> Answer:
-        """Wait for the next answer."""
-        message = self._hear(self._time_limit)
+    def receive(self, seconds: float | None = None) -> Answer:
+        """Wait for the next answer, for the time limit or so many seconds."""
+        message = self._hear(self._time_limit if seconds is None else seconds)
         try:
             return answer_in(message)
         except ValueError as error:
