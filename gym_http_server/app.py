@@ -8,6 +8,7 @@ from werkzeug.exceptions import HTTPException
 from gym_http_server import boot
 from gym_http_server.access import ANY
 from gym_http_server.api import batches, external, instances, service, streams, tango
+from gym_http_server.api.access_log import AccessLog
 from gym_http_server.api.door import Door
 from gym_http_server.api.exchange import Answer, Environ
 from gym_http_server.api.web import Route, Web, flask_response
@@ -42,6 +43,8 @@ def create_app(settings: Settings, run: RunDir, *, door: bool = True) -> flask.F
     app.register_error_handler(HTTPException, lambda error: _refuse(web, error))
     if door:
         app.wsgi_app = Door(app, web)  # type: ignore[method-assign]
+    if settings.access_log:
+        app.wsgi_app = AccessLog(app.wsgi_app)  # type: ignore[method-assign]
     return app
 
 

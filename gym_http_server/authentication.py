@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 
 from gym_http_server.access import EVERYONE, Identity, Keys
 from gym_http_server.errors import TooManyWrongTokens, Unauthorized
+from gym_http_server.log_lines import LimitedLog
 
 __all__ = ["Authenticator", "WrongTokens", "shared_count"]
 
@@ -24,7 +25,6 @@ __all__ = ["Authenticator", "WrongTokens", "shared_count"]
 MOST_A_SECOND = 10
 #: Addresses that fall into the same slot share it.
 SLOTS = 1 << 16
-LOG_SECONDS = 1.0
 _SECOND_NS = 10**9
 _SPACING_NS = _SECOND_NS // MOST_A_SECOND
 _BURST_NS = _SECOND_NS - _SPACING_NS
@@ -93,15 +93,15 @@ class Authenticator:
         self._wrong = wrong
         self._words = f"the token is missing or wrong; {advice}"
         self._headers = dict(headers or {})
-        self._logged = float("-inf")
-        self._unlogged = 0
+        self._log_wrong, self._log_missing = LimitedLog(log), LimitedLog(log)
 
-    def identify(self, shown: bytes, address: str) -> Identity:
+    def identify(self, shown: bytes, address: str, request_id: str = "") -> Identity:
         """Return the identity of the token that a caller has shown.
 
         Args:
             shown: The token; empty if there was none.
             address: IP address of the caller; "" for a Unix socket.
+            request_id: Of the request, for the log.
 
         Raises:
             Unauthorized: The token is missing or wrong.
@@ -113,18 +113,15 @@ class Authenticator:
         identity = self.keys.identify(shown)
         if identity is not None:
             return identity
+        source = source_of(address)
         if shown:
-            self._note(source_of(address))
+            self._log_wrong.warning(f"wrong token from {source}", request_id)
+            self._count(source)
+        else:
+            self._log_missing.warning(f"no token from {source}", request_id)
         raise Unauthorized(self._words, headers=dict(self._headers))
 
-    def _note(self, source: str) -> None:
-        now = time.monotonic()
-        if now - self._logged < LOG_SECONDS:
-            self._unlogged += 1
-        else:
-            more = f", after {self._unlogged} others" if self._unlogged else ""
-            log.warning("wrong token from %s%s", source, more)
-            self._logged, self._unlogged = now, 0
+    def _count(self, source: str) -> None:
         if not self._wrong.count(source):
             raise TooManyWrongTokens(
                 f"more than {MOST_A_SECOND} wrong tokens a second came from this "

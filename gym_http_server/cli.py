@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import importlib.metadata
 import importlib.util
-import logging
 import os
 import shlex
 import sys
@@ -16,7 +15,7 @@ from typing import Any
 import click
 
 import gym_http_server
-from gym_http_server import certificates, log_stream, sandbox, tokens
+from gym_http_server import certificates, log_lines, sandbox, tokens
 from gym_http_server.access import MAX_INSTANCES, line_of
 from gym_http_server.errors import StartError
 from gym_http_server.gateway import check_installed
@@ -64,14 +63,10 @@ def _option(setting: Setting) -> Callable[..., Any]:
 def serve(**flags: Any) -> None:
     """Run the server until Ctrl-C or SIGTERM."""
     _open_standard_streams()
-    logging.basicConfig(
-        level=logging.INFO,
-        format="%(asctime)s %(name)s: %(message)s",
-        stream=log_stream.install(),
-    )
     try:
         _check_working_directory()
         asked = from_mapping(os.environ, flags)
+        log_lines.configure(asked)
         settings = sandbox.settle(tokens.settle(asked))
         settings = dataclasses.replace(settings, data_dir=_data_dir(settings))
         status = _serve(settings, asked)

@@ -7,16 +7,18 @@ import os
 import signal
 from typing import Any
 
-from gym_http_server import boot, log_stream, prctl
+from gunicorn.glogging import Logger  # type: ignore[import-untyped]
+
+from gym_http_server import boot, log_lines, prctl
 from gym_http_server.authentication import shared_count
 from gym_http_server.gunicorn_worker import Worker
 from gym_http_server.instances.queues import Queues
 
-# Before gunicorn makes its log handlers, which keep the sys.stderr of that moment.
-log_stream.install()
 _settings, _run = boot.read()
+log_lines.configure(_settings)
 prctl.die_with_parent(int(os.environ[boot.LAUNCHER_PID]), signal.SIGKILL)
 prctl.set_dumpable(False)
+Worker.access_log = _settings.access_log
 Worker.request_deadline_s = _settings.request_deadline
 # Before workers are forked, so that they share it.
 shared_count()
@@ -45,9 +47,20 @@ control_socket_disable = True
 _shared = "/dev/shm"  # noqa: S108
 worker_tmp_dir = _shared if os.access(_shared, os.W_OK | os.X_OK) else _run.path
 proc_name = "gym-http-server"
-loglevel = "warning"
+# At level info it logs nothing that an operator needs, but each worker's start.
+loglevel = "warning" if _settings.log_level == "info" else _settings.log_level
 accesslog = None
 errorlog = "-"
+
+
+class logger_class(Logger):  # type: ignore[misc]
+    """Writes gunicorn's lines in the form of all others."""
+
+    def setup(self, cfg: Any) -> None:
+        """Set the level, and leave the lines to the handler of this process."""
+        super().setup(cfg)
+        self.error_log.handlers.clear()
+        self.error_log.propagate = True
 
 
 def on_starting(arbiter: Any) -> None:

@@ -10,6 +10,7 @@ default, so that they hear why.
 from __future__ import annotations
 
 import dataclasses
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +35,7 @@ def _setting(
     least: float | None = None,
     most: float | None = None,
     secret: bool = False,
+    choices: tuple[str, ...] = (),
 ) -> Any:
     return dataclasses.field(
         default=default,
@@ -43,6 +45,7 @@ def _setting(
             "least": least,
             "most": most,
             "secret": secret,
+            "choices": choices,
         },
     )
 
@@ -234,6 +237,19 @@ class Settings:
     host_user: str = _setting(
         "", "User that environments run as, if the server runs as root."
     )
+    log_level: str = _setting(
+        "info",
+        "Least level of the lines in the log: debug, info, warning or error.",
+        choices=("debug", "info", "warning", "error"),
+    )
+    log_format: str = _setting(
+        "text",
+        "Form of the lines in the log: text or json, an object for each.",
+        choices=("text", "json"),
+    )
+    access_log: bool = _setting(
+        False, "Log a line for each HTTP request; every answer has its request ID."
+    )
     enable_shutdown: bool = _setting(False, "Let POST /v1/shutdown/ stop the server.")
     drain_delay: float = _setting(
         0.0, "Seconds to go on serving after SIGTERM, with readiness at 503.", least=0
@@ -334,6 +350,7 @@ class Setting:
     least: float | None
     most: float | None
     secret: bool
+    choices: tuple[str, ...]
 
     @property
     def name(self) -> str:
@@ -363,10 +380,17 @@ class Setting:
         if self.kind is tuple:
             return tuple(part.strip() for part in text.split(",") if part.strip())
         if self.kind is str:
-            return text
+            return self._parse_text(text, source)
         if self.kind is bool:
             return self._parse_bool(text, source)
         return self._parse_number(text, source)
+
+    def _parse_text(self, text: str, source: str) -> str:
+        if self.choices and text not in self.choices:
+            *others, last = self.choices
+            expected = f"{', '.join(others)} or {last}"
+            raise SettingError(f"{source} is {text!r}: expected {expected}")
+        return text
 
     def _parse_bool(self, text: str, source: str) -> bool:
         words = {"1": True, "true": True, "yes": True, "on": True}
@@ -425,8 +449,11 @@ def from_mapping(environ: Mapping[str, str], flags: Mapping[str, Any]) -> Settin
     by_variable = {setting.variable: setting for setting in TABLE}
     for variable in environ:
         if variable.startswith(PREFIX) and variable not in by_variable:
+            near = difflib.get_close_matches(variable, by_variable, 1)
             raise SettingError(
-                f"{variable} is not a setting; 'gym-http-server settings' lists them"
+                f"{variable} is not a setting"
+                + (f" (did you mean {near[0]}?)" if near else "")
+                + "; 'gym-http-server settings' lists all"
             )
     values: dict[str, Any] = {}
     for setting in TABLE:

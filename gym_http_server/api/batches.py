@@ -27,6 +27,7 @@ from gym_http_server.api.exchange import (
     is_key,
     key_of,
     read_body,
+    request_id_of,
 )
 from gym_http_server.api.problems import problem_answer
 from gym_http_server.api.web import Web, add_route
@@ -106,7 +107,9 @@ class _Batches:
         owner = caller_of(environ).only
         for item, key in zip(items, keys, strict=True):
             frame = request(Op.STEP, _body(item), RequestHead(key=key), form=form)
-            self._under_way.spawn(self._call, item.instance_id, frame, owner, replies)
+            self._under_way.spawn(
+                self._call, environ, item.instance_id, frame, owner, replies
+            )
         given = replies.wait()
         results, pending = [], []
         for item, key in zip(items, keys, strict=True):
@@ -122,7 +125,12 @@ class _Batches:
         return Answer(200, [("Content-Type", MEDIA_TYPES[Form(form >> 4)])], body)
 
     def _call(
-        self, instance_id: str, frame: Frame, owner: str, replies: _Replies
+        self,
+        environ: Environ,
+        instance_id: str,
+        frame: Frame,
+        owner: str,
+        replies: _Replies,
     ) -> None:
         try:
             reply = self._web.hosts.call(instance_id, frame, owner)
@@ -131,7 +139,9 @@ class _Batches:
         except Problem as problem:
             replies.put(instance_id, _Reply(_NO_FRAME, problem))
         except Exception as error:
-            log.exception("the step of %s in a batch failed", instance_id)
+            extra = {"request_id": request_id_of(environ)}
+            words = "the step of %s in a batch failed"
+            log.exception(words, instance_id, extra=extra)
             failure = Problem(f"the server failed with {type(error).__name__}")
             replies.put(instance_id, _Reply(_NO_FRAME, failure))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http
 import re
+import secrets
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ __all__ = [
     "CALLER",
     "MAX_KEY_CHARS",
     "NOSNIFF",
+    "REQUEST_ID",
     "STATUS_LINES",
     "SWITCHED",
     "Answer",
@@ -31,6 +33,7 @@ __all__ = [
     "json_answer",
     "key_of",
     "read_body",
+    "request_id_of",
     "send",
 ]
 
@@ -45,6 +48,8 @@ EMPTY_TYPE = "text/html; charset=utf-8"
 STATUS_LINES = {
     status.value: f"{status.value} {status.phrase}" for status in http.HTTPStatus
 }
+#: Header with the ID of a request, in answers to callers that sent it and in problems.
+REQUEST_ID = "X-Request-Id"
 #: In every answer: no browser takes one for a script or a page of another type.
 NOSNIFF = ("X-Content-Type-Options", "nosniff")
 MAX_KEY_CHARS = 128
@@ -52,6 +57,8 @@ MAX_KEY_CHARS = 128
 MAX_ACCEPTED = 32
 MAX_MEDIA_CHARS = 128
 _KEY = re.compile(f"[!-~]{{1,{MAX_KEY_CHARS}}}").fullmatch
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}").fullmatch
+_REQUEST_ID_KEY = "gym_http_server.request_id"
 _VENDOR = "application/vnd.gym-http."
 _FORMS = {media: form for form, media in MEDIA_TYPES.items()}
 
@@ -78,6 +85,16 @@ def caller_of(environ: Environ) -> Identity:
     """Return the identity of the token that a request has shown."""
     identity: Identity = environ[CALLER]
     return identity
+
+
+def request_id_of(environ: Environ) -> str:
+    """Return the caller's request ID if it is well-formed, else a new one."""
+    request_id: str = environ.get(_REQUEST_ID_KEY, "")
+    if not request_id:
+        given = environ.get("HTTP_X_REQUEST_ID", "")
+        request_id = given if _REQUEST_ID(given) else secrets.token_hex(8)
+        environ[_REQUEST_ID_KEY] = request_id
+    return request_id
 
 
 def send(answer: Answer, start_response: StartResponse) -> Iterable[bytes]:

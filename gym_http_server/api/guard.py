@@ -17,13 +17,13 @@ from http import HTTPStatus
 from urllib.parse import parse_qs
 
 from gym_http_server.access import EVERYONE, Identity, Keys
-from gym_http_server.api.exchange import Answer, Environ
+from gym_http_server.api.exchange import Answer, Environ, request_id_of
 from gym_http_server.api.tickets import Tickets
 from gym_http_server.authentication import Authenticator, shared_count
 from gym_http_server.errors import HostRefused, OriginRefused, TicketRefused
 from gym_http_server.settings import Settings
 
-__all__ = ["Guard"]
+__all__ = ["STREAM", "Guard"]
 
 OPEN_PATHS = frozenset({"/healthz", "/healthz/", "/readyz", "/readyz/"})
 MAX_KNOWN_HOSTS = 64
@@ -33,17 +33,22 @@ _ADVICE = (
 )
 #: The client that pages import: no import shows a token, and it is no secret.
 _CLIENT = re.compile(r"/v1/external/client/[A-Za-z0-9_/]+\.js/?").fullmatch
-_STREAM = re.compile(r"/(v1/(envs/[^/]+/stream|external)|game/ws)/?").fullmatch
+STREAM = re.compile(r"/(v1/(envs/[^/]+/stream|external)|game/ws)/?").fullmatch
 #: GET routes that change state, or run an environment's code.
 _CHANGES = re.compile(
     r"/v1/(envs/[^/]+/((action|observation)_space/sample|render|generator|"
     r"attributes/.*)|external/[^/]+/request)/?",
     re.DOTALL,
 ).fullmatch
+#: A browser takes these names of one server for three origins; its user does not.
+_LOOPBACK = re.compile(
+    r"(https?)://(?:localhost|127\.0\.0\.1|\[::1\])(?::([0-9]{1,5}))?"
+).fullmatch
+_PORTS = {"http": "80", "https": "443"}
 MAX_QUERY = 4096
 _METHODS = "GET, HEAD, POST, DELETE, OPTIONS"
 _HEADERS = "Accept, Authorization, Content-Type, Idempotency-Key, X-Request-Id"
-_EXPOSED = "Gym-Dtype, Gym-Shape, Idempotent-Replayed, Retry-After"
+_EXPOSED = "Gym-Dtype, Gym-Shape, Idempotent-Replayed, Retry-After, X-Request-Id"
 
 
 class Guard:
@@ -81,7 +86,7 @@ class Guard:
             self._check_host(environ)
         elif environ["REQUEST_METHOD"] == "GET" and _CLIENT(environ["PATH_INFO"]):
             return EVERYONE
-        if environ.get("QUERY_STRING") and _STREAM(environ["PATH_INFO"]):
+        if environ.get("QUERY_STRING") and STREAM(environ["PATH_INFO"]):
             query = parse_qs(environ["QUERY_STRING"][:MAX_QUERY])
             if "ticket" in query:
                 return self._take(query["ticket"][-1])
@@ -90,7 +95,8 @@ class Guard:
         shown = _shown(environ)
         identity = self._keys.identify(shown)
         if identity is None:
-            return self._authenticator.identify(shown, environ["REMOTE_ADDR"])
+            address, request_id = environ["REMOTE_ADDR"], request_id_of(environ)
+            return self._authenticator.identify(shown, address, request_id)
         return identity
 
     def preflight(self, environ: Environ) -> Answer | None:
@@ -101,7 +107,7 @@ class Guard:
             or "HTTP_ACCESS_CONTROL_REQUEST_METHOD" not in environ
         ):
             return None
-        if environ["HTTP_ORIGIN"] not in self._origins:
+        if not self._may_read(environ["HTTP_ORIGIN"], environ):
             return None
         headers = [
             ("Access-Control-Allow-Methods", _METHODS),
@@ -114,10 +120,10 @@ class Guard:
 
     def cors_headers(self, environ: Environ) -> list[tuple[str, str]]:
         """Give the headers that let an allowed page read the answer."""
-        if not self._origins:
-            return []
         origin = environ.get("HTTP_ORIGIN")
-        if origin not in self._origins:
+        if origin is None and not self._origins:
+            return []
+        if origin is None or not self._may_read(origin, environ):
             return [("Vary", "Origin")]
         return [
             ("Access-Control-Allow-Origin", origin),
@@ -130,14 +136,20 @@ class Guard:
         if origin is None:
             self._check_fetch_site(environ)
             return
-        if origin in self._origins:
+        if self._may_read(origin, environ):
             return
-        own = f"{environ['wsgi.url_scheme']}://{environ.get('HTTP_HOST')}"
-        if origin != own or not self._is_own_host(environ):
+        if origin != _address(environ) or not self._is_own_host(environ):
             raise OriginRefused(
                 f"web pages from {origin:.200} may not use this server; if they shall, "
                 f"start it with --allow-origin {origin:.200}"
             )
+
+    def _may_read(self, origin: str, environ: Environ) -> bool:
+        """Whether a page of another origin may use the server."""
+        if origin in self._origins:
+            return True
+        place = _loopback_of(origin)
+        return place is not None and place == _loopback_of(_address(environ))
 
     def _check_fetch_site(self, environ: Environ) -> None:
         # Browsers leave the Origin out of simple GETs, but say where they come from.
@@ -208,6 +220,16 @@ class Guard:
 
     def _named(self, name: str) -> Identity | None:
         return EVERYONE if self._keys is None else self._keys.named(name)
+
+
+def _address(environ: Environ) -> str:
+    return f"{environ['wsgi.url_scheme']}://{environ.get('HTTP_HOST')}"
+
+
+def _loopback_of(origin: str) -> tuple[str, str] | None:
+    """Return scheme and port of an origin on loopback; ``None`` of all others."""
+    match = _LOOPBACK(origin)
+    return match and (match[1], match[2] or _PORTS[match[1]])
 
 
 def _shown(environ: Environ) -> bytes:

@@ -22,6 +22,7 @@ from gym_http_server.api.exchange import (
     json_answer,
     key_of,
     read_body,
+    request_id_of,
 )
 from gym_http_server.api.web import Web, add_route
 from gym_http_server.errors import Draining, UnknownInstance
@@ -108,7 +109,9 @@ def _create(web: Web, environ: Environ) -> Answer:
     client = None if key else environ.get("gunicorn.socket")
     gone = functools.partial(_has_left, client)
     try:
-        frame = web.supervision.create(body, key, caller_of(environ), client, gone)
+        frame = web.supervision.create(
+            body, key, caller_of(environ), client, gone, request_id_of(environ)
+        )
     except Abandoned:
         # Nobody reads this any more.
         return empty_answer()

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import http
-import re
-import secrets
 
 import msgspec
 
-from gym_http_server.api.exchange import JSON, Answer, Environ
+from gym_http_server.api.exchange import (
+    JSON,
+    REQUEST_ID,
+    Answer,
+    Environ,
+    request_id_of,
+)
 from gym_http_server.errors import UnknownInstance
 from gym_http_wire.problems import Problem
 
@@ -16,7 +20,6 @@ __all__ = ["problem_answer"]
 
 PROBLEM_JSON = "application/problem+json"
 _RETRY = {429: "1", 503: "1"}
-_REQUEST_ID = re.compile(r"[A-Za-z0-9-]{1,64}").fullmatch
 
 
 def problem_answer(problem: Problem, environ: Environ) -> Answer:
@@ -33,21 +36,16 @@ def problem_answer(problem: Problem, environ: Environ) -> Answer:
         "documentation_url": "/openapi.json",
         "instance": environ.get("PATH_INFO", ""),
         "message": problem.message,
-        "request_id": request_id(environ),
+        "request_id": request_id_of(environ),
         "status": status,
         "title": http.HTTPStatus(status).phrase,
         "type": f"urn:gym-http:{problem.code}",
     }
-    headers = [("Content-Type", PROBLEM_JSON if modern else JSON)]
+    headers = [
+        ("Content-Type", PROBLEM_JSON if modern else JSON),
+        (REQUEST_ID, body["request_id"]),
+    ]
     headers += problem.headers.items()
     if status in _RETRY and "Retry-After" not in problem.headers:
         headers.append(("Retry-After", _RETRY[status]))
     return Answer(status, headers, msgspec.json.encode(body, order="sorted") + b"\n")
-
-
-def request_id(environ: Environ) -> str:
-    """Give the caller's request ID if it is one, else a new one."""
-    given = environ.get("HTTP_X_REQUEST_ID", "")
-    if _REQUEST_ID(given):
-        return str(given)
-    return secrets.token_hex(8)

@@ -13,19 +13,29 @@ from gym_http_server.access import EVERYONE
 from gym_http_server.api.exchange import (
     CALLER,
     NOSNIFF,
+    REQUEST_ID,
     STATUS_LINES,
     SWITCHED,
     Answer,
     Environ,
+    request_id_of,
 )
-from gym_http_server.api.guard import Guard
+from gym_http_server.api.guard import STREAM, Guard
 from gym_http_server.api.problems import problem_answer
 from gym_http_server.api.tickets import Tickets
-from gym_http_server.errors import ScopeMissing
+from gym_http_server.errors import (
+    HostRefused,
+    OriginRefused,
+    ScopeMissing,
+    TicketRefused,
+    TooManyWrongTokens,
+    Unauthorized,
+)
 from gym_http_server.instances.budget import LargeBody, Pieces
 from gym_http_server.instances.hosts import Hosts
 from gym_http_server.instances.lobby import Lobby
 from gym_http_server.instances.supervision import Supervision
+from gym_http_server.log_lines import LimitedLog
 from gym_http_server.rundir import RunDir
 from gym_http_server.settings import Settings
 from gym_http_wire.problems import Problem
@@ -33,6 +43,10 @@ from gym_http_wire.problems import Problem
 __all__ = ["Route", "Web", "add_route"]
 
 log = logging.getLogger("gym_http_server.api")
+
+_REFUSALS = (HostRefused, OriginRefused, ScopeMissing, TicketRefused)
+#: Logged where tokens are checked.
+_LOGGED = (Unauthorized, TooManyWrongTokens)
 
 View = Callable[..., Answer]
 
@@ -73,6 +87,7 @@ class Web:
         self.supervision = Supervision(run)
         self.lobby = Lobby(run, self.supervision)
         self.routes: dict[str, Route] = {}
+        self._refusals: dict[str, LimitedLog] = {}
 
     @property
     def draining(self) -> bool:
@@ -90,15 +105,33 @@ class Web:
                     raise ScopeMissing(caller.name, " or ".join(sorted(scopes)))
                 answer = view(environ, **arguments)
         except Problem as problem:
+            self._log_refusal(problem, environ)
             answer = problem_answer(problem, environ)
         except Exception as error:
-            log.exception("%s %s failed", environ["REQUEST_METHOD"], view)
+            extra = {"request_id": request_id_of(environ)}
+            log.exception("%s %s failed", environ["REQUEST_METHOD"], view, extra=extra)
             failure = Problem(f"the server failed with {type(error).__name__}")
             answer = problem_answer(failure, environ)
+        asked = "HTTP_X_REQUEST_ID" in environ or self.settings.access_log
+        if asked and answer.status < 400:
+            named = (REQUEST_ID, request_id_of(environ))
+            answer = answer._replace(headers=[*answer.headers, named])
         cors = self.guard.cors_headers(environ)
         if cors:
             answer = answer._replace(headers=[*answer.headers, *cors])
         return answer
+
+    def _log_refusal(self, problem: Problem, environ: Environ) -> None:
+        """Log a refused host, origin, ticket, scope or handshake of a stream."""
+        handshake = STREAM(environ["PATH_INFO"]) and problem.status < 500
+        if isinstance(problem, _LOGGED):
+            return
+        if handshake or isinstance(problem, _REFUSALS):
+            limited = self._refusals.setdefault(problem.code, LimitedLog(log))
+            what = "the handshake" if handshake else environ["REQUEST_METHOD"]
+            peer = environ["REMOTE_ADDR"] or "a local socket"
+            words = f"refused {what} {environ['PATH_INFO']:.100} from {peer}: "
+            limited.warning(words + problem.message, request_id_of(environ))
 
 
 def add_route(

@@ -8,13 +8,19 @@ and for agents to streams.
 from __future__ import annotations
 
 import functools
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from gym_http_server.access import CREATE, STEP, Identity
-from gym_http_server.errors import BodyTooLarge, Draining
+from gym_http_server.errors import (
+    BodyTooLarge,
+    Draining,
+    TooManyWrongTokens,
+    Unauthorized,
+)
 from gym_http_server.gateway.agents import AgentPeer
 from gym_http_server.gateway.far_sides import FarSide
 from gym_http_server.gateway.house import House
@@ -29,6 +35,7 @@ from gym_http_server.gateway.tango import (
     end_left,
     problem_answer,
 )
+from gym_http_server.log_lines import LimitedLog
 from gym_http_wire.problems import BadParameter, Problem
 
 __all__ = ["Gateway"]
@@ -40,6 +47,8 @@ BLOCKED_TICK_SECONDS = 0.01
 GONE_SECONDS = 5.0
 #: Messages to take before anybody else gets a turn.
 TURN = 64
+
+log = logging.getLogger("gym_http_server.gateway")
 
 
 class TooManyPeers(Problem):
@@ -83,6 +92,7 @@ class Gateway:
         self._strangers = Strangers(house.settings.max_strangers)
         # The agent of Tango's, of which there can be one.
         self._tango = b""
+        self._refusals = LimitedLog(log)
         for descriptor in router.descriptors:
             # What they are readable for is taken after each turn.
             house.watches.add(descriptor, lambda events: None)
@@ -166,6 +176,10 @@ class Gateway:
         try:
             peer = self._peer(came, post)
         except Problem as problem:
+            if not isinstance(problem, Unauthorized | TooManyWrongTokens):
+                peer_name = address_of(came) or "a local socket"
+                words = f"refused the first message from {peer_name}: "
+                self._refusals.warning(words + problem.message)
             post.say(_refusal(came.asking, problem))
             return
         self._entries[post.identity] = _Entry(post, peer)

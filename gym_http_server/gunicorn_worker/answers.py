@@ -72,6 +72,7 @@ def error_answer(request: Any, problem: dict[str, Any]) -> bytes:
         "Connection: close\r\n"
         f"Content-Type: {_content_type(request)}\r\n"
         "X-Content-Type-Options: nosniff\r\n"
+        f"X-Request-Id: {problem['request_id']}\r\n"
         f"Content-Length: {len(body)}\r\n"
         "\r\n"
     )

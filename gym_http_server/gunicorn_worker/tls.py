@@ -7,6 +7,7 @@ needs no TLS. The relay decrypts and encrypts between the other end and the clie
 from __future__ import annotations
 
 import contextlib
+import logging
 import socket
 import ssl
 import time
@@ -20,6 +21,7 @@ from gunicorn.http.errors import ParseException  # type: ignore[import-untyped]
 
 from gym_http_server.gunicorn_worker.answers import describe, error_answer
 from gym_http_server.gunicorn_worker.client_socket import SLOWEST_CLIENT, Terms
+from gym_http_server.log_lines import LimitedLog
 
 __all__ = ["TLSRelay"]
 
@@ -27,6 +29,7 @@ RECEIVE_BYTES = 64 * 1024
 _HANDSHAKE = 0x16
 # gevent's own sees nothing if it may not wait.
 _Poll = monkey.get_original("select", "poll")
+_refusals = LimitedLog(logging.getLogger("gym_http_server.tls"))
 _TICK_S = 0.1
 _SEND_TICK_S = 1.0
 
@@ -90,9 +93,11 @@ class TLSRelay:
             except ssl.SSLWantReadError:
                 self._flush()
                 data = self._client.recv(RECEIVE_BYTES)
-            except ssl.SSLError:
+            except ssl.SSLError as error:
                 # The client gets the alert with the reason.
                 self._flush()
+                peer = self._client.getpeername()[0]
+                _refusals.warning(f"the TLS handshake with {peer} failed: {error}")
                 raise
             else:
                 self._flush()

@@ -36,6 +36,7 @@ from gym_http_server.gunicorn_worker.whole import (
     WholeRequest,
     reads_whole,
 )
+from gym_http_server.log_lines import access
 
 _TICK_S = 0.1
 _STOPPING_TICK_S = 0.02
@@ -82,6 +83,7 @@ class Worker(GeventWorker):  # type: ignore[misc]
     Set the class attributes before gunicorn forks, in its configuration file.
 
     Attributes:
+        access_log: Whether to log requests that no application sees.
         request_deadline_s: From a request's first byte to its last; also for the
             first byte on a new connection. gunicorn's `keepalive` bounds the wait
             for the next request.
@@ -89,6 +91,7 @@ class Worker(GeventWorker):  # type: ignore[misc]
             64 KiB.
     """
 
+    access_log: bool = False
     request_deadline_s: float = 10.0
     send_timeout_s: float = 60.0
 
@@ -254,14 +257,24 @@ class Worker(GeventWorker):  # type: ignore[misc]
     ) -> None:
         """Answer a request that ends in an error, if it has no answer yet."""
         problem = describe(req, exc)
-        words = f"{problem['code']}, request {problem['request_id']} from %s: %s"
+        words = f"{problem['code']}, request from %s: %s"
+        extra = {"request_id": problem["request_id"]}
         peer = addr[0] if addr else "a local socket"
         if problem["status"] == 500:
             # Without the query, in which there may be a ticket.
             target = getattr(req, "path", "")
-            self.log.error(words, peer, json.dumps(target), exc_info=exc)
+            self.log.error(words, peer, json.dumps(target), exc_info=exc, extra=extra)
         else:
-            self.log.info(words, peer, json.dumps(problem["detail"]))
+            detail = json.dumps(problem["detail"])
+            self.log.info(words, peer, detail, extra=extra)
+        if self.access_log:
+            access(
+                peer=peer,
+                method=getattr(req, "method", None) or "-",
+                path=getattr(req, "path", None) or "-",
+                status=problem["status"],
+                request_id=problem["request_id"],
+            )
         if not client.answered:
             with contextlib.suppress(OSError):
                 client.setblocking(False)

@@ -66,6 +66,7 @@ class Supervision:
         caller: Identity,
         client: socket.socket | None,
         gone: Callable[[], bool],
+        request_id: str = "",
     ) -> Frame:
         """Ask for an instance, as long as the client waits for it.
 
@@ -76,6 +77,7 @@ class Supervision:
             client: The client's socket, readable when it leaves; ``None`` if that
                 does not matter.
             gone: Whether the client has left.
+            request_id: Of the client's request, for the log.
 
         Returns:
             The answer, a problem included.
@@ -84,7 +86,9 @@ class Supervision:
             Abandoned: The client left; the supervisor ends what it began.
             SupervisorUnavailable: There is no answer.
         """
-        head = RequestHead(key=key, owner=caller.only, creator=caller.name)
+        head = RequestHead(
+            key=key, owner=caller.only, creator=caller.name, request_id=request_id
+        )
         return self._call(request(Op.CREATE, body, head), client, gone)
 
     def ask(

@@ -15,6 +15,7 @@ from gym_http_server.lobby.arrivals import Arrival, Gone
 from gym_http_server.lobby.guests import Guests, Taken
 from gym_http_server.lobby.reception import received
 from gym_http_server.lobby.said import Come, LobbySettings, State
+from gym_http_server.log_lines import LimitedLog
 from gym_http_wire.external.carriers import COUNTED, Heard
 from gym_http_wire.external.greetings import (
     PROTOCOL,
@@ -60,6 +61,7 @@ class Hall:
         self._guests = guests
         self._settings = settings
         self._arrivals: dict[int, Arrival] = {}
+        self._refusals = LimitedLog(log)
 
     def __contains__(self, descriptor: object) -> bool:
         """Whether a descriptor is that of a connection here."""
@@ -130,8 +132,14 @@ class Hall:
             return
         self._poll.unregister(arrival)
         self._guests.remove(arrival)
+        source = f" from {arrival.address}" if arrival.address else ""
         arrival.close()
-        if why is not None and arrival.hello is not None:
+        if why is None:
+            return
+        if arrival.hello is None:
+            words = f"a connection{source} ended without an accepted hello: {why}"
+            self._refusals.warning(words)
+        else:
             name = arrival.hello.name
             log.info("external/%s left, %s: %s", name, arrival.connection, why)
 

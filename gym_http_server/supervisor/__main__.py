@@ -11,14 +11,13 @@ import os
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 os.environ["OMP_NUM_THREADS"] = "1"
 
-import logging
 import signal
 import socket
 import sys
 
 import msgspec
 
-from gym_http_server import log_stream, prctl
+from gym_http_server import log_lines, prctl
 from gym_http_server.envhost import newest
 from gym_http_server.errors import StartError
 from gym_http_server.rundir import RunDir
@@ -67,11 +66,7 @@ class SupervisorStart(msgspec.Struct):
 def main(argument: str) -> int:
     """Run the supervisor until it is told to stop; give its exit status."""
     start = msgspec.json.decode(argument, type=SupervisorStart)
-    logging.basicConfig(
-        level=logging.INFO,
-        format="%(asctime)s %(name)s: %(message)s",
-        stream=log_stream.install(),
-    )
+    log_lines.configure(start.settings)
     signals, waker = socket.socketpair()
     signals.setblocking(False)
     waker.setblocking(False)

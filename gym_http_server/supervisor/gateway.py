@@ -6,6 +6,7 @@ import logging
 
 from gym_http_server.errors import StartError
 from gym_http_server.gateway import check_installed
+from gym_http_server.log_lines import SUPERVISOR
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor.forks import ServiceProcess
 from gym_http_wire.external.greetings import MAX_HELLO_BYTES
@@ -17,7 +18,7 @@ MAX_AGENTS = 4096
 #: Connections without an accepted first message, or --max-external if that is more.
 MAX_STRANGERS = 64
 
-log = logging.getLogger("gym_http_server.supervisor")
+log = logging.getLogger(SUPERVISOR)
 
 
 class GatewayProcess(ServiceProcess):

@@ -15,13 +15,13 @@ from gym_http_server.envhost.create_request import CreateRequest
 from gym_http_server.envhost.fork_guard import RETURNED
 from gym_http_server.envhost.server import CLOSE, PING
 from gym_http_server.errors import ForkFailed, TooManyInstances
+from gym_http_server.log_lines import SUPERVISOR, write
 from gym_http_server.rundir import RunDir, Status, is_full
 from gym_http_server.sandbox import Sandbox
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor import processes, watch
 from gym_http_server.supervisor.heartbeats import AwakeClock
 from gym_http_server.supervisor.instance import Ended, Instance, Tombstones
-from gym_http_server.supervisor.journal import NAME, note
 from gym_http_server.supervisor.memory import MemoryLimit
 from gym_http_server.supervisor.modules import Modules
 from gym_http_server.supervisor.monitors import open_monitor
@@ -48,7 +48,7 @@ FORK_RETURNED = (
 )
 OUT_OF_MEMORY = "memory ran out and the kernel killed its process"
 
-log = logging.getLogger(NAME)
+log = logging.getLogger(SUPERVISOR)
 
 
 class Hosts:
@@ -235,7 +235,8 @@ class Hosts:
         # Whoever waits for it comes before the log.
         self._on_made(instance, frame)
         if instance.live:
-            note(f"{instance.instance_id} made, an instance of {instance.env_id}")
+            words = f"{instance.instance_id} made, an instance of {instance.env_id}"
+            write(logging.INFO, SUPERVISOR, words, instance.request_id)
 
     def close(self, instance: Instance, reason: str) -> None:
         """Ask a host to close its environment and end; insist later."""
@@ -383,7 +384,8 @@ class Hosts:
         self._remove(self._run.instance(instance_id))
         if instance.live:
             self.tombstones.add(instance_id, ended)
-            note(f"{instance_id} ended: {ended.summary}")
+            level = logging.INFO if ended.wanted else logging.WARNING
+            write(level, SUPERVISOR, f"{instance_id} ended: {ended.summary}")
         self._on_end(instance, ended)
         instance.release()
 

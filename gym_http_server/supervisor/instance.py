@@ -41,6 +41,7 @@ class Instance:
         create_key: Key of the request that it is made for, or "".
         openers: Processes that open files for its monitor, or have opened them.
         owner: Name of the token that owns it; "" if it has none.
+        request_id: Of the request that it is made for.
         creators: The connections that wait for it to be made.
         waiters: Connections that wait for the end.
         heartbeat: Whether its loop runs.
@@ -64,6 +65,7 @@ class Instance:
     create_key: str = ""
     openers: set[int] = field(default_factory=set)
     owner: str = ""
+    request_id: str = ""
     creators: list[Any] = field(default_factory=list)
     waiters: list[Any] = field(default_factory=list)
     heartbeat: Heartbeat = field(default_factory=Heartbeat)
@@ -115,6 +117,11 @@ class Ended:
             "log_tail": self.log_tail,
             "ended_s_ago": round(time.monotonic() - self.at, 3),
         }
+
+    @property
+    def wanted(self) -> bool:
+        """Whether a caller, the idle timeout or the end of the server ended it."""
+        return self.reason in ("closed", "idle", "shutdown", "abandoned")
 
     @property
     def summary(self) -> str:

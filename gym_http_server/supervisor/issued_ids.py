@@ -15,7 +15,7 @@ import stat
 import time
 from collections.abc import Iterator, Sequence
 
-from gym_http_server.supervisor.journal import NAME
+from gym_http_server.log_lines import SUPERVISOR
 
 __all__ = ["IssuedIDs"]
 
@@ -27,7 +27,7 @@ _LINE_BYTES = 22
 # A file is rewritten when it has grown to twice its size.
 _MAX_LINES = 2 * MAX_IDS
 
-log = logging.getLogger(NAME)
+log = logging.getLogger(SUPERVISOR)
 
 
 class IssuedIDs:

@@ -10,10 +10,10 @@ import contextlib
 import logging
 import os
 
+from gym_http_server.log_lines import SUPERVISOR
 from gym_http_server.rundir import RunDir, empty, move
 from gym_http_server.services import isolate
 from gym_http_server.supervisor.forks import ServiceProcess
-from gym_http_server.supervisor.journal import NAME
 
 __all__ = ["Remover"]
 
@@ -21,7 +21,7 @@ __all__ = ["Remover"]
 # hundredth, and files would be made faster than they are removed.
 NICENESS = 10
 
-log = logging.getLogger(NAME)
+log = logging.getLogger(SUPERVISOR)
 
 
 class Remover(ServiceProcess):

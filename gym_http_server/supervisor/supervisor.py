@@ -27,6 +27,7 @@ from gym_http_server.errors import (
     SurveyFailed,
     UnknownInstance,
 )
+from gym_http_server.log_lines import SUPERVISOR
 from gym_http_server.peers import Peers
 from gym_http_server.rundir import (
     RunDir,
@@ -45,7 +46,6 @@ from gym_http_server.supervisor.gateway import GatewayProcess
 from gym_http_server.supervisor.hosts import Hosts
 from gym_http_server.supervisor.instance import Ended, Instance
 from gym_http_server.supervisor.issued_ids import IssuedIDs
-from gym_http_server.supervisor.journal import NAME
 from gym_http_server.supervisor.lobby import LobbyProcess
 from gym_http_server.supervisor.modules import Modules
 from gym_http_server.supervisor.output import Outputs
@@ -65,7 +65,7 @@ GOODBYE_SECONDS = 1.0
 MAX_REQUEST_BYTES = 1024 * 1024
 BACKLOG = 512
 
-log = logging.getLogger(NAME)
+log = logging.getLogger(SUPERVISOR)
 
 
 class Supervisor:
@@ -249,6 +249,7 @@ class Supervisor:
         if key:
             self._creations.begin(key, frame, instance)
         instance.owner = owner
+        instance.request_id = head.request_id
         instance.creators.append(connection)
         connection.instance = instance
         self._watches.add(instance.channel, lambda events: self._hear(instance))

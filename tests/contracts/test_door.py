@@ -65,7 +65,8 @@ def test_both_ways_give_the_same_bytes(
                 answer = client.open(path, method=method, **options)
                 text = answer.get_data(as_text=True).replace(instance_id, "ID")
                 text = re.sub(r'"request_id":"\w+"', "", text)
-                answers.append((answer.status, sorted(answer.headers.items()), text))
+                headers = {**answer.headers, "X-Request-Id": "ID"}
+                answers.append((answer.status, sorted(headers.items()), text))
             assert answers[0] == answers[1], (method, rest)
 
 

@@ -1,14 +1,30 @@
 """Callers and environments cannot forge lines of the server's log."""
 
+import json
 import re
+import secrets
+import socket
+import time
 from collections.abc import Callable
+from datetime import datetime
 
-from tests.support.api import Api
+from tests.support import processes
+from tests.support.api import Api, error, ok
+from tests.support.raw import exchange
 from tests.support.server import Server
+from tests.support.wait import wait_until
+from tests.support.websocket import WebSocket
 
 FORGED = "2026-01-01 00:00:00,000 gym_http_server.supervisor: forged"
 NASTY = f"x\n{FORGED}\r\x1b[31m\x00\x85\u2028é" + 100_000 * "A"
 LONGEST_LINE = 16 * 1024
+TOKEN = "a-token-of-the-tests"
+UPGRADE = {
+    "Connection": "Upgrade",
+    "Upgrade": "websocket",
+    "Sec-WebSocket-Version": "13",
+    "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+}
 
 
 def test_no_line_is_forged(make_server: Callable[..., Server]) -> None:
@@ -30,3 +46,129 @@ def test_no_line_is_forged(make_server: Callable[..., Server]) -> None:
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028]", log)
     assert not any(line.startswith("2026-01-01") for line in lines)
     assert max(map(len, lines)) <= LONGEST_LINE
+
+
+LINE = re.compile(
+    r"(?P<time>\S+) (?P<level>[A-Z]+) (?P<name>[a-z_.]+): (?P<message>.*?)"
+    r"( \[request (?P<request>\S+)\])?"
+)
+
+
+def lines_of(server: Server) -> list[dict[str, str]]:
+    """Read the log; every line has to be one of ours."""
+    found = []
+    for line in server.stderr.splitlines():
+        match = LINE.fullmatch(line)
+        assert match, line
+        assert datetime.fromisoformat(match["time"]).utcoffset() is not None
+        found.append(match.groupdict())
+    return found
+
+
+def logged(server: Server, words: str) -> dict[str, str]:
+    """Wait for a line with these words."""
+    return wait_until(
+        lambda: next(
+            (each for each in lines_of(server) if words in each["message"]), None
+        )
+    )
+
+
+def test_lines_of_all_processes_have_one_form(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server("--workers", "1", "--external-tcp", "127.0.0.1:0", token=None)
+    api = Api(server, {"X-Request-Id": "ours.1_2-3"})
+    made = api.post("/v1/envs/", {"env_id": "CartPole-v1"})
+    assert made.header("X-Request-Id") == "ours.1_2-3"
+    line = logged(server, f"{ok(made)['instance_id']} made, an instance of CartPole-v1")
+    assert (line["level"], line["request"]) == ("INFO", "ours.1_2-3")
+    place = re.search(r"connect in at tcp://127\.0\.0\.1:(\d+)", server.stdout)
+    assert place
+    with socket.create_connection(("127.0.0.1", int(place[1]))) as external:
+        hello = b'{"type": "hello", "protocol": "external.v0"}'
+        external.sendall(len(hello).to_bytes(4, "little") + hello)
+        line = logged(server, "127.0.0.1 ended without an accepted hello: this is no")
+    assert line["level"] == "WARNING"
+    _, (worker,) = processes.gunicorn(server.pid)
+    worker.kill()
+    # gunicorn's own words.
+    assert logged(server, "SIGKILL")["name"] == "gunicorn.error"
+    assert server.stop() == 0
+    assert logged(server, "stopping")["name"] == "gym_http_server.launcher"
+
+
+def test_requests_without_an_id_get_one(make_server: Callable[..., Server]) -> None:
+    server = make_server("--workers", "1", token=None)
+    api = Api(server)
+    for given in ({}, {"X-Request-Id": "a b"}, {"X-Request-Id": 65 * "a"}):
+        refused = api.get("/v1/envs/", headers={"Host": "evil.example", **given})
+        named = error(refused, 403, "host-refused")["request_id"]
+        assert re.fullmatch("[0-9a-f]{16}", named)
+        assert refused.header("X-Request-Id") == named
+    assert ok(api.get("/v1/envs/")) == {"all_envs": {}}
+    assert api.get("/v1/envs/").header("X-Request-Id") is None
+    line = logged(server, "'evil.example' is no name of this server")
+    assert line["message"].startswith("refused GET /v1/envs/ from 127.0.0.1: the Host ")
+    assert "--allow-host" in line["message"]
+
+
+def test_refused_tokens_tickets_and_handshakes_are_logged(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server("--workers", "1", "--token", TOKEN, token=TOKEN)
+    api = Api(server)
+    id_ = ok(api.post("/v1/envs/", {"env_id": "CartPole-v1"}))["instance_id"]
+    path = f"/v1/envs/{id_}/stream/"
+    for words, target, headers in [
+        ("no token from 127.0.0.1", "/v1/", {"Authorization": ""}),
+        ("wrong token from 127.0.0.1", "/v1/", {"Authorization": "Bearer wrong"}),
+        ("the ticket opens no stream", f"{path}?ticket=x", {}),
+        ("this is a stream: open it", path, {}),
+        ("session is 'a b'", f"{path}?session=a%20b", {**UPGRADE}),
+    ]:
+        named = {"X-Request-Id": secrets.token_hex(4)}
+        assert api.get(target, headers={**headers, **named}).status >= 400
+        assert logged(server, words)["request"] == named["X-Request-Id"]
+    assert not any("ticket=" in line["message"] for line in lines_of(server))
+
+
+def test_refusals_are_logged_once_a_second(make_server: Callable[..., Server]) -> None:
+    server = make_server("--workers", "1", token=None)
+    began = time.monotonic()
+    for _ in range(300):
+        error(Api(server).get("/v1/", headers={"Host": "evil.example"}), 403)
+    passed = time.monotonic() - began
+    count = sum("evil.example" in line["message"] for line in lines_of(server))
+    assert 1 <= count <= passed + 2
+
+
+def test_the_access_log_has_a_line_for_each_request(
+    make_server: Callable[..., Server],
+) -> None:
+    flags = ("--access-log", "--log-level", "error", "--log-format", "json")
+    server = make_server(*flags, "--workers", "1", token=None)
+    instance = Api(server).create()
+    answers = [
+        Api(server).get("/v1/envs/?ticket=secret"),
+        Api(server).get("/nowhere"),
+        instance.post("reset/", {}),
+        exchange(server.port, b"GET / HTTP/9.9\r\n\r\n"),
+    ]
+    with WebSocket.to(instance):
+        pass
+    objects = [json.loads(line) for line in server.stderr.splitlines()]
+    assert {each["logger"] for each in objects} == {"gym_http_server.access"}
+    by_id = {each["request_id"]: each for each in objects}
+    for answer in answers:
+        line = by_id[answer.header("X-Request-Id") or ""]
+        assert line["status"] == answer.status
+        assert line["peer"] == "127.0.0.1"
+        assert line["ms"] >= 0
+        if answer.status != 400:
+            assert line["bytes"] == len(answer.body)
+    listed = by_id[answers[0].header("X-Request-Id") or ""]
+    assert (listed["method"], listed["path"]) == ("GET", "/v1/envs/")
+    stream = next(each for each in objects if each["status"] == 101)
+    assert stream["path"] == instance.path("stream/").rstrip("/")
+    assert "secret" not in server.stderr

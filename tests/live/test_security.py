@@ -1,12 +1,14 @@
 """Which hosts and which web pages may use a server."""
 
+import re
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.support.api import Api, Instance, error, ok
+from tests.support.api import Api, Instance, error, no_content, ok
 from tests.support.raw import Response, exchange
 from tests.support.server import Server
+from tests.support.wait import wait_until
 
 APP = "https://app.example"
 DEVELOPER = "http://localhost:3000"
@@ -104,6 +106,45 @@ def test_own_origin(host: str, server: Server) -> None:
     assert response.header("Access-Control-Allow-Origin") in (None, f"http://{host}")
 
 
+LOOPBACK = ["127.0.0.1:PORT", "localhost:PORT", "[::1]:PORT"]
+
+
+@pytest.mark.parametrize("origin", LOOPBACK)
+@pytest.mark.parametrize("host", LOOPBACK)
+def test_names_of_loopback_are_one_origin(
+    origin: str, host: str, server: Server
+) -> None:
+    origin = "http://" + origin.replace("PORT", str(server.port))
+    headers = {"Host": host.replace("PORT", str(server.port)), "Origin": origin}
+    api = Api(server, headers)
+    instance = api.create()
+    no_content(instance.close())
+    if not origin.endswith(headers["Host"]):
+        # For the browser they are two, so it wants to be told.
+        asked = {"Access-Control-Request-Method": "POST"}
+        for response in (
+            api.get("/v1/envs/"),
+            api.request("OPTIONS", "/v1/envs/", headers=asked),
+        ):
+            assert response.status in (200, 204)
+            assert response.header("Access-Control-Allow-Origin") == origin
+            assert "origin" in names(response, "Vary")
+
+
+def test_a_refused_origin_is_logged_with_the_flag_that_lets_it_in(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server()
+    origin = "https://app.example"
+    named = {"Origin": origin, "X-Request-Id": "from-a-page"}
+    refused = Api(server, named).get("/v1/envs/")
+    error(refused, 403, "origin-refused")
+    line = re.compile(r"WARNING .*refused GET /v1/envs/ from 127\.0\.0\.1: .*")
+    found = wait_until(lambda: line.search(server.stderr))
+    assert f"--allow-origin {origin}" in found[0]
+    assert found[0].endswith("[request from-a-page]")
+
+
 FOREIGN_ORIGINS = [
     "null",
     "https://evil.example",
@@ -111,7 +152,10 @@ FOREIGN_ORIGINS = [
     "https://127.0.0.1:PORT",
     "http://127.0.0.1",
     "http://127.0.0.1:1",
-    "http://localhost:PORT",
+    "http://localhost:1",
+    "https://localhost:PORT",
+    "http://localhost.evil.example:PORT",
+    "http://127.0.0.2:PORT",
     "http://127.0.0.1:PORT.evil.example",
     "http://127.0.0.1:PORT@evil.example",
     "http://evil.example/127.0.0.1:PORT",

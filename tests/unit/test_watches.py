@@ -1,12 +1,11 @@
 """The supervisor's watches: what happens is taken once, by who is there for it."""
 
 import os
-import re
 import socket
 
 import pytest
 
-from gym_http_server.supervisor import heap, journal
+from gym_http_server.supervisor import heap
 from gym_http_server.watches import READ, WRITE, Watches
 
 
@@ -73,14 +72,6 @@ def test_who_has_left_takes_nothing() -> None:
     for pair in pairs:
         for each in pair:
             each.close()
-
-
-def test_a_line_is_as_logging_writes_it(capfd: pytest.CaptureFixture[str]) -> None:
-    journal.note("3c657dbc made, an instance of \ud800")
-    line = capfd.readouterr().err
-    expected = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} gym_http_server\.supervisor: "
-    expected += r"3c657dbc made, an instance of \\ud800\n"
-    assert re.fullmatch(expected, line)
 
 
 def test_settling_ends_where_pools_are_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,6 +103,7 @@ class RequestHead(msgspec.Struct, omit_defaults=True):
         key: The request's own; one that arrives again gets the first one's answer.
         owner: Owner that instances must have, by the name of its token; "" is any.
         creator: Name of the token that makes an instance; "" if it has none.
+        request_id: Of the HTTP request, for the log.
     """
 
     instance_id: str = ""
@@ -111,6 +112,7 @@ class RequestHead(msgspec.Struct, omit_defaults=True):
     accept: tuple[str, ...] = ()
     owner: str = ""
     creator: str = ""
+    request_id: str = ""
 
 
 class AnswerHead(msgspec.Struct, omit_defaults=True):

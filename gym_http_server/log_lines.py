@@ -1,0 +1,164 @@
+"""Lines of the server's log: their form, their levels, and a limit on their rate.
+
+A line has time with zone, level, logger and message, and the ID of the request that it
+is about, as text or as a JSON object. All processes of the server write to standard
+error (`log_stream`).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from gym_http_server import log_stream
+from gym_http_server.settings import Settings
+
+__all__ = ["SUPERVISOR", "LimitedLog", "access", "configure", "write"]
+
+#: Name of the logger of requests, whose lines --log-level does not leave out.
+_ACCESS = "gym_http_server.access"
+SUPERVISOR = "gym_http_server.supervisor"
+LIMIT_SECONDS = 1.0
+# So that no caller and no environment can forge a line, or move a terminal's cursor.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+_json = False
+
+
+def configure(settings: Settings) -> None:
+    """Log to standard error from now on, in this process and its forks."""
+    global _json
+    _json = settings.log_format == "json"
+    handler = logging.StreamHandler(log_stream.install())
+    handler.setFormatter(_Formatter())
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    logging.getLogger("gym_http_server").setLevel(settings.log_level.upper())
+    logging.getLogger(_ACCESS).setLevel(logging.INFO)
+
+
+def write(level: int, name: str, message: str, request_id: str = "") -> None:
+    """Write a line as a logger would, in less memory.
+
+    `logging` makes a record, and runs a formatter and a handler. That writes to 150 KiB
+    of the memory that the supervisor shares with its hosts, so that each host would
+    get pages of its own. Lines that come with each instance are written this way.
+    """
+    if logging.getLogger(name).isEnabledFor(level):
+        line = _line(time.time(), level, name, message, request_id, "", {})
+        log_stream.STDERR.write_lines(
+            f"{line}\n".encode(errors=log_stream.STDERR.errors)
+        )
+
+
+def access(
+    *,
+    peer: str,
+    method: str,
+    path: str,
+    status: int,
+    request_id: str,
+    token: str = "",
+    size: int = 0,
+    ms: float = 0.0,
+) -> None:
+    """Log an HTTP request.
+
+    Args:
+        peer: Address that it came from.
+        method: As ``GET``.
+        path: Without the query, in which there may be a ticket.
+        status: Of its answer.
+        request_id: Its ID.
+        token: Name of the token that it showed, if that has one.
+        size: Bytes of the answer's body.
+        ms: Milliseconds from the whole head to the whole answer.
+    """
+    fields = {"peer": peer, "method": method, "path": path, "status": status}
+    fields |= {"bytes": size, "ms": round(ms, 3)} | ({"token": token} if token else {})
+    logging.getLogger(_ACCESS).info(
+        "%s %s%.20s %.500s %s, %s bytes, %.3f ms",
+        peer,
+        f"{token} " if token else "",
+        method,
+        path,
+        status,
+        size,
+        ms,
+        extra={"request_id": request_id, "fields": fields},
+    )
+
+
+class LimitedLog:
+    """Logs at most one line a second; the next line has the number of the others.
+
+    Args:
+        log: Where to.
+        clock: Returns seconds.
+    """
+
+    def __init__(
+        self, log: logging.Logger, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._log = log
+        self._clock = clock
+        self._next = float("-inf")
+        self._left_out = 0
+
+    def warning(self, message: str, request_id: str = "") -> None:
+        """Log a line, or count it."""
+        now = self._clock()
+        if now < self._next:
+            self._left_out += 1
+            return
+        more = f", after {self._left_out} others" if self._left_out else ""
+        self._log.warning("%s%s", message, more, extra={"request_id": request_id})
+        self._next, self._left_out = now + LIMIT_SECONDS, 0
+
+
+class _Formatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        trace = self.formatException(record.exc_info) if record.exc_info else ""
+        return _line(
+            record.created,
+            record.levelno,
+            record.name,
+            record.getMessage(),
+            getattr(record, "request_id", ""),
+            trace or record.exc_text or "",
+            getattr(record, "fields", {}),
+        )
+
+
+def _line(
+    created: float,
+    level: int,
+    name: str,
+    message: str,
+    request_id: str,
+    trace: str,
+    fields: Mapping[str, Any],
+) -> str:
+    when = (
+        datetime.fromtimestamp(created).astimezone().isoformat(timespec="milliseconds")
+    )
+    word = logging.getLevelName(level)
+    if _json:
+        line = {"time": when, "level": word.lower(), "logger": name, "message": message}
+        line |= {"request_id": request_id} if request_id else {}
+        line |= {"exception": trace} if trace else {}
+        encoded = msgspec.json.encode({**line, **fields, "pid": os.getpid()})
+        return _CONTROL.sub(_escaped, encoded.decode())
+    shown = _CONTROL.sub(_escaped, message)
+    request = f" [request {request_id}]" if request_id else ""
+    return f"{when} {word} {name}: {shown}{request}" + (f"\n{trace}" if trace else "")
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
