@@ -19,6 +19,11 @@ from gym_http_server.envhost.infos import Each, Folding, kept
 from gym_http_server.envhost.lines import Line, PartOp
 from gym_http_server.envhost.sharing import Batch, batch_bytes
 from gym_http_wire.frames import Frame
+from gym_http_wire.generators import (
+    Serials,
+    describe_generator,
+    restore_generator,
+)
 from gym_http_wire.messages import answer
 from gym_http_wire.problems import CannotSay, Problem
 from gym_http_wire.values import UnsupportedValue, binary
@@ -47,6 +52,7 @@ class Part:
         self.vector: Any = vector
         self.infos: Each = []
         self._batch: Batch | None = None
+        self._serials = Serials()
 
     def share(self, batch: Batch) -> None:
         """Put from now on what the environments give where others see it."""
@@ -78,17 +84,20 @@ class Part:
             told["observations"] = list(self.vector._env_obs)
         return told
 
-    def generators(self) -> dict[str, Any]:
-        """Give seeds and states of the environments' random generators."""
-        vector = self.vector
-        states = [each.bit_generator.state for each in vector.np_random]
-        return {"seeds": list(vector.np_random_seed), "states": states}
+    def generators(self) -> list[dict[str, Any]]:
+        """Describe the environments' random generators."""
+        found = self.vector.np_random
+        seeds, serials = self.vector.np_random_seed, self._serials.of(found)
+        return [
+            {"seed": seed, "serial": serial, **describe_generator(each)}
+            for seed, serial, each in zip(seeds, serials, found, strict=True)
+        ]
 
-    def set_generators(self, states: list[Any]) -> None:
-        """Set the states of the environments' random generators, but for ``None``."""
-        for generator, state in zip(self.vector.np_random, states, strict=True):
-            if state is not None:
-                generator.bit_generator.state = state
+    def set_generators(self, given: list[dict[str, Any] | None]) -> None:
+        """Set the environments' random generators as described, but for ``None``."""
+        for generator, new in zip(self.vector.np_random, given, strict=True):
+            if new is not None:
+                restore_generator(generator, **new)
 
     def _note_info(self, infos: Any, info: Any, number: int) -> Any:
         if noted := kept(info):

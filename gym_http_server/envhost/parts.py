@@ -13,7 +13,6 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import (
     batch_space,
@@ -33,6 +32,7 @@ from gym_http_server.envhost.other_part import OtherPart
 from gym_http_server.envhost.part import Make, Part, mapped
 from gym_http_server.envhost.sharing import batch_bytes
 from gym_http_wire.frames import Frame
+from gym_http_wire.generators import rebuild_generator
 from gym_http_wire.problems import BadParameter, Problem
 from gym_http_wire.values import binary
 from gym_http_wire.vectors import asked
@@ -197,27 +197,31 @@ class PartedVectorEnv(VectorEnv[Any, Any, Any]):
     @property  # type: ignore[misc]
     def np_random(self) -> Any:
         """Copies of the environments' random generators, a tuple."""
-        return tuple(map(_generator, self._generators("states")))
+        return tuple(
+            rebuild_generator(each["state"], each["seed_sequence"])
+            for each in self.generators()
+        )
 
     @property
     def np_random_seed(self) -> Any:
         """The seeds of the environments' random generators, a tuple."""
-        return tuple(self._generators("seeds"))
+        return tuple(each["seed"] for each in self.generators())
 
-    def _generators(self, what: str) -> list[Any]:
+    def generators(self) -> list[dict[str, Any]]:
+        """Describe each environment's random generator."""
         given = [None] * len(self._bounds)
         own = self._own.generators
         told = self._ask(
             PartOp.GENERATORS, "np_random", given, lambda _: own(), all_=True
         )
-        return [one for part in told for one in part[what]]
+        return [one for part in told for one in part]
 
-    def set_generators(self, states: list[Any]) -> None:
-        """Set the state of each environment's random generator, but for ``None``."""
-        if len(states) != self.num_envs:
-            raise ValueError(f"expected {self.num_envs} states, not {len(states)}")
-        given = [states[start:stop] for start, stop in self._bounds]
-        self._ask(PartOp.SET_GENERATORS, "np_random", given, self._own.set_generators)
+    def set_generators(self, given: list[dict[str, Any] | None]) -> None:
+        """Set each environment's random generator as described, but for ``None``."""
+        if len(given) != self.num_envs:
+            raise ValueError(f"expected {self.num_envs} states, not {len(given)}")
+        each = [given[start:stop] for start, stop in self._bounds]
+        self._ask(PartOp.SET_GENERATORS, "np_random", each, self._own.set_generators)
 
     def close_extras(self, **kwargs: Any) -> None:
         """Close all environments, and end the other processes."""
@@ -263,9 +267,3 @@ class PartedVectorEnv(VectorEnv[Any, Any, Any]):
         if problems:
             raise problems[0]
         return told
-
-
-def _generator(state: Any) -> np.random.Generator:
-    bits = getattr(np.random, state["bit_generator"])()
-    bits.state = state
-    return np.random.Generator(bits)

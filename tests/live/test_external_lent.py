@@ -95,6 +95,16 @@ def test_it_is_equal_to_the_same_made_here(
         assert_played_alike(env, local)
         assert_identical(env.np_random.random(3), local.np_random.random(3))
         assert_identical(env.reset(), local.reset())
+        for seed in (None, 4):
+            kept = [env.np_random, local.np_random]
+            for _ in range(3):
+                assert kept[0].random() == kept[1].random()
+                assert_identical(env.reset(seed=seed), local.reset(seed=seed))
+            assert kept[0].spawn(1)[0].random() == kept[1].spawn(1)[0].random()
+            env.np_random = np.random.Generator(np.random.SFC64(4))
+            local.np_random = np.random.Generator(np.random.SFC64(4))
+            assert env.np_random_seed == local.np_random_seed == -1
+            assert_identical(env.reset(), local.reset())
     local.close()
 
 

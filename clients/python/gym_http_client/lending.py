@@ -1,85 +1,140 @@
-"""Random generators that a server lends: their states here, and what is drawn here."""
+"""Generators of the server's environments as objects here, kept in step with them."""
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 
+from gym_http_wire.generators import (
+    describe_generator,
+    is_same,
+    rebuild_generator,
+    restore_generator,
+)
+
 __all__ = ["Lent"]
 
-_KINDS = {"MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"}
+_SET = ("state", "seed_sequence")
 
 
 class Lent:
-    """The generators of one instance, as far as they were asked for.
+    """The generators of one instance that `np_random` has returned.
 
-    There is one, or a tuple of them where each environment of a vector has its own.
+    There is one, or a tuple of them where each environment of a vector has its own. One
+    that nobody refers to any more is dropped, when the server knows what was drawn.
+    It is false when there are none.
     """
 
     def __init__(self) -> None:
         self._many = False
         self._generators: list[np.random.Generator | None] = []
-        self._states: list[Any] = []
+        self._known: list[Any] = []
+        self._serials: list[Any] = []
 
-    def renew(self, state: Any) -> Any:
-        """Give the generators, in the states that the server tells."""
-        self._many = isinstance(state, tuple)
-        states = list(state) if self._many else [state]
-        known = self._generators or [None] * len(states)
+    def __bool__(self) -> bool:
+        return bool(self._generators)
+
+    def renew(self, described: dict[str, Any]) -> Any:
+        """Return the generators, set as the server describes them.
+
+        An object stays the same as long as the environment has the same generator.
+
+        Raises:
+            TypeError: The server has a kind of generator that NumPy does not have.
+        """
+        self._many = isinstance(described["state"], tuple)
+        each = _rows(described) if self._many else [described]
+        known = self._generators or [None] * len(each)
+        serials = self._serials or [None] * len(each)
         self._generators = [
-            _renewed(generator, each)
-            for generator, each in zip(known, states, strict=True)
+            _renewed(None if serial != row.get("serial") else generator, row)
+            for generator, serial, row in zip(known, serials, each, strict=True)
         ]
-        self._states = states
+        self._serials = [row.get("serial") for row in each]
+        self.told()
         return tuple(self._generators) if self._many else self._generators[0]
 
-    def adopt(self, generator: np.random.Generator) -> None:
-        """Take what the server was told to use as what it lent."""
+    def adopt(self, generator: np.random.Generator, described: dict[str, Any]) -> None:
+        """Take a generator that the server was given a copy of as what it lent."""
         self._many = False
         self._generators = [generator]
-        self._states = [generator.bit_generator.state]
+        self._serials = [described.get("serial")]
+        self.told()
 
-    def forget(self, numbers: list[int] | None = None) -> None:
-        """Forget generators that the server has replaced; ``None``: all."""
-        if numbers is None or not self._many:
-            self._generators, self._states = [], []
-            return
-        for number in numbers if self._generators else ():
-            self._generators[number] = None
+    def release(self) -> None:
+        """Drop the generators that nobody else refers to, and nobody drew from."""
+        changed = self._changed()
+        for index in range(len(changed)):
+            held = self._generators
+            # As a local it would have a reference more.
+            if (
+                held[index] is not None
+                and not changed[index]
+                and _references(held, index) <= _UNREFERENCED
+            ):
+                held[index] = None
+        if not any(each is not None for each in self._generators):
+            self._generators, self._known, self._serials = [], [], []
 
-    def drawn(self) -> Any:
-        """Give the states to tell the server; ``None`` if nobody drew.
+    def drawn(self) -> dict[str, Any] | None:
+        """Describe what to set on the server; ``None`` if nobody drew or spawned.
 
         Among many, ``None`` stands for one that nobody drew from.
         """
-        if not self._generators:
+        changed = self._changed()
+        if not any(changed):
             return None
-        states = [
-            None if generator is None else generator.bit_generator.state
-            for generator in self._generators
+        if not self._many:
+            single: dict[str, Any] = changed[0]
+            return single
+        return {name: tuple(one and one[name] for one in changed) for name in _SET}
+
+    def _changed(self) -> list[Any]:
+        now = [_described(generator) for generator in self._generators]
+        return [
+            None if is_same(one, known) else one
+            for one, known in zip(now, self._known, strict=True)
         ]
-        changed = [
-            None if state == known else state
-            for state, known in zip(states, self._states, strict=True)
-        ]
-        if all(each is None for each in changed):
-            return None
-        return tuple(changed) if self._many else changed[0]
 
     def told(self) -> None:
-        """Note that the server knows what was drawn."""
-        self._states = [
-            known if generator is None else generator.bit_generator.state
-            for generator, known in zip(self._generators, self._states, strict=True)
-        ]
+        """Note that the server has the generators as they are now."""
+        self._known = [_described(generator) for generator in self._generators]
 
 
-def _renewed(generator: np.random.Generator | None, state: Any) -> np.random.Generator:
+def _rows(described: dict[str, Any]) -> list[dict[str, Any]]:
+    columns = {
+        name: each for name, each in described.items() if isinstance(each, tuple)
+    }
+    return [
+        dict(zip(columns, row, strict=True))
+        for row in zip(*columns.values(), strict=True)
+    ]
+
+
+def _described(generator: np.random.Generator | None) -> Any:
+    return None if generator is None else describe_generator(generator)
+
+
+def _renewed(
+    generator: np.random.Generator | None, row: dict[str, Any]
+) -> np.random.Generator:
+    state, sequence = row["state"], row.get("seed_sequence")
     name = state["bit_generator"]
-    if generator is None or type(generator.bit_generator).__name__ != name:
-        if name not in _KINDS:
-            raise TypeError(f"the generator is a {name}, which NumPy does not have")
-        generator = np.random.Generator(getattr(np.random, name)(0))
-    generator.bit_generator.state = state
+    try:
+        if generator is None or type(generator.bit_generator).__name__ != name:
+            return rebuild_generator(state, sequence)
+        restore_generator(generator, state, sequence)
+    except ValueError as error:
+        raise TypeError(f"np_random cannot be had here: {error}") from None
     return generator
+
+
+def _references(held: list[Any], index: int) -> int:
+    """Count the references to a generator in a list, and to its bit generator."""
+    return sys.getrefcount(held[index]) + sys.getrefcount(held[index].bit_generator)
+
+
+_UNREFERENCED = _references([np.random.Generator(np.random.PCG64(0))], 0)
+"""How many there are when nobody but the list has one."""

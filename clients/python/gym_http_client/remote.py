@@ -12,8 +12,10 @@ import gymnasium
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
+from gym_http_client.errors import ServerError, ServerUnreachable
 from gym_http_client.handles import Server
 from gym_http_client.lending import Lent
+from gym_http_wire.generators import describe_generator
 from gym_http_wire.rebuilding import rebuild
 
 __all__ = ["Handle", "Remote"]
@@ -118,33 +120,54 @@ class Remote:
     def np_random(self) -> Any:
         """The random generator, or a tuple of them, one for each environment.
 
-        It lives on the server. What is lent here has its state, and what is drawn
-        from it counts there too, from the next reset or step on.
+        It lives on the server. The object here is kept in step with it: what is drawn
+        from it counts there, and what the environment draws counts here. While
+        somebody refers to it, each call of the environment takes a request more.
         """
         self._tell_draws()
-        return self._lent.renew(self._asked("GET", "generator/")["state"])
+        return self._lent.renew(self._described_generator())
 
     @np_random.setter
     def np_random(self, value: np.random.Generator) -> None:
-        state = value.bit_generator.state
-        self._asked("POST", "generator/", {"state": state})
-        self._lent.adopt(value)
+        if not isinstance(value, np.random.Generator):
+            raise TypeError(
+                f"np_random is {value!r:.80}: expected a numpy.random.Generator"
+            )
+        given = {**describe_generator(value), "replace": True}
+        self._reached().ask("POST", "generator/", given)
+        self._lent.adopt(value, self._described_generator())
 
     @property
     def np_random_seed(self) -> Any:
-        """The seed that the random generator was made from, or a tuple of them."""
-        return self._asked("GET", "generator/")["seed"]
+        """The seed that the random generator was made from, or a tuple of them.
+
+        It is -1 for a generator that was set.
+        """
+        return self._described_generator()["seed"]
+
+    def _described_generator(self) -> dict[str, Any]:
+        described: dict[str, Any] = self._reached().ask("GET", "generator/")
+        return described
 
     def _tell_draws(self) -> None:
-        """Tell how far the lent generators came, if somebody drew from them.
+        """Set the server's generators to the lent ones, if somebody drew from them.
 
         Not along with a step or reset: when one of those fails, nobody knows here
         whether it drew, and a state sent twice would take its draws back.
         """
-        state = self._lent.drawn()
-        if state is not None:
-            self._asked("POST", "generator/", {"state": state})
+        if not self._lent:
+            return
+        changed = self._lent.drawn()
+        if changed is not None:
+            self._reached().ask("POST", "generator/", changed)
             self._lent.told()
+        self._lent.release()
+
+    def _renew_lent(self) -> None:
+        """Set the lent generators to the server's, if anybody still refers to them."""
+        self._lent.release()
+        if self._lent:
+            self._lent.renew(self._described_generator())
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or "_handle" not in self.__dict__:
@@ -174,7 +197,28 @@ class Remote:
         return self._asked("POST", f"attributes/{method}/call/", given)["value"]
 
     def _asked(self, method: str, path: str, given: Any = None) -> Any:
-        return self._reached().ask(method, path, given)
+        """Ask something of the instance, with the lent generators in step with it."""
+        handle = self._reached()
+        if not self._lent:
+            return handle.ask(method, path, given)
+        self._tell_draws()
+        if not self._lent or method == "GET":
+            return handle.ask(method, path, given)
+        return self._renewing(handle.ask, method, path, given)
+
+    def _renewing(self, call: Callable[..., Any], *args: Any) -> Any:
+        """Call what may have the environment draw, and renew the lent generators."""
+        try:
+            answer = call(*args)
+        except ServerUnreachable:
+            # Whether the environment drew is unknown.
+            raise
+        except Exception:
+            with contextlib.suppress(ServerError):
+                self._renew_lent()
+            raise
+        self._renew_lent()
+        return answer
 
     def _reached(self) -> Handle:
         if self._handle is None:

@@ -99,11 +99,7 @@ class RemoteEnv(Remote, gymnasium.Env[Any, Any]):
         Returns:
             Observation and info.
         """
-        self._tell_draws()
         told = self._asked("POST", "reset/", {"seed": seed, "options": options})
-        if seed is not None:
-            # As locally: the environment has a new generator, and not the lent one.
-            self._lent.forget()
         return told["observation"], told["info"]
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
@@ -112,7 +108,6 @@ class RemoteEnv(Remote, gymnasium.Env[Any, Any]):
         Returns:
             Observation, reward, terminated, truncated and info.
         """
-        self._tell_draws()
         told = self._asked("POST", "step/", {"action": action})
         return (
             told["observation"],

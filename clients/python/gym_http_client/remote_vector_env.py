@@ -7,7 +7,6 @@ from enum import Enum
 from typing import Any, ClassVar
 
 import gymnasium
-import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gym_http_client.handles import Server
@@ -125,26 +124,11 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
             Observations and infos.
         """
         self._check_nothing_pending("reset")
-        self._tell_draws()
         sent = None if options is None else dict(options)
-        mask = None if options is None else options.pop("reset_mask", None)
+        if options is not None:
+            options.pop("reset_mask", None)
         told = self._asked("POST", "reset/", {"seed": seed, "options": sent})
-        self._forget_generators(seed, mask)
         return told["observation"], told["info"]
-
-    def _forget_generators(self, seed: Any, mask: Any) -> None:
-        """Forget what is lent of environments that have new generators now."""
-        if seed is None:
-            return
-        seeds = seed if isinstance(seed, list | tuple) else [seed] * self.num_envs
-        chosen = np.ones(self.num_envs, np.bool_) if mask is None else mask
-        self._lent.forget(
-            [
-                number
-                for number, each in enumerate(seeds)
-                if each is not None and chosen[number]
-            ]
-        )
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Take an action in each environment, each as it is.
@@ -153,7 +137,6 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
             Observations, rewards, terminations, truncations and infos.
         """
         self._check_nothing_pending("step")
-        self._tell_draws()
         return _row(self._asked("POST", "step/", {"action": actions}))
 
     def step_async(self, actions: Any) -> None:
@@ -181,6 +164,8 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
                 "Calling `step_wait` without any prior call to `step_async`.", "step"
             )
         self._steps.popleft()
+        if self._lent and not self._steps:
+            return _row(self._renewing(handle.receive))
         return _row(handle.receive())
 
     @property

@@ -5,6 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from gym_http_wire.blame import env_error, said
+from gym_http_wire.generators import (
+    FarGenerator,
+    Serials,
+    describe_generator,
+    rebuild_generator,
+    restore_generator,
+)
 from gym_http_wire.problems import BadParameter, NoAttribute, Problem
 
 __all__ = ["Attributes"]
@@ -33,38 +40,77 @@ class Attributes:
 
     def __init__(self, env: Any) -> None:
         self.env = env
+        self._serials = Serials()
 
     def generator(self) -> dict[str, Any]:
-        """Give seed and state of the environment's random generator.
+        """Describe the environment's random generator.
+
+        Returns:
+            ``seed``, ``state``, ``seed_sequence``, and ``serial``, which grows when
+            the environment has another generator object.
 
         Raises:
-            EnvError: It has none that can be told.
+            EnvError: It has none that can be described.
         """
         try:
-            generator = self.env.np_random
+            found = self.env.np_random
+            if isinstance(found, FarGenerator):
+                return found.described()
             return {
                 "seed": self.env.np_random_seed,
-                "state": generator.bit_generator.state,
+                "serial": self._serials.of([found])[0],
+                **describe_generator(found),
             }
         except Problem:
             raise
         except (Exception, SystemExit) as error:
             raise env_error("np_random", error) from error
 
-    def set_generator(self, state: Any) -> None:
-        """Set the state of the environment's random generator.
+    def set_generator(
+        self, state: Any, seed_sequence: Any = None, *, replace: bool = False
+    ) -> None:
+        """Set state and seed sequence of the environment's random generator.
+
+        Args:
+            state: As NumPy's bit generators have it.
+            seed_sequence: What it spawns from; ``None`` leaves that as it is.
+            replace: Give the environment a new generator, which may be of another
+                kind, as if somebody had set ``np_random``.
 
         Raises:
             BadParameter: It is no state of this generator.
+            EnvError: The environment refuses another generator.
         """
+        if replace:
+            self._replace_generator(state, seed_sequence)
+            return
         try:
-            self.env.np_random.bit_generator.state = state
+            found = self.env.np_random
+            if isinstance(found, FarGenerator):
+                given = {"state": state, "seed_sequence": seed_sequence}
+                found.set_described(
+                    {name: each for name, each in given.items() if each is not None}
+                )
+            else:
+                restore_generator(found, state, seed_sequence)
         except Problem:
             raise
         except (Exception, SystemExit) as error:
             raise BadParameter(
                 f"the generator refuses this state: {said(error)}"
             ) from None
+
+    def _replace_generator(self, state: Any, seed_sequence: Any) -> None:
+        try:
+            new = rebuild_generator(state, seed_sequence)
+        except ValueError as error:
+            raise BadParameter(f"there is no such generator: {said(error)}") from None
+        try:
+            self.env.np_random = new
+        except Problem:
+            raise
+        except (Exception, SystemExit) as error:
+            raise env_error("setting np_random", error) from error
 
     def attribute(self, name: str) -> Any:
         """Give an attribute of the environment or of one of its wrappers.

@@ -72,12 +72,21 @@ class Exact:
         }
 
     def generator(self) -> Values:
-        """Give seed and state of the environment's random generator."""
+        """Describe the environment's random generator: seed, state and more."""
         return self._operations.generator()
 
     def set_generator(self, given: Any) -> Values:
-        """Set the ``state`` of the environment's random generator."""
-        self._operations.set_generator(_required(given, "state"))
+        """Set ``state`` and ``seed_sequence`` of the environment's random generator.
+
+        With ``replace`` the environment gets a new one, as if ``np_random`` were set.
+        """
+        state = _required(given, "state")
+        replace = given.get("replace", False)
+        if not isinstance(replace, bool):
+            raise BadParameter(f"replace is {replace!r:.80}: expected true or false")
+        self._operations.set_generator(
+            state, given.get("seed_sequence"), replace=replace
+        )
         return {}
 
     def attribute(self, name: str) -> Values:

@@ -17,6 +17,7 @@ from gymnasium.vector.utils import concatenate, create_empty_array
 
 from gym_http_wire import elements, spaces
 from gym_http_wire.blame import env_error, said
+from gym_http_wire.generators import describe_generator, restore_generator
 from gym_http_wire.operations import Operations
 from gym_http_wire.problems import (
     BadParameter,
@@ -29,6 +30,8 @@ from gym_http_wire.problems import (
 
 __all__ = ["SharesGenerators", "VectorOperations", "asked", "operations_of"]
 
+_GENERATOR = ("seed", "serial", "state", "seed_sequence")
+
 Read = Callable[[object], Any]
 
 
@@ -36,8 +39,11 @@ Read = Callable[[object], Any]
 class SharesGenerators(Protocol):
     """A vector whose ``np_random`` has copies, so that drawing from them is no use."""
 
-    def set_generators(self, states: list[Any]) -> None:
-        """Set the state of each environment's random generator, but for ``None``."""
+    def generators(self) -> list[dict[str, Any]]:
+        """Describe each environment's random generator."""
+
+    def set_generators(self, given: list[dict[str, Any] | None]) -> None:
+        """Set each environment's random generator as described, but for ``None``."""
 
 
 def operations_of(env: Any, **options: Any) -> Operations:
@@ -62,6 +68,11 @@ def asked(call: str, function: Callable[..., Any], *args: Any, **kwargs: Any) ->
         raise ResetNeeded(str(error)) from None
     except (Exception, SystemExit) as error:
         raise env_error(call, error) from error
+
+
+def _columns(each: list[dict[str, Any]]) -> dict[str, Any]:
+    """Give descriptions of generators as one with tuples; old ones have no serial."""
+    return {name: tuple(one.get(name) for one in each) for name in _GENERATOR}
 
 
 class VectorOperations(Operations):
@@ -158,9 +169,9 @@ class VectorOperations(Operations):
         return asked("render", self.env.render)
 
     def generator(self) -> dict[str, Any]:
-        """Give seed and state of the random generators.
+        """Describe the random generators, as for a single environment.
 
-        Tuples of them where each environment has one; else those of the vector.
+        In tuples where each environment has one; else that of the vector.
 
         Raises:
             EnvError: There is none that can be told.
@@ -168,23 +179,42 @@ class VectorOperations(Operations):
         return asked("np_random", self._generator)  # type: ignore[no-any-return]
 
     def _generator(self) -> dict[str, Any]:
-        found, seed = self.env.np_random, self.env.np_random_seed
-        if isinstance(found, tuple):
-            state: Any = tuple(each.bit_generator.state for each in found)
-        else:
-            state = found.bit_generator.state
-        return {"seed": seed, "state": state}
+        env = self.env
+        if isinstance(env, SharesGenerators):
+            return _columns(env.generators())
+        found = env.np_random
+        if not isinstance(found, tuple):
+            return super().generator()
+        return _columns(
+            [
+                {"seed": seed, "serial": serial, **describe_generator(each)}
+                for seed, serial, each in zip(
+                    env.np_random_seed, self._serials.of(found), found, strict=True
+                )
+            ]
+        )
 
-    def set_generator(self, state: Any) -> None:
-        """Set the state of the random generators.
+    def set_generator(
+        self, state: Any, seed_sequence: Any = None, *, replace: bool = False
+    ) -> None:
+        """Set states and seed sequences of the random generators.
 
-        Of many, ``None`` leaves one as it is.
+        Args:
+            state: A tuple or list where each environment has a generator; ``None`` in
+                it leaves one as it is.
+            seed_sequence: The same; ``None`` leaves all of them as they are.
+            replace: Give the vector a new generator; only where it has a single one.
 
         Raises:
             BadParameter: It is no state of them.
+            NoAttribute: Each environment has a generator, and they are not replaced.
         """
+        if replace:
+            self._check_single_generator()
+            super().set_generator(state, seed_sequence, replace=True)
+            return
         try:
-            self._set_generator(state)
+            self._set_generator(state, seed_sequence)
         except Problem:
             raise
         except (Exception, SystemExit) as error:
@@ -192,16 +222,32 @@ class VectorOperations(Operations):
                 f"the generators refuse these states: {said(error)}"
             ) from None
 
-    def _set_generator(self, state: Any) -> None:
+    def _set_generator(self, state: Any, seed_sequence: Any) -> None:
+        if not isinstance(state, tuple | list):
+            super().set_generator(state, seed_sequence)
+            return
         env = self.env
+        if seed_sequence is None:
+            seed_sequence = [None] * len(state)
+        each = [
+            one and {"state": one, **({"seed_sequence": sequence} if sequence else {})}
+            for one, sequence in zip(state, seed_sequence, strict=True)
+        ]
         if isinstance(env, SharesGenerators):
-            env.set_generators(list(state))
-        elif isinstance(state, tuple | list):
-            for each, new in zip(env.np_random, state, strict=True):
-                if new is not None:
-                    each.bit_generator.state = new
-        else:
-            env.np_random.bit_generator.state = state
+            env.set_generators(each)
+            return
+        for generator, new in zip(env.np_random, each, strict=True):
+            if new is not None:
+                restore_generator(generator, **new)
+
+    def _check_single_generator(self) -> None:
+        found = asked("np_random", lambda: self.env.np_random)
+        if isinstance(found, tuple):
+            raise NoAttribute(
+                f"np_random of this vector is a tuple of {len(found)} generators, one "
+                "for each environment, and cannot be set: draw from them, or reset "
+                "with a list of seeds"
+            )
 
     def contains(self, which: str, plain: object) -> bool:
         """Whether what a thin client sent is an element of the batched space.

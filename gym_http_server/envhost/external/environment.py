@@ -18,6 +18,7 @@ from gym_http_server.envhost.external.outside import Outside
 from gym_http_server.envhost.external.rendering import read_rendered
 from gym_http_wire.external.asks import Ask, BadMessage
 from gym_http_wire.external.steps import Step
+from gym_http_wire.generators import describe_generator
 from gym_http_wire.problems import BadParameter, NoAttribute, ResetNeeded, Unsupported
 
 __all__ = ["ExternalEnv"]
@@ -177,7 +178,7 @@ class ExternalEnv(gymnasium.Env[Any, Any]):
 
     @np_random.setter
     def np_random(self, value: Any) -> None:
-        self.set_generator(value.bit_generator.state)
+        self.set_generator({**describe_generator(value), "replace": True})
 
     @property
     def np_random_seed(self) -> Any:
@@ -185,17 +186,17 @@ class ExternalEnv(gymnasium.Env[Any, Any]):
         return self.generator()["seed"]
 
     def generator(self) -> dict[str, Any]:
-        """Give seed and state of the environment's random generator."""
+        """Describe the environment's random generator."""
         self._need_attributes("its generator")
         return self._asking.ask(Ask.GENERATOR, {})
 
-    def set_generator(self, state: Any) -> None:
-        """Set the state of the environment's random generator."""
+    def set_generator(self, given: dict[str, Any]) -> None:
+        """Set the environment's random generator as described."""
         self._need_attributes("its generator")
         if self._asking.goes_on:
             # This came with the call that was lost, and was done before it.
             return
-        self._asking.ask(Ask.SET_GENERATOR, {"state": state})
+        self._asking.ask(Ask.SET_GENERATOR, given)
 
     def has_wrapper_attr(self, name: str) -> bool:
         """Whether the environment has an attribute."""

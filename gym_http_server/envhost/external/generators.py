@@ -9,14 +9,14 @@ __all__ = ["Generator"]
 
 class _HasGenerator(Protocol):
     def generator(self) -> dict[str, Any]:
-        """Give seed and state."""
+        """Describe it."""
 
-    def set_generator(self, state: Any) -> None:
-        """Set the state."""
+    def set_generator(self, given: dict[str, Any]) -> None:
+        """Set it as described."""
 
 
 class Generator:
-    """Stands for a generator that is elsewhere; only its state is known."""
+    """Stands for the generator of an external environment (`FarGenerator`)."""
 
     def __init__(self, env: _HasGenerator) -> None:
         self._env = env
@@ -33,4 +33,12 @@ class Generator:
 
     @state.setter
     def state(self, state: Any) -> None:
-        self._env.set_generator(state)
+        self._env.set_generator({"state": state})
+
+    def described(self) -> dict[str, Any]:
+        """Give what the external environment says of it."""
+        return self._env.generator()
+
+    def set_described(self, given: dict[str, Any]) -> None:
+        """Set it as described."""
+        self._env.set_generator(given)

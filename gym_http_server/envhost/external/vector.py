@@ -95,11 +95,16 @@ class ExternalVectorEnv(SyncVectorEnv[Any, Any]):
         if hasattr(self, "envs"):
             together(self._outside, [env.close for env in self.envs])
 
-    def set_generators(self, states: list[Any]) -> None:
-        """Set the state of each environment's random generator, but for ``None``."""
-        for env, state in zip(self.envs, states, strict=True):
-            if state is not None:
-                env.unwrapped.set_generator(state)  # type: ignore[attr-defined]
+    def generators(self) -> list[dict[str, Any]]:
+        """Describe each environment's random generator."""
+        envs: list[Any] = [env.unwrapped for env in self.envs]
+        return [env.generator() for env in envs]
+
+    def set_generators(self, given: list[dict[str, Any] | None]) -> None:
+        """Set each environment's random generator as described, but for ``None``."""
+        for env, new in zip(self.envs, given, strict=True):
+            if new is not None:
+                env.unwrapped.set_generator(new)  # type: ignore[attr-defined]
 
     def _stepping(self, index: int, env: Env, action: Any) -> Do:
         if (
