@@ -1,4 +1,7 @@
-"""``python -m benchmarks.plot``: draws the rows of ``results.json`` as a picture."""
+"""``python -m benchmarks.plot``: draws the rows of ``results.json`` as two pictures.
+
+One has every row. The other is for README: five rows with labels in plain words.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,19 @@ from matplotlib.ticker import LogLocator
 
 from benchmarks.report import Row, read
 
-__all__ = ["Bar", "bars", "draw"]
+__all__ = ["Bar", "bars", "draw", "draw_headlines"]
 
 _RESULTS = Path(__file__).with_name("results.json")
 _PICTURE = Path(__file__).parents[1] / "docs" / "benchmarks.png"
+_HEADLINES_PICTURE = _PICTURE.with_name("speed.png")
+# Name and mode of a row, and its label.
+_HEADLINES = (
+    ("rest_1", "same", "steps over HTTP\nvs. gym-http-api"),
+    ("rest_4", "free", "steps over HTTP by 4 agents\nvs. gym-http-api"),
+    ("vector64_async", "same", "vector of 64 environments\nvs. a local AsyncVectorEnv"),
+    ("external", "same", "steps of an external environment\nvs. Tango's gateway"),
+    ("host_start_ms", "free", "making an environment\nvs. a fresh Python process"),
+)
 _PERCENTILE = re.compile(r"(.+)_(p50|p99)")
 _MARKS = {"p50": "o", "p99": "D"}
 # Told apart by those who see colours differently, too (Okabe and Ito).
@@ -87,10 +99,50 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     figure.legend(
         handles=patches + marks,
         loc="outside upper center",
-        ncols=4,
+        ncols=3,
         frameon=False,
         fontsize=9,
     )
+    _save(figure, path)
+
+
+def draw_headlines(rows: Sequence[Row], path: Path) -> None:
+    """Draw the five rows of README into a PNG file, with labels in plain words.
+
+    Raises:
+        ValueError: One of the rows is missing.
+    """
+    found = {(each.name, each.mode): each for each in rows}
+    missing = [
+        f"{name} ({mode})" for name, mode, _ in _HEADLINES if (name, mode) not in found
+    ]
+    if missing:
+        raise ValueError(f"no rows {', '.join(missing)}; 'make bench' measures all")
+    figure = Figure(figsize=(8.0, 3.4), layout="constrained")
+    axes = figure.add_subplot()
+    for place, (name, mode, _) in enumerate(_HEADLINES):
+        better = found[name, mode].better
+        axes.barh(place, better, height=0.6, color=_COLOURS[0])
+        axes.text(
+            better,
+            place,
+            f" {better:.2g}{_TIMES}",
+            verticalalignment="center",
+            color=_INK,
+        )
+    axes.axvline(1, color=_INK, linewidth=1)
+    axes.set_xlim(
+        0, 1.1 * max(found[name, mode].better for name, mode, _ in _HEADLINES)
+    )
+    axes.set_yticks(range(len(_HEADLINES)), [label for _, _, label in _HEADLINES])
+    axes.invert_yaxis()
+    axes.set_xlabel("times as fast (the line is 1)")
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    _save(figure, path)
+
+
+def _save(figure: Figure, path: Path) -> None:
     # Without the version of the library, so that equal rows give equal bytes.
     figure.savefig(path, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None})
 
@@ -147,9 +199,19 @@ def main() -> None:
         prog="python -m benchmarks.plot", description=__doc__
     )
     parser.add_argument("--results", type=Path, default=_RESULTS, help="the rows")
-    parser.add_argument("--output", type=Path, default=_PICTURE, help="the PNG file")
+    parser.add_argument(
+        "--output", type=Path, default=_PICTURE, help="the PNG file with every row"
+    )
+    parser.add_argument(
+        "--headlines",
+        type=Path,
+        default=_HEADLINES_PICTURE,
+        help="the PNG file with five rows",
+    )
     options = parser.parse_args()
-    draw(read(options.results), options.output)
+    rows = read(options.results)
+    draw(rows, options.output)
+    draw_headlines(rows, options.headlines)
 
 
 if __name__ == "__main__":

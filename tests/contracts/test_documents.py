@@ -59,6 +59,8 @@ NAMES = [
     "docs/clients/curl.md",
     "docs/clients/values.md",
     "docs/clients/write-your-own.md",
+    "docs/coming-from.md",
+    "docs/connect.md",
     "docs/deployment.md",
     "docs/external.md",
     "docs/godot.md",
@@ -66,6 +68,7 @@ NAMES = [
     "docs/python.md",
     "docs/settings.md",
     "docs/streams.md",
+    "docs/upgrade.md",
     "docs/validate.md",
     "docs/zeromq.md",
     "examples/README.md",
@@ -352,6 +355,27 @@ def test_links_lead_somewhere(name: str) -> None:
         assert there.exists(), target
         if anchor:
             assert anchor in slugs(there.read_text(encoding="utf-8")), target
+
+
+def test_readme_leads_to_every_document() -> None:
+    linked = re.findall(r"\]\(([^)#\s]+)", prose("README.md"))
+    folders = ("docs", "docs/clients", "examples", "examples/*", "clients/*")
+    found = {
+        str(path.relative_to(ROOT))
+        for folder in folders
+        for path in ROOT.glob(f"{folder}/*.md")
+        if "node_modules" not in path.parts
+    }
+    assert len(found) > 20
+    assert found <= set(linked)
+
+
+def test_variables_in_files_for_deployment_exist() -> None:
+    known = {setting.variable for setting in TABLE}
+    files = [path for path in (ROOT / "deploy").iterdir() if path.is_file()]
+    used = [re.findall(r"\bGHS_[A-Z_]*[A-Z]", path.read_text()) for path in files]
+    assert set().union(*used) == {"GHS_DATA_DIR", "GHS_SANDBOX", "GHS_TOKEN_FILE"}
+    assert set().union(*used) <= known
 
 
 def test_the_table_of_settings_is_the_servers() -> None:

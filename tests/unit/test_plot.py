@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from PIL import Image
+from PIL import Image, ImageChops
 
-from benchmarks.plot import bars, draw
+from benchmarks.plot import bars, draw, draw_headlines
 from benchmarks.report import Row, read
 from tests.support.server import ROOT
 
@@ -111,7 +111,10 @@ def test_no_rows_no_picture(tmp_path: Path) -> None:
 def test_the_command_draws_the_figures_that_are_there(tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     subprocess.run(
-        [sys.executable, "-m", "benchmarks.plot", "--output", str(path)],
+        [
+            *(sys.executable, "-m", "benchmarks.plot"),
+            *("--output", str(path), "--headlines", str(tmp_path / "b.png")),
+        ],
         cwd=ROOT,
         timeout=50,
         check=True,
@@ -119,6 +122,18 @@ def test_the_command_draws_the_figures_that_are_there(tmp_path: Path) -> None:
     with Image.open(path) as ours, Image.open(ROOT / "docs/benchmarks.png") as kept:
         assert ours.size == kept.size, "docs/benchmarks.png is of other rows"
         assert len(bars(read(ROOT / "benchmarks" / "results.json"))) * 36 < ours.height
+    with (
+        Image.open(tmp_path / "b.png") as ours,
+        Image.open(ROOT / "docs/speed.png") as kept,
+    ):
+        difference = ImageChops.difference(ours.convert("RGB"), kept.convert("RGB"))
+        assert not difference.getbbox(), "docs/speed.png is of other rows"
+
+
+def test_a_missing_headline_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"no rows rest_4 \(free\), vector64_async"):
+        draw_headlines(ROWS, tmp_path / "a.png")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_nothing_that_is_shipped_loads_it() -> None:

@@ -1,0 +1,88 @@
+"""The web pages in the documents run in Chromium and become environments."""
+
+import http.server
+import re
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import gymnasium
+import pytest
+
+from gym_http_client import RemoteEnv
+from tests.support.chromium import Chromium
+from tests.support.drivers import needs
+from tests.support.server import ROOT, Server
+
+MakeServer = Callable[..., Server]
+ADDRESS = "127.0.0.1:5000"
+# The game that the page in README connects.
+GAME = """<script>
+  const observation = () => Array.from({ length: 6 }, () => Array(6).fill(1));
+  globalThis.game = {
+    restart: observation,
+    move: (action) => ({ observation: observation(), reward: action, terminated: true })
+  };
+</script>"""
+DOCUMENTS = ("README.md", "docs/connect.md", "docs/external.md")
+
+pytestmark = [pytest.mark.live, pytest.mark.toolchain, pytest.mark.timeout(120)]
+
+
+def page_in(document: str) -> str:
+    """Return the one block of HTML in a document."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```html\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    return str(block)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return the folder that is served."""
+    return tmp_path
+
+
+@pytest.fixture
+def origin(folder: Path) -> Iterator[str]:
+    """Serve the pages of a folder."""
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            """Write nothing."""
+
+    def handler(*args: object) -> Quiet:
+        return Quiet(*args, directory=str(folder))  # type: ignore[arg-type]
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as pages:
+        thread = threading.Thread(target=pages.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{pages.server_port}"
+        pages.shutdown()
+        thread.join()
+
+
+def test_documented_pages_are_environments(
+    make_server: MakeServer, folder: Path, origin: str
+) -> None:
+    needs("chromium")
+    server = make_server("--allow-origin", origin)
+    with Chromium() as browser:
+        for document in DOCUMENTS:
+            block = page_in(document)
+            block = block.replace(ADDRESS, server.url.removeprefix("http://"))
+            (folder / "page.html").write_text(GAME + block, encoding="utf-8")
+            browser.open(f"{origin}/page.html?{document}")
+            name = re.search(r'name: "(\w+)"', block)
+            assert name, document
+            check(f"external/{name[1]}", server)
+
+
+def check(env_id: str, server: Server) -> None:
+    """Reset and step an environment that connected."""
+    with RemoteEnv(server.url, env_id, wait_s=20) as env:
+        observation, _ = env.reset()
+        assert env.observation_space.contains(observation)
+        assert isinstance(env.action_space, gymnasium.spaces.Discrete)
+        observation, reward, *_ = env.step(1)
+        assert env.observation_space.contains(observation)
+        assert reward in (1.0, -1.0, 0.0)
