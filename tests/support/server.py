@@ -21,6 +21,8 @@ from tests.support.wait import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 _MARK = "TEST_SERVER_BASE"
+#: The Python of servers, where tests of a client run with another one.
+PYTHON = "TEST_SERVER_PYTHON"
 _READY = re.compile(r"Listening on (https?://\S+)")
 _INSTANCE_FOLDER = re.compile(r"[0-9a-f]{8}")
 
@@ -41,6 +43,7 @@ class Server:
         token: str | None = None,
         parent: str = "/tmp",
         prefix: tuple[str, ...] = (),
+        program: str | None = None,
         stderr: int | None = None,
     ) -> None:
         """Prepare a server; nothing runs yet.
@@ -52,6 +55,8 @@ class Server:
             token: What the tests' clients shall send; it sets nothing.
             parent: Where to make the server's folders.
             prefix: A command that executes the server's command.
+            program: An installed command to start, which finds its own modules; the
+                repository's unless given.
             stderr: Descriptor for what it logs; a file in its folder if there is none.
         """
         # Not "ghs-": a server sweeps what it takes for a stale run directory.
@@ -65,6 +70,7 @@ class Server:
         self.port = 0
         self._args = args
         self._prefix = prefix
+        self._program = program
         self._stderr = stderr
         self._env = self._environment(env or {}, python_path)
         self._process: subprocess.Popen[bytes] | None = None
@@ -122,7 +128,10 @@ class Server:
 
     def launch(self) -> None:
         """Start the command and return at once."""
-        command = [sys.executable, "-m", "gym_http_server", "serve", "--port", "0"]
+        python = os.environ.get(PYTHON, sys.executable)
+        command = [python, "-m", "gym_http_server"]
+        command = [self._program] if self._program else command
+        command += ["serve", "--port", "0"]
         command += ["--run-dir", str(self.run_dir), "--data-dir", str(self.data_dir)]
         with (
             (self.base / "stdout").open("wb") as out,
@@ -255,9 +264,12 @@ class Server:
         self, extra: Mapping[str, str], python_path: tuple[Path, ...]
     ) -> dict[str, str]:
         env = {k: v for k, v in os.environ.items() if not k.startswith("GHS_")}
+        env[_MARK] = str(self.base)
+        if self._program:
+            env.pop("PYTHONPATH", None)
+            return {**env, **extra}
         paths = [*python_path, ROOT, ROOT / "clients" / "python"]
         before = env.get("PYTHONPATH")
         parts = [str(path) for path in paths] + ([before] if before else [])
         env["PYTHONPATH"] = os.pathsep.join(parts)
-        env[_MARK] = str(self.base)
         return {**env, **extra}

@@ -1,5 +1,7 @@
 """The ``info`` of a space, as gym-http-api told it to the clients that exist."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping
 from functools import singledispatch

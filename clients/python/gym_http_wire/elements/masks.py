@@ -1,5 +1,7 @@
 """Read masks, which say what a space may sample, out of plain JSON."""
 
+from __future__ import annotations
+
 from functools import singledispatch
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Make the reader of each kind of space."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from functools import singledispatch
 from typing import Any

@@ -1,5 +1,7 @@
 """Build each kind of space from the fields of its description."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 

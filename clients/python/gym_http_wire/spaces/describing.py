@@ -1,5 +1,7 @@
 """Describe each kind of space."""
 
+from __future__ import annotations
+
 from functools import singledispatch
 from typing import Any
 

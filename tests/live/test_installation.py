@@ -1,0 +1,141 @@
+"""The two wheels, installed as users install them: into environments of their own."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from tests.support.server import PYTHON, ROOT, Server
+
+# As Dockerfile has it: all that an installation takes from the repository.
+SOURCES = (
+    *("LICENSE", "README.md", "pyproject.toml", "gym_http_server"),
+    *("clients/js/src", "clients/python", "tests/conformance/vectors"),
+)
+MADE = shutil.ignore_patterns("__pycache__", "*.egg-info", "build", "tests")
+#: The oldest that the client says to work with, and its companions of that time.
+OLD = ("gymnasium==1.2.2", "numpy==1.26.4")
+#: Tests of the client whose environments are the same in old versions and in new ones,
+#: by words that pytest finds in their names.
+OLD_TESTS = {
+    "test_remote_env.py": (
+        "test_values_are_identical and (CartPole or FrozenLake or Blackjack)",
+        "test_gymnasiums_checker_is_content",
+        "test_the_generator",
+        "test_attributes_go_through",
+        "test_by_gymnasium_make",
+    ),
+    "test_remote_vector_env.py": (
+        "test_values_are_those_of_a_local_sync_vector and (CartPole or FrozenLake)",
+        "test_by_make_vec",
+    ),
+    "test_wrappers.py": (
+        "test_it_is_the_same_as_locally and (StickyAction or TimeAware)",
+    ),
+}
+STEPS = """
+import sys
+from gym_http_client import RemoteEnv, RemoteVectorEnv
+with RemoteEnv(sys.argv[1], "CartPole-v1") as env:
+    env.reset(seed=42)
+    print(env.step(1)[0].tolist())
+envs = RemoteVectorEnv(sys.argv[1], "CartPole-v1", num_envs=2)
+print(envs.reset(seed=42)[0].shape)
+envs.close()
+"""
+
+pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+def run(*words: str | Path, **variables: str) -> str:
+    """Run a command, demand that it succeeds, and return what it prints."""
+    own = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    done = subprocess.run(
+        words,
+        cwd=ROOT,
+        env={**own, **variables},
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, (
+        f"{words}\n{done.stdout[-8000:]}\n{done.stderr[-4000:]}"
+    )
+    return done.stdout
+
+
+def pip(*words: str | Path, python: Path | None = None) -> str:
+    """Run pip, for this environment or another one, which need not have it."""
+    where = ("--python", python) if python else ()
+    return run(sys.executable, "-m", "pip", *where, *words)
+
+
+def new_environment(folder: Path) -> Path:
+    """Make an empty environment, and return its Python."""
+    run(sys.executable, "-m", "venv", "--without-pip", folder)
+    return folder / "bin" / "python"
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The wheels of server and client, by their names."""
+    folder = tmp_path_factory.mktemp("source")
+    for name in SOURCES:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=MADE)
+        else:
+            shutil.copy(ROOT / name, folder / name)
+    out = folder / "wheels"
+    pip("wheel", "-q", "--no-deps", "-w", out, folder / "clients/python", folder)
+    return {path.name.partition("-")[0]: path for path in out.iterdir()}
+
+
+def test_without_extras_a_server_starts_and_steps(
+    wheels: dict[str, Path], tmp_path: Path
+) -> None:
+    """The versions are those that are pinned; what is missing is missing anyway."""
+    python = new_environment(tmp_path / "venv")
+    lines = (ROOT / "requirements.txt").read_text()
+    (tmp_path / "pinned").write_text(re.sub(r"\[.*\]", "", lines))
+    pinned = ("--constraint", tmp_path / "pinned")
+    pip("install", "-q", "--no-compile", *pinned, *wheels.values(), python=python)
+    assert "No broken requirements" in pip("check", python=python)
+    with Server(program=str(python.with_name("gym-http-server"))) as server:
+        told = run(python, "-I", "-c", STEPS, server.url).splitlines()
+    # By Gymnasium itself.
+    first = [0.02727336, 0.18847767, 0.03625453, -0.26141977]
+    assert [float(n) for n in re.findall(r"[-.\de]+", told[0])] == pytest.approx(first)
+    assert told[1:] == ["(2, 4)"]
+
+
+def test_the_client_works_with_an_older_gymnasium(
+    wheels: dict[str, Path], tmp_path: Path
+) -> None:
+    """Beside a server that has a newer one: tests of the client, in another Python."""
+    declared = tomllib.loads((ROOT / "clients/python/pyproject.toml").read_text())
+    needs = {r.name: r for r in map(Requirement, declared["project"]["dependencies"])}
+    for each in map(Requirement, OLD):
+        (version,) = each.specifier
+        assert version.version in needs[each.name].specifier
+    python = new_environment(tmp_path / "venv")
+    client = wheels["gymnasium_http_client"]
+    pip("install", "-q", "--no-compile", "--no-deps", *OLD, client, python=python)
+    # The tests' own packages come after these.
+    (packages,) = (tmp_path / "venv").glob("lib/*/site-packages")
+    own = next(path for path in sys.path if path.endswith("site-packages"))
+    (packages / "tests.pth").write_text(f"{own}\n")
+    files = [ROOT / "tests/clients/python" / name for name in OLD_TESTS]
+    words = [each for several in OLD_TESTS.values() for each in several]
+    chosen = " or ".join(f"({each})" for each in words)
+    flags = ("-q", "-p", "no:cacheprovider", "--override-ini=pythonpath=.")
+    command = (python, "-m", "pytest", *flags, "-k", chosen, *files)
+    told = run(*command, **{PYTHON: sys.executable})
+    (count,) = re.findall(r"^(\d+) passed", told, re.MULTILINE)
+    assert int(count) > len(words)
