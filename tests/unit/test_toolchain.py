@@ -16,7 +16,7 @@ TOOLS = {
     *("lua5.1", "lua5.3", "lua5.4", "luajit", "lua-socket", "lua-dkjson", "lua-sec"),
     *("lua-check", "lua-ldoc", "luarocks"),
     *("g++", "clang", "libclang-rt-dev", "libcurl4-openssl-dev"),
-    *("nlohmann-json3-dev", "libboost-dev", "cmake", "doxygen"),
+    *("nlohmann-json3-dev", "libboost-dev", "cmake", "doxygen", "git", "pkg-config"),
     *("nodejs", "npm", "chromium"),
 }
 

@@ -1,6 +1,7 @@
 """Builds what tests of the C++ client run: projects that use it once installed."""
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -11,8 +12,22 @@ STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
 URL = "http://127.0.0.1:5000"
 
 _BLOCK = re.compile(r"^```cpp\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_CMAKE = re.compile(r"^```cmake\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_PKG_CONFIG = re.compile(r"^g\+\+ (.*\$\(pkg-config.*\))$", re.MULTILINE)
+ADDRESS = "<address of this repository>"
+#: It includes and links what the client needs, and compiles in seconds.
+AGENT = """
+#include <boost/beast/core/flat_buffer.hpp>
+#include <gym_http_client/curl.hpp>
+int main() { return gym_http::detail::new_easy() ? 0 : 1; }
+"""
 
 # A project in another folder, as somebody would write it who uses the client.
+_PROJECT = """
+cmake_minimum_required(VERSION 3.18)
+project(agent CXX)
+add_executable(agent agent.cpp)
+"""
 _REST = """
 cmake_minimum_required(VERSION 3.16)
 project(rest CXX)
@@ -47,10 +62,42 @@ def programs() -> list[str]:
     return _BLOCK.findall((HERE / "README.md").read_text(encoding="utf-8"))
 
 
+def ways() -> dict[str, str]:
+    """Return the README's lines for CMake, by the command that they begin with."""
+    blocks = _CMAKE.findall((HERE / "README.md").read_text(encoding="utf-8"))
+    return {block.partition("(")[0]: block for block in blocks}
+
+
+def pkg_config_flags() -> str:
+    """Return what the README has after ``g++``, with pkg-config in it."""
+    (flags,) = _PKG_CONFIG.findall((HERE / "README.md").read_text(encoding="utf-8"))
+    return str(flags)
+
+
+def copied(folder: Path) -> Path:
+    """Copy the client's sources into a folder that is not in the repository."""
+    for name in ("cmake", "include"):
+        shutil.copytree(HERE / name, folder / name)
+    shutil.copy(HERE / "CMakeLists.txt", folder)
+    return folder
+
+
+def project(folder: Path, lines: str, *flags: str) -> Path:
+    """Build a project with these lines, and return its program."""
+    folder.mkdir(exist_ok=True)
+    (folder / "CMakeLists.txt").write_text(_PROJECT + lines, encoding="utf-8")
+    (folder / "agent.cpp").write_text(AGENT, encoding="utf-8")
+    build = folder / "build"
+    run("cmake", "-S", folder, "-B", build, *flags)
+    run("cmake", "--build", build)
+    return build / "agent"
+
+
 def install(folder: Path) -> Path:
-    """Install the client below a folder, and return where."""
+    """Install a copy of the client below a folder, and return where."""
     prefix = folder / "prefix"
-    run("cmake", "-S", HERE, "-B", folder / "package")
+    copy = copied(folder / "copy")
+    run("cmake", "-S", copy, "-B", folder / "package")
     run("cmake", "--install", folder / "package", "--prefix", prefix)
     return prefix
 

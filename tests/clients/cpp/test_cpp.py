@@ -1,6 +1,7 @@
 """The C++ client as its users have it: installed, linked, warned about, sanitized."""
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -50,6 +51,37 @@ def test_the_first_program_needs_ten_lines_and_no_boost(
     rewards = building.run(program).split()
     assert len(rewards) > 5
     assert set(rewards) == {"1"}
+
+
+@pytest.mark.slow
+def test_a_project_takes_it_in_each_way_of_the_readme(
+    prefix: Path, tmp_path: Path
+) -> None:
+    """By CMake out of a Git repository, out of a folder of its own, and installed."""
+    needs("git", "pkg-config")
+    repository = tmp_path / "repository"
+    building.copied(repository / "clients" / "cpp")
+    git = ("git", "-C", repository, "-c", "user.name=a", "-c", "user.email=a@b.c")
+    for words in (("init", "-q", "-b", "main"), ("add", "."), ("commit", "-qm", "all")):
+        building.run(*git, *words)
+    building.copied(tmp_path / "add_subdirectory" / "gym_http_client")
+    ways = building.ways()
+    assert sorted(ways) == ["add_subdirectory", "find_package", "include"]
+    for way, lines in ways.items():
+        lines = lines.replace(building.ADDRESS, str(repository))
+        flags = [f"-DCMAKE_PREFIX_PATH={prefix}"] if way == "find_package" else []
+        building.run(building.project(tmp_path / way, lines, *flags))
+
+
+@pytest.mark.slow
+def test_pkg_config_tells_compilers_of_it(prefix: Path, tmp_path: Path) -> None:
+    needs("pkg-config")
+    # A prefix that was moved as a whole is one, too.
+    moved = shutil.copytree(prefix, tmp_path / "moved")
+    (tmp_path / "agent.cpp").write_text(building.AGENT, encoding="utf-8")
+    variables = f"PKG_CONFIG_PATH={moved}/share/pkgconfig"
+    line = f"cd {tmp_path} && g++ {building.pkg_config_flags()} && ./agent"
+    building.run("env", variables, "bash", "-e", "-c", line)
 
 
 @pytest.mark.live
