@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -120,27 +121,43 @@ def test_style() -> None:
     subprocess.run(["luacheck", "-q", "."], cwd=HERE, check=True)
 
 
-def test_package(tmp_path: Path) -> None:
+@pytest.mark.live
+def test_package(tmp_path: Path, server: Server) -> None:
+    """It is installed outside the repository, made in place or packed, and plays."""
     needs("luarocks", "lua5.1")
-    rockspec = next(HERE.glob("*.rockspec"))
-    before = sorted(HERE.iterdir())
-    for words in (
-        ["luarocks", "lint", str(rockspec)],
-        ["luarocks", "make", "--deps-mode", "none", "--tree", str(tmp_path)],
-    ):
-        done = subprocess.run(words, cwd=HERE, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-    # What is installed is what there is, and runs from there.
-    installed = next(tmp_path.glob("share/lua/*/gym_http_client"))
-    names = {str(each.relative_to(installed)) for each in installed.rglob("*.lua")}
-    folder = HERE / "gym_http_client"
-    assert names == {str(each.relative_to(folder)) for each in folder.rglob("*.lua")}
-    text = "print(require('gym_http_client')._VERSION)"
-    version = run("lua5.1", "-e", text, path=installed.parent).strip()
-    assert rockspec.name == f"gym_http_client-{version}-1.rockspec"
-    assert sorted(HERE.iterdir()) == before
+    source = tmp_path / "source"
+    shutil.copytree(HERE, source)
+    (rockspec,) = source.glob("*.rockspec")
+    luarocks(source, "lint", rockspec.name)
+    readme = (source / "README.md").read_text(encoding="utf-8")
+    lines = re.findall(
+        r"^    luarocks (.+ --deps-mode none.*|install .+)$", readme, re.M
+    )
+    make, pack, install = map(str.split, lines)
+    trees = [tmp_path / "made", tmp_path / "unpacked"]
+    luarocks(source, "--tree", trees[0], *make)
+    luarocks(source, *pack)
+    (rock,) = source.glob("*.rock")
+    shutil.move(rock, tmp_path)
+    luarocks(tmp_path, "--tree", trees[1], *install)
+    for tree in trees:
+        # What is installed is what there is, and runs from there, without luarocks.
+        (installed,) = tree.glob("share/lua/*/gym_http_client")
+        names = {str(each.relative_to(installed)) for each in installed.rglob("*.lua")}
+        folder = HERE / "gym_http_client"
+        there = {str(each.relative_to(folder)) for each in folder.rglob("*.lua")}
+        assert names == there
+        text = "print(require('gym_http_client')._VERSION)"
+        version = run("lua5.1", "-e", text, path=installed.parent).strip()
+        assert rockspec.name == f"gym_http_client-{version}-1.rockspec"
+        (example,) = tree.glob("lib/luarocks/*/*/*/examples/random_agent.lua")
+        played = run("lua5.1", str(example), server.url, path=installed.parent)
+        assert played.count("return") == 3
 
 
-def test_modules_are_small() -> None:
-    for path in (HERE / "gym_http_client").rglob("*.lua"):
-        assert path.read_text(encoding="utf-8").count("\n") <= 250, path
+def luarocks(folder: Path, *words: str | Path) -> None:
+    """Run LuaRocks in a folder, and demand that it succeeds."""
+    done = subprocess.run(
+        ["luarocks", *words], cwd=folder, capture_output=True, text=True, timeout=100
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
