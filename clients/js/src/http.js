@@ -106,7 +106,9 @@ export class Link {
   /** Send a request once. */
   async #exchange(url, init, tries) {
     const { deadline } = tries;
-    const { exchange } = await (transport ??= import(IN_NODE ? "./node_http.js" : "./page_http.js"));
+    // Two imports, each with its name: bundlers follow no expression.
+    transport ??= IN_NODE ? import("./node_http.js") : import("./page_http.js");
+    const { exchange } = await transport;
     try {
       return await exchange(url, init, deadline, this.maxBody);
     } catch (error) {

@@ -6,6 +6,8 @@
  * @packageDocumentation
  */
 
+/// <reference lib="esnext.disposable" />
+
 /** Whatever a value may be that a server gives or takes. */
 export type Value =
   | null
