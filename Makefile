@@ -101,7 +101,7 @@ clients/js/node_modules/.installed: clients/js/package.json
 .PHONY: clean
 clean: ## Remove .venv, caches and everything else that can be made again
 	rm -rf $(VENV) build dist *.egg-info clients/python/build clients/python/*.egg-info
-	rm -rf clients/js/node_modules
+	rm -rf clients/js/node_modules tests/npm/node_modules
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
