@@ -3,6 +3,9 @@
 A server loads this module with ``--import tests.support.toys``.
 """
 
+import os
+import pathlib
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium
@@ -70,6 +73,56 @@ class Odd(gymnasium.Env[Any, Any]):
         return np.array(self.VALUES), reward, False, False, info
 
 
+class Own(ValueError):
+    """Of a class that only this module has, and made from more than a text."""
+
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__(f"{one} and {two}")
+
+
+def _group() -> None:
+    found: list[Exception] = [ValueError(1, b"2"), Own(3, 4), RuntimeError({5})]
+    for error in ("missing", "decode"):
+        try:
+            ERRORS[error]()
+        except Exception as caught:
+            found.append(caught)
+    raise ExceptionGroup("many", [*found, ExceptionGroup("inner", [KeyError("6")])])
+
+
+def _list() -> None:
+    raise ValueError([b"\xff", "text", {"bytes": 1}])
+
+
+ERRORS: dict[str, Callable[[], Any]] = {
+    "decode": b"abc\xff".decode,
+    "decode file": (b"x" * 100_000 + b"\xff\xfe").decode,
+    "encode": "half \ud800 a character".encode,
+    "encode file": lambda: ("x" * 5000 + "\u20ac" * 5000).encode("latin-1"),
+    "missing": lambda: open("/nonexistent/file"),  # noqa: SIM115
+    "missing bytes": lambda: open(b"/nonexistent/file"),  # noqa: SIM115
+    "missing path": lambda: pathlib.Path("/nonexistent/file").stat(),
+    "missing two": lambda: os.rename("/nonexistent/one", "/nonexistent/two"),
+    "a file": lambda: os.listdir("/proc/self/status"),
+    "group": _group,
+    "list": _list,
+}
+
+
+class Raising(gymnasium.Env[Any, Any]):
+    """Raises in a step what an action names."""
+
+    action_space = spaces.Text(20)
+    observation_space = spaces.Discrete(2)
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> tuple[Any, Any]:
+        return 0, {}
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        ERRORS[action]()
+        return 0, 0.0, False, False, {}
+
+
 class Big(gymnasium.Env[Any, Any]):
     """Has one array of many megabytes, and writes into it with every step."""
 
@@ -99,3 +152,4 @@ class Big(gymnasium.Env[Any, Any]):
 gymnasium.register("toys/Big-v0", Big)
 gymnasium.register("toys/Echo-v0", Echo)
 gymnasium.register("toys/Odd-v0", Odd)
+gymnasium.register("toys/Raising-v0", Raising)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import builtins
+import contextlib
 import json
 from typing import Any
 
@@ -13,6 +15,9 @@ from gym_http_client.http1 import Reply
 
 __all__ = ["object_in", "raised", "refusal", "told_by"]
 
+_MAX_DEPTH = 8
+# Of what a server left out of a file, so that positions are right.
+_MAX_OFFSET = 2**24
 _MODULES = {"builtins": builtins, "gymnasium.error": gymnasium.error}
 
 
@@ -81,20 +86,53 @@ def raised(problem: dict[str, Any], status: int, url: str) -> Exception:
         return _caused(gymnasium.error.InvalidAction(message), error)
     if code == "no-attribute":
         return _caused(AttributeError(message), error)
+    found = _made_again(problem)
+    return error if found is None else _caused(found, error)
+
+
+def _made_again(problem: dict[str, Any], depth: int = 1) -> Exception | None:
+    """Make an exception of the nearest class that is here, or return ``None``."""
+    text = problem.get("text", "")
+    arguments, given = [text], problem.get("arguments")
+    if isinstance(given, list):
+        with contextlib.suppress(KeyError, TypeError, ValueError):
+            arguments = _read(given, depth)
     for name in problem.get("mro", ()):
         module, _, kind = str(name).rpartition(".")
         found = getattr(_MODULES.get(module), kind, None)
         if isinstance(found, type) and issubclass(found, Exception):
             try:
-                return _caused(found(*_arguments(problem)), error)
-            except TypeError:
+                return found(*arguments)
+            except (TypeError, ValueError):
                 continue  # it wants other arguments than a text
-    return error
+    return None
 
 
-def _arguments(problem: dict[str, Any]) -> list[Any]:
-    arguments = problem.get("arguments")
-    return arguments if isinstance(arguments, list) else [problem.get("text", "")]
+def _read(given: Any, depth: int) -> Any:
+    """Read an argument as `gym_http_wire.blame` writes it.
+
+    Raises:
+        KeyError, TypeError, ValueError: It is malformed.
+    """
+    if isinstance(given, list):
+        return [_read(each, depth) for each in given]
+    if not isinstance(given, dict):
+        return given
+    if "error" in given:
+        inner = given["error"]
+        if depth > _MAX_DEPTH or not isinstance(inner, dict):
+            raise ValueError(f"error is {inner!r:.80}")
+        made = _made_again(inner, depth + 1)
+        return Exception(inner["text"]) if made is None else made
+    offset = given["offset"]
+    if not isinstance(offset, int) or not 0 <= offset <= _MAX_OFFSET:
+        raise ValueError(f"offset is {offset!r:.80}")
+    if "text" in given:
+        text = base64.b64decode(given["text"], validate=True).decode(
+            "utf-8", "surrogatepass"
+        )
+        return "?" * offset + text
+    return bytes(offset) + base64.b64decode(given["bytes"], validate=True)
 
 
 def _caused(error: Exception, cause: Exception) -> Exception:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import base64
+import os
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -11,7 +13,25 @@ from gym_http_wire.problems import EnvError
 __all__ = ["env_error", "said"]
 
 _MESSAGE_CHARS = 2000
+_MAX_ARGUMENTS = 8192
+# Of what could not be encoded or decoded.
+_UNICODE_PART = 1000
+# Of exceptions in groups.
+_MAX_DEPTH = 8
 _SIMPLE = {bool, float, int, str}
+
+
+class _Part(NamedTuple):
+    """Bytes or text, of which so many at the beginning were left out."""
+
+    data: bytes | str
+    offset: int
+
+
+class _Members(NamedTuple):
+    """The exceptions in a group."""
+
+    exceptions: tuple[BaseException, ...]
 
 
 def env_error(call: str, error: BaseException) -> EnvError:
@@ -44,17 +64,72 @@ def said(error: BaseException) -> str:
 
 
 def _arguments(error: BaseException) -> list[Any] | None:
-    """Give what an exception was made of, if it is simple and short."""
-    arguments = list(error.args)
-    if not all(each is None or type(each) in _SIMPLE for each in arguments):
-        return None
+    """Give what an exception was made of, if it is simple and short, as JSON has it.
+
+    Bytes are ``{"bytes": base64, "offset": n}``, and text that need not be Unicode
+    ``{"text": base64, "offset": n}``, where n of them before were left out. An
+    exception is ``{"error": {"arguments", "mro", "text"}}``.
+    """
     try:
+        arguments = [_written(each, 1) for each in _made_of(error)]
         told = msgspec.json.encode(arguments)
-    except ValueError:
-        # A lone surrogate, or an integer of thousands of digits.
+    except Exception:
+        # It is not simple, has a lone surrogate or an integer of thousands of digits,
+        # or its class raises.
         return None
     same = msgspec.json.decode(told) == arguments
-    return arguments if same and len(told) <= _MESSAGE_CHARS else None
+    large = isinstance(error, UnicodeError | BaseExceptionGroup)
+    most = _MAX_ARGUMENTS if large else _MESSAGE_CHARS
+    return arguments if same and len(told) <= most else None
+
+
+def _made_of(error: BaseException) -> list[Any]:
+    """Give the arguments to make an exception again with all that it says."""
+    match error:
+        case UnicodeDecodeError() | UnicodeEncodeError():
+            part, offset = error.object, 0
+            if len(part) > _UNICODE_PART:
+                # It is a whole file, of which the message shows a part.
+                offset = error.start
+                part = part[offset : min(error.end, offset + _UNICODE_PART)]
+            told = _Part(part, offset)
+            return [error.encoding, told, error.start, error.end, error.reason]
+        case OSError() if error.filename is not None and len(error.args) == 2:
+            # These are not among its arguments.
+            names = [error.filename]
+            if error.filename2 is not None:
+                names += [None, error.filename2]
+            paths = [
+                os.fspath(each) if isinstance(each, os.PathLike) else each
+                for each in names
+            ]
+            return [*error.args, *paths]
+        case BaseExceptionGroup():
+            return [error.message, _Members(error.exceptions)]
+    return list(error.args)
+
+
+def _written(value: Any, depth: int) -> Any:
+    kind = type(value)
+    if value is None or kind in _SIMPLE:
+        return value
+    if kind is bytes:
+        value = _Part(value, 0)
+    if isinstance(value, _Part):
+        name, data = "bytes", value.data
+        if isinstance(data, str):
+            name, data = "text", data.encode("utf-8", "surrogatepass")
+        return {name: base64.b64encode(data).decode(), "offset": value.offset}
+    if isinstance(value, _Members):
+        return [_written(each, depth + 1) for each in value.exceptions]
+    if isinstance(value, Exception) and depth <= _MAX_DEPTH:
+        try:
+            arguments = [_written(each, depth + 1) for each in _made_of(value)]
+        except Exception:
+            arguments = None
+        told = {"arguments": arguments, "mro": _lineage(kind), "text": said(value)}
+        return {"error": told}
+    raise TypeError("is not simple")
 
 
 def _lineage(kind: type[BaseException]) -> list[str]:

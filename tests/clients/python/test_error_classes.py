@@ -1,0 +1,80 @@
+"""Exceptions of environments keep their class, and all that they say."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import gymnasium
+import pytest
+
+from gym_http_client import RemoteEnv
+from gym_http_client import Server as Place
+from gym_http_client.raising import raised
+from tests.support.server import Server
+from tests.support.toys import ERRORS
+
+
+@pytest.fixture(params=["stream", "rest"])
+def remote(request: pytest.FixtureRequest, toy_server: Server) -> Iterator[RemoteEnv]:
+    place = Place(toy_server.url, streams=request.param == "stream")
+    with RemoteEnv(place, "toys/Raising-v0", disable_env_checker=True) as env:
+        yield env
+
+
+def told(error: BaseException) -> Any:
+    """Give what can be seen of an exception."""
+    seen: list[Any] = [type(error), str(error)]
+    seen += [
+        getattr(error, name, None)
+        for name in ("errno", "filename", "filename2", "encoding", "start", "end")
+    ]
+    if isinstance(error, BaseExceptionGroup):
+        seen.append([told(each) for each in error.exceptions])
+    return seen
+
+
+@pytest.mark.parametrize("name", [name for name in ERRORS if name != "group"])
+def test_an_exception_is_the_local_one(remote: RemoteEnv, name: str) -> None:
+    seen = []
+    for env in (remote, gymnasium.make("toys/Raising-v0").unwrapped):
+        env.reset()
+        with pytest.raises(Exception) as caught:  # noqa: PT011
+            env.step(name)
+        seen.append(told(caught.value))
+    # A path is told as its name, as the message has it.
+    seen[1][3] = str(seen[1][3]) if name == "missing path" else seen[1][3]
+    assert seen[0] == seen[1]
+
+
+def test_a_group_keeps_what_is_in_it(remote: RemoteEnv) -> None:
+    remote.reset()
+    with pytest.raises(ExceptionGroup) as caught:
+        remote.step("group")
+    with pytest.raises(ExceptionGroup) as local:
+        ERRORS["group"]()
+    ours, theirs = told(caught.value), told(local.value)
+    # The second has a class that is not here, and so is the nearest that is.
+    theirs[-1][1][0] = ValueError
+    assert ours == theirs
+    assert isinstance(caught.value.exceptions[3], FileNotFoundError)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [{"bytes": "!", "offset": 0}],
+        [{"bytes": "AA==", "offset": -1}],
+        [{"bytes": "AA==", "offset": 2**60}],
+        [{"bytes": 5, "offset": 0}],
+        [{"text": "/w==", "offset": 0}],
+        [{"error": 5}],
+        [{"error": {"mro": 5}}],
+        [{}],
+        {},
+        5,
+    ],
+)
+def test_malformed_arguments_leave_the_text(arguments: Any) -> None:
+    problem = {"message": "m", "text": "said", "arguments": arguments}
+    problem["mro"] = ["builtins.ValueError", "builtins.Exception"]
+    error = raised(problem, 502, "http://here")
+    assert told(error)[:2] == [ValueError, "said"]
