@@ -17,9 +17,11 @@ __all__ = [
     "LAUNCHER_PID",
     "LISTENER_FDS",
     "REPORT_FD",
+    "in_memory",
     "leave",
     "read",
     "read_from",
+    "take",
 ]
 
 BOOT_FD = "GYM_HTTP_BOOT_FD"
@@ -28,12 +30,23 @@ REPORT_FD = "GYM_HTTP_REPORT_FD"
 LAUNCHER_PID = "GYM_HTTP_LAUNCHER_PID"
 
 
-def leave(settings: Settings, run: RunDir) -> IO[bytes]:
-    """Write it down; whoever inherits the descriptor can read it."""
+def in_memory(data: bytes) -> IO[bytes]:
+    """Write data to a file without a name, for a process that gets its descriptor."""
     file = os.fdopen(os.memfd_create("boot"), "wb")
-    file.write(run.path.encode() + b"\n" + settings.to_json())
+    file.write(data)
     file.flush()
     return file
+
+
+def take(descriptor: int) -> bytes:
+    """Read data that `in_memory` wrote, and close the descriptor."""
+    with os.fdopen(descriptor, "rb") as file:
+        return os.pread(descriptor, os.fstat(file.fileno()).st_size, 0)
+
+
+def leave(settings: Settings, run: RunDir) -> IO[bytes]:
+    """Write it down; whoever inherits the descriptor can read it."""
+    return in_memory(run.path.encode() + b"\n" + settings.to_json())
 
 
 def read() -> tuple[Settings, RunDir]:

@@ -23,6 +23,7 @@ from gym_http_server.launcher import Launcher
 from gym_http_server.listeners import address, letting_in, listening
 from gym_http_server.rundir import RunDir
 from gym_http_server.settings import TABLE, Setting, Settings, from_mapping
+from gym_http_server.titles import extend_title, set_title
 
 __all__ = ["main"]
 
@@ -67,6 +68,8 @@ def serve(**flags: Any) -> None:
         _check_working_directory()
         asked = from_mapping(os.environ, flags)
         log_lines.configure(asked)
+        # The command line may have a token in it.
+        set_title("launcher")
         settings = sandbox.settle(tokens.settle(asked))
         settings = dataclasses.replace(settings, data_dir=_data_dir(settings))
         status = _serve(settings, asked)
@@ -93,6 +96,7 @@ def _serve(settings: Settings, asked: Settings) -> int:
             envs = _start(launcher)
             scheme = "https" if settings.certfile else "http"
             urls = [address(listener, scheme) for listener in listeners]
+            extend_title(urls[0])
             _greet(urls, settings, envs, show_token=show_token)
             if external is not None:
                 place = address(external).replace("http:", "tcp:")

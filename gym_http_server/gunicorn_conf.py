@@ -13,6 +13,7 @@ from gym_http_server import boot, log_lines, prctl
 from gym_http_server.authentication import shared_count
 from gym_http_server.gunicorn_worker import Worker
 from gym_http_server.instances.queues import Queues
+from gym_http_server.titles import set_title
 
 _settings, _run = boot.read()
 log_lines.configure(_settings)
@@ -46,7 +47,6 @@ control_socket_disable = True
 # in a directory in which files can certainly be made.
 _shared = "/dev/shm"  # noqa: S108
 worker_tmp_dir = _shared if os.access(_shared, os.W_OK | os.X_OK) else _run.path
-proc_name = "gym-http-server"
 # At level info it logs nothing that an operator needs, but each worker's start.
 loglevel = "warning" if _settings.log_level == "info" else _settings.log_level
 accesslog = None
@@ -69,6 +69,16 @@ def on_starting(arbiter: Any) -> None:
     Else it would remove the file of a Unix socket, whosever that is by then.
     """
     arbiter.systemd = True
+
+
+def pre_fork(arbiter: Any, worker: Any) -> None:
+    """Set the title; gunicorn has set its own before."""
+    set_title("gunicorn")
+
+
+def post_fork(arbiter: Any, worker: Any) -> None:
+    """Set the title; gunicorn has set its own before."""
+    set_title("web worker")
 
 
 def post_worker_init(worker: Any) -> None:

@@ -267,14 +267,16 @@ class Launcher:
                 # Lobby and gateway read the token there; nobody else below does.
                 start |= {name: door.fileno(), "boot": left.fileno()}
                 passed += [door.fileno(), left.fileno()]
-            argument = msgspec.json.encode(start).decode()
-            self._supervisor = subprocess.Popen(
-                [sys.executable, "-P", "-m", "gym_http_server.supervisor", argument],
-                env=self._environ(),
-                stdin=subprocess.DEVNULL,
-                pass_fds=passed,
-                start_new_session=True,
-            )
+            with boot.in_memory(msgspec.json.encode(start)) as told:
+                descriptor = str(told.fileno())
+                module = "gym_http_server.supervisor"
+                self._supervisor = subprocess.Popen(
+                    [sys.executable, "-P", "-m", module, descriptor],
+                    env=self._environ(),
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=[*passed, told.fileno()],
+                    start_new_session=True,
+                )
         os.close(writer)
         return reader
 

@@ -1,7 +1,7 @@
 """A host in a fresh interpreter.
 
 ``python -m gym_http_server.envhost CHANNEL LISTENER START``: two descriptors of
-sockets and a `HostStart` in JSON.
+sockets, and one of a file in memory that holds a `HostStart` as JSON.
 """
 
 import os
@@ -15,9 +15,14 @@ import sys
 
 import msgspec
 
+from gym_http_server.boot import take
 from gym_http_server.envhost.process import HostStart, run
+from gym_http_server.titles import set_title
 
 if __name__ == "__main__":
     channel, listener = (socket.socket(fileno=int(number)) for number in sys.argv[1:3])
-    start = msgspec.json.decode(sys.argv[3], type=HostStart)
+    start = msgspec.json.decode(take(int(sys.argv[3])), type=HostStart)
+    # Some environments parse it.
+    del sys.argv[1:]
+    set_title(f"{start.instance_id} {start.request.env_id}")
     sys.exit(run(start, channel, listener))

@@ -16,6 +16,7 @@ from gym_http_server.envhost.failures import note
 from gym_http_server.envhost.isolation import close_descriptors, reseed
 from gym_http_server.envhost.lines import Line
 from gym_http_server.envhost.part import Make, serve
+from gym_http_server.titles import extend_title
 from gym_http_wire.frames import Frame
 from gym_http_wire.problems import Problem
 
@@ -48,6 +49,7 @@ class OtherPart:
             prctl.die_with_parent(leader, signal.SIGKILL)
             close_descriptors([theirs.fileno()])
             reseed()
+            extend_title(f"[{start}-{stop - 1}]")
             serve(Line(theirs), make, start, stop, num_envs)
             status = 0
         except BaseException:

@@ -1,6 +1,8 @@
-"""The supervisor process: ``python -m gym_http_server.supervisor START``.
+"""The supervisor process: ``python -m gym_http_server.supervisor DESCRIPTOR``.
 
-Started by the launcher. START is a JSON object, see `SupervisorStart`. When the
+Started by the launcher. DESCRIPTOR is of a file in memory that holds a
+`SupervisorStart` as JSON: no settings are in the command line, which every user can
+read. When the
 supervisor is ready, or cannot be, it says so on the report descriptor in a line.
 """
 
@@ -17,7 +19,7 @@ import sys
 
 import msgspec
 
-from gym_http_server import log_lines, prctl
+from gym_http_server import boot, log_lines, prctl
 from gym_http_server.envhost import newest
 from gym_http_server.errors import StartError
 from gym_http_server.rundir import RunDir
@@ -26,6 +28,7 @@ from gym_http_server.settings import Settings
 from gym_http_server.supervisor import heap
 from gym_http_server.supervisor.modules import Modules
 from gym_http_server.supervisor.supervisor import Supervisor
+from gym_http_server.titles import set_title
 
 #: Longest wait in the kernel for what an environment has sent.
 WAKE_SECONDS = 1.0
@@ -63,9 +66,12 @@ class SupervisorStart(msgspec.Struct):
     quotas: dict[str, int | None] = {}
 
 
-def main(argument: str) -> int:
+def main(descriptor: int) -> int:
     """Run the supervisor until it is told to stop; give its exit status."""
-    start = msgspec.json.decode(argument, type=SupervisorStart)
+    start = msgspec.json.decode(boot.take(descriptor), type=SupervisorStart)
+    # Hosts inherit it, and some environments parse it.
+    del sys.argv[1:]
+    set_title("supervisor")
     log_lines.configure(start.settings)
     signals, waker = socket.socketpair()
     signals.setblocking(False)
@@ -154,4 +160,4 @@ def _report(descriptor: int, told: dict[str, object]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(int(sys.argv[1])))

@@ -14,6 +14,7 @@ from gym_http_server.envhost.isolation import close_descriptors, reseed
 from gym_http_server.errors import ForkFailed
 from gym_http_server.log_stream import STDERR
 from gym_http_server.supervisor.modules import threads
+from gym_http_server.titles import set_title
 
 __all__ = ["ServiceProcess", "fork", "start_child"]
 
@@ -43,7 +44,7 @@ class ServiceProcess:
     """A service, as the supervisor sees it.
 
     Attributes:
-        name: What to call it in the log.
+        name: What to call it in the log, and the title of its process.
         pid: Of its process; 0 if there is none.
         wanted: Whether there is to be one.
     """
@@ -88,15 +89,16 @@ class ServiceProcess:
             ForkFailed: No process can be started.
         """
         self._started = time.monotonic()
-        self.pid = start_child(keep, run)
+        self.pid = start_child(keep, run, self.name)
 
 
-def start_child(keep: Sequence[int], run: Callable[[int], int]) -> int:
+def start_child(keep: Sequence[int], run: Callable[[int], int], title: str) -> int:
     """Fork a process that is no host, and return its ID; the child never returns.
 
     Args:
         keep: Descriptors that it keeps open, besides 0, 1 and 2.
         run: Its main function: takes the ID of this process, returns the exit status.
+        title: Its title.
 
     Raises:
         ForkFailed: No process can be started.
@@ -111,6 +113,7 @@ def start_child(keep: Sequence[int], run: Callable[[int], int]) -> int:
         signal.set_wakeup_fd(-1)
         close_descriptors([*keep, *STDERR.descriptors()])
         reseed()
+        set_title(title)
         status = run(parent)
     except BaseException:
         traceback.print_exc()

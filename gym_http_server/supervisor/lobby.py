@@ -28,7 +28,7 @@ class LobbyProcess(ServiceProcess):
             plain TCP, and of the memory from which the lobby reads the tokens.
     """
 
-    name = "lobby"
+    name = "broker"
 
     def __init__(
         self,

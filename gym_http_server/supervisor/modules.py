@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from gym_http_server.errors import StartError
+from gym_http_server.titles import set_title
 
 __all__ = ["Modules", "threads"]
 
@@ -73,6 +74,7 @@ def _try_import(name: str) -> dict[str, Any]:
         return {"error": f"no process can be started to try it out ({error.strerror})"}
     if pid == 0:
         os.close(reader)
+        set_title(f"import of {name}")
         known = set(registry)
         result: dict[str, Any] = {"error": "", "threads": 1, "env_ids": []}
         try:

@@ -40,4 +40,4 @@ def open_monitor(data_dir: str, frame: Frame, line: int) -> int:
             answer_file(end, data_dir, request)
         return 0
 
-    return start_child([line], run)
+    return start_child([line], run, "monitor file")

@@ -11,6 +11,7 @@ import traceback
 
 import msgspec
 
+from gym_http_server import boot
 from gym_http_server.envhost import process
 from gym_http_server.envhost.create_request import CreateRequest
 from gym_http_server.envhost.external.outside import Terms
@@ -22,6 +23,7 @@ from gym_http_server.supervisor.forks import fork
 from gym_http_server.supervisor.instance import Instance
 from gym_http_server.supervisor.modules import Modules
 from gym_http_server.supervisor.output import Output
+from gym_http_server.titles import set_title
 
 __all__ = ["start_host"]
 
@@ -114,6 +116,7 @@ def _fork(
     status = 1
     try:
         print_to(output)
+        set_title(f"{start.instance_id} {start.request.env_id}")
         if fresh:
             _execute(start, channel, listener)
         status = process.run(start, channel, listener)
@@ -130,9 +133,10 @@ def _fork(
 def _execute(
     start: process.HostStart, channel: socket.socket, listener: socket.socket
 ) -> None:
-    for end in (channel.fileno(), listener.fileno(), *start.sandbox.descriptors):
+    # Not in the command line, which every user can read.
+    told = boot.in_memory(msgspec.json.encode(start))
+    ends = (channel.fileno(), listener.fileno(), told.fileno())
+    for end in (*ends, *start.sandbox.descriptors):
         os.set_inheritable(end, True)
-    arguments = [str(channel.fileno()), str(listener.fileno())]
-    arguments.append(msgspec.json.encode(start).decode())
-    command = [sys.executable, "-P", "-m", "gym_http_server.envhost", *arguments]
-    os.execv(sys.executable, command)
+    arguments = ["-P", "-m", "gym_http_server.envhost", *map(str, ends)]
+    os.execv(sys.executable, [sys.executable, *arguments])

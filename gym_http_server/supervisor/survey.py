@@ -64,7 +64,7 @@ class Survey:
         self.reader, writer = os.pipe()
         try:
             self.pid = start_child(
-                [writer], lambda parent: _make(modules, writer, parent)
+                [writer], lambda parent: _make(modules, writer, parent), "registry"
             )
         except BaseException:
             os.close(self.reader)

@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from tests.support import api as calls
+from tests.support import processes
 from tests.support.api import Api, Instance
 from tests.support.server import Server
 from tests.support.wait import wait_until
@@ -68,10 +69,9 @@ def servants(server: Server) -> dict[str, psutil.Process]:
     """Give supervisor and workers."""
     found = {}
     for process in psutil.Process(server.pid).children(recursive=True):
-        command = " ".join(process.cmdline())
-        if "supervisor" in command and process.ppid() == server.pid:
+        if processes.titled(process, "supervisor"):
             found["supervisor"] = process
-        elif "gunicorn" in command and process.ppid() != server.pid:
+        elif processes.titled(process, "web worker"):
             found[f"worker {process.pid}"] = process
     return found
 
@@ -141,4 +141,4 @@ def empty(api: Api) -> None:
 def gunicorn(server: Server) -> set[psutil.Process]:
     """Give gunicorn's arbiter."""
     children = psutil.Process(server.pid).children()
-    return {p for p in children if "gunicorn" in " ".join(p.cmdline())}
+    return {p for p in children if processes.titled(p, "gunicorn")}

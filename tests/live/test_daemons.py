@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 from tests.support import api as calls
+from tests.support import processes
 from tests.support.api import Api, Instance
 from tests.support.server import Server
 from tests.support.wait import wait_until
@@ -40,7 +41,7 @@ def daemon_of(instance: Instance) -> psutil.Process:
     """Let an environment start a daemon; return it as a child of the supervisor."""
     daemon = psutil.Process(instance.step(1)["info"]["daemon"])
     wait_until(
-        lambda: "gym_http_server.supervisor" in (daemon.parent() or daemon).cmdline(),
+        lambda: processes.titled((daemon.parent() or daemon), "supervisor"),
         message="the daemon to have a new parent",
     )
     return daemon

@@ -22,7 +22,7 @@ from gym_http_client import RemoteEnv
 from gym_http_client import Server as Address
 from gym_http_client.handles import Handle
 from gym_http_client.retries import Retries
-from tests.support import tides
+from tests.support import processes, tides
 from tests.support.api import Api
 from tests.support.chaos import Chaos, Fault
 from tests.support.identity import assert_identical
@@ -250,7 +250,7 @@ def _kill_a_worker(server: Server, dice: random.Random) -> None:
     (gunicorn,) = (
         child
         for child in psutil.Process(server.pid).children()
-        if "gunicorn" in " ".join(child.cmdline())
+        if processes.titled(child, "gunicorn")
     )
     wait_until(lambda: len(gunicorn.children()) == 2, 10.0, "a new worker")
     dice.choice(gunicorn.children()).kill()

@@ -6,6 +6,7 @@ import psutil
 import pytest
 
 from tests.support import api as calls
+from tests.support import processes
 from tests.support.api import Api
 from tests.support.server import Server
 from tests.support.wait import wait_until
@@ -28,7 +29,7 @@ def test_the_largest_vectors_live_under_default_settings(
     (supervisor,) = (
         each
         for each in psutil.Process(server.pid).children()
-        if "gym_http_server.supervisor" in each.cmdline()
+        if processes.titled(each, "supervisor")
     )
 
     def turns() -> int:

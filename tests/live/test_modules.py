@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from tests.support import api as calls
+from tests.support import processes
 from tests.support.api import Api
 from tests.support.server import Server
 from tests.support.wait import wait_until
@@ -30,13 +31,14 @@ def test_a_module_with_threads_gets_interpreters_of_its_own(
     (supervisor,) = (
         child
         for child in psutil.Process(server.pid).children()
-        if "gym_http_server.supervisor" in child.cmdline()
+        if processes.titled(child, "supervisor")
     )
     assert supervisor.num_threads() == 1
     apart = api.create("hostile/Threaded-v0")
     apart.reset()
     told = apart.step(1)["info"]
     assert "gym_http_server.envhost" in told["command"]
+    assert len(told["argv"]) == 1
     forked = api.create("CartPole-v1")
     assert forked.reset(seed=0)
     assert supervisor.num_threads() == 1

@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 from tests.support import api as calls
+from tests.support import processes
 from tests.support.api import Api, Instance, Response
 from tests.support.server import Server
 from tests.support.wait import wait_until
@@ -136,7 +137,7 @@ def test_a_supervisor_that_hangs_does_not_keep_the_server(
     (supervisor,) = [
         process
         for process in psutil.Process(server.pid).children()
-        if "gym_http_server.supervisor" in process.cmdline()
+        if processes.titled(process, "supervisor")
     ]
     supervisor.suspend()
     assert server.stop() == 0

@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from tests.support import api as calls
+from tests.support import processes
 from tests.support.api import Api
 from tests.support.server import Server
 from tests.support.wait import wait_until
@@ -20,10 +21,10 @@ BUSY = ("Loop", "GilLoop")
 
 def role(process: psutil.Process) -> str:
     """Tell which of the server's processes this is."""
-    command = " ".join(process.cmdline())
-    if "gym_http_server.supervisor" in command:
-        return "supervisor" if process.ppid() != process.pid else ""
-    return "gunicorn" if "gunicorn" in command else ""
+    for name in ("supervisor", "gunicorn"):
+        if processes.titled(process, name):
+            return name
+    return ""
 
 
 def find(server: Server, wanted: str) -> psutil.Process:

@@ -51,6 +51,11 @@ def kill(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
 
 
+def command() -> list[list[str]]:
+    """Return this program's arguments, and how its interpreter was started."""
+    return [sys.argv, sys.orig_argv]
+
+
 def child() -> int:
     """Start a child and end it by a signal."""
     process = subprocess.Popen(["sleep", "600"])
@@ -153,7 +158,8 @@ def death_signal() -> int:
 DEEDS: dict[str, Callable[..., Any]] = {
     deed.__name__: deed
     for deed in (
-        *(write, read, names, rename, kill, child, run, connect, interfaces),
+        *(write, read, names, rename, kill, child, run, connect, command),
+        *(interfaces,),
         *(exchange, reach, send_lingering, status, death_signal),
     )
 }

@@ -75,16 +75,17 @@ def _look(pid: int) -> tuple[str, int, int]:
 def gunicorn(pid: int) -> tuple[psutil.Process, set[psutil.Process]]:
     """Return gunicorn's arbiter and its living web workers, of a server's command."""
     below = psutil.Process(pid).children()
-    (arbiter,) = (child for child in below if "gunicorn" in _command(child))
-    workers = {each for each in arbiter.children() if "gunicorn" in _command(each)}
+    (arbiter,) = (child for child in below if titled(child, "gunicorn"))
+    workers = {each for each in arbiter.children() if titled(each, "web worker")}
     return arbiter, workers
 
 
-def _command(process: psutil.Process) -> list[str]:
+def titled(process: psutil.Process, title: str) -> bool:
+    """Tell whether a process has a title, as ps shows it behind ``gym:``."""
     try:
-        return list(process.cmdline())
+        return " ".join(process.cmdline()).rstrip("\0 ") == f"gym: {title}"
     except _GONE:
-        return []
+        return False
 
 
 def marked(name: str, value: str) -> set[psutil.Process]:

@@ -108,7 +108,7 @@ class Server:
         (found,) = (
             child
             for child in psutil.Process(self.pid).children()
-            if "gym_http_server.supervisor" in child.cmdline()
+            if processes.titled(child, "supervisor")
         )
         return found
 

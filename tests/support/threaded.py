@@ -1,6 +1,7 @@
 """A module that starts a thread when it is imported, as some libraries do."""
 
 import os
+import sys
 import threading
 
 import gymnasium
@@ -15,9 +16,7 @@ class Threaded(Hostile):
     """Tells how it was started."""
 
     def misbehave(self) -> dict[str, object]:
-        with open("/proc/self/cmdline", "rb") as file:
-            command = file.read().split(b"\0")
-        return {"command": [part.decode() for part in command], "pid": os.getpid()}
+        return {"argv": sys.argv, "command": sys.orig_argv, "pid": os.getpid()}
 
 
 gymnasium.register("hostile/Threaded-v0", Threaded)
