@@ -48,7 +48,10 @@ _PORTS = {"http": "80", "https": "443"}
 MAX_QUERY = 4096
 _METHODS = "GET, HEAD, POST, DELETE, OPTIONS"
 _HEADERS = "Accept, Authorization, Content-Type, Idempotency-Key, X-Request-Id"
-_EXPOSED = "Gym-Dtype, Gym-Shape, Idempotent-Replayed, Retry-After, X-Request-Id"
+_EXPOSED = (
+    "Gym-Dtype, Gym-Log-Cut, Gym-Log-Ended, Gym-Log-Next, Gym-Shape, "
+    "Idempotent-Replayed, Retry-After, X-Request-Id"
+)
 
 
 class Guard:

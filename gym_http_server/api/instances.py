@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import re
 import select
 import socket
 from typing import Any
+from urllib.parse import parse_qs
 
 import flask
 import msgspec
@@ -24,18 +26,24 @@ from gym_http_server.api.exchange import (
     read_body,
     request_id_of,
 )
+from gym_http_server.api.guard import MAX_QUERY
 from gym_http_server.api.web import Web, add_route
 from gym_http_server.errors import Draining, UnknownInstance
 from gym_http_server.instances.supervision import Abandoned
 from gym_http_wire.messages import Op, RequestHead, request
-from gym_http_wire.problems import BadJSON, MissingParameter
+from gym_http_wire.problems import BadJSON, BadParameter, MissingParameter
 
 __all__ = ["ENVS", "INSTANCE", "add_routes"]
 
 ENVS = "/v1/envs/"
 INSTANCE = ENVS + "<instance_id>/"
+INSTANCES = "/v1/instances/"
 
 MAX_CREATE_BYTES = 256 * 1024
+#: Seconds for which a request for a log may wait for output.
+LONGEST_WAIT_S = 25.0
+_OFFSET = re.compile(r"[0-9]{1,18}", re.ASCII).fullmatch
+_SECONDS = re.compile(r"[0-9]{1,2}(\.[0-9]{1,6})?", re.ASCII).fullmatch
 
 # Method, rest of the path, operation, and the parameter that old clients are told
 # about before they are told that the instance is unknown.
@@ -60,7 +68,7 @@ _PASSED_ON = (
 
 
 # GETs for which the scope "read" is enough, since no environment is called.
-_LOOKED_AT = frozenset({"", "action_space/", "observation_space/"})
+_LOOKED_AT = frozenset({"", "log/", "action_space/", "observation_space/"})
 
 # What may stand in the place of a required parameter.
 _INSTEAD = {"action": "actions"}
@@ -73,11 +81,14 @@ def add_routes(app: flask.Flask, web: Web) -> None:
     for method, view, scope in (("POST", _create, CREATE), ("GET", _list, READ)):
         bound = functools.partial(view, web)
         add_route(app, web, method, ENVS, bound, scopes=frozenset({scope}))
+    listed = functools.partial(_list_instances, web)
+    add_route(app, web, "GET", INSTANCES, listed, scopes=frozenset({READ}))
     routes = [
         ("GET", INSTANCE + "render/", functools.partial(_render, web)),
         ("POST", INSTANCE + "render/", functools.partial(_render, web)),
         ("POST", INSTANCE + "close/", close),
         ("DELETE", INSTANCE, close),
+        ("GET", INSTANCE + "log/", functools.partial(_log, web)),
     ]
     for method, rest, op, required in _PASSED_ON:
         view = functools.partial(_pass_on, web, op, required)
@@ -136,6 +147,45 @@ def _list(web: Web, environ: Environ) -> Answer:
     read_body(environ, web.settings.max_body)
     envs = web.supervision.ask(Op.LIST, owner=caller_of(environ).only)
     return json_answer(msgspec.json.encode(envs) + b"\n")
+
+
+def _list_instances(web: Web, environ: Environ) -> Answer:
+    read_body(environ, web.settings.max_body)
+    head = RequestHead(owner=caller_of(environ).only)
+    return frame_answer(web.supervision.forward(Op.INSTANCES, head))
+
+
+def _log(web: Web, environ: Environ, instance_id: str) -> Answer:
+    read_body(environ, web.settings.max_body)
+    query = parse_qs(
+        environ.get("QUERY_STRING", "")[:MAX_QUERY], keep_blank_values=True
+    )
+    offset, wait_s = _read_offset(query), _read_wait(query)
+    client = environ.get("gunicorn.socket")
+
+    def gone() -> bool:
+        return web.draining or (client is not None and _has_left(client))
+
+    owner = caller_of(environ).only
+    return frame_answer(web.hosts.read_log(instance_id, owner, offset, wait_s, gone))
+
+
+def _read_offset(query: dict[str, list[str]]) -> int:
+    offset = query.get("from", ["0"])[-1]
+    if not _OFFSET(offset):
+        raise BadParameter(
+            f"from is {offset!r:.40}: expected an offset in bytes, an integer from 0"
+        )
+    return int(offset)
+
+
+def _read_wait(query: dict[str, list[str]]) -> float:
+    wait_s = query.get("wait_s", ["0"])[-1]
+    if not _SECONDS(wait_s) or float(wait_s) > LONGEST_WAIT_S:
+        raise BadParameter(
+            f"wait_s is {wait_s!r:.40}: expected seconds from 0 to {LONGEST_WAIT_S:g}"
+        )
+    return float(wait_s)
 
 
 def _pass_on(

@@ -20,6 +20,7 @@ MAX_ENV_ID_CHARS = 200
 MAX_KWARGS_BYTES = 16 * 1024
 MAX_KWARGS_DEPTH = 8
 MAX_WRAPPERS = 16
+MAX_LABEL_CHARS = 64
 EXTERNAL = "external/"
 # These write files where their arguments say, or open windows.
 _REFUSED_WRAPPERS = {"RecordVideo", "HumanRendering"}
@@ -39,6 +40,7 @@ class CreateRequest(msgspec.Struct, frozen=True):
         wait_s: Seconds to wait for environments that live elsewhere to connect.
         for_: Name of the token that is to own the instance; ``None``: the one that
             makes it.
+        label: Text by which people find the instance in a list; ``None`` is no label.
     """
 
     env_id: str
@@ -51,6 +53,7 @@ class CreateRequest(msgspec.Struct, frozen=True):
     vector: VectorRequest | None = None
     wait_s: float = 0.0
     for_: str | None = None
+    label: str | None = None
 
     @property
     def external(self) -> bool:
@@ -93,6 +96,7 @@ def read_request(body: bytes, settings: Settings) -> CreateRequest:
         vector=read_vector(given, settings),
         wait_s=_read_wait(given.get("wait_s"), env_id, settings),
         for_=_read_for(given.get("for")),
+        label=_read_label(given.get("label")),
     )
 
 
@@ -214,6 +218,26 @@ def _read_for(given: object) -> str | None:
     if given is not None and not isinstance(given, str):
         raise BadParameter(
             f"for is {given!r:.80}: expected the name of a token, or null"
+        )
+    return given
+
+
+def _read_label(given: object) -> str | None:
+    if given is None or given in ("", []):
+        return None
+    if not isinstance(given, str):
+        raise BadParameter(
+            f"label is {given!r:.80}: expected a string of up to {MAX_LABEL_CHARS} "
+            "characters, or null"
+        )
+    if len(given) > MAX_LABEL_CHARS:
+        raise BadParameter(
+            f"label has {len(given)} characters: expected {MAX_LABEL_CHARS} at most"
+        )
+    if not given.isprintable():
+        raise BadParameter(
+            f"label is {given!r:.80}: expected printable characters, without line "
+            "breaks and control characters"
         )
     return given
 

@@ -23,7 +23,8 @@ class Crowd:
     Args:
         poll: Watches them.
         answers: Have those who watch, and are told how many streams there are.
-        count: Called with the number of streams, whenever that changes.
+        count: Called with the numbers of streams and of watchers, whenever one
+            of them changes.
         max_message: Bytes that a message may have.
 
     Attributes:
@@ -38,7 +39,7 @@ class Crowd:
         self,
         poll: select.poll,
         answers: Answers,
-        count: Callable[[int], None],
+        count: Callable[[int, int], None],
         max_message: int,
     ) -> None:
         self.streams: dict[int, Stream] = {}
@@ -139,6 +140,7 @@ class Crowd:
 
     def _recount(self) -> None:
         # To be watched is not to be used.
-        count = len(self.streams) - len(self._audience.watchers)
-        self._count(count)
+        watchers = len(self._audience.watchers)
+        count = len(self.streams) - watchers
+        self._count(count, watchers)
         self._answers.set_streams(count)

@@ -31,6 +31,7 @@ class Inspection:
         exact: Its exact calls.
         instance_id: Its instance ID.
         env_id: The env ID that was asked for.
+        label: The label that it was created with; ``None`` if it has none.
 
     Attributes:
         handlers: By operation, what gives the value of the answer to a request.
@@ -40,7 +41,12 @@ class Inspection:
     """
 
     def __init__(
-        self, operations: Operations, exact: Exact, instance_id: str, env_id: str
+        self,
+        operations: Operations,
+        exact: Exact,
+        instance_id: str,
+        env_id: str,
+        label: str | None = None,
     ) -> None:
         self.last_used = self._created = time.monotonic()
         self.streams = 0
@@ -49,6 +55,7 @@ class Inspection:
         self._exact = exact
         self._instance_id = instance_id
         self._env_id = env_id
+        self._label = label
         self.handlers: dict[int, Callable[[Frame], Any]] = {
             Op.DESCRIBE: self._describe,
             Op.ACTION_SPACE: lambda frame: operations.describe_space("action"),
@@ -78,6 +85,7 @@ class Inspection:
             "env_id": self._env_id,
             "idle_s": round(now - self.last_used, 3),
             "instance_id": self._instance_id,
+            "label": self._label,
             "streams": self.streams,
             "versions": _versions(),
             "watchers": self.watchers,

@@ -138,7 +138,13 @@ def _make(start: HostStart, channel: socket.socket) -> Answers:
     return Answers(
         operations,
         exact,
-        Inspection(operations, exact, start.instance_id, start.request.env_id),
+        Inspection(
+            operations,
+            exact,
+            start.instance_id,
+            start.request.env_id,
+            start.request.label,
+        ),
         open_file=functools.partial(request_file, channel),
         max_answer=start.max_answer,
         outside=outside,

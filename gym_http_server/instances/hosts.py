@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 import socket
 import time
+from collections.abc import Callable
 from http import HTTPStatus
 
 import msgspec
@@ -23,13 +25,15 @@ from gym_http_server.instances.queues import Queues
 from gym_http_server.instances.supervision import Supervision
 from gym_http_server.rundir import RunDir
 from gym_http_wire.frames import Frame
-from gym_http_wire.messages import Op, answer_head, problem_of
+from gym_http_wire.messages import Op, RequestHead, answer_head, problem_of
 from gym_http_wire.problems import Problem
 
 __all__ = ["Hosts"]
 
 FATE_SECONDS = 2.0
 MAX_EXPECTED = 1024
+#: Seconds between two looks at the log of an instance for somebody who waits.
+LOG_POLL_SECONDS = 0.1
 MAX_GREETING = 64 * 1024
 #: Instances whose owner a web worker caches.
 MAX_OWNERS = 100_000
@@ -219,6 +223,50 @@ class Hosts:
         self._owners.pop(instance_id, None)
         return bool(ended["replayed"])
 
+    def read_log(
+        self,
+        instance_id: str,
+        owner: str,
+        offset: int,
+        wait_s: float,
+        gone: Callable[[], bool],
+    ) -> Frame:
+        """Return what an instance printed, from an offset on.
+
+        Args:
+            instance_id: The instance; it may have ended.
+            owner: Owner that it must have; "" is any.
+            offset: The offset, in bytes.
+            wait_s: Seconds to wait for something there, unless the instance ends.
+            gone: Whether to wait no longer.
+
+        Raises:
+            UnknownInstance: There is no such instance.
+            InstanceEnded: It has ended, and its log is not kept any more.
+        """
+        if not _INSTANCE_ID(instance_id):
+            raise UnknownInstance(f"{instance_id:.80}")
+        path = self._run.log(instance_id)
+        head = RequestHead(instance_id=instance_id, owner=owner)
+        deadline = time.monotonic() + wait_s
+        while True:
+            before = _state_of(path)
+            try:
+                answer = self._supervision.forward(Op.LOG, head, b"%d" % offset)
+            except Problem as problem:
+                if problem.code != UnknownInstance.default_code:
+                    raise
+                self._check(instance_id, owner)
+                raise self._gone(instance_id, in_flight=False) from None
+            ended = answer_head(answer).headers["Gym-Log-Ended"] == "true"
+            if answer.body or ended or time.monotonic() >= deadline:
+                return answer
+            # The file shows when there is more, so the supervisor is not asked.
+            while _state_of(path) == before:
+                time.sleep(LOG_POLL_SECONDS)
+                if time.monotonic() >= deadline or gone():
+                    return answer
+
     def _check(self, instance_id: str, owner: str) -> None:
         """Check that an instance ID is one, and that the instance has this owner.
 
@@ -267,6 +315,15 @@ class Hosts:
                     f"the host of instance {instance_id} dropped the call, and lives"
                 )
             time.sleep(0.01)
+
+
+def _state_of(path: str) -> tuple[int, int] | None:
+    """Return what changes of a file when it is written; ``None`` if it is gone."""
+    try:
+        found = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns
 
 
 def _check_answer(answer: Frame) -> None:

@@ -107,10 +107,19 @@ class Supervision:
             SupervisorUnavailable: There is no answer.
         """
         head = RequestHead(instance_id=instance_id, key=key, owner=owner)
-        answer = self._call(request(op, head=head))
+        return msgspec.json.decode(self.forward(op, head).body)
+
+    def forward(self, op: Op, head: RequestHead, body: bytes = b"") -> Frame:
+        """Ask something and return the answer as it is.
+
+        Raises:
+            Problem: What the supervisor told.
+            SupervisorUnavailable: There is no answer.
+        """
+        answer = self._call(request(op, body, head))
         if answer.status != 200:
             raise problem_of(answer)
-        return msgspec.json.decode(answer.body)
+        return answer
 
     def _call(
         self,

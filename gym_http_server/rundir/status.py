@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 __all__ = ["Status", "StatusPage", "StatusReader"]
 
-_PAGE = struct.Struct("=QQQQQQ")
-_BUSY, _USED, _STEPS, _EPISODES, _STREAMS, _ALIVE = range(6)
+_PAGE = struct.Struct("=QQQQQQQ")
+_BUSY, _USED, _STEPS, _EPISODES, _STREAMS, _ALIVE, _WATCHERS = range(7)
 
 
 class Status(NamedTuple):
@@ -25,9 +25,10 @@ class Status(NamedTuple):
         last_used_ns: When the last call that counts as use ended.
         steps: Steps so far.
         episodes: Episodes ended so far.
-        streams: Open streams.
+        streams: Open streams, without those that watch.
         alive_ns: When the host last answered a ping, or ended a call that does not
             count as use.
+        watchers: Open streams that watch.
     """
 
     busy_since_ns: int
@@ -36,6 +37,7 @@ class Status(NamedTuple):
     episodes: int
     streams: int
     alive_ns: int = 0
+    watchers: int = 0
 
     @property
     def marks(self) -> tuple[int, ...]:
@@ -80,9 +82,10 @@ class StatusPage:
         numbers[_USED] = now_ns
         numbers[_BUSY] = 0
 
-    def set_streams(self, streams: int) -> None:
-        """Note how many streams are open."""
+    def set_streams(self, streams: int, watchers: int) -> None:
+        """Note how many streams are open, and how many more that watch."""
         self._numbers[_STREAMS] = streams
+        self._numbers[_WATCHERS] = watchers
 
     def close(self) -> None:
         """Let go of the memory."""

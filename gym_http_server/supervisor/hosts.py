@@ -26,6 +26,7 @@ from gym_http_server.supervisor.memory import MemoryLimit
 from gym_http_server.supervisor.modules import Modules
 from gym_http_server.supervisor.monitors import open_monitor
 from gym_http_server.supervisor.oom import OomKills
+from gym_http_server.supervisor.output import KeptLogs
 from gym_http_server.supervisor.starts import start_host
 from gym_http_wire.frames import Frame, FrameError
 from gym_http_wire.messages import Op
@@ -66,6 +67,7 @@ class Hosts:
 
     Attributes:
         tombstones: The instances that have ended.
+        kept_logs: The logs of the last ones.
         spared: Child processes that no host started, and that no end of a host ends.
         on_spared: Called with the process ID of such a one that has ended.
     """
@@ -83,6 +85,7 @@ class Hosts:
         on_end: Callable[[Instance, Ended], None],
     ) -> None:
         self.tombstones = Tombstones()
+        self.kept_logs = KeptLogs()
         # What modules have started when they were imported.
         self.spared = set(processes.children(os.getpid()))
         self.on_spared: Callable[[int], None] = lambda pid: None
@@ -119,6 +122,10 @@ class Hosts:
         instance = self._instances.get(instance_id)
         return instance if instance is not None and instance.live else None
 
+    def find(self, instance_id: str) -> Instance | None:
+        """Return an instance, even one that is being made or about to end."""
+        return self._instances.get(instance_id)
+
     def start(self, request: CreateRequest) -> Instance:
         """Take a slot and start a host, which will say how the making went.
 
@@ -133,8 +140,11 @@ class Hosts:
                 f"all {most} instances that this server may have are taken; "
                 "close one, or raise --max-instances"
             )
-        if shortage := self._run.shortage():
-            raise DiskFull(shortage)
+        if self._run.shortage():
+            # Room for a new instance is worth more than logs of ended ones.
+            self.kept_logs.clear()
+            if shortage := self._run.shortage():
+                raise DiskFull(shortage)
         instance_id = self._new_id()
         try:
             instance = start_host(
@@ -371,21 +381,30 @@ class Hosts:
             instance.reason = "memory"
             instance.detail = OUT_OF_MEMORY
         log_tail = instance.output.finish()
+        page = instance.page.read()
+        now = time.monotonic()
         ended = Ended(
             instance.env_id,
             instance.reason or "crashed",
             wait_status,
             "" if instance.reason in TOLD_WITHOUT_LOG else log_tail,
-            time.monotonic(),
+            now,
             instance.end_key,
             instance.owner,
             instance.detail,
+            instance.label,
+            now - instance.started,
+            page.steps,
+            page.episodes,
         )
         self._remove(self._run.instance(instance_id))
         if instance.live:
             self.tombstones.add(instance_id, ended)
+            self.kept_logs.add(instance_id, instance.output)
             level = logging.INFO if ended.wanted else logging.WARNING
             write(level, SUPERVISOR, f"{instance_id} ended: {ended.summary}")
+        else:
+            instance.output.close_log()
         self._on_end(instance, ended)
         instance.release()
 

@@ -7,6 +7,7 @@ import signal
 import socket
 import time
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +30,7 @@ class Instance:
 
     Attributes:
         env_id: As it was asked for.
+        label: The label that it was created with; ``None`` if it has none.
         channel: Our end of the pair of sockets that the host has the other of.
         output: What it prints.
         told: Whether the host has said how the making went, or nonsense.
@@ -54,6 +56,7 @@ class Instance:
     page: StatusReader
     output: Output
     started: float
+    label: str | None = None
     reader: FrameReader = field(default_factory=lambda: FrameReader(1024 * 1024))
     told: bool = False
     live: bool = False
@@ -71,10 +74,10 @@ class Instance:
     heartbeat: Heartbeat = field(default_factory=Heartbeat)
 
     def release(self) -> None:
-        """Close what belongs to it in this process."""
+        """Close what belongs to it in this process, except its log."""
         self.channel.close()
         self.page.close()
-        self.output.close()
+        self.output.close_pipe()
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,10 @@ class Ended:
         end_key: Key of the request that closed it, or "".
         owner: Name of the token that owned it; "" if it had none.
         detail: More about the reason; "" if there is no more.
+        label: The label that it was created with; ``None`` if it has none.
+        age_s: Seconds from its start to its end.
+        steps: Steps that it took, as its host last noted them.
+        episodes: Episodes that ended.
     """
 
     env_id: str
@@ -101,6 +108,10 @@ class Ended:
     end_key: str = ""
     owner: str = ""
     detail: str = ""
+    label: str | None = None
+    age_s: float = 0.0
+    steps: int = 0
+    episodes: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """Tell it to a web worker."""
@@ -171,6 +182,10 @@ class Tombstones:
     def get(self, instance_id: str) -> Ended | None:
         """Give what is remembered of one."""
         return self._ended.get(instance_id)
+
+    def newest_first(self) -> Iterator[tuple[str, Ended]]:
+        """Go through all of them, the one that ended last first."""
+        return reversed(self._ended.items())
 
     def __contains__(self, instance_id: object) -> bool:
         """Whether one is remembered."""

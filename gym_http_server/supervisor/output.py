@@ -5,7 +5,9 @@ reaches the disk. The supervisor reads all output, or hosts would wait. Output f
 than `RATE` is dropped, except for its last part: the last lines explain a crash.
 
 A log is cut at the front when it grows too long. Its first line then says how many
-bytes were cut, so that readers can go on at an offset.
+bytes were cut. Readers of a log are answered from here and name an *offset*, which
+counts all bytes that ever went to the log, cut ones included. The descriptor is read,
+not the path: an environment without a sandbox could put another file there.
 """
 
 from __future__ import annotations
@@ -15,10 +17,12 @@ import fcntl
 import math
 import os
 import time
+from collections import OrderedDict
+from typing import NamedTuple
 
 from gym_http_server.watches import Watches
 
-__all__ = ["MAX_LOG_BYTES", "Output", "Outputs"]
+__all__ = ["MAX_LOG_BYTES", "KeptLogs", "LogPart", "Output", "Outputs"]
 
 MAX_LOG_BYTES = 1024 * 1024
 #: Bytes that remain of a log that is cut.
@@ -39,8 +43,30 @@ TURN_BYTES = 256 * 1024
 LONGEST_REST = 0.02
 SHORTEST_REST = 0.001
 
+#: Bytes of a log that are read at once for a caller.
+PART_BYTES = 256 * 1024
+#: Ended instances whose logs are kept.
+MAX_KEPT_LOGS = 20
+
 # Shared by all pipes, so that reading dirties no memory that hosts share.
 _BUFFER = memoryview(bytearray(64 * 1024))
+
+
+class LogPart(NamedTuple):
+    """A part of a log.
+
+    Attributes:
+        start: Offset of its first byte.
+        data: Its bytes.
+    """
+
+    start: int
+    data: bytes
+
+    @property
+    def next(self) -> int:
+        """Offset of the byte after its last one."""
+        return self.start + len(self.data)
 
 
 class Output:
@@ -87,10 +113,36 @@ class Output:
 
     def close(self) -> None:
         """Close everything."""
-        for descriptor in (self.reader, self.writer, self._log):
+        self.close_pipe()
+        self.close_log()
+
+    def close_pipe(self) -> None:
+        """Close the pipe; the log can still be read."""
+        for descriptor in (self.reader, self.writer):
             if descriptor >= 0:
                 os.close(descriptor)
-        self.reader = self.writer = self._log = -1
+        self.reader = self.writer = -1
+
+    def close_log(self) -> None:
+        """Close the log."""
+        if self._log >= 0:
+            os.close(self._log)
+        self._log = -1
+
+    def read_log(self, offset: int) -> LogPart:
+        """Read the log, `PART_BYTES` at most, from an offset on.
+
+        The part begins later than asked for if those bytes were cut, and at the end of
+        the log if the offset lies beyond that.
+
+        Raises:
+            OSError: The disk fails.
+        """
+        end = self._cut_bytes + self._size - self._notice_bytes
+        start = min(max(offset, self._cut_bytes), end)
+        count = min(end - start, PART_BYTES)
+        place = start - self._cut_bytes + self._notice_bytes
+        return LogPart(start, os.pread(self._log, count, place) if count else b"")
 
     def read(self) -> bool:
         """Read available output, `TURN_BYTES` at most; return False at the end."""
@@ -173,11 +225,17 @@ class Output:
 
     def _cut(self) -> None:
         kept = os.pread(self._log, KEPT_LOG_BYTES, self._size - KEPT_LOG_BYTES)
-        self._cut_bytes += self._size - self._notice_bytes - len(kept)
-        notice = f"[{self._cut_bytes} bytes of this log were cut here]\n".encode()
+        end = self._cut_bytes + self._size - self._notice_bytes
+        cut = end - len(kept)
+        notice = f"[{cut} bytes of this log were cut here]\n".encode()
         os.ftruncate(self._log, 0)
-        self._size, self._notice_bytes = 0, len(notice)
-        self._size = os.write(self._log, notice + kept)
+        # If the disk is full by now, all of it is cut.
+        self._cut_bytes, self._size, self._notice_bytes = end, 0, 0
+        if os.write(self._log, notice + kept) < len(notice) + len(kept):
+            os.ftruncate(self._log, 0)
+            return
+        self._cut_bytes, self._notice_bytes = cut, len(notice)
+        self._size = len(notice) + len(kept)
 
     def _tail(self) -> bytes:
         with contextlib.suppress(OSError):
@@ -185,6 +243,33 @@ class Output:
             start = max(0, size - TAIL_BYTES)
             return (os.pread(self._log, TAIL_BYTES, start) + self._held)[-TAIL_BYTES:]
         return bytes(self._held[-TAIL_BYTES:])
+
+
+class KeptLogs:
+    """The logs of the last instances that ended.
+
+    Their files have no names any more: the directories of their instances are removed.
+    The kernel frees them when they are closed, or with this process.
+    """
+
+    def __init__(self) -> None:
+        self._outputs: OrderedDict[str, Output] = OrderedDict()
+
+    def add(self, instance_id: str, output: Output) -> None:
+        """Keep the log of an instance, and close the oldest if there are too many."""
+        self._outputs[instance_id] = output
+        if len(self._outputs) > MAX_KEPT_LOGS:
+            self._outputs.popitem(last=False)[1].close_log()
+
+    def get(self, instance_id: str) -> Output | None:
+        """Return the output of an instance whose log is kept."""
+        return self._outputs.get(instance_id)
+
+    def clear(self) -> None:
+        """Close all of them, which frees their room on the disk."""
+        for output in self._outputs.values():
+            output.close_log()
+        self._outputs.clear()
 
 
 class Outputs:

@@ -71,6 +71,6 @@ class Owners:
         instance_id = head.instance_id
         if not head.owner:
             return
-        found = self._hosts.get(instance_id) or self._hosts.tombstones.get(instance_id)
+        found = self._hosts.find(instance_id) or self._hosts.tombstones.get(instance_id)
         if found is not None and found.owner != head.owner:
             raise UnknownInstance(instance_id)

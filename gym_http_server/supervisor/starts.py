@@ -98,7 +98,14 @@ def start_host(
         stack.pop_all()
     ours.setblocking(False)
     return Instance(
-        instance_id, request.env_id, pid, ours, page, output, started=time.monotonic()
+        instance_id,
+        request.env_id,
+        pid,
+        ours,
+        page,
+        output,
+        started=time.monotonic(),
+        label=request.label,
     )
 
 

@@ -38,7 +38,7 @@ from gym_http_server.rundir import (
 )
 from gym_http_server.sandbox import Sandbox
 from gym_http_server.settings import Settings
-from gym_http_server.supervisor import processes
+from gym_http_server.supervisor import listing, processes
 from gym_http_server.supervisor.connections import Connection
 from gym_http_server.supervisor.creations import Creations
 from gym_http_server.supervisor.forks import ServiceProcess
@@ -48,13 +48,20 @@ from gym_http_server.supervisor.instance import Ended, Instance
 from gym_http_server.supervisor.issued_ids import IssuedIDs
 from gym_http_server.supervisor.lobby import LobbyProcess
 from gym_http_server.supervisor.modules import Modules
-from gym_http_server.supervisor.output import Outputs
+from gym_http_server.supervisor.output import LogPart, Outputs
 from gym_http_server.supervisor.owners import Owners
 from gym_http_server.supervisor.remover import Remover
 from gym_http_server.supervisor.survey import Survey
 from gym_http_server.watches import READ, WRITE, Watches
 from gym_http_wire.frames import Frame, FrameError
-from gym_http_wire.messages import Op, answer, problem_answer, request_head
+from gym_http_wire.messages import (
+    AnswerHead,
+    Form,
+    Op,
+    answer,
+    problem_answer,
+    request_head,
+)
 from gym_http_wire.problems import DiskFull, Problem
 
 __all__ = ["Supervisor"]
@@ -140,6 +147,8 @@ class Supervisor:
         self._operations: dict[int, Callable[[Connection, Frame], None]] = {
             Op.CREATE: self._create,
             Op.LIST: self._list,
+            Op.INSTANCES: self._list_instances,
+            Op.LOG: self._read_log,
             Op.END: self._end,
             Op.FATE: self._fate,
             Op.REGISTRY: self._registry,
@@ -259,6 +268,30 @@ class Supervisor:
         serving = self._owners.owned(self._hosts.serving(), request_head(frame))
         envs = {each.instance_id: each.env_id for each in serving}
         self._reply(connection, {"all_envs": dict(sorted(envs.items()))})
+
+    def _list_instances(self, connection: Connection, frame: Frame) -> None:
+        owned = self._owners.owned
+        head = request_head(frame)
+        ended = (
+            each
+            for each in self._hosts.tombstones.newest_first()
+            if head.owner in ("", each[1].owner)
+        )
+        listed = listing.listed(owned(self._hosts, head), ended)
+        self._reply(connection, listed)
+
+    def _read_log(self, connection: Connection, frame: Frame) -> None:
+        head = request_head(frame)
+        self._owners.check(head)
+        instance_id = head.instance_id
+        instance = self._hosts.find(instance_id)
+        kept = self._hosts.kept_logs.get(instance_id)
+        output = kept if instance is None else instance.output
+        if output is None:
+            raise UnknownInstance(instance_id)
+        offset = int(frame.body)
+        part = output.read_log(offset)
+        connection.answer(_log_answer(part, offset, ended=instance is None))
 
     def _end(self, connection: Connection, frame: Frame) -> None:
         head = request_head(frame)
@@ -440,3 +473,13 @@ class Supervisor:
         processes.kill_children()
         remove(self._run.path)
         os._exit(1)
+
+
+def _log_answer(part: LogPart, offset: int, *, ended: bool) -> Frame:
+    headers = {
+        "Gym-Log-Cut": str(max(0, part.start - offset)),
+        "Gym-Log-Ended": "true" if ended else "false",
+        "Gym-Log-Next": str(part.next),
+    }
+    head = AnswerHead("text/plain; charset=utf-8", headers)
+    return answer(200, part.data, head, form=Form.OTHER)

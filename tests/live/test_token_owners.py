@@ -70,6 +70,7 @@ def test_instances_of_the_server_before_are_410_to_each_token(
 #: instance by <instance_id>.
 WITHOUT_INSTANCE = {
     "/v1/envs": "test_a_list_shows_the_own_instances",
+    "/v1/instances": "test_the_list_of_figures_shows_the_own_instances",
     "/v1/batch/step": "test_a_batch_steps_no_foreign_instance",
     "/v1": "test_a_list_shows_the_own_instances",
     "/v1/registry": "test_scopes",
@@ -159,6 +160,37 @@ def test_a_list_shows_the_own_instances(shared: Server, ada: Instance) -> None:
     ]
     assert counts == [1, 1, 0, 2]
     bobs.close()
+
+
+def test_the_list_of_figures_shows_the_own_instances(
+    shared: Server, ada: Instance
+) -> None:
+    bobs = api_of(shared, "bob").create("Taxi-v3")
+    closed = api_of(shared, "bob").create("Taxi-v3")
+    no_content(closed.close())
+    seen = {}
+    for name in ("ada", "bob", "reader", "root"):
+        listed = ok(api_of(shared, name).get("/v1/instances/"))
+        living = {each["instance_id"]: each["owner"] for each in listed["instances"]}
+        ended = {each["instance_id"]: each["owner"] for each in listed["ended"]}
+        assert set(ended.values()) <= {name} or name == "root"
+        seen[name] = living, closed.id in ended
+    assert seen == {
+        "ada": ({ada.id: "ada"}, False),
+        "bob": ({bobs.id: "bob"}, True),
+        "reader": ({}, False),
+        "root": ({ada.id: "ada", bobs.id: "bob"}, True),
+    }
+    error(api_of(shared, "maker").get("/v1/instances/"), 403, "scope-missing")
+    bobs.close()
+
+
+def test_the_log_of_an_ended_instance_is_its_owners(shared: Server) -> None:
+    bobs = api_of(shared, "bob").create("Taxi-v3")
+    no_content(bobs.close())
+    for name, status in (("ada", 400), ("reader", 400), ("bob", 200), ("root", 200)):
+        log = Instance(api_of(shared, name), bobs.id).get("log/")
+        assert log.status == status, (name, log)
 
 
 def test_an_admin_may_use_all_instances(shared: Server, ada: Instance) -> None:

@@ -96,6 +96,64 @@ def test_a_log_is_cut_and_says_at_which_offset_it_goes_on(
 
 
 @pytest.mark.usefixtures("unhurried")
+def test_a_log_is_read_at_offsets_that_cuts_do_not_move(output: Output) -> None:
+    text = numbered(0, 400_000)
+    for start in range(0, len(text), 100_000):
+        say(output, text[start : start + 100_000])
+        end = start + 100_000
+        first = output.read_log(0)
+        assert first.data == text[first.start : first.next]
+        assert output.read_log(end) == (end, b"")
+        assert output.read_log(end + 5) == (end, b"")
+        assert output.read_log(end - 7) == (end - 7, text[end - 7 : end])
+    assert first.start > 2_000_000
+    # Part by part up to the end.
+    data, part = first.data, first
+    while (part := output.read_log(part.next)).data:
+        data += part.data
+    assert data == text[first.start :]
+
+
+@pytest.mark.usefixtures("unhurried")
+def test_a_log_that_cannot_be_written_again_when_it_is_cut_is_cut_whole(
+    output: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = numbered(0, 100_000)
+    say(output, text)
+    write = os.write
+
+    def write_little(descriptor: int, data: bytes) -> int:
+        return write(descriptor, data[:1000] if descriptor == output._log else data)
+
+    monkeypatch.setattr(os, "write", write_little)
+    output._cut()
+    assert output.read_log(0) == (len(text), b"")
+    monkeypatch.undo()
+    say(output, b"more\n")
+    assert output.read_log(0) == (len(text), b"more\n")
+
+
+def test_kept_logs_are_closed_when_there_are_too_many(tmp_path: Path) -> None:
+    kept = module.KeptLogs()
+    made = []
+    for number in range(module.MAX_KEPT_LOGS + 2):
+        output = Output(str(tmp_path / str(number)))
+        os.write(output.writer, b"%d" % number)
+        assert output.finish() == str(number)
+        output.close_pipe()
+        (tmp_path / str(number)).unlink()
+        kept.add(str(number), output)
+        made.append(output)
+    assert kept.get("1") is None
+    assert made[1]._log == -1
+    oldest = kept.get("2")
+    assert oldest is not None
+    assert oldest.read_log(0) == (0, b"2")
+    kept.clear()
+    assert {each._log for each in made} == {-1}
+
+
+@pytest.mark.usefixtures("unhurried")
 def test_on_a_full_disk_output_is_dropped_but_the_last_is_told(
     output: Output, log: Path
 ) -> None:

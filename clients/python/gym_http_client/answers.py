@@ -9,7 +9,7 @@ import requests
 
 from gym_http_client.errors import ServerError, UnexpectedAnswer
 
-__all__ = ["error_in", "value_of"]
+__all__ = ["error_in", "unexpected", "value_of"]
 
 
 def value_of(response: requests.Response) -> Any:
@@ -23,7 +23,7 @@ def value_of(response: requests.Response) -> Any:
     try:
         return json.loads(response.content)
     except ValueError:
-        raise _unexpected(response, "is not JSON") from None
+        raise unexpected(response, "is not JSON") from None
 
 
 def error_in(response: requests.Response) -> ServerError:
@@ -33,7 +33,7 @@ def error_in(response: requests.Response) -> ServerError:
         message = body["message"]
     except (ValueError, LookupError, TypeError):
         where = response.headers.get("Location")
-        return _unexpected(response, f"leads to {where}" if where else "has no message")
+        return unexpected(response, f"leads to {where}" if where else "has no message")
     return ServerError(
         str(message),
         response.status_code,
@@ -43,7 +43,13 @@ def error_in(response: requests.Response) -> ServerError:
     )
 
 
-def _unexpected(response: requests.Response, why: str) -> UnexpectedAnswer:
+def unexpected(response: requests.Response, why: str) -> UnexpectedAnswer:
+    """Return the error that an answer is not what a server answers.
+
+    Args:
+        response: The answer.
+        why: What is wrong, as in "is not JSON".
+    """
     error = UnexpectedAnswer(
         f"The answer of {response.url} {why}: is it a gym_http_server?",
         response.status_code,

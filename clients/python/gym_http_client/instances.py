@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 from urllib.parse import quote
 
 import requests
 
-from gym_http_client.answers import value_of
+from gym_http_client.answers import unexpected, value_of
 from gym_http_client.connection import Connection
 from gym_http_client.retries import wait_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["InstanceCalls", "given", "instance_route"]
+__all__ = ["InstanceCalls", "LogPart", "given", "instance_route"]
+
+
+class LogPart(NamedTuple):
+    """A part of what an instance printed.
+
+    Attributes:
+        data: Its bytes; none if there was nothing new in time.
+        next: Offset at which the next part begins.
+        cut: Bytes before it, from the offset asked for on, that are lost since the
+            server cuts logs that grow beyond 1 MiB.
+        ended: Whether the instance has ended, so that it prints nothing more.
+    """
+
+    data: bytes
+    next: int
+    cut: int
+    ended: bool
 
 
 def instance_route(instance_id: str, rest: str = "") -> str:
@@ -47,6 +64,7 @@ class InstanceCalls:
         disable_env_checker: bool | None = None,
         wrappers: list[str | dict[str, Any]] | None = None,
         wait_s: float | None = None,
+        label: str | None = None,
     ) -> str:
         """Create an instance of an environment and return its ID.
 
@@ -61,6 +79,7 @@ class InstanceCalls:
                 names, or objects ``{"name": …, "kwargs": {…}}``.
             wait_s: Seconds that the server waits for an external environment to
                 connect; they are on top of the client's time limits.
+            label: Up to 64 printable characters, which lists of instances show.
         """
         body = given(
             env_id=env_id,
@@ -71,6 +90,7 @@ class InstanceCalls:
             disable_env_checker=disable_env_checker,
             wrappers=wrappers,
             wait_s=wait_s,
+            label=label,
         )
         answer = self._connection.send(
             "POST", "/v1/envs/", body=body, creation_wait=wait_of(body)
@@ -80,6 +100,45 @@ class InstanceCalls:
     def env_list_all(self) -> dict[str, str]:
         """Return the name of each instance's environment, by instance ID."""
         return dict(self._connection.get("/v1/envs/")["all_envs"])
+
+    def instances(self) -> dict[str, Any]:
+        """Return the instances, and the last 100 that ended, with their figures.
+
+        Returns:
+            ``"instances"``, a list of dicts with ``instance_id``, ``env_id``,
+            ``label``, ``owner``, ``state`` (``"making"``, ``"idle"``, ``"busy"`` or
+            ``"ending"``), ``age_s``, ``busy_s``, ``idle_s``, ``steps``, ``episodes``,
+            ``streams``, ``watchers`` and ``memory_bytes``; and ``"ended"``, the newest
+            first, with ``reason`` and ``ended_s_ago``.
+        """
+        return dict(self._connection.get("/v1/instances/"))
+
+    def env_log(
+        self, instance_id: str, start: int = 0, *, wait_s: float = 0.0
+    ) -> LogPart:
+        """Return what an instance printed, up to 256 KiB of it.
+
+        Args:
+            instance_id: The instance; it may be one of the last 20 that ended.
+            start: Offset in bytes from which to read: 0, or the ``next`` of the part
+                before.
+            wait_s: Seconds, 25 at most, that the server waits for output if there is
+                none there.
+        """
+        response = self._connection.send(
+            "GET",
+            instance_route(instance_id, "log/"),
+            query={"from": str(start), "wait_s": f"{wait_s:f}"},
+        )
+        try:
+            return LogPart(
+                response.content,
+                int(response.headers["Gym-Log-Next"]),
+                int(response.headers["Gym-Log-Cut"]),
+                response.headers["Gym-Log-Ended"] == "true",
+            )
+        except (KeyError, ValueError):
+            raise unexpected(response, "is no part of a log") from None
 
     def env_describe(self, instance_id: str) -> dict[str, Any]:
         """Tell an instance's spaces, spec, versions, age and counts."""

@@ -39,6 +39,7 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
             ``{"name": …, "kwargs": {…}}``.
         wait_s: Seconds that the server waits for external environments to connect, on
             top of the time limits; then it refuses, and is not asked again.
+        label: Up to 64 printable characters, which lists of instances show.
         **kwargs: Arguments of the environments; what JSON can say.
 
     Raises:
@@ -74,6 +75,7 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         disable_env_checker: bool | None = None,
         wrappers: list[Any] | None = None,
         wait_s: float | None = None,
+        label: str | None = None,
         **kwargs: Any,
     ) -> None:
         options = {
@@ -90,6 +92,8 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         }
         if wait_s is not None:
             options["wait_s"] = wait_s
+        if label is not None:
+            options["label"] = label
         self._made_by = (server, env_id)
         self._made_with = {**options, **kwargs}
         request = {"env_id": env_id, **options, "kwargs": kwargs}

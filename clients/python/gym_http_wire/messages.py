@@ -62,6 +62,8 @@ class Op(IntEnum):
     SHUTDOWN = 70
     LOBBY = 71
     MONITOR_FILE = 72
+    INSTANCES = 73
+    LOG = 74
 
     FAR_COME = 96
     FAR_LIST = 97

@@ -1,0 +1,206 @@
+"""``GET /v1/instances/``: all instances with their figures, without asking a host."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.support.api import Api, Instance, error, no_content, ok
+from tests.support.server import Server
+from tests.support.wait import wait_until
+from tests.support.watching import stream, watch
+
+pytestmark = pytest.mark.live
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Server]:
+    """A server with environments that misbehave."""
+    with Server("--import", "tests.support.hostile") as server:
+        yield server
+
+
+@pytest.fixture
+def api(shared: Server) -> Api:
+    """A client of that server."""
+    return Api(shared)
+
+
+def listed(api: Api, instance_id: str) -> dict[str, Any]:
+    """Return what the list says of a present instance; nothing if it is not there."""
+    rows = ok(api.get("/v1/instances/"))["instances"]
+    return next((row for row in rows if row["instance_id"] == instance_id), {})
+
+
+def ended(api: Api, instance_id: str) -> dict[str, Any]:
+    """Return what the list says of an ended instance."""
+    rows = ok(api.get("/v1/instances/"))["ended"]
+    return next((row for row in rows if row["instance_id"] == instance_id), {})
+
+
+def test_it_says_what_an_instance_has_done(api: Api) -> None:
+    instance = api.create("FrozenLake-v1", label="ppo, run 3: ünïcode", seed=1)
+    fresh = listed(api, instance.id)
+    assert fresh.pop("age_s") >= fresh.pop("idle_s") >= 0
+    # A Python process with NumPy and Gymnasium has more than 20 MiB.
+    assert 20 * 2**20 < fresh.pop("memory_bytes") < 2**30
+    assert fresh == {
+        "busy_s": None,
+        "env_id": "FrozenLake-v1",
+        "episodes": 0,
+        "instance_id": instance.id,
+        "label": "ppo, run 3: ünïcode",
+        "owner": None,
+        "state": "idle",
+        "steps": 0,
+        "streams": 0,
+        "watchers": 0,
+    }
+    assert ok(instance.get(""))["label"] == "ppo, run 3: ünïcode"
+    steps = episodes = 0
+    for _ in range(3):
+        instance.reset()
+        done = False
+        while not done:
+            done = instance.step(1)["done"]
+            steps += 1
+        episodes += 1
+    row = listed(api, instance.id)
+    assert (row["steps"], row["episodes"]) == (steps, episodes)
+    no_content(instance.close())
+    assert listed(api, instance.id) == {}
+    last = ended(api, instance.id)
+    assert last.pop("age_s") > 0
+    assert last.pop("ended_s_ago") >= 0
+    assert last == {
+        "detail": None,
+        "env_id": "FrozenLake-v1",
+        "episodes": episodes,
+        "exit_status": 0,
+        "instance_id": instance.id,
+        "label": "ppo, run 3: ünïcode",
+        "owner": None,
+        "reason": "closed",
+        "signal": None,
+        "steps": steps,
+    }
+
+
+def test_it_counts_streams_and_watchers(api: Api) -> None:
+    instance = api.create()
+    with stream(instance), stream(instance), watch(instance):
+        row = listed(api, instance.id)
+        assert (row["streams"], row["watchers"]) == (2, 1)
+
+    def none() -> bool:
+        row = listed(api, instance.id)
+        return (row["streams"], row["watchers"]) == (0, 0)
+
+    wait_until(none)
+    no_content(instance.close())
+
+
+def test_a_busy_instance_is_listed_at_once(api: Api) -> None:
+    instance = api.create("hostile/Slow-v0", kwargs={"seconds": 3.0})
+    instance.reset()
+    with ThreadPoolExecutor(1) as pool:
+        step = pool.submit(instance.step, 1)
+        wait_until(lambda: listed(api, instance.id)["state"] == "busy")
+        first = listed(api, instance.id)
+        wait_until(lambda: listed(api, instance.id)["busy_s"] > first["busy_s"])
+        assert first["idle_s"] is None
+        assert not step.done()
+        step.result()
+    row = listed(api, instance.id)
+    assert (row["state"], row["busy_s"]) == ("idle", None)
+    assert row["idle_s"] < 2.5
+    no_content(instance.close())
+
+
+def test_an_instance_that_is_being_made_is_listed(api: Api) -> None:
+    body = {
+        "env_id": "hostile/SlowInit-v0",
+        "kwargs": {"seconds": 2.0},
+        "label": "slow",
+    }
+
+    def making() -> list[dict[str, Any]]:
+        rows = ok(api.get("/v1/instances/"))["instances"]
+        return [row for row in rows if row["label"] == "slow"]
+
+    with ThreadPoolExecutor(1) as pool:
+        created = pool.submit(api.post, "/v1/envs/", body)
+        (row,) = wait_until(making)
+        assert (row["state"], row["busy_s"], row["idle_s"]) == ("making", None, None)
+        instance = Instance(api, ok(created.result())["instance_id"])
+    assert row["instance_id"] == instance.id
+    no_content(instance.close())
+
+
+def test_an_instance_that_is_about_to_end_is_listed(api: Api) -> None:
+    instance = api.create("hostile/Slow-v0", kwargs={"seconds": 1.5})
+    instance.reset()
+    with ThreadPoolExecutor(2) as pool:
+        step = pool.submit(instance.post, "step/", {"action": 1})
+        wait_until(lambda: listed(api, instance.id)["state"] == "busy")
+        closing = pool.submit(instance.close)
+        wait_until(lambda: listed(api, instance.id)["state"] == "ending")
+        no_content(closing.result())
+        step.result()
+
+
+def test_it_says_why_an_instance_ended(api: Api) -> None:
+    instance = api.create("hostile/Segfault-v0")
+    instance.reset()
+    error(instance.post("step/", {"action": 1}), 502, "env-crashed")
+    row = ended(api, instance.id)
+    assert (row["reason"], row["signal"]) == ("crashed", "SIGSEGV")
+    assert row["exit_status"] is None
+    assert "log_tail" not in row
+
+
+def test_the_newest_that_ended_comes_first(api: Api) -> None:
+    instances = [api.create() for _ in range(3)]
+    for instance in instances:
+        no_content(instance.close())
+    rows = ok(api.get("/v1/instances/"))["ended"]
+    newest_first = [each.id for each in reversed(instances)]
+    assert [row["instance_id"] for row in rows[:3]] == newest_first
+
+
+@pytest.mark.parametrize("label", ["x" * 64, "日本語", None, ""])
+def test_a_label_may_be(api: Api, label: str | None) -> None:
+    instance = api.create(label=label)
+    assert listed(api, instance.id)["label"] == (label or None)
+    no_content(instance.close())
+
+
+@pytest.mark.parametrize(
+    ("label", "words"),
+    [
+        ("x" * 65, "label has 65 characters: expected 64 at most"),
+        ("two\nlines", "expected printable characters"),
+        ("\x1b[31m", "expected printable characters"),
+        ("\u202eevil", "expected printable characters"),
+        (5, "label is 5: expected a string of up to 64 characters"),
+        ({"a": 1}, "label is {'a': 1}: expected a string"),
+    ],
+)
+def test_a_label_is_refused(api: Api, label: object, words: str) -> None:
+    body = {"env_id": "CartPole-v1", "label": label}
+    assert words in error(api.post("/v1/envs/", body), 400, "bad-parameter")["message"]
+
+
+def test_numbers_that_an_environment_forges_stay_numbers(
+    api: Api, shared: Server
+) -> None:
+    """Without a sandbox, an environment can write to its status page."""
+    instance = api.create()
+    (run,) = shared.run_dir.iterdir()
+    page = run / instance.id / "status"
+    whole = page.read_bytes()
+    # The last number is not looked at by any limit.
+    page.write_bytes(whole[:48] + b"\xff" * 8 + whole[56:])
+    assert listed(api, instance.id)["watchers"] == 2**64 - 1
+    no_content(instance.close())
