@@ -15,6 +15,7 @@ from gymnasium import spaces
 SPACES: dict[str, spaces.Space[Any]] = {
     "box": spaces.Box(-1, 1, (2, 2), np.float32),
     "box64": spaces.Box(-1, 1, (2,), np.float64),
+    "endless": spaces.Box(-np.inf, np.array([np.inf, 9], np.float32), (2,)),
     "bytes": spaces.Box(0, 255, (3,), np.uint8),
     "point": spaces.Box(-1, 1, (), np.float32),
     "dict": spaces.Dict({"go": spaces.Discrete(3), "by": spaces.Box(0, 9, (2,))}),

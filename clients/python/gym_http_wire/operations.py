@@ -16,6 +16,7 @@ from gymnasium.error import ResetNeeded as GymnasiumResetNeeded
 from gym_http_wire import elements, legacy, spaces
 from gym_http_wire.attributes import Attributes
 from gym_http_wire.blame import env_error, said
+from gym_http_wire.lenient import lenient_reader
 from gym_http_wire.problems import (
     BadParameter,
     InvalidAction,
@@ -34,6 +35,7 @@ _UNFIT = (
     TypeError,
     ValueError,
 )
+MakeReader = Callable[[gymnasium.Space[Any]], Callable[[object], Any]]
 _AFTER_ERROR = (
     "the environment raised an exception in its last call and needs a reset first"
 )
@@ -62,7 +64,7 @@ class Operations(Attributes):
         self.strict_actions = strict_actions
         self._failed = False
         self._ended = True
-        self._read_action = self._action_reader()
+        self._read_action = self._action_reader(elements.reader)
         self._is_action = (
             elements.membership(env.action_space) if strict_actions else None
         )
@@ -113,9 +115,18 @@ class Operations(Attributes):
         try:
             action = self._read_action(plain)
         except elements.NotAnElement as error:
-            raise InvalidAction(str(error)) from None
+            action = self._read_leniently(plain, error)
         self.check_action(action)
         return action
+
+    def _read_leniently(self, plain: object, error: elements.NotAnElement) -> Any:
+        """Read an action that old clients may send and its space does not have."""
+        try:
+            if not self.strict_actions:
+                return self._action_reader(lenient_reader)(plain)
+        except elements.NotAnElement:
+            pass
+        raise InvalidAction(str(error)) from None
 
     def check_action(self, action: Any) -> None:
         """Refuse what the space does not contain, if this server does.
@@ -294,5 +305,5 @@ class Operations(Attributes):
         """Tell what a description says of this kind beside what it says of all."""
         return {}
 
-    def _action_reader(self) -> Callable[[object], Any]:
-        return elements.reader(self.env.action_space)
+    def _action_reader(self, make: MakeReader) -> Callable[[object], Any]:
+        return make(self.env.action_space)

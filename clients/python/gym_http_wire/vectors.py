@@ -18,7 +18,7 @@ from gymnasium.vector.utils import concatenate, create_empty_array
 from gym_http_wire import elements, spaces
 from gym_http_wire.blame import env_error, said
 from gym_http_wire.generators import describe_generator, restore_generator
-from gym_http_wire.operations import Operations
+from gym_http_wire.operations import MakeReader, Operations
 from gym_http_wire.problems import (
     BadParameter,
     ExternalAway,
@@ -304,16 +304,16 @@ class VectorOperations(Operations):
         self._check_arguments(name, args, kwargs)
         return asked(name, self.attribute(name), *args, **kwargs)
 
-    def _action_reader(self) -> Read:
-        return self._reader("action")
+    def _action_reader(self, make: MakeReader) -> Read:
+        return self._reader("action", make)
 
-    def _reader(self, which: str) -> Read:
+    def _reader(self, which: str, make: MakeReader = elements.reader) -> Read:
         """Read a list with an element for each environment, or a batch as it is."""
-        read_batch = elements.reader(self.space(which))
+        read_batch = make(self.space(which))
         single = self.space(f"single_{which}")
         if not isinstance(single, gymnasium.spaces.Dict | gymnasium.spaces.Tuple):
             return read_batch
-        read, count = elements.reader(single), self.env.num_envs
+        read, count = make(single), self.env.num_envs
 
         def read_each(plain: object) -> Any:
             if not isinstance(plain, list):
