@@ -236,10 +236,7 @@ def _actions_of(actions: Any, name: str, cast: Callable[[Any], Any]) -> list[Any
 
 
 def _is_given(frame: Frame, value: Any) -> bool:
-    if value is None:
-        return False
-    # What old clients send for nothing.
-    return lossless(frame) or (value != "" and value != [])
+    return value is not None and (lossless(frame) or plain.is_given(value))
 
 
 def _integer(given: Json, name: str, default: int, most: int) -> int:

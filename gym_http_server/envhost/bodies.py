@@ -113,7 +113,7 @@ def member(frame: Frame, given: Any, name: str) -> Any:
     if lossless(frame):
         if name not in given:
             raise MissingParameter(name)
-    elif value is None or value == "" or value == []:
+    elif not plain.is_given(value):
         raise MissingParameter(name)
     return value
 
@@ -136,10 +136,10 @@ def flag(given: dict[str, Any], name: str) -> bool:
     """Read a flag; the old Lua client sends "true" and "false".
 
     Raises:
-        BadParameter: It is none.
+        BadParameter: It is neither true nor false.
     """
     value = given.get(name)
-    if value in (None, "", 0):
+    if value == 0 or not plain.is_given(value):
         return False
     if value in (1, "true", "True"):
         return True

@@ -77,8 +77,9 @@ def read_request(body: bytes, settings: Settings) -> CreateRequest:
         raise BadJSON(str(error)) from None
     if not isinstance(given, dict):
         raise BadJSON()
+    given = plain.provided(given)
     env_id = given.get("env_id")
-    if env_id is None or env_id in ("", []):
+    if env_id is None:
         raise MissingParameter("env_id")
     if not isinstance(env_id, str) or len(env_id) > MAX_ENV_ID_CHARS:
         raise UnknownEnv(f"{env_id!s:.80}", "an env ID is a string as 'CartPole-v1'")
@@ -104,10 +105,12 @@ def read_seed(given: dict[str, Any]) -> int | None:
     """Read the parameter ``seed``.
 
     Raises:
-        BadParameter: It is none.
+        BadParameter: It is not an integer from 0.
     """
     seed = given.get("seed")
-    if seed is not None and (type(seed) is not int or seed < 0):
+    if not plain.is_given(seed):
+        return None
+    if type(seed) is not int or seed < 0:
         raise BadParameter(f"seed is {seed!r:.80}: expected an integer from 0, or null")
     return seed
 

@@ -6,13 +6,23 @@ say becomes the nearest thing that it can, as `gym_http_server.envhost.jsonable`
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import orjson
 
 from gym_http_server.envhost.jsonable import TooDeep, jsonable
 
-__all__ = ["MAX_DEPTH", "MAX_INTEGER", "BadJSON", "TooDeep", "dumps", "loads"]
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_INTEGER",
+    "BadJSON",
+    "TooDeep",
+    "dumps",
+    "is_given",
+    "loads",
+    "provided",
+]
 
 MAX_DEPTH = 64
 MAX_INTEGER = 2**200
@@ -58,6 +68,16 @@ def loads(data: bytes) -> object:
             if int(digits) > MAX_INTEGER:
                 raise BadJSON(f"An integer of {len(digits)} digits is too large")
     return value
+
+
+def is_given(value: object) -> bool:
+    """Whether a parameter is provided: null, "" and [] are not, as in gym-http-api."""
+    return value is not None and not (type(value) in (str, list) and not value)
+
+
+def provided(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters that are provided."""
+    return {name: value for name, value in given.items() if is_given(value)}
 
 
 def dumps(value: object) -> bytes:

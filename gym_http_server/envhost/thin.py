@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gym_http_server.envhost import plain
 from gym_http_server.envhost.create_request import read_seed
 from gym_http_wire.operations import Operations
 from gym_http_wire.problems import BadParameter
@@ -20,8 +21,9 @@ def read_reset(given: Json, operations: Operations) -> Json:
     """Read what a reset takes out of plain JSON.
 
     Raises:
-        BadParameter: ``seed`` or ``options`` is none.
+        BadParameter: ``seed`` is not an integer, or ``options`` not an object.
     """
+    given = plain.provided(given)
     options = given.get("options")
     if options is not None and not isinstance(options, dict):
         raise BadParameter(f"options is {options!r:.80}: expected an object, or null")

@@ -282,6 +282,40 @@ def test_seeds_of_creation_count_once(create: Create) -> None:
             assert instance.reset()["observation"] == expected
 
 
+@pytest.mark.parametrize("nothing", [None, "", []], ids=repr)
+def test_optional_parameters_that_count_as_not_given(
+    nothing: Any, create: Create
+) -> None:
+    """The original took its default for null, "" and [] alike."""
+    instance = create(
+        seed=nothing, render_mode=nothing, kwargs=nothing, wrappers=nothing
+    )
+    seeded = create(seed=5)
+    with gymnasium.make("CartPole-v1") as local:
+        expected = plain(local.reset(seed=5)[0])
+    # Had the seed counted as given, the seed of the creation would not count.
+    reset = seeded.reset(seed=nothing, options=nothing)
+    assert reset["observation"] == expected
+    ok(instance.post("action_space/sample", {"seed": nothing}))
+    instance.reset()
+    instance.step(0, render=nothing)
+    monitor = {"directory": f"nothing-{nothing!r}".replace("'", "_")}
+    options = {"force": nothing, "resume": nothing, "video_callable": nothing}
+    no_content(instance.post("monitor/start/", monitor | options))
+    no_content(instance.post("monitor/close/"))
+    # Neither forced nor resumed, the data that is there is kept.
+    error(instance.post("monitor/start/", monitor | options), 400)
+    vector = create(num_envs=2, vectorization_mode=nothing, hosts=nothing)
+    vector.reset(seed=nothing)
+
+
+def test_other_values_are_no_parameters_that_are_missing(instance: Instance) -> None:
+    for wrong in ({}, [0], "0", [[]], [""]):
+        error(instance.post("reset/", {"seed": wrong}), 400, "bad-parameter")
+        body = {"directory": "wrong", "force": wrong}
+        error(instance.post("monitor/start/", body), 400, "bad-parameter")
+
+
 @pytest.mark.filterwarnings("ignore:.*already returned terminated")
 def test_a_step_after_the_end_is_answered(create: Create) -> None:
     instance = create(seed=1)
