@@ -77,9 +77,8 @@ def read_request(body: bytes, settings: Settings) -> CreateRequest:
         raise BadJSON(str(error)) from None
     if not isinstance(given, dict):
         raise BadJSON()
-    given = plain.provided(given)
     env_id = given.get("env_id")
-    if env_id is None:
+    if not plain.is_given(env_id):
         raise MissingParameter("env_id")
     if not isinstance(env_id, str) or len(env_id) > MAX_ENV_ID_CHARS:
         raise UnknownEnv(f"{env_id!s:.80}", "an env ID is a string as 'CartPole-v1'")

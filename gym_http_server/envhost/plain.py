@@ -6,7 +6,6 @@ say becomes the nearest thing that it can, as `gym_http_server.envhost.jsonable`
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 import orjson
@@ -21,7 +20,6 @@ __all__ = [
     "dumps",
     "is_given",
     "loads",
-    "provided",
 ]
 
 MAX_DEPTH = 64
@@ -73,11 +71,6 @@ def loads(data: bytes) -> object:
 def is_given(value: object) -> bool:
     """Whether a parameter is provided: null, "" and [] are not, as in gym-http-api."""
     return value is not None and not (type(value) in (str, list) and not value)
-
-
-def provided(given: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameters that are provided."""
-    return {name: value for name, value in given.items() if is_given(value)}
 
 
 def dumps(value: object) -> bytes:

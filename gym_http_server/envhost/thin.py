@@ -23,7 +23,8 @@ def read_reset(given: Json, operations: Operations) -> Json:
     Raises:
         BadParameter: ``seed`` is not an integer, or ``options`` not an object.
     """
-    given = plain.provided(given)
+    if not plain.is_given(given.get("seed")):
+        given = {**given, "seed": None}
     options = given.get("options")
     if options is not None and not isinstance(options, dict):
         raise BadParameter(f"options is {options!r:.80}: expected an object, or null")

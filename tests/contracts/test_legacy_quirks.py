@@ -287,14 +287,12 @@ def test_optional_parameters_that_count_as_not_given(
     nothing: Any, create: Create
 ) -> None:
     """The original took its default for null, "" and [] alike."""
-    instance = create(
-        seed=nothing, render_mode=nothing, kwargs=nothing, wrappers=nothing
-    )
+    instance = create(seed=nothing)
     seeded = create(seed=5)
     with gymnasium.make("CartPole-v1") as local:
         expected = plain(local.reset(seed=5)[0])
     # Had the seed counted as given, the seed of the creation would not count.
-    reset = seeded.reset(seed=nothing, options=nothing)
+    reset = seeded.reset(seed=nothing)
     assert reset["observation"] == expected
     ok(instance.post("action_space/sample", {"seed": nothing}))
     instance.reset()
@@ -305,7 +303,7 @@ def test_optional_parameters_that_count_as_not_given(
     no_content(instance.post("monitor/close/"))
     # Neither forced nor resumed, the data that is there is kept.
     error(instance.post("monitor/start/", monitor | options), 400)
-    vector = create(num_envs=2, vectorization_mode=nothing, hosts=nothing)
+    vector = create(num_envs=2)
     vector.reset(seed=nothing)
 
 
