@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import flask
 from werkzeug.exceptions import HTTPException
+from werkzeug.routing import MapAdapter
 
 from gym_http_server import boot
 from gym_http_server.access import ANY
 from gym_http_server.api import batches, external, instances, service, streams, tango
 from gym_http_server.api.access_log import AccessLog
 from gym_http_server.api.door import Door
-from gym_http_server.api.exchange import Answer, Environ
+from gym_http_server.api.exchange import Answer, Environ, empty_answer
 from gym_http_server.api.web import Route, Web, flask_response
 from gym_http_server.errors import NotFound
 from gym_http_server.rundir import RunDir
@@ -18,6 +19,20 @@ from gym_http_server.settings import Settings
 from gym_http_wire.problems import Problem
 
 __all__ = ["create_app", "from_launcher"]
+
+#: What ``OPTIONS *`` says of the server as a whole.
+_SERVER = "DELETE, GET, HEAD, OPTIONS, POST"
+
+
+class _Application(flask.Flask):
+    """Finds routes without regard to Upgrade, which all routes but streams ignore."""
+
+    def create_url_adapter(self, request: flask.Request | None) -> MapAdapter | None:
+        """Return what matches the path of a request with the routes."""
+        adapter = super().create_url_adapter(request)
+        if adapter is not None:
+            adapter.websocket = False
+        return adapter
 
 
 def create_app(settings: Settings, run: RunDir, *, door: bool = True) -> flask.Flask:
@@ -28,7 +43,7 @@ def create_app(settings: Settings, run: RunDir, *, door: bool = True) -> flask.F
         run: The run directory of a server whose supervisor is, or will be, there.
         door: Whether calls of instances go past Flask's dispatch.
     """
-    app = flask.Flask("gym_http_server", static_folder=None)
+    app = _Application("gym_http_server", static_folder=None)
     # Never a redirect: it costs old clients their method or their body.
     app.url_map.merge_slashes = False
     app.url_map.strict_slashes = False
@@ -58,9 +73,21 @@ def _refuse(web: Web, error: HTTPException) -> flask.Response:
     """Answer what no view answered, behind the guard like everything else."""
 
     def view(environ: Environ) -> Answer:
+        if environ["REQUEST_METHOD"] == "OPTIONS":
+            allowed = _SERVER if environ["PATH_INFO"] == "*" else _allowed(error)
+            if allowed:
+                answer = empty_answer()
+                answer.headers.append(("Allow", allowed))
+                return answer
         raise _problem_of(error, environ)
 
     return flask_response(web.answer(flask.request.environ, Route(view, ANY)))
+
+
+def _allowed(error: HTTPException) -> str:
+    """Return the methods of the path as Allow has them; "" if it has no routes."""
+    methods = set(getattr(error, "valid_methods", None) or ())
+    return ", ".join(sorted({*methods, "OPTIONS"})) if methods else ""
 
 
 def _problem_of(error: HTTPException, environ: Environ) -> Problem:
@@ -68,7 +95,7 @@ def _problem_of(error: HTTPException, environ: Environ) -> Problem:
     if error.code == 404:
         return NotFound(f"there is nothing at {path:.200}; GET /openapi.json lists all")
     if error.code == 405:
-        allowed = ", ".join(sorted(error.valid_methods or []))  # type: ignore[attr-defined]
+        allowed = _allowed(error)
         return Problem(
             f"{path:.200} does not take {method:.20}; it takes {allowed}",
             status=405,
@@ -76,7 +103,7 @@ def _problem_of(error: HTTPException, environ: Environ) -> Problem:
             headers={"Allow": allowed},
         )
     if error.code == 400:
-        # Such as a Host that is no name, or a WebSocket where there is none.
+        # Such as a Host that is no name.
         words = error.description or "the request is malformed"
         return Problem(words, status=400, code="malformed-request")
     name = (error.name or "error").lower().replace(" ", "-")

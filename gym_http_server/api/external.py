@@ -44,8 +44,7 @@ def add_routes(app: flask.Flask, web: Web) -> None:
     """Add the routes."""
     scopes = frozenset({EXTERNAL_SCOPE})
     view = functools.partial(connect_in, web)
-    for websocket in (False, True):
-        add_route(app, web, "GET", EXTERNAL, view, scopes=scopes, websocket=websocket)
+    add_route(app, web, "GET", EXTERNAL, view, scopes=scopes)
     for method, rule, call in (
         ("POST", EXTERNAL, _hello),
         ("GET", f"{EXTERNAL}<connection>/request/", _next_request),

@@ -111,11 +111,11 @@ def add_routes(app: flask.Flask, web: Web) -> None:
 
 
 def _create(web: Web, environ: Environ) -> Answer:
-    # The one supervisor reads it, while everybody else waits.
-    body = read_body(environ, min(web.settings.max_body, MAX_CREATE_BYTES))
     if web.draining:
         raise Draining("the server is stopping and makes no new instances")
     key = key_of(environ)
+    # The one supervisor reads it, while everybody else waits.
+    body = read_body(environ, min(web.settings.max_body, MAX_CREATE_BYTES))
     # Who sends a key will ask again, and get the instance that was made.
     client = None if key else environ.get("gunicorn.socket")
     gone = functools.partial(_has_left, client)
@@ -191,8 +191,8 @@ def _read_wait(query: dict[str, list[str]]) -> float:
 def _pass_on(
     web: Web, op: Op, required: str | None, environ: Environ, instance_id: str
 ) -> Answer:
-    body = read_body(environ, web.settings.max_body)
     key = key_of(environ)
+    body = read_body(environ, web.settings.max_body)
     head = RequestHead(key=key) if key else None
     frame = request(op, body, head, form=forms(environ))
     try:
@@ -219,16 +219,16 @@ def _check_required(body: bytes, name: str) -> None:
 def _with_value(
     web: Web, op: Op, environ: Environ, instance_id: str, value: str
 ) -> Answer:
-    body = read_body(environ, web.settings.max_body)
     head = RequestHead(value=value, key=key_of(environ))
+    body = read_body(environ, web.settings.max_body)
     frame = request(op, body, head, form=forms(environ))
     owner = caller_of(environ).only
     return frame_answer(web.hosts.call(instance_id, frame, owner))
 
 
 def _render(web: Web, environ: Environ, instance_id: str) -> Answer:
-    read_body(environ, web.settings.max_body)
     key = key_of(environ) if environ["REQUEST_METHOD"] == "POST" else ""
+    read_body(environ, web.settings.max_body)
     head = RequestHead(key=key, accept=accepted(environ))
     frame = request(Op.RENDER, head=head, form=forms(environ))
     owner = caller_of(environ).only
@@ -236,8 +236,9 @@ def _render(web: Web, environ: Environ, instance_id: str) -> Answer:
 
 
 def _close(web: Web, environ: Environ, instance_id: str) -> Answer:
+    key = key_of(environ)
     read_body(environ, web.settings.max_body)
-    replayed = web.hosts.end(instance_id, caller_of(environ).only, key_of(environ))
+    replayed = web.hosts.end(instance_id, caller_of(environ).only, key)
     answer = empty_answer()
     if replayed:
         answer.headers.append(("Idempotent-Replayed", "true"))

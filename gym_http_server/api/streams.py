@@ -25,16 +25,8 @@ _SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?").fullmatch
 def add_routes(app: flask.Flask, web: Web) -> None:
     """Add the route of streams."""
     view = functools.partial(_stream, web)
-    for websocket in (False, True):
-        add_route(
-            app,
-            web,
-            "GET",
-            INSTANCE + "stream/",
-            view,
-            scopes=frozenset({READ, STEP}),
-            websocket=websocket,
-        )
+    scopes = frozenset({READ, STEP})
+    add_route(app, web, "GET", INSTANCE + "stream/", view, scopes=scopes)
 
 
 def _stream(web: Web, environ: Environ, instance_id: str) -> Answer:

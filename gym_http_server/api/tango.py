@@ -30,16 +30,7 @@ _EXAMPLE = '{"type":"Discrete","n":4}'
 def add_routes(app: flask.Flask, web: Web) -> None:
     """Add the route."""
     view = functools.partial(_come, web)
-    for websocket in (False, True):
-        add_route(
-            app,
-            web,
-            "GET",
-            GAME,
-            view,
-            scopes=frozenset({EXTERNAL}),
-            websocket=websocket,
-        )
+    add_route(app, web, "GET", GAME, view, scopes=frozenset({EXTERNAL}))
 
 
 def _come(web: Web, environ: Environ) -> Answer:

@@ -142,7 +142,6 @@ def add_route(
     view: View,
     *,
     scopes: frozenset[str],
-    websocket: bool = False,
 ) -> None:
     """Add a route; the rule ends in a slash, and the request may or may not.
 
@@ -153,8 +152,6 @@ def add_route(
         rule: Path with a final slash.
         view: Called with the WSGI environment and the arguments in the path.
         scopes: A caller has to have one of these; any token will do if it is empty.
-        websocket: Whether it is for requests that begin a WebSocket; other routes
-            are never found by these.
     """
     route = Route(view, scopes)
 
@@ -164,8 +161,7 @@ def add_route(
     # Two rules: of one, the framework takes a wrong method in the other form for a
     # wrong path.
     for form in (rule, rule.removesuffix("/")):
-        kind = "WebSocket" if websocket else method
-        endpoint = f"{kind} {form}".replace(".", "_")
+        endpoint = f"{method} {form}".replace(".", "_")
         web.routes[endpoint] = route
         app.add_url_rule(
             form,
@@ -173,7 +169,6 @@ def add_route(
             view_func=flask_view,
             methods=[method],
             provide_automatic_options=False,
-            websocket=websocket,
         )
 
 

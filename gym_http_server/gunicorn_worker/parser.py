@@ -6,9 +6,11 @@ import math
 from collections.abc import Callable
 from typing import Any, cast
 
-from gunicorn.http.body import LengthReader  # type: ignore[import-untyped]
+from gunicorn.http.body import Body, LengthReader  # type: ignore[import-untyped]
 from gunicorn.http.errors import (  # type: ignore[import-untyped]
     LimitRequestHeaders,
+    ParseException,
+    UnsupportedTransferCoding,
 )
 from gunicorn.http.message import Request  # type: ignore[import-untyped]
 from gunicorn.http.parser import RequestParser  # type: ignore[import-untyped]
@@ -23,15 +25,43 @@ MOST_UNREAD = 64 * 1024
 MOST_HEADERS = 60 * 1024
 # gunicorn looks at the size only after it has read another piece.
 _PIECE = 8 * 1024
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class MalformedHead(ParseException):  # type: ignore[misc]
+    """A head that gunicorn accepts and HTTP does not."""
+
+
+class ExpectedBody(Body):  # type: ignore[misc]
+    """A body that the client sends once it has received 100 Continue.
+
+    gunicorn would send that before the application decides whether it wants the body.
+
+    Attributes:
+        announced: Whether 100 Continue was sent.
+    """
+
+    announced = False
+
+    def __init__(self, reader: Any, client: ClientSocket) -> None:
+        super().__init__(reader)
+        self._client = client
+
+    def _read_reader(self, size: int) -> bytes:
+        if not self.announced:
+            self.announced = True
+            self._client.send(_CONTINUE)
+        return cast(bytes, super()._read_reader(size))
 
 
 class ClientRequest(Request):  # type: ignore[misc]
-    """A request after which the connection closes if much of its body is unread.
+    """A request whose head is as HTTP demands, and whose body need not be read.
 
-    gunicorn itself would promise to keep the connection, and then read all there is,
-    which may be without end.
+    The connection closes if much of the body is unread. gunicorn itself would promise
+    to keep the connection, and then read all there is, which may be without end.
     """
 
+    headers: list[tuple[str, str]]
     max_buffer_headers: int
 
     def parse(self, unreader: Any) -> bytes:
@@ -63,6 +93,36 @@ class ClientRequest(Request):  # type: ignore[misc]
             raise LimitRequestHeaders("")
         return super().parse_headers(data, from_trailer=from_trailer)
 
+    def set_body_reader(self) -> None:
+        """Check the headers that say what else is in the request, and prepare its body.
+
+        Raises:
+            MalformedHead: There is no Host, or more than one Idempotency-Key.
+            UnsupportedTransferCoding: The body is compressed.
+        """
+        if self.version >= (1, 1) and not self._values("HOST"):
+            raise MalformedHead(
+                "the request has no Host header, which HTTP/1.1 requires: expected "
+                "Host with the server's name and port"
+            )
+        keys = self._values("IDEMPOTENCY-KEY")
+        if len(keys) > 1:
+            if len(set(keys)) > 1:
+                raise MalformedHead(
+                    "the request has several different Idempotency-Keys: expected one"
+                )
+            # gunicorn would join both to a key that the client does not know.
+            rest = [each for each in self.headers if each[0] != "IDEMPOTENCY-KEY"]
+            self.headers = [*rest, ("IDEMPOTENCY-KEY", keys[0])]
+        super().set_body_reader()
+        for value in self._values("TRANSFER-ENCODING"):
+            codings = {coding.strip().lower() for coding in value.split(",")}
+            if codings - {"chunked", "identity"}:
+                raise UnsupportedTransferCoding(value)
+        if self._expected_100_continue:
+            self._expected_100_continue = False
+            self.body = ExpectedBody(self.body.reader, self.unreader.sock)
+
     def unread(self) -> float:
         """Return how many bytes of the body nobody has asked for."""
         reader = self.body.reader
@@ -72,7 +132,11 @@ class ClientRequest(Request):  # type: ignore[misc]
 
     def should_close(self) -> bool:
         """Tell whether the connection ends with this request's answer."""
-        if self.unreader.sock.terms.last_answers or self.unread() > MOST_UNREAD:
+        # A client that was not told to continue may send the body all the same, or not.
+        body = self.body
+        unsent = isinstance(body, ExpectedBody) and not body.announced
+        most = 0 if unsent else MOST_UNREAD
+        if self.unreader.sock.terms.last_answers or self.unread() > most:
             # It may be announced now, so it stays true.
             self.force_close()
         if "close" in self._connection_options():
@@ -81,8 +145,11 @@ class ClientRequest(Request):  # type: ignore[misc]
         return bool(super().should_close())
 
     def _connection_options(self) -> set[str]:
-        values = (value for name, value in self.headers if name == "CONNECTION")
+        values = self._values("CONNECTION")
         return {word.strip().lower() for value in values for word in value.split(",")}
+
+    def _values(self, name: str) -> list[str]:
+        return [value for each, value in self.headers if each == name]
 
 
 class ClientParser(RequestParser):  # type: ignore[misc]

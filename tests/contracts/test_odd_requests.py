@@ -1,9 +1,14 @@
 """Requests that HTTP allows and nobody expects are answered as documented."""
 
+import gzip
 from collections.abc import Callable
+from typing import Any
+
+import pytest
 
 from tests.support import api as calls
 from tests.support.api import Api, Instance
+from tests.support.raw import RawConnection, Response, chunked, exchange
 from tests.support.server import Server
 
 TOKEN = "a-token-for-odd-requests"
@@ -20,9 +25,201 @@ def test_a_long_accept_is_no_harm(create: Callable[..., Instance]) -> None:
     calls.error(instance.get("render/", headers={"Accept": many}), 406)
 
 
-def test_a_websocket_is_refused_as_malformed(api: Api) -> None:
-    headers = {"Upgrade": "websocket", "Connection": "upgrade"}
-    calls.error(api.get("/v1/", headers=headers), 400, "malformed-request")
+UPGRADES = [
+    {"Connection": "Upgrade"},
+    {"Connection": "Upgrade", "Upgrade": "websocket"},
+    {"Connection": "keep-alive, upgrade", "Upgrade": "WebSocket"},
+    {
+        "Connection": "Upgrade, HTTP2-Settings",
+        "Upgrade": "h2c",
+        "HTTP2-Settings": "AAMAAABkAAQAAP__",
+    },
+]
+ROUTES: list[tuple[str, str, bytes, int]] = [
+    ("GET", "/v1/", b"", 200),
+    ("GET", "/v1/envs/", b"", 200),
+    ("GET", "/v1/envs", b"", 200),
+    ("POST", "/v1/envs/", b"{}", 400),
+    ("PUT", "/v1/envs/", b"", 405),
+    ("GET", "/v1/nowhere/", b"", 404),
+    ("POST", "{}reset/", b"", 200),
+    ("POST", "{}step/", b'{"action": 1}', 200),
+    ("GET", "{}action_space/", b"", 200),
+    ("GET", "{}action_space/contains/1", b"", 200),
+    ("GET", "{}step/", b"", 405),
+    ("POST", "{}monitor/close/", b"", 204),
+]
+
+
+@pytest.mark.parametrize("headers", UPGRADES, ids=lambda each: "; ".join(each.values()))
+def test_an_upgrade_is_ignored_where_there_is_none(
+    headers: dict[str, str], create: Callable[..., Instance]
+) -> None:
+    """RFC 9110, 7.8: a server may ignore Upgrade, and so do all but streams."""
+    ordinary, upgrading = create(seed=4), create(seed=4)
+    for method, path, body, status in ROUTES:
+        answers = [
+            instance.api.request(
+                method, path.format(instance.path()), data=body, headers=more
+            )
+            for instance, more in ((ordinary, {}), (upgrading, headers))
+        ]
+        assert [answer.status for answer in answers] == [status] * 2, (method, path)
+        if status == 200 and path != "/v1/":
+            assert answers[0].body == answers[1].body
+        for name in ("Allow", "Content-Type"):
+            assert answers[0].header(name) == answers[1].header(name)
+
+
+def test_the_connection_stays_after_an_upgrade_that_is_ignored(
+    instance: Instance,
+) -> None:
+    instance.reset()
+    head = "Host: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    get = f"GET {instance.path('action_space/')} HTTP/1.1\r\n{head}\r\n"
+    with RawConnection(instance.api.server.port) as connection:
+        for _ in range(2):
+            connection.send(get.encode())
+            assert calls.ok(connection.read_response())["info"]["n"] == 2
+
+
+def malformed(api: Api, request: str, status: int, code: str) -> dict[str, Any]:
+    """Check that a request is refused and the connection then closed."""
+    with RawConnection(api.server.port) as connection:
+        connection.send(request.encode())
+        answer = calls.error(connection.read_response(), status, code)
+        assert connection.read_to_end() == b""
+    return answer
+
+
+@pytest.mark.parametrize("path", ["/v1/envs/", "/healthz", "/nowhere"])
+def test_http_1_1_without_host_is_refused(path: str, api: Api) -> None:
+    answer = malformed(api, f"GET {path} HTTP/1.1\r\n\r\n", 400, "malformed-request")
+    assert "Host" in answer["message"]
+    two = "Host: localhost\r\nHost: localhost\r\n"
+    malformed(api, f"GET {path} HTTP/1.1\r\n{two}\r\n", 400, "malformed-request")
+
+
+@pytest.mark.parametrize("coding", ["gzip, chunked", "deflate,chunked", "br, chunked"])
+def test_compressed_transfers_are_not_implemented(
+    coding: str, instance: Instance
+) -> None:
+    instance.reset()
+    body = chunked(gzip.compress(b'{"action": 1}', mtime=0))
+    head = f"POST {instance.path('step/')} HTTP/1.1\r\nHost: localhost\r\n"
+    with RawConnection(instance.api.server.port) as connection:
+        connection.send(f"{head}Transfer-Encoding: {coding}\r\n\r\n".encode() + body)
+        calls.error(connection.read_response(), 501, "transfer-coding")
+        assert connection.read_to_end() == b""
+    assert calls.ok(instance.get(""))["steps"] == 0
+
+
+def test_a_transfer_that_does_not_end_chunked_is_malformed(api: Api) -> None:
+    """RFC 9112, 6.3: its length cannot be known."""
+    for coding in ("gzip", "chunked, gzip"):
+        head = f"Host: localhost\r\nTransfer-Encoding: {coding}\r\n\r\n"
+        request = f"POST /v1/envs/ HTTP/1.1\r\n{head}"
+        malformed(api, request, 400, "malformed-request")
+
+
+def test_two_idempotency_keys_are_refused(instance: Instance) -> None:
+    instance.reset()
+
+    def step(*keys: str) -> Response:
+        lines = "".join(f"{key}\r\n" for key in keys)
+        return exchange(
+            instance.api.server.port,
+            f"POST {instance.path('step/')} HTTP/1.1\r\nHost: localhost\r\n{lines}"
+            'Content-Length: 13\r\n\r\n{"action": 1}'.encode(),
+        )
+
+    for keys in (
+        ("Idempotency-Key: one", "Idempotency-Key: two"),
+        ("Idempotency-Key: one", "Accept: */*", "idempotency-key: two"),
+        ("idempotency-key: one", "Idempotency-Key: two"),
+    ):
+        answer = calls.error(step(*keys), 400, "malformed-request")
+        assert "Idempotency-Key" in answer["message"]
+    assert calls.ok(instance.get(""))["steps"] == 0
+    # The same one twice is one.
+    first = step("Idempotency-Key: same", "Idempotency-Key: same")
+    again = step("Idempotency-Key: same")
+    assert calls.ok(first) == calls.ok(again)
+    assert again.header("Idempotent-Replayed") == "true"
+
+
+def expecting(api: Api, start: str, size: int, more: str = "") -> Response:
+    """Send a head that expects 100 Continue, and give the first answer to it."""
+    head = f"{start} HTTP/1.1\r\n{more or 'Host: localhost'}\r\n"
+    head += f"Content-Length: {size}\r\nExpect: 100-continue\r\n\r\n"
+    with RawConnection(api.server.port) as connection:
+        connection.send(head.encode())
+        response = connection.read_response()
+        if response.status != 100:
+            assert response.header("Connection") == "close"
+            assert connection.read_to_end() == b""
+    return response
+
+
+def test_no_continue_before_a_refusal_that_needs_no_body(
+    api: Api, make_server: Callable[..., Server]
+) -> None:
+    host, large = "Host: localhost", 1 << 40
+    for start, size, more, status in [
+        ("POST /v1/nowhere", 13, host, 404),
+        ("PUT /v1/envs/", 13, host, 405),
+        ("POST /v1/envs/", 13, "Host: evil.example", 403),
+        ("POST /v1/envs/", 13, f"{host}\r\nOrigin: http://evil", 403),
+        ("POST /v1/envs/", large, host, 413),
+        ("POST /v1/envs/00000000/step/", large, host, 413),
+        ("POST /v1/envs/", 13, f"{host}\r\nContent-Encoding: gzip", 415),
+        ("POST /v1/envs/", 13, f"{host}\r\nIdempotency-Key: \x7f", 400),
+    ]:
+        calls.error(expecting(api, start, size, more), status)
+    assert expecting(api, "POST /v1/envs/", 13).status == 100
+    locked = Api(make_server("--token", TOKEN, token=TOKEN))
+    calls.error(expecting(locked, "POST /v1/envs/", 13), 401)
+    allowed = f"{host}\r\nAuthorization: Bearer {TOKEN}"
+    assert expecting(locked, "POST /v1/envs/", 13, allowed).status == 100
+
+
+def test_a_client_that_does_not_wait_for_continue(instance: Instance) -> None:
+    """RFC 9110, 10.1.1: it may send the body at once, and after a refusal too."""
+    port = instance.api.server.port
+    for path, status in ((instance.path("step/"), 200), ("/v1/nowhere", 404)):
+        instance.reset()
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 13\r\n"
+        request = f'{head}Expect: 100-continue\r\n\r\n{{"action": 1}}'
+        with RawConnection(port) as connection:
+            connection.send(request.encode())
+            response = connection.read_response()
+            if response.status == 100:
+                response = connection.read_response()
+            assert response.status == status
+
+
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [
+        ("/v1/", {"GET", "HEAD", "OPTIONS"}),
+        ("/v1/envs/", {"GET", "HEAD", "OPTIONS", "POST"}),
+        ("/v1/envs/00000000", {"DELETE", "GET", "HEAD", "OPTIONS"}),
+        ("/v1/envs/00000000/step/", {"OPTIONS", "POST"}),
+        ("/v1/envs/00000000/action_space/contains/1", {"GET", "HEAD", "OPTIONS"}),
+        ("*", {"DELETE", "GET", "HEAD", "OPTIONS", "POST"}),
+    ],
+)
+def test_options_tell_the_methods(path: str, methods: set[str], api: Api) -> None:
+    answer = api.request("OPTIONS", path)
+    calls.no_content(answer)
+    assert set((answer.header("Allow") or "").split(", ")) == methods
+
+
+def test_options_of_what_is_not_there(api: Api) -> None:
+    calls.error(api.request("OPTIONS", "/v1/nowhere"), 404, "not-found")
+    headers = {"Origin": "http://evil", "Access-Control-Request-Method": "POST"}
+    answer = api.request("OPTIONS", "/v1/envs/", headers=headers)
+    calls.error(answer, 403, "origin-refused")
 
 
 def test_a_host_that_is_no_name_is_refused_as_malformed(

@@ -30,6 +30,7 @@ pytestmark = pytest.mark.live
 
 ROOT = Path(__file__).resolve().parents[2]
 HOST = "Host: t\r\n"
+CHUNKED = b"POST /echo HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n"
 # What the worker does not read by itself, and makes no difference otherwise.
 ODD = "X-Odd: 1\r\n"
 DEADLINE = 1.0
@@ -252,12 +253,17 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Gunicorn]]:
 
 
 def post(path: str, body: bytes = b"", extra: str = HOST) -> bytes:
-    head = f"POST {path} HTTP/1.1\r\nContent-Length: {len(body)}\r\n{extra}\r\n"
-    return head.encode() + body
+    head = f"POST {path} HTTP/1.1\r\nContent-Length: {len(body)}\r\n"
+    return f"{head}{with_host(extra)}\r\n".encode() + body
 
 
 def get(path: str, extra: str = HOST) -> bytes:
-    return f"GET {path} HTTP/1.1\r\n{extra}\r\n".encode()
+    return f"GET {path} HTTP/1.1\r\n{with_host(extra)}\r\n".encode()
+
+
+def with_host(headers: str) -> str:
+    """Add the Host that HTTP/1.1 requires, where there is none."""
+    return headers if "host:" in headers.lower() else HOST + headers
 
 
 def check_problem(response: Response, status: int, code: str) -> dict[str, Any]:
@@ -291,12 +297,12 @@ def time_to_end(client: Client, least: float, most: float) -> bytes:
     ("half", "path"),
     [
         (b"G", ""),
-        (b"POST /echo HTTP/1.1\r\nContent-Length: 5\r\nX", ""),
-        (b"POST /echo HTTP/1.1\r\nContent-Length: 5\r\n\r\n", "/echo"),
-        (b"POST /echo HTTP/1.1\r\nContent-Length: 5\r\n\r\nhell", "/echo"),
+        (b"POST /echo HTTP/1.1\r\nHost: w\r\nContent-Length: 5\r\nX", ""),
+        (b"POST /echo HTTP/1.1\r\nHost: w\r\nContent-Length: 5\r\n\r\n", "/echo"),
+        (b"POST /echo HTTP/1.1\r\nHost: w\r\nContent-Length: 5\r\n\r\nhell", "/echo"),
         (post("/echo", b"one") + b"POST /sec", ""),
         (
-            b"POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+            CHUNKED + b"5\r\nhello\r\n",
             "/echo",
         ),
     ],
@@ -318,7 +324,7 @@ def test_a_request_that_stops_is_cut(
 
 @pytest.mark.parametrize(
     "head",
-    [b"GET /", b"POST /echo HTTP/1.1\r\nContent-Length: 9999\r\n\r\n"],
+    [b"GET /", b"POST /echo HTTP/1.1\r\nHost: w\r\nContent-Length: 9999\r\n\r\n"],
     ids=["head", "body"],
 )
 def test_trickling_does_not_help(gunicorn: Gunicorn, head: bytes) -> None:
@@ -347,7 +353,7 @@ def test_time_spent_idle_is_not_the_next_requests(gunicorn: Gunicorn) -> None:
 def test_each_request_has_a_deadline_of_its_own(gunicorn: Gunicorn) -> None:
     with gunicorn.client() as client:
         for _ in range(3):
-            client.send(b"POST /echo HTTP/1.1\r\n")
+            client.send(b"POST /echo HTTP/1.1\r\nHost: w\r\n")
             assert not client.readable(DEADLINE * 0.6)
             assert client.ask(b"Content-Length: 1\r\n\r\nx").body == b"x"
 
@@ -360,7 +366,7 @@ def test_the_handlers_time_does_not_count(gunicorn: Gunicorn) -> None:
 
 def test_time_before_the_body_is_read_does_not_count(gunicorn: Gunicorn) -> None:
     with gunicorn.client() as client:
-        client.send(b"POST /late/1.5 HTTP/1.1\r\nContent-Length: 20\r\n\r\n0123456789")
+        client.send(post("/late/1.5", bytes(20))[:-10])
         assert not client.readable(2.0)
         client.send(b"0123456789")
         assert client.read_response().body == b"20"
@@ -411,17 +417,21 @@ def test_a_client_that_reads_slowly_gets_everything(gunicorn: Gunicorn) -> None:
     [
         (b"\x16\x03\x01\x02\x00\x01\r\n\r\n", 400, "malformed-request"),
         (b"GET /\r\n\r\n", 400, "malformed-request"),
-        (b"GET / HTTP/1.1\r\nno colon\r\n\r\n", 400, "malformed-request"),
-        (b"GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n", 400, "malformed-request"),
+        (b"GET / HTTP/1.1\r\nHost: w\r\nno colon\r\n\r\n", 400, "malformed-request"),
+        (
+            b"GET / HTTP/1.1\r\nHost: w\r\nContent-Length: x\r\n\r\n",
+            400,
+            "malformed-request",
+        ),
         (post("/echo", b"").replace(b": 0", b": 0\r\nContent-Length: 1"), 400, None),
-        (b"GET /%s HTTP/1.1\r\n\r\n" % (b"x" * 9000), 414, "uri-too-long"),
+        (b"GET /%s HTTP/1.1\r\nHost: w\r\n\r\n" % (b"x" * 9000), 414, "uri-too-long"),
         (get("/", f"X: {'x' * 9000}\r\n"), 431, "headers-too-large"),
         (get("/", "X: x\r\n" * 200), 431, "headers-too-large"),
         (get("/", f"X: {'x' * 8000}\r\n" * 8), 431, "headers-too-large"),
         (get("/", "Expect: money\r\n"), 417, "expectation-failed"),
         (get("/", "Transfer-Encoding: odd\r\n"), 501, "transfer-coding"),
         (
-            b"POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n",
+            CHUNKED + b"nonsense\r\n",
             400,
             "malformed-request",
         ),
@@ -448,7 +458,7 @@ def test_an_error_can_be_problem_json(gunicorn: Gunicorn) -> None:
 
 def test_an_error_has_no_body_for_head(gunicorn: Gunicorn) -> None:
     with gunicorn.client() as client:
-        client.send(b"HEAD /raise/ValueError HTTP/1.1\r\n\r\n")
+        client.send(b"HEAD /raise/ValueError HTTP/1.1\r\nHost: w\r\n\r\n")
         assert client.read_response(head=True).status == 500
         assert client.read_to_end() == b""
 
@@ -461,7 +471,7 @@ LARGE = bytes(40 << 20)
 @pytest.mark.parametrize("path", ["/limit", "/health"])
 @pytest.mark.parametrize("framing", ["length", "chunked"])
 def test_an_early_answer_arrives(gunicorn: Gunicorn, path: str, framing: str) -> None:
-    head = f"POST {path} HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    head = CHUNKED.replace(b"/echo", path.encode())
     coded = head + chunked(LARGE, 1 << 20)
     with gunicorn.client() as client:
         response = client.ask(post(path, LARGE) if framing == "length" else coded)
@@ -508,7 +518,9 @@ def test_a_body_without_end_leaves_time_for_others() -> None:
 def _flood(gunicorn: Gunicorn) -> float:
     with gunicorn.client() as client:
         began = time.monotonic()
-        client.send(b"POST /limit HTTP/1.1\r\nContent-Length: 999999999999\r\n\r\n")
+        client.send(
+            b"POST /limit HTTP/1.1\r\nHost: w\r\nContent-Length: 999999999999\r\n\r\n"
+        )
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             while time.monotonic() - began < DEADLINE + 2 * SLACK:
                 client.send(LARGE[: 1 << 20])
@@ -527,7 +539,7 @@ def test_a_small_unread_body_costs_nothing(gunicorn: Gunicorn, path: str) -> Non
 
 
 def test_bodies_in_chunks(gunicorn: Gunicorn) -> None:
-    head = b"POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    head = CHUNKED
     with gunicorn.client() as client:
         for _ in range(3):
             assert client.ask(head + chunked(b"many small chunks")).body == (
@@ -558,7 +570,7 @@ def test_get_with_a_body_and_pipelining(gunicorn: Gunicorn) -> None:
         post("/echo", b"one"),
         post("/echo", b"two").replace(b"POST", b"GET"),
         post("/health", b"not read"),
-        b"POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked(b"3"),
+        CHUNKED + chunked(b"3"),
         post("/echo", b"four"),
     ]
     with gunicorn.client() as client:
@@ -616,7 +628,6 @@ def test_what_comes_whole_is_read_as_gunicorn_reads_it(
 @pytest.mark.parametrize(
     "request_",
     [
-        get("/environ", ""),
         get("/environ", HOST + ODD),
         get("/environ?a=b"),
         get("/environ/%41"),
@@ -655,9 +666,11 @@ def test_two_keys_are_left_to_gunicorn(
         for lines in (first, second):
             # Known from now on.
             client.ask(get("/environ", f"{HOST}{lines}\r\n"))
-        told = client.ask(get("/environ", f"{HOST}{first}\r\n{second}\r\n")).json()
-    assert told["gunicorn"]
-    assert told["HTTP_IDEMPOTENCY_KEY"] == "1,2"
+        told = client.ask(get("/environ", f"{HOST}{first}\r\n{first}\r\n")).json()
+        assert told["gunicorn"]
+        assert told["HTTP_IDEMPOTENCY_KEY"] == "1"
+        refused = client.ask(get("/environ", f"{HOST}{first}\r\n{second}\r\n"))
+        check_problem(refused, 400, "malformed-request")
 
 
 @pytest.mark.parametrize(
