@@ -61,8 +61,10 @@ class ClientRequest(Request):  # type: ignore[misc]
     to keep the connection, and then read all there is, which may be without end.
     """
 
+    body: Any
     headers: list[tuple[str, str]]
     max_buffer_headers: int
+    _expected_100_continue: bool
 
     def parse(self, unreader: Any) -> bytes:
         """Read the head, and return the bytes behind it.

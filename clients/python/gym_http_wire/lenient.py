@@ -53,14 +53,15 @@ def _box(space: Box) -> Read:
     endless_below, endless_above = np.isneginf(space.low), np.isposinf(space.high)
 
     def read(value: object) -> Array:
-        wide = read_wide(value)
+        wide: Array = read_wide(value)
         infinite = ((wide == INFINITY) & endless_above) | (
             (wide == -INFINITY) & endless_below
         )
         if not ((np.abs(wide) <= limit) | infinite).all():
             raise NotAnElement(value, f"of finite numbers of {dtype.name}")
         with np.errstate(over="ignore"):
-            return wide.astype(dtype)
+            narrow: Array = wide.astype(dtype)
+        return narrow
 
     return _one_number(space, read)
 
