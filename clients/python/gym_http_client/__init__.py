@@ -2,6 +2,7 @@
 
 from gym_http_client.client import Client
 from gym_http_client.errors import (
+    AttributeNotSent,
     ServerError,
     ServerTimeout,
     ServerUnreachable,
@@ -16,6 +17,7 @@ from gym_http_client.retries import Retries
 from gym_http_client.serving import serve_env
 
 __all__ = [
+    "AttributeNotSent",
     "Client",
     "RemoteEnv",
     "RemoteVectorEnv",

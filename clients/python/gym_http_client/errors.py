@@ -5,10 +5,11 @@
     ServerError                  the server says no; its reason is in the error
      ├─ ServerUnreachable        no answer: refused, cut off    (ConnectionError)
      │   └─ ServerTimeout        no answer within the time limit        (Timeout)
+     ├─ AttributeNotSent         an attribute that cannot travel (AttributeError)
      └─ UnexpectedAnswer         an answer, but not one of our server (HTTPError)
 
-In brackets the exceptions of ``requests`` that they are too: an agent which
-catches those, as agents of gym-http-api do, catches ours.
+In brackets the exceptions of ``requests``, or Python's own, that they are too: an agent
+which catches those, as agents of gym-http-api do, catches ours.
 """
 
 from __future__ import annotations
@@ -17,7 +18,13 @@ from typing import Any
 
 import requests
 
-__all__ = ["ServerError", "ServerTimeout", "ServerUnreachable", "UnexpectedAnswer"]
+__all__ = [
+    "AttributeNotSent",
+    "ServerError",
+    "ServerTimeout",
+    "ServerUnreachable",
+    "UnexpectedAnswer",
+]
 
 
 class ServerError(Exception):
@@ -75,3 +82,19 @@ class ServerTimeout(ServerUnreachable, requests.Timeout):
 
 class UnexpectedAnswer(ServerError, requests.HTTPError):
     """Something answered, but not as a gym_http_server does: often a proxy."""
+
+
+class AttributeNotSent(ServerError, AttributeError):
+    """The environment has the attribute, but no answer can hold its value."""
+
+    @classmethod
+    def of(cls, name: str, error: ServerError) -> AttributeNotSent:
+        """Return the error for an attribute whose value the server could not send."""
+        return cls(
+            f"the attribute {name} exists on the server and cannot be sent from there: "
+            f"{error.message}",
+            error.status_code,
+            code=error.code,
+            url=error.url,
+            body=error.body,
+        )

@@ -5,20 +5,20 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Protocol, Self
 
 import gymnasium
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
-from gym_http_client.errors import ServerError, ServerUnreachable
+from gym_http_client.errors import AttributeNotSent, ServerError, ServerUnreachable
 from gym_http_client.handles import Server
 from gym_http_client.lending import Lent
 from gym_http_wire.generators import describe_generator
 from gym_http_wire.rebuilding import rebuild
 
-__all__ = ["Handle", "Remote"]
+__all__ = ["Handle", "Remote", "attribute_read"]
 
 
 class Handle(Protocol):
@@ -39,6 +39,17 @@ class Handle(Protocol):
 
     def end(self) -> None:
         """End the instance."""
+
+
+@contextlib.contextmanager
+def attribute_read(name: str) -> Iterator[None]:
+    """Raise an AttributeError, too, if the value of an attribute cannot be sent."""
+    try:
+        yield
+    except ServerError as error:
+        if error.code != "unsupported-value":
+            raise
+        raise AttributeNotSent.of(name, error) from error
 
 
 class Remote:
@@ -172,10 +183,16 @@ class Remote:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or "_handle" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
-        told = self._asked("GET", f"attributes/{name}/")
+        with attribute_read(name):
+            told = self._asked("GET", f"attributes/{name}/")
         return self._method(name) if told["callable"] else told["value"]
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if name == "render_mode" and name in self.__dict__:
+            raise AttributeError(
+                f"render_mode is {self.render_mode!r} and cannot be changed: expected "
+                "when the environment is made, as render_mode=…"
+            )
         if "_pid" not in self.__dict__ or self._is_own(name):
             super().__setattr__(name, value)
         else:

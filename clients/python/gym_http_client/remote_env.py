@@ -139,8 +139,16 @@ class RemoteEnv(Remote, gymnasium.Env[Any, Any]):
         return self.np_random_seed
 
     def has_wrapper_attr(self, name: str) -> bool:
-        """Whether this object, or the remote environment, has an attribute."""
-        return hasattr(self, name)
+        """Whether this object, or the remote environment, has an attribute.
+
+        Also one whose value cannot be sent.
+        """
+        if self._is_own(name):
+            return hasattr(self, name)
+        try:
+            return bool(self._called("has_wrapper_attr", name))
+        except AttributeError:
+            return False
 
     def get_wrapper_attr(self, name: str) -> Any:
         """Give an attribute of this object, or of the remote environment.

@@ -10,7 +10,7 @@ import gymnasium
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gym_http_client.handles import Server
-from gym_http_client.remote import Remote
+from gym_http_client.remote import Remote, attribute_read
 
 __all__ = ["RemoteVectorEnv"]
 
@@ -204,7 +204,8 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """Get an attribute of each environment."""
-        return self.call(name)
+        with attribute_read(name):
+            return self.call(name)
 
     def set_attr(self, name: str, values: Any) -> None:
         """Set an attribute of each environment.

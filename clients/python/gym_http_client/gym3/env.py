@@ -16,6 +16,9 @@ from gym_http_client.gym3.types import Env, types_of
 
 __all__ = ["Gym3Env"]
 
+# Their one argument is a name. They change nothing, so that all can be asked for one.
+_READS = frozenset({"get_wrapper_attr", "has_wrapper_attr"})
+
 Observed = tuple[npt.NDArray[np.float32], Any, npt.NDArray[np.bool_]]
 
 
@@ -150,6 +153,8 @@ class Gym3Env(Env):
             same = [values[0] for values in args]
             named = {name: values[0] for name, values in kwargs.items()}
             return list(self.env.call(method, *same, **named))
+        if method in _READS and hasattr(self.env, "call"):
+            return self._read_each(method, *args, *kwargs.values())
         envs = getattr(self.env, "envs", None)
         if not isinstance(envs, list):
             raise NotImplementedError(
@@ -163,6 +168,12 @@ class Gym3Env(Env):
             )
             for index, each in enumerate(envs)
         ]
+
+    def _read_each(self, method: str, *args: Sequence[Any]) -> list[Any]:
+        """Call a method that changes nothing, once for each name, and select."""
+        rows = list(zip(*args, strict=True))
+        told = {row: self.env.call(method, *row) for row in dict.fromkeys(rows)}
+        return [told[row][index] for index, row in enumerate(rows)]
 
     def close(self) -> None:
         """Close the environments."""

@@ -1,0 +1,119 @@
+"""Attributes that cannot travel, and the render mode, behave as Python expects."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import gymnasium
+import pytest
+
+from gym_http_client import (
+    AttributeNotSent,
+    RemoteEnv,
+    RemoteVectorEnv,
+    ServerError,
+    through_wire,
+)
+from gym_http_client.gym3 import Gym3Env
+from tests.support.server import Server
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*:UserWarning")
+
+
+@pytest.fixture
+def closing() -> Iterator[Callable[[Any], Any]]:
+    """Give what closes environments after the test."""
+    made: list[Any] = []
+
+    def add(env: Any) -> Any:
+        made.append(env)
+        return env
+
+    yield add
+    while made:
+        made.pop().close()
+
+
+@pytest.mark.parametrize("way", ["server", "in process"])
+@pytest.mark.parametrize(
+    ("env_id", "name"),
+    [("ALE/Pong-v5", "ale"), ("HalfCheetah-v5", "data"), ("CartPole-v1", "env")],
+)
+def test_an_attribute_that_cannot_travel(
+    server: Server, closing: Callable[[Any], Any], way: str, env_id: str, name: str
+) -> None:
+    import ale_py
+
+    gymnasium.register_envs(ale_py)
+    local = closing(gymnasium.make(env_id))
+    if way == "server":
+        remote = closing(RemoteEnv(server.url, env_id))
+    else:
+        remote = closing(through_wire(gymnasium.make(env_id)))
+    assert not hasattr(remote, name)
+    assert getattr(remote, name, 5) == 5
+    with pytest.raises(AttributeError, match=f"{name} exists.*cannot be sent") as told:
+        getattr(remote, name)
+    assert isinstance(told.value, AttributeNotSent)
+    assert isinstance(told.value, ServerError)
+    assert (told.value.status_code, told.value.code) == (501, "unsupported-value")
+    for each in (name, "step", "spec", "np_random", "nonsense", "no name", "_private"):
+        if each != "_private":
+            assert remote.has_wrapper_attr(each) == local.has_wrapper_attr(each), each
+    with pytest.raises(AttributeError, match="nonsense"):
+        remote.get_wrapper_attr("nonsense")
+
+
+def test_an_attribute_of_a_vector_that_cannot_travel(
+    server: Server, closing: Callable[[Any], Any]
+) -> None:
+    vector = closing(
+        RemoteVectorEnv(
+            server.url, "HalfCheetah-v5", num_envs=2, vectorization_mode="sync"
+        )
+    )
+    assert not hasattr(vector, "envs")
+    assert getattr(vector, "envs", None) is None
+    with pytest.raises(AttributeError, match="envs exists"):
+        _ = vector.envs
+    with pytest.raises(AttributeError, match="data exists"):
+        vector.get_attr("data")
+    assert vector.call("has_wrapper_attr", "data") == (True, True)
+
+
+def test_the_render_mode_cannot_be_changed(
+    server: Server, closing: Callable[[Any], Any]
+) -> None:
+    env = closing(RemoteEnv(server.url, "CartPole-v1", render_mode="rgb_array"))
+    vector = closing(RemoteVectorEnv(server.url, "CartPole-v1", num_envs=2))
+    words = r"render_mode is .* and cannot be changed: expected when"
+    for each in (env, vector):
+        with pytest.raises(AttributeError, match=words):
+            each.render_mode = "human"
+    with pytest.raises(AttributeError, match=words):
+        env.set_wrapper_attr("render_mode", "human")
+    assert (env.render_mode, vector.render_mode) == ("rgb_array", None)
+
+
+@pytest.mark.parametrize("hosts", [1, 2])
+def test_gym3_reads_another_attribute_of_each(
+    server: Server, closing: Callable[[Any], Any], hosts: int
+) -> None:
+    options: dict[str, Any] = {"num_envs": 3, "vectorization_mode": "sync"}
+    remote = RemoteVectorEnv(server.url, "CartPole-v1", hosts=hosts, **options)
+    seen = []
+    for vector in (remote, gymnasium.make_vec("CartPole-v1", **options)):
+        env = closing(Gym3Env(vector))
+        vector.set_attr("length", [1.0, 2.0, 3.0])
+        names = ["gravity", "length", "length"]
+        seen.append(
+            [
+                env.callmethod("get_wrapper_attr", names),
+                env.callmethod("get_wrapper_attr", name=names),
+                env.callmethod("get_wrapper_attr", ["length"] * 3),
+                env.callmethod("has_wrapper_attr", ["length", "nonsense", "step"]),
+            ]
+        )
+        with pytest.raises(AttributeError, match="nonsense"):
+            env.callmethod("get_wrapper_attr", ["length", "nonsense", "length"])
+    assert seen[0] == seen[1]
+    assert seen[0][0] == [9.8, 2.0, 3.0]
