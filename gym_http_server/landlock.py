@@ -14,13 +14,12 @@ import os
 import stat
 import struct
 import sys
-from collections.abc import Iterable
 
 __all__ = [
     "READ",
     "WRITE",
     "abi",
-    "descriptor_of",
+    "descriptors_of",
     "restrict",
     "rule",
     "scopes_signals",
@@ -97,16 +96,16 @@ def rule(path: str, access: int) -> bytes | None:
     return _RULE.pack(access & _known(), descriptor)
 
 
-def descriptor_of(rule: bytes) -> int:
-    """Return the descriptor that a rule holds."""
-    return int(_RULE.unpack(rule)[1])
+def descriptors_of(rules: bytes) -> list[int]:
+    """Return the descriptors that rules hold."""
+    return [descriptor for _, descriptor in _RULE.iter_unpack(rules)]
 
 
-def restrict(rules: Iterable[bytes], *, signals: bool) -> None:
+def restrict(rules: bytes, *, signals: bool) -> None:
     """Restrict this process, which has one thread and no_new_privs set.
 
     Args:
-        rules: What it may do; everything else is refused.
+        rules: What it may do, one rule behind the other; everything else is refused.
         signals: Whether to refuse signals to processes that are not below this one
             either; needs ABI 6.
 
@@ -119,7 +118,8 @@ def restrict(rules: Iterable[bytes], *, signals: bool) -> None:
     attributes = struct.pack("=QQQ", _known(), 0, scoped)[:size]
     ruleset = _call(_CREATE_RULESET, attributes, size, 0)
     try:
-        for rule in rules:
+        for start in range(0, len(rules), _RULE.size):
+            rule = rules[start : start + _RULE.size]
             _call(_ADD_RULE, ruleset, _PATH_BENEATH, rule, 0)
         _call(_RESTRICT_SELF, ruleset, 0)
     finally:

@@ -67,12 +67,12 @@ class LogStream(io.TextIOBase):
 
     def block(self) -> None:
         """Wait for the reader from now on, as other streams do."""
-        for descriptor in self.descriptors():
-            with contextlib.suppress(OSError):
-                os.close(descriptor)
-        if self._socket is not None:
-            self._socket.detach()
+        # Each host does this, and what it uses here costs it memory.
+        own = self._own if self._socket is None else self._socket.detach()
         self._own, self._socket, self._poll = -1, None, None
+        if own >= 0:
+            with contextlib.suppress(OSError):
+                os.close(own)
 
     def descriptors(self) -> list[int]:
         """List the descriptors that a forked process has to keep open."""

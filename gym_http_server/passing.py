@@ -7,10 +7,12 @@ whole.
 from __future__ import annotations
 
 import array
+import os
 import socket
 import struct
 from collections import deque
 
+from gym_http_server.rundir import close_at_once, stop_lingering
 from gym_http_wire.frames import Frame, FrameError, FrameReader, encode
 
 __all__ = ["PassingLine"]
@@ -19,7 +21,9 @@ MAX_BODY = 256 * 1024 * 1024
 SEND_SECONDS = 5
 RECEIVE_BYTES = 256 * 1024
 _DESCRIPTORS = 16
-_SPACE = socket.CMSG_LEN(_DESCRIPTORS * array.array("i").itemsize)
+# What the kernel lets a message bring. It closes what has no room, lingering or not.
+_MOST_IN_MESSAGE = 253
+_SPACE = socket.CMSG_LEN(_MOST_IN_MESSAGE * array.array("i").itemsize)
 
 
 class PassingLine:
@@ -80,7 +84,14 @@ class PassingLine:
         """Give the next socket that came along; ``None`` if there is none."""
         if not self._brought:
             return None
-        return socket.socket(fileno=self._brought.popleft())
+        descriptor = self._brought.popleft()
+        stop_lingering(descriptor)
+        try:
+            return socket.socket(fileno=descriptor)
+        except OSError:
+            # It is no socket.
+            os.close(descriptor)
+            return None
 
     def surrender(self) -> socket.socket:
         """Give the socket itself, for something else than frames."""
@@ -89,5 +100,5 @@ class PassingLine:
     def close(self) -> None:
         """Close it, and what came along and was not taken."""
         while self._brought:
-            socket.close(self._brought.popleft())
+            close_at_once(self._brought.popleft())
         self.end.close()

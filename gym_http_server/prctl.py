@@ -23,6 +23,11 @@ _FILE_CAPABILITIES = 1 << 0 | 1 << 1 | 1 << 3 | 1 << 4
 
 # Looked up at import: between fork and exec nothing should be opened or loaded.
 _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+_PRCTL, _CAPSET = (_LIBC.prctl, _LIBC.capset) if _LIBC is not None else (None, None)
+_ZERO = ctypes.c_ulong(0)
+_CAPABILITY_HEADER = struct.pack("=Ii", _CAPABILITY_VERSION, 0)
+# Effective, permitted and inheritable ones: the lower 32, then the upper.
+_CAPABILITIES = struct.pack("=6I", _FILE_CAPABILITIES, _FILE_CAPABILITIES, 0, 0, 0, 0)
 
 
 def die_with_parent(parent_pid: int | None, signal: int = signals.SIGKILL) -> bool:
@@ -89,13 +94,9 @@ def drop_capabilities() -> bool:
     Returns:
         Whether they are dropped.
     """
-    if _LIBC is None:
+    if _CAPSET is None:
         return False
-    header = struct.pack("=Ii", _CAPABILITY_VERSION, 0)
-    kept = _FILE_CAPABILITIES
-    # Effective, permitted and inheritable ones: the lower 32, then the upper.
-    data = struct.pack("=6I", kept, kept, 0, 0, 0, 0)
-    return bool(_LIBC.capset(header, data) == 0)
+    return bool(_CAPSET(_CAPABILITY_HEADER, _CAPABILITIES) == 0)
 
 
 def leave_network(*, in_user_namespace: bool) -> bool:
@@ -115,8 +116,7 @@ def leave_network(*, in_user_namespace: bool) -> bool:
 
 
 def _prctl(option: int, value: int) -> bool:
-    if _LIBC is None:
+    if _PRCTL is None:
         return False
-    # The call is variadic; the kernel reads unsigned longs.
-    arguments = [ctypes.c_ulong(number) for number in (value, 0, 0, 0)]
-    return bool(_LIBC.prctl(ctypes.c_int(option), *arguments) == 0)
+    # The call is variadic, and the kernel reads unsigned longs.
+    return bool(_PRCTL(option, ctypes.c_ulong(value), _ZERO, _ZERO, _ZERO) == 0)

@@ -1,4 +1,4 @@
-"""The sandbox of hosts: restricts their files, network and user.
+"""The sandbox of hosts: restricts their files, system calls, network and user.
 
 The launcher decides once which parts are on (`settle`), the supervisor prepares them
 once (`prepare`), and each host enters the result before it makes an environment
@@ -27,7 +27,7 @@ from pathlib import Path
 
 import msgspec
 
-from gym_http_server import landlock, prctl
+from gym_http_server import landlock, prctl, seccomp
 from gym_http_server.errors import SettingError
 from gym_http_server.rundir import NAME_PREFIX, RunDir
 from gym_http_server.settings import Settings
@@ -89,21 +89,23 @@ class Sandbox(msgspec.Struct, frozen=True):
     Attributes:
         files: Whether files are restricted to `rules` and the host's own directories.
         network: How the host leaves the server's network; "" if it does not.
-        rules: Rules for Landlock, whose descriptors the supervisor holds.
+        rules: Rules for Landlock, one behind the other, whose descriptors the
+            supervisor holds. They are one object, since each object that a host uses
+            costs it a page of the memory that hosts share.
         unlisted: Directories that no rule allows to list.
         user: The user that the host runs as; ``None`` is the server's.
     """
 
     files: bool = False
     network: str = ""
-    rules: tuple[bytes, ...] = ()
+    rules: bytes = b""
     unlisted: tuple[str, ...] = ()
     user: User | None = None
 
     @property
     def descriptors(self) -> list[int]:
         """The descriptors that `enter` needs."""
-        return [landlock.descriptor_of(rule) for rule in self.rules]
+        return landlock.descriptors_of(self.rules)
 
     def own(self, path: str) -> None:
         """Make the user of hosts the owner of a file or folder."""
@@ -142,7 +144,7 @@ class Sandbox(msgspec.Struct, frozen=True):
             if os.geteuid() == 0:
                 # Some of root's bypass Landlock: those for memory, devices and modules.
                 prctl.drop_capabilities()
-            landlock.restrict((*self.rules, *_rules(own, _ALL)), signals=True)
+            landlock.restrict(self.rules + _rules(own, _ALL), signals=True)
             sys.meta_path.append(_UnlistedFolders(self.unlisted))
             _confined = True
 
@@ -213,6 +215,12 @@ def settle(settings: Settings) -> Settings:
             "this kernel's Landlock is older than Linux 6.12: environments can send "
             "signals to every process of this user"
         )
+    if sandbox == "on" and not seccomp.supported():
+        log.warning(
+            "this kernel or architecture has no filter of system calls (seccomp): "
+            "environments can change limits and priorities of every process of this "
+            "user"
+        )
     for path in settings.writable:
         if not os.path.exists(path):
             raise SettingError(f"--writable is {path!r}, which does not exist")
@@ -256,6 +264,9 @@ def warn_of_root(settings: Settings) -> None:
 def prepare(settings: Settings, run: RunDir, secrets: Sequence[str]) -> Sandbox:
     """Try what hosts will do, and open the file hierarchies that they may use.
 
+    Filters the system calls of this process, too, since hosts then need not build the
+    filter: they inherit it.
+
     Args:
         settings: What is on.
         run: The run directory.
@@ -282,12 +293,15 @@ def prepare(settings: Settings, run: RunDir, secrets: Sequence[str]) -> Sandbox:
                 "it is the server's own: choose another place with --run-dir, "
                 "--data-dir or --writable, or for that file"
             )
+    if seccomp.supported():
+        prctl.set_no_new_privs()
+        seccomp.install()
     rules = _rules(_readable("/", hidden), landlock.READ)
     rules += _rules([*writable, *settings.writable], _ALL)
     return Sandbox(
         files=True,
         network=network,
-        rules=tuple(rules),
+        rules=rules,
         unlisted=tuple(
             {str(folder) for path in hidden for folder in Path(path).parents}
         ),
@@ -408,6 +422,6 @@ def _is_within(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
-def _rules(paths: Iterable[str], access: int) -> list[bytes]:
+def _rules(paths: Iterable[str], access: int) -> bytes:
     rules = (landlock.rule(path, access) for path in paths)
-    return [rule for rule in rules if rule is not None]
+    return b"".join(rule for rule in rules if rule is not None)

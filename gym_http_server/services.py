@@ -9,7 +9,10 @@ from typing import Any, Protocol
 
 from gym_http_server import prctl
 
-__all__ = ["Service", "isolate", "perform"]
+__all__ = ["Service", "isolate", "limit_waits", "perform"]
+
+#: Longest wait in the kernel for what an environment has sent.
+WAKE_SECONDS = 1.0
 
 
 class Service(Protocol):
@@ -40,6 +43,16 @@ def isolate(parent_pid: int) -> None:
     prctl.die_with_parent(parent_pid, signal.SIGKILL)
     # It stays in the supervisor's session, which distinguishes it from environments.
     os.setpgid(0, 0)
+
+
+def limit_waits() -> None:
+    """Have a signal interrupt system calls that wait, once a second from now on.
+
+    An environment can send a process of the server a TCP socket whose close waits for
+    hours (SO_LINGER). The kernel itself closes it if there is no room for it.
+    """
+    signal.signal(signal.SIGALRM, lambda number, frame: None)
+    signal.setitimer(signal.ITIMER_REAL, WAKE_SECONDS, WAKE_SECONDS)
 
 
 def perform(service: Service, name: str) -> int:

@@ -15,7 +15,7 @@ import msgspec
 import yaml
 
 import gym_http_server
-from gym_http_server import landlock
+from gym_http_server import landlock, seccomp
 from gym_http_server.access import ADMIN, ANY
 from gym_http_server.api.exchange import (
     Answer,
@@ -117,6 +117,7 @@ def _sandbox(settings: Settings) -> dict[str, Any]:
         "host_user": settings.host_user or None,
         "network": settings.network,
         "signals": files and landlock.scopes_signals(),
+        "system_calls": files and seccomp.supported(),
     }
 
 

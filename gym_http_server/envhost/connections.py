@@ -10,6 +10,7 @@ import select
 import socket
 from collections.abc import Callable
 
+from gym_http_server.rundir import close_at_once
 from gym_http_wire.frames import Frame, FrameReader
 
 __all__ = ["Connection"]
@@ -112,4 +113,4 @@ class Connection:
 
     def _drop_brought(self) -> None:
         while self._brought:
-            socket.close(self._brought.pop())
+            close_at_once(self._brought.pop())

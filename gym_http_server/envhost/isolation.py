@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+# Below `signal`, whose functions make enums of numbers: that writes to 200 KiB of the
+# memory that hosts share.
+import _signal  # type: ignore[import-not-found]
 import contextlib
 import faulthandler
 import os
@@ -20,6 +23,21 @@ from gym_http_server.sandbox import Sandbox
 __all__ = ["close_descriptors", "isolate", "print_to", "reseed"]
 
 OOM_SCORE = b"500"
+_DEFAULT = tuple(
+    map(
+        int,
+        (
+            signal.SIGTERM,
+            signal.SIGINT,
+            signal.SIGHUP,
+            signal.SIGCHLD,
+            signal.SIGALRM,
+        ),
+    )
+)
+# A write beyond a limit, or to a closed pipe, raises OSError instead of ending the
+# process.
+_IGNORED = (int(signal.SIGPIPE), int(signal.SIGXFSZ))
 # Of the generator that NumPy has had for all since long ago.
 _STATE_WORDS = 624
 
@@ -66,18 +84,11 @@ def isolate(
 
 def _reset_signals() -> None:
     signal.set_wakeup_fd(-1)
-    for number in (
-        signal.SIGTERM,
-        signal.SIGINT,
-        signal.SIGHUP,
-        signal.SIGCHLD,
-        signal.SIGALRM,
-    ):
-        signal.signal(number, signal.SIG_DFL)
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):
-        # A write beyond the limit raises OSError instead of ending the process.
-        signal.signal(number, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    for number in _DEFAULT:
+        _signal.signal(number, _signal.SIG_DFL)
+    for number in _IGNORED:
+        _signal.signal(number, _signal.SIG_IGN)
+    _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
 
 
 def _limit_files(most: int) -> None:

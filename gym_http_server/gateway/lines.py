@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 
+from gym_http_server.rundir import refuse_descriptors
 from gym_http_server.watches import READ, WRITE, Watches
 
 __all__ = ["Line", "connected"]
@@ -19,6 +20,8 @@ def connected(path: str) -> socket.socket:
         OSError: Nobody is there, or peers have used up this process's descriptors.
     """
     end = socket.socket(socket.AF_UNIX)
+    # A host could send one whose close takes hours, in this process.
+    refuse_descriptors(end)
     try:
         end.setblocking(False)
         end.connect(path)

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from gym_http_server.access import Identity
+from gym_http_server.rundir import stop_lingering
 from gym_http_wire.external.asks import Ask, BadMessage, Control, Dialect, Fault
 from gym_http_wire.external.binaries import BinaryDialect
 from gym_http_wire.external.carriers import Carrier, CarrierError, Heard, carrier_of
@@ -243,4 +244,7 @@ class Arrival:
 
     def close(self) -> None:
         """Close the connection."""
+        if self.line.fileno() >= 0:
+            # An environment may have had it, and may have set it anew.
+            stop_lingering(self.line.fileno())
         self.line.close()

@@ -9,7 +9,7 @@ from gym_http_server.access import Keys
 from gym_http_server.authentication import Authenticator, WrongTokens
 from gym_http_server.lobby.said import LobbySettings
 from gym_http_server.lobby.server import Lobby
-from gym_http_server.services import isolate, perform
+from gym_http_server.services import isolate, limit_waits, perform
 
 __all__ = ["run"]
 
@@ -30,6 +30,7 @@ def run(
         parent_pid: The supervisor; the process ends with it.
     """
     isolate(parent_pid)
+    limit_waits()
     lobby = Lobby(listener, settings)
     if doors is not None:
         keys = Keys.of(boot.read_from(doors[1])[0])

@@ -22,8 +22,10 @@ from gym_http_server.rundir.logs import open_log
 from gym_http_server.rundir.removal import empty, move, remove
 from gym_http_server.rundir.sockets import (
     SOCKET_PATH_BYTES,
+    close_at_once,
     listen,
     refuse_descriptors,
+    stop_lingering,
 )
 from gym_http_server.rundir.status import Status, StatusPage, StatusReader
 
@@ -34,6 +36,7 @@ __all__ = [
     "Status",
     "StatusPage",
     "StatusReader",
+    "close_at_once",
     "empty",
     "is_full",
     "listen",
@@ -41,4 +44,5 @@ __all__ = [
     "open_log",
     "refuse_descriptors",
     "remove",
+    "stop_lingering",
 ]

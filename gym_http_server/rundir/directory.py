@@ -6,9 +6,10 @@ import contextlib
 import errno
 import fcntl
 import os
+import stat
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from gym_http_server.errors import StartError
@@ -112,6 +113,26 @@ class RunDir:
         """What the environment of an instance printed."""
         return f"{self.path}/{instance_id}/log"
 
+    def restore_permissions(self, instance_ids: Iterable[str]) -> str:
+        """Restore permissions that an environment of the server's user has changed.
+
+        Args:
+            instance_ids: The instances that are made.
+
+        Returns:
+            The path of something that had been changed; "" if nothing had.
+        """
+        changed = ""
+        # A directory comes before what is in it.
+        for folder in (self.path, self.trash, self.tickets):
+            changed = _restore(folder, 0o700) or changed
+        for socket in (self.supervisor_socket, self.lobby_socket):
+            changed = _restore(socket, 0o600) or changed
+        for instance_id in instance_ids:
+            changed = _restore(self.instance(instance_id), 0o700) or changed
+            changed = _restore(self.host_socket(instance_id), 0o600) or changed
+        return changed
+
     @classmethod
     @contextlib.contextmanager
     def make(cls, parent: str) -> Iterator[RunDir]:
@@ -152,6 +173,15 @@ class RunDir:
         finally:
             remove(path)
             os.close(lock)
+
+
+def _restore(path: str, mode: int) -> str:
+    """Set the permissions of a file; return its path if they were others."""
+    with contextlib.suppress(OSError):
+        if stat.S_IMODE(os.lstat(path).st_mode) != mode:
+            os.chmod(path, mode)
+            return path
+    return ""
 
 
 def is_full(error: OSError) -> bool:

@@ -24,14 +24,12 @@ from gym_http_server.envhost import newest
 from gym_http_server.errors import StartError
 from gym_http_server.rundir import RunDir
 from gym_http_server.sandbox import prepare
+from gym_http_server.services import limit_waits
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor import heap
 from gym_http_server.supervisor.modules import Modules
 from gym_http_server.supervisor.supervisor import Supervisor
 from gym_http_server.titles import set_title
-
-#: Longest wait in the kernel for what an environment has sent.
-WAKE_SECONDS = 1.0
 
 
 class SupervisorStart(msgspec.Struct):
@@ -76,7 +74,7 @@ def main(descriptor: int) -> int:
     signals, waker = socket.socketpair()
     signals.setblocking(False)
     waker.setblocking(False)
-    for number in (signal.SIGTERM, signal.SIGCHLD, signal.SIGALRM):
+    for number in (signal.SIGTERM, signal.SIGCHLD):
         signal.signal(number, lambda number, frame: None)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.set_wakeup_fd(waker.fileno())
@@ -115,9 +113,7 @@ def main(descriptor: int) -> int:
     newest.look_through()
     heap.settle()
     _report(start.report, {"envs": envs})
-    # An environment can send its channel a TCP socket whose close waits for hours
-    # (SO_LINGER), which the kernel closes here. A signal ends that wait.
-    signal.setitimer(signal.ITIMER_REAL, WAKE_SECONDS, WAKE_SECONDS)
+    limit_waits()
     supervisor.run()
     # A signal that arrives while the interpreter ends would find the socket closed.
     signal.setitimer(signal.ITIMER_REAL, 0)

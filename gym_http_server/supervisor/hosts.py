@@ -16,7 +16,7 @@ from gym_http_server.envhost.fork_guard import RETURNED
 from gym_http_server.envhost.server import CLOSE, PING
 from gym_http_server.errors import ForkFailed, TooManyInstances
 from gym_http_server.log_lines import SUPERVISOR, write
-from gym_http_server.rundir import RunDir, Status, is_full
+from gym_http_server.rundir import RunDir, Status, close_at_once, is_full
 from gym_http_server.sandbox import Sandbox
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor import processes, watch
@@ -195,7 +195,7 @@ class Hosts:
             return self._take(instance, data, brought)
         finally:
             for descriptor in brought:
-                os.close(descriptor)
+                close_at_once(descriptor)
 
     def _take(self, instance: Instance, data: bytes, brought: list[int]) -> bool:
         try:

@@ -8,6 +8,7 @@ one instance go past it.
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import signal
@@ -136,6 +137,10 @@ class Supervisor:
         self._survey: Survey | None = None
         self._survey_waiters: list[Connection] = []
         self._stopping = False
+        # Whether permissions have been restored before.
+        self._restored = False
+        # Whether connections are accepted, as long as there are descriptors for them.
+        self._accepts = True
         self._services_until = 0.0
         self._peers = Peers(os.getpid())
         self._watches = Watches()
@@ -178,7 +183,11 @@ class Supervisor:
         # A full pipe: the launcher is stopped.
         with contextlib.suppress(BlockingIOError, BrokenPipeError):
             os.write(self._heartbeat, b"\n")
+        if not self._accepts:
+            self._accepts = True
+            self._watches.want(self._listener, READ)
         self._hosts.tick()
+        self._restore_permissions()
         self._start_services()
         if self._survey is not None:
             try:
@@ -186,10 +195,30 @@ class Supervisor:
             except SurveyFailed as failed:
                 self._end_survey(self._survey, failed)
 
+    def _restore_permissions(self) -> None:
+        """Undo what an environment has done to the run directory, of the same user."""
+        if self._settings.host_user:
+            return
+        serving = (each.instance_id for each in self._hosts.serving())
+        path = self._run.restore_permissions(serving)
+        if path and not self._restored:
+            self._restored = True
+            log.warning(
+                "restored the permissions of %s, which an environment has changed; "
+                "run environments that you do not trust with --host-user",
+                path,
+            )
+
     def _accept(self, events: int) -> None:
         try:
             sock, _ = self._listener.accept()
+        except (BlockingIOError, ConnectionAbortedError):
+            return
         except OSError:
+            # Too many descriptors are open. The connection would be reported again and
+            # again; there may be fewer descriptors at the next tick.
+            self._watches.want(self._listener, 0)
+            self._accepts = False
             return
         if not self._peers.admits(sock):
             log.warning("refused a connection of an environment to the supervisor")
@@ -380,6 +409,12 @@ class Supervisor:
         try:
             self._start(self._lobby)
         except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                raise ForkFailed(
+                    "the server cannot listen for external environments "
+                    f"({error.strerror}): close instances or connections, or raise "
+                    "its limit of open files"
+                ) from None
             if not is_full(error):
                 raise
             raise DiskFull(

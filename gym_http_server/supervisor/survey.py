@@ -57,11 +57,19 @@ class Survey:
 
     Raises:
         ForkFailed: No process can be started.
+        SurveyFailed: No file can be opened.
     """
 
     def __init__(self, modules: tuple[str, ...], import_seconds: float) -> None:
         self.result: bytes | None = None
-        self.reader, writer = os.pipe()
+        try:
+            self.reader, writer = os.pipe()
+        except OSError as error:
+            raise SurveyFailed(
+                "the server cannot look through the registered environments "
+                f"({error.strerror}): close instances or connections, or raise its "
+                "limit of open files; the next request begins anew"
+            ) from None
         try:
             self.pid = start_child(
                 [writer], lambda parent: _make(modules, writer, parent), "registry"

@@ -6,7 +6,6 @@ The limit of processes does not bind root, so the server runs as a user of its o
 import contextlib
 import os
 import resource
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -18,29 +17,10 @@ import pytest
 from tests.support import api as calls
 from tests.support.api import Api
 from tests.support.server import Server
+from tests.support.users import USER, as_another_user
 from tests.support.wait import wait_until
 
-#: Of nobody else's, so that no other process counts.
-USER = 50_000 + os.getpid() % 10_000
 CREATE = {"env_id": "CartPole-v1"}
-
-
-def as_another_user() -> tuple[str, ...]:
-    """Return a command that executes one as `USER`, who may read and write all files.
-
-    The checkout and the server's folders may be root's alone.
-    """
-    if os.getuid() != 0 or shutil.which("setpriv") is None:
-        assert not os.environ.get("CI"), "CI runs as root and has setpriv"
-        pytest.skip("root and setpriv are needed to run a server as another user")
-    return (
-        "setpriv",
-        f"--reuid={USER}",
-        f"--regid={USER}",
-        "--clear-groups",
-        "--inh-caps=+dac_override",
-        "--ambient-caps=+dac_override",
-    )
 
 
 @pytest.fixture

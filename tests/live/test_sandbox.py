@@ -2,6 +2,7 @@
 
 import io
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from tests.support.attempts import INTRUDER, attempt
 from tests.support.far import Far
 from tests.support.lobby import listed, settled
 from tests.support.server import Server
+from tests.support.users import USER, as_another_user
+from tests.support.wait import wait_until
 
 # Before anything imports mujoco: without a display it renders by EGL only.
 os.environ.setdefault("MUJOCO_GL", "egl")
@@ -172,6 +175,28 @@ def test_processes_that_cannot_be_signalled(
     assert attempt(other, "status", "NoNewPrivs") == "1"
 
 
+def test_processes_whose_limits_cannot_be_changed(
+    sandboxed: Sandboxed, make: Callable[..., Instance]
+) -> None:
+    intruder, other = make(), make()
+    own = int(attempt(intruder, "status", "Pid"))
+    pids = [process.pid for process in sandboxed.members()] + [sandboxed.pid]
+    for pid in set(pids) - {own}:
+        assert attempt(intruder, "limit", pid) == "EPERM"
+        for how in ("nice", "user", "scheduler", "disk"):
+            assert attempt(intruder, "slow_down", how, pid) == "EPERM"
+    assert attempt(intruder, "limits", own) == attempt(other, "limits", own)
+    assert attempt(intruder, "limit_own") == sorted(os.sched_getaffinity(0))
+    other.reset()
+
+
+def test_system_calls_that_are_refused(make: Callable[..., Instance]) -> None:
+    intruder = make()
+    assert attempt(intruder, "set_linger") == "EPERM"
+    assert attempt(intruder, "ring") == "ENOSYS"
+    assert attempt(intruder, "status", "Seccomp:") == "2"
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     "env_id", ["CartPole-v1", "LunarLander-v3", "HalfCheetah-v5", "ALE/Pong-v5"]
@@ -204,6 +229,35 @@ def test_environments_render_as_they_do_here(
 def _same(given: Any, expected: Any) -> bool:
     kind = np.asarray(expected).dtype
     return np.array_equal(np.asarray(given, kind), np.asarray(expected))
+
+
+def test_permissions_of_the_run_directory_are_restored() -> None:
+    prefix = as_another_user("dac_read_search")
+    server = Server(
+        *("--sandbox", "on", "--import", "tests.support.intruders"), prefix=prefix
+    )
+    for path in (server.base, server.run_dir, server.data_dir):
+        os.chown(path, USER, USER)
+    with server:
+        api = Api(server)
+        api.post("/v1/external/", {})
+        intruder, other = api.create(INTRUDER), api.create()
+        (run,) = server.run_dir.iterdir()
+        for path in (
+            run / other.id / "host.sock",
+            run / other.id,
+            run / "lobby.sock",
+            run / "supervisor.sock",
+            run / "trash",
+            run,
+        ):
+            assert attempt(intruder, "chmod", str(path), 0) is None
+        wait_until(lambda: path.stat().st_mode & 0o777 == 0o700)
+        other.reset()
+        no_content(api.create().close())
+        assert (run / "lobby.sock").stat().st_mode & 0o777 == 0o600
+        no_content(other.close())
+        assert server.stderr.count("--host-user") == 1
 
 
 @pytest.mark.parametrize(
@@ -284,9 +338,11 @@ def test_a_network_of_its_own(make_server: Callable[..., Server]) -> None:
 
 def test_v1_describes_the_sandbox(sandboxed: Sandboxed, server: Server) -> None:
     off = {"files": False, "host_user": None, "network": "host", "signals": False}
+    off["system_calls"] = False
     assert ok(Api(server).get("/v1/"))["sandbox"] == off
     told = ok(Api(sandboxed).get("/v1/"))["sandbox"]
-    assert told == {**off, "files": True, "signals": landlock.abi() >= 6}
+    signals = landlock.abi() >= 6
+    assert told == {**off, "files": True, "signals": signals, "system_calls": True}
 
 
 def test_auto_is_on_beyond_loopback(make_server: Callable[..., Server]) -> None:
@@ -308,11 +364,25 @@ def test_the_servers_sockets_refuse_environments(
     other.reset()
 
 
-def test_a_descriptor_whose_close_waits_does_not_stop_the_supervisor(
-    make: Callable[..., Instance],
+def test_descriptors_whose_close_waits_stop_neither_supervisor_nor_lobby(
+    make_server: Callable[..., Server],
 ) -> None:
-    assert attempt(make(), "send_lingering", 600) == 1
-    assert make().reset()["observation"] == 0
+    # In the sandbox, none can be made.
+    server = make_server("--sandbox", "off", "--import", "tests.support.intruders")
+    api = Api(server)
+    intruder = api.create(INTRUDER)
+    assert attempt(intruder, "send_lingering", 600) == 1
+    no_content(api.create().close())
+    with Far.to(api) as far:
+        (path,) = server.run_dir.glob("*/lobby.sock")
+        for count in (1, 5, 40):
+            attempt(intruder, "send_lobby_lingering", str(path), count)
+            began = time.monotonic()
+            assert listed(api)
+            assert time.monotonic() - began < 5
+        far.drop()
+        settled(api)
+    assert server.stop() == 0
 
 
 def test_nonsense_from_an_environment_does_not_end_the_lobby(

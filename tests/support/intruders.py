@@ -9,16 +9,19 @@ import contextlib
 import ctypes
 import errno
 import os
+import resource
 import signal
 import socket
 import struct
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import gymnasium
+import psutil
 
 from tests.support.hostile import Hostile
 
@@ -126,6 +129,16 @@ def send_lingering(seconds: int) -> int:
     return sent
 
 
+def send_lobby_lingering(path: str, count: int) -> int:
+    """Send the lobby TCP sockets whose close waits; return how many it took."""
+    with socket.socket(socket.AF_UNIX) as line:
+        line.connect(path)
+        try:
+            return sum(_send_lingering(line, 600) for _ in range(count))
+        except BrokenPipeError:
+            return 0
+
+
 def _send_lingering(line: socket.socket, seconds: int) -> int:
     listener = socket.create_server(("127.0.0.1", 0))
     near = socket.create_connection(listener.getsockname())
@@ -139,7 +152,72 @@ def _send_lingering(line: socket.socket, seconds: int) -> int:
                 near.send(bytes(1 << 16))
         linger = struct.pack("ii", 1, seconds)
         near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-        return socket.send_fds(line, [b"\0"], [near.fileno()])
+        try:
+            return socket.send_fds(line, [b"\0"], [near.fileno()])
+        except BrokenPipeError:
+            # It would wait itself.
+            linger = struct.pack("ii", 0, 0)
+            near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            raise
+
+
+def set_linger() -> None:
+    """Have the close of a socket wait."""
+    with socket.socket() as line:
+        linger = struct.pack("ii", 1, 600)
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+
+
+def limit(pid: int) -> None:
+    """Set a process a limit of CPU time that ends it."""
+    resource.prlimit(pid, resource.RLIMIT_CPU, (1, 1))
+
+
+def limits(pid: int) -> list[int]:
+    """Read a limit of a process."""
+    return list(resource.prlimit(pid, resource.RLIMIT_NOFILE))
+
+
+def slow_down(how: str, pid: int) -> None:
+    """Give a process the lowest priority."""
+    if how == "nice":
+        os.setpriority(os.PRIO_PROCESS, pid, 19)
+    elif how == "user":
+        os.setpriority(os.PRIO_USER, os.getuid(), 19)
+    elif how == "scheduler":
+        os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0))
+    else:
+        try:
+            psutil.Process(pid).ionice(psutil.IOPRIO_CLASS_IDLE)
+        except psutil.AccessDenied as error:
+            raise PermissionError(errno.EPERM, "not permitted") from error
+
+
+def limit_own() -> list[int]:
+    """Do to this process, its children and its threads what is allowed."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.nice(1)
+    cores = os.sched_getaffinity(0)
+    thread = threading.Thread(
+        target=lambda: os.sched_setaffinity(threading.get_native_id(), cores)
+    )
+    thread.start()
+    thread.join()
+    subprocess.run(["nice", "-n", "1", "true"], check=True)
+    return sorted(cores)
+
+
+def ring() -> None:
+    """Set up io_uring, on x86-64 and ARM."""
+    number = ctypes.CDLL(None, use_errno=True).syscall(425, 1, bytes(120))
+    if number < 0:
+        raise OSError(ctypes.get_errno(), "no ring")
+    os.close(number)
+
+
+def chmod(path: str, mode: int) -> None:
+    """Change the permissions of a file."""
+    os.chmod(path, mode)
 
 
 def status(name: str) -> str:
@@ -161,6 +239,8 @@ DEEDS: dict[str, Callable[..., Any]] = {
         *(write, read, names, rename, kill, child, run, connect, command),
         *(interfaces,),
         *(exchange, reach, send_lingering, status, death_signal),
+        *(send_lobby_lingering, set_linger, limit, limits, slow_down, limit_own),
+        *(ring, chmod),
     )
 }
 
