@@ -79,6 +79,7 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
         served: Whether it has brought a whole request before this one.
         answered: Whether an answer to the present request was begun.
         lost: Whether the connection itself has failed.
+        relayed: Whether a relay for TLS has the client's own socket.
     """
 
     __slots__ = (
@@ -88,6 +89,7 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
         "answered",
         "deadline",
         "lost",
+        "relayed",
         "served",
         "since",
         "terms",
@@ -103,6 +105,7 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
         self.served = False
         self.answered = False
         self.lost = False
+        self.relayed = False
         self._receiving = Wait.FIRST_BYTE
         self._patience = terms.request_deadline_s
         self._send_patience = terms.send_timeout_s

@@ -11,11 +11,13 @@ import logging
 import socket
 import ssl
 import time
+from collections.abc import Callable
 from typing import Any
 
 import gevent  # type: ignore[import-untyped]
 from gevent import monkey
 from gevent.lock import BoundedSemaphore  # type: ignore[import-untyped]
+from gevent.pool import Pool  # type: ignore[import-untyped]
 from gevent.socket import wait_write  # type: ignore[import-untyped]
 from gunicorn.http.errors import ParseException  # type: ignore[import-untyped]
 
@@ -23,7 +25,7 @@ from gym_http_server.gunicorn_worker.answers import describe, error_answer
 from gym_http_server.gunicorn_worker.client_socket import SLOWEST_CLIENT, Terms
 from gym_http_server.log_lines import LimitedLog
 
-__all__ = ["TLSRelay"]
+__all__ = ["TLSRelay", "TLSRelays"]
 
 RECEIVE_BYTES = 64 * 1024
 _HANDSHAKE = 0x16
@@ -32,6 +34,8 @@ _Poll = monkey.get_original("select", "poll")
 _refusals = LimitedLog(logging.getLogger("gym_http_server.tls"))
 _TICK_S = 0.1
 _SEND_TICK_S = 1.0
+#: A client that has taken nothing for so long may lose its place to another one.
+_STALLED_S = 5.0
 
 
 class _NotTLS(ParseException):  # type: ignore[misc]
@@ -60,6 +64,7 @@ class TLSRelay:
         self._sending = BoundedSemaphore()
         self._established = False
         self._received_all = False
+        self._blocked_since: float | None = None
 
     def run(self) -> None:
         """Relay both ways until both are over."""
@@ -155,8 +160,10 @@ class TLSRelay:
             while data:
                 try:
                     data = data[self._client.send(data, timeout=0.0) :]
+                    self._blocked_since = None
                     continue
                 except BlockingIOError:
+                    self._blocked_since = self._blocked_since or time.monotonic()
                     # Also if the local socket is closed: what was written before that
                     # is the end of an answer.
                     if time.monotonic() > end:
@@ -169,3 +176,55 @@ class TLSRelay:
         poll = _Poll()
         poll.register(self._local, 0)
         return bool(poll.poll(0))
+
+    def stalled(self, now: float) -> bool:
+        """Whether the web worker is done, and the client does not take the rest."""
+        since = self._blocked_since
+        return since is not None and now - since > _STALLED_S and self._is_closed()
+
+    def abort(self) -> None:
+        """End it, without sending what is left."""
+        with contextlib.suppress(OSError):
+            self._client.shutdown(socket.SHUT_RDWR)
+
+
+class TLSRelays:
+    """The relays of a web worker.
+
+    Args:
+        most: How many there may be.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._pool = Pool(most)
+        # In the order in which they came.
+        self._running: dict[TLSRelay, None] = {}
+
+    def full(self) -> bool:
+        """Whether there is no place for another one."""
+        return bool(self._pool.full())
+
+    def start(self, relay: TLSRelay, on_end: Callable[[Any], None]) -> None:
+        """Run a relay.
+
+        Args:
+            relay: The relay; there is a place for it.
+            on_end: Called with anything when it has ended, and its place is free.
+        """
+        self._running[relay] = None
+        greenlet = self._pool.spawn(relay.run)
+        greenlet.rawlink(lambda ended: self._running.pop(relay))
+        greenlet.rawlink(on_end)
+
+    def end_stalled(self) -> bool:
+        """End the oldest that is stalled; return whether there was one."""
+        now = time.monotonic()
+        for relay in self._running:
+            if relay.stalled(now):
+                relay.abort()
+                return True
+        return False
+
+    def join(self, timeout: float) -> None:
+        """Wait until all have ended."""
+        self._pool.join(timeout=timeout)

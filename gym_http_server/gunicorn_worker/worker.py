@@ -29,7 +29,7 @@ from gym_http_server.gunicorn_worker.client_socket import (
 )
 from gym_http_server.gunicorn_worker.parser import ClientParser
 from gym_http_server.gunicorn_worker.replies import Replies
-from gym_http_server.gunicorn_worker.tls import TLSRelay
+from gym_http_server.gunicorn_worker.tls import TLSRelay, TLSRelays
 from gym_http_server.gunicorn_worker.whole import (
     KnownHeads,
     WholeReader,
@@ -53,7 +53,9 @@ class Server(StreamServer):  # type: ignore[misc]
 
     terms: Terms
     context: ssl.SSLContext | None = None
-    relays: Pool
+    relays: TLSRelays
+    #: Whether connections wait that have no place.
+    crowded = False
 
     def do_read(self) -> tuple[ClientSocket, Any] | None:
         """Accept a connection, if there is one."""
@@ -64,16 +66,27 @@ class Server(StreamServer):  # type: ignore[misc]
         if self.context is not None:
             plain = self._relayed(self.context, plain)
         kind = (plain.family, plain.type, plain.proto)
-        return ClientSocket(self.terms, *kind, fileno=plain.detach()), address
+        client = ClientSocket(self.terms, *kind, fileno=plain.detach())
+        client.relayed = self.context is not None
+        return client, address
+
+    def _do_read(self) -> None:
+        # The base class accepts again as soon as its pool has places, which it may
+        # have all the time.
+        if self.lacks_relays() and self.full():
+            self.stop_accepting()
+        else:
+            super()._do_read()
+
+    def lacks_relays(self) -> bool:
+        """Whether there is no place for another relay, of those that need one."""
+        return self.context is not None and self.relays.full()
 
     def _relayed(self, context: ssl.SSLContext, client: Any) -> Any:
         """Return the worker's end of a pair; the other end speaks TLS to a client."""
         near, far = gevent.socket.socketpair()
-        if self.relays.full():
-            client.close()
-            far.close()
-        else:
-            self.relays.spawn(TLSRelay(context, client, far, self.terms).run)
+        relay = TLSRelay(context, client, far, self.terms)
+        self.relays.start(relay, self._start_accepting_if_started)
         return near
 
 
@@ -101,7 +114,6 @@ class Worker(GeventWorker):  # type: ignore[misc]
             self.request_deadline_s, self.cfg.keepalive, self.send_timeout_s
         )
         self._clients: set[ClientSocket] = set()
-        self._wanted = False
         self._known_heads: KnownHeads = {}
         self._reads_whole = reads_whole(self.cfg)
 
@@ -119,7 +131,7 @@ class Worker(GeventWorker):  # type: ignore[misc]
             self._context = ssl_context(self.cfg)
             # A pair for each connection, also for those that hosts have.
             files //= 4
-            self._relays = Pool(files)
+            self._relays = TLSRelays(files)
         self._pool = Pool(min(self.worker_connections, files))
         self._replies = Replies(self.cfg, self.wsgi)
         servers = [self._start(listener) for listener in self.sockets]
@@ -129,7 +141,7 @@ class Worker(GeventWorker):  # type: ignore[misc]
                 notified = time.monotonic()
                 self.notify()
             self._cut_overdue()
-            if self._wanted and self._pool.full():
+            if any(each.crowded and self._is_full(each) for each in servers):
                 self._evict()
             gevent.sleep(_TICK_S)
         for server in servers:
@@ -143,19 +155,22 @@ class Worker(GeventWorker):  # type: ignore[misc]
         server.terms = self._terms
         if self.cfg.is_ssl and listener.family != socket.AF_UNIX:
             server.context, server.relays = self._context, self._relays
-        server.full = self._full
+        server.full = partial(self._full, server)
         if self.cfg.workers > 1:
             server.max_accept = 1
         server.start()
         return server
 
-    def _full(self) -> bool:
+    def _full(self, server: Server) -> bool:
         """Tell whether there is no place for the connection that has come."""
-        self._wanted = bool(self._pool.full())
-        if self._wanted:
+        server.crowded = self._is_full(server)
+        if server.crowded:
             # Behind the connections just accepted, which wait for nothing yet.
             gevent.get_hub().loop.run_callback(self._evict)
-        return self._wanted
+        return server.crowded
+
+    def _is_full(self, server: Server) -> bool:
+        return bool(self._pool.full()) or server.lacks_relays()
 
     def _evict(self) -> None:
         """End some waits, since looking for one takes a look at all of them.
@@ -164,9 +179,19 @@ class Worker(GeventWorker):  # type: ignore[misc]
         evict yet, and the main loop tries again.
         """
         old = time.monotonic() - _NEW_S
-        candidates = (client for client in self._clients if client.waiting)
+        # If the pool has places, relays are what there is no place for.
+        any_kind = self._pool.full()
+        candidates = (
+            client
+            for client in self._clients
+            if client.waiting and (any_kind or client.relayed)
+        )
         count = max(1, self._pool.size // 100)
-        for client in heapq.nsmallest(count, candidates, key=_eviction_order):
+        first = heapq.nsmallest(count, candidates, key=_eviction_order)
+        strangers = bool(first) and not first[0].served
+        if not any_kind and not strangers and self._relays.end_stalled():
+            return
+        for client in first:
             if client.since < old:
                 client.cut_off(evicted=True)
 

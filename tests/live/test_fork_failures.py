@@ -118,14 +118,14 @@ def test_services_that_end_are_started_once_that_is_possible(server: Server) -> 
 
 
 @contextlib.contextmanager
-def one_free_descriptor(process: psutil.Process) -> Iterator[None]:
-    """Let a process open one file more and no second one."""
+def free_descriptors(process: psutil.Process, count: int) -> Iterator[None]:
+    """Let a process open one file more, or none at all."""
     # Of several looks, since it opens files of /proc now and then.
     looks = [set(os.listdir(f"/proc/{process.pid}/fd")) for _ in range(10)]
     used = {int(each) for each in set.intersection(*looks)}
     free = min(set(range(len(used) + 1)) - used)
     soft, hard = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
-    resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (free + 1, hard))
+    resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (free + count, hard))
     try:
         yield
     finally:
@@ -144,7 +144,7 @@ def test_a_supervisor_without_descriptors_opens_no_monitor_and_lives(
     # connection of the web worker ends a moment later.
     wait_until(lambda: supervisor.num_fds() == before + 5)
     monitor = {"directory": "one", "force": True, "resume": False}
-    with one_free_descriptor(supervisor):
+    with free_descriptors(supervisor, 1):
         told = calls.error(instance.post("monitor/start/", monitor), 507, "disk-full")
         assert "could not open a file" in told["message"]
     assert "no process can be started to open a file" in server.stderr
@@ -152,3 +152,40 @@ def test_a_supervisor_without_descriptors_opens_no_monitor_and_lives(
     calls.no_content(instance.post("monitor/start/", monitor))
     calls.no_content(instance.post("monitor/close/"))
     calls.no_content(instance.close())
+
+
+def test_a_supervisor_without_descriptors_says_so(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server()
+    api, supervisor = Api(server), server.supervisor
+    idle = supervisor.num_fds()
+    instance = api.create()
+    wait_until(lambda: supervisor.num_fds() == idle + 5)
+    with free_descriptors(supervisor, 1):
+        for told, words in (
+            (api.get("/v1/registry/"), "Too many open files"),
+            (api.post("/v1/envs/", CREATE), "Too many open files"),
+            # Last, since the lobby is started again and again from then on.
+            (api.post("/v1/external/", {}), "Too many open files"),
+        ):
+            problem = calls.error(told, (429, 503))
+            assert words in problem["message"], problem
+            assert told.header("Retry-After")
+    assert calls.ok(api.get("/v1/registry/?search=CartPole"))["count"]
+    instance.reset()
+
+
+def test_a_supervisor_that_can_accept_nothing_rests(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server()
+    api, supervisor = Api(server), server.supervisor
+    with free_descriptors(supervisor, 0):
+        before = sum(supervisor.cpu_times()[:2])
+        told = api.get("/v1/registry/")
+        calls.error(told, 503, "supervisor-unavailable")
+        assert told.header("Retry-After")
+        # The request waited for seconds.
+        assert sum(supervisor.cpu_times()[:2]) - before < 1
+    wait_until(lambda: api.get("/v1/registry/").status == 200, 30.0)

@@ -149,6 +149,38 @@ def test_slow_handshakes_are_cut_off(
         assert server.stop() == 0
 
 
+#: Of which a web worker has an eighth for TLS.
+DESCRIPTORS = 256
+
+
+@pytest.mark.parametrize("stage", ["connected", "half a handshake", "half a head"])
+def test_idle_strangers_do_not_lock_clients_out(
+    stage: str, make_server: Callable[..., Server], tmp_path: Path
+) -> None:
+    certificate, key = certificate_and_key(tmp_path)
+    flags = ["--certfile", str(certificate), "--keyfile", str(key), "--workers", "1"]
+    prefix = ("prlimit", f"--nofile={DESCRIPTORS}:{DESCRIPTORS}")
+    server = make_server(*flags, "--request-deadline", "60", prefix=prefix)
+    with secured(server, certificate), contextlib.ExitStack() as stack:
+        instance = Api(server).create()
+        for _ in range(DESCRIPTORS // 2):
+            plain = socket.create_connection(("127.0.0.1", server.port), 10)
+            stack.enter_context(plain)
+            if stage == "half a handshake":
+                plain.sendall(b"\x16\x03\x01\x02\x00\x01")
+            elif stage == "half a head":
+                # Only those that have a place at the moment get so far.
+                plain.settimeout(1)
+                with contextlib.suppress(OSError):
+                    context = SECURED[server.port]
+                    line = context.wrap_socket(plain, server_hostname="localhost")
+                    stack.enter_context(line).sendall(b"GET /v1/ HTTP/1.1\r\nHost: ")
+        for _ in range(5):
+            instance.reset()
+        ok(instance.post("step/", {"action": 1}))
+        instance.close()
+
+
 def test_a_call_in_flight_is_answered_when_the_server_stops(
     make_server: Callable[..., Server], tmp_path: Path
 ) -> None:
