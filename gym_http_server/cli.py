@@ -8,6 +8,7 @@ import importlib.util
 import os
 import shlex
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from gym_http_server.gateway import check_installed
 from gym_http_server.launcher import Launcher
 from gym_http_server.listeners import address, letting_in, listening
 from gym_http_server.rundir import RunDir
-from gym_http_server.settings import TABLE, Setting, Settings, from_mapping
+from gym_http_server.settings import GROUPS, TABLE, Setting, Settings, from_mapping
 from gym_http_server.titles import extend_title, set_title
 
 __all__ = ["main"]
@@ -44,22 +45,44 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
 
 def _option(setting: Setting) -> Callable[..., Any]:
     names = [name for name in (setting.flag, setting.short) if name]
-    help_text = f"{setting.help} [{setting.variable}]"
+    kinds: dict[str, Any] = {"metavar": setting.metavar}
     if setting.kind is bool:
-        return click.option(
-            *names, setting.field, is_flag=True, default=None, help=help_text
+        kinds = {"is_flag": True}
+    elif setting.kind is tuple:
+        kinds["multiple"] = True
+    return click.option(*names, setting.field, default=None, help=setting.help, **kinds)
+
+
+class _Serve(click.Command):
+    """Shows the common settings by topic, with their defaults."""
+
+    def format_options(
+        self, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
+        """Write them."""
+        for group in GROUPS:
+            if group.common:
+                with formatter.section(group.title):
+                    formatter.write_dl([_row(setting) for setting in group.common])
+        formatter.write_paragraph()
+        formatter.write_text(
+            "'gym-http-server settings' shows all settings. Each is a flag and a "
+            "variable: --max-instances 8 is GHS_MAX_INSTANCES=8. Sizes take K, M or G "
+            "(512M), times ms, s, m or h (10s)."
         )
-    return click.option(
-        *names,
-        setting.field,
-        default=None,
-        multiple=setting.kind is tuple,
-        metavar={int: "N", float: "SECONDS", str: "TEXT", tuple: "TEXT"}[setting.kind],
-        help=help_text,
-    )
 
 
-@main.command()
+def _row(setting: Setting) -> tuple[str, str]:
+    flags = ", ".join(name for name in (setting.short, setting.flag) if name)
+    text = setting.help
+    if setting.kind is not bool and setting.default not in ("", ()):
+        text += f" [default: {setting.show(setting.default)}]"
+    if setting.kind is tuple:
+        text += " May be repeated."
+    return f"{flags} {setting.metavar}".strip(), text
+
+
+@main.command(cls=_Serve)
 @_options
 def serve(**flags: Any) -> None:
     """Run the server until Ctrl-C or SIGTERM."""
@@ -203,28 +226,25 @@ def _check_data_dir(path: Path) -> None:
             f"cannot use the data directory {path}: {there} is no directory; choose "
             "another one with --data-dir"
         )
-    if not os.access(there, os.W_OK | os.X_OK):
+    try:
+        # Some file systems, such as /proc, refuse in spite of the permissions.
+        os.rmdir(tempfile.mkdtemp(prefix=".gym-http-", dir=there))
+    except OSError as error:
         raise StartError(
-            f"cannot use the data directory {path}: {there} is not writable; choose "
-            "another one with --data-dir"
-        )
+            f"cannot use the data directory {path}: {there} is not writable "
+            f"({error.strerror}); choose another one with --data-dir"
+        ) from None
 
 
 @main.command()
 def settings() -> None:
-    """Print the table of settings."""
-    rows = [("flag", "variable", "default", "meaning")]
-    for setting in TABLE:
-        flags = ", ".join(name for name in (setting.flag, setting.short) if name)
-        default = (
-            ",".join(setting.default) if setting.kind is tuple else setting.default
-        )
-        text = str(default).lower() if setting.kind is bool else f"{default}"
-        rows.append((flags, setting.variable, text or "-", setting.help))
-    widths = [max(len(row[i]) for row in rows) for i in range(3)]
-    for row in rows:
-        cells = [row[i].ljust(widths[i]) for i in range(3)]
-        click.echo("  ".join([*cells, row[3]]))
+    """Print all settings: flag, variable, default and meaning."""
+    for group in GROUPS:
+        click.secho(f"\n{group.title}", bold=True)
+        for setting in (*group.common, *group.advanced):
+            (flags, _), default = _row(setting), setting.show(setting.default)
+            click.echo(f"  {flags}  [{setting.variable}, default {default or 'none'}]")
+            click.echo(click.wrap_text(setting.help, 78, "      ", "      "))
 
 
 @main.command()

@@ -2,29 +2,38 @@
 
 Each field of `Settings` is a setting: ``step_deadline`` is the flag
 ``--step-deadline`` and the environment variable ``GHS_STEP_DEADLINE``. A flag
-wins over a variable, a variable over the default. Times are seconds, sizes
-bytes. The deadlines are shorter than the 60 s after which clients give up by
-default, so that they hear why.
+wins over a variable, a variable over the default. Times are seconds, sizes bytes,
+and both may be written with a unit. The deadlines are shorter than the 60 s after which
+clients give up by default, so that they hear why.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from gym_http_server.errors import SettingError
+from gym_http_server.units import (
+    read_duration,
+    read_size,
+    show_duration,
+    show_size,
+)
 
-__all__ = ["PREFIX", "TABLE", "Setting", "Settings", "from_mapping"]
+__all__ = ["GROUPS", "PREFIX", "TABLE", "Setting", "Settings", "from_mapping"]
 
 PREFIX = "GHS_"
 MIB = 1024 * 1024
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _LAST_PORT = 65535
+#: A class of characters in a pattern, as fnmatch reads it.
+_CLASS = re.compile(r"\[!?+\]?+[^\]]*\]")
 
 
 def _setting(
@@ -36,6 +45,7 @@ def _setting(
     most: float | None = None,
     secret: bool = False,
     choices: tuple[str, ...] = (),
+    unit: str = "",
 ) -> Any:
     return dataclasses.field(
         default=default,
@@ -46,6 +56,7 @@ def _setting(
             "most": most,
             "secret": secret,
             "choices": choices,
+            "unit": unit,
         },
     )
 
@@ -111,24 +122,38 @@ class Settings:
         most=10_000,
     )
     create_deadline: float = _setting(
-        50.0, "Seconds that making an environment may take.", least=0.1
+        50.0,
+        "Time that making an environment may take.",
+        least=0.1,
+        unit="s",
     )
     step_deadline: float = _setting(
-        50.0, "Seconds that any call of an environment may take.", least=0.1
+        50.0,
+        "Time that any call of an environment may take.",
+        least=0.1,
+        unit="s",
     )
     idle_timeout: float = _setting(
         900.0,
-        "Seconds without a call after which an instance is ended; 0: never.",
+        "Time without a call after which an instance is ended; 0: never.",
         least=0,
+        unit="s",
     )
     max_body: int = _setting(
-        8 * MIB, "Bytes that a request's body may have.", least=1024
+        8 * MIB,
+        "Size of a request's body, at most.",
+        least=1024,
+        unit="bytes",
     )
-    max_answer: int = _setting(64 * MIB, "Bytes that an answer may have.", least=1024)
+    max_answer: int = _setting(
+        64 * MIB, "Size of an answer, at most.", least=1024, unit="bytes"
+    )
     answer_budget: int = _setting(
         256 * MIB,
-        "Bytes of large answers that a web worker holds for clients that read slowly.",
+        "Size of the large answers that a web worker holds for clients that read "
+        "slowly, at most.",
         least=1024,
+        unit="bytes",
     )
     max_waiting: int = _setting(
         64,
@@ -138,16 +163,21 @@ class Settings:
     )
     host_memory: int = _setting(
         2048 * MIB,
-        "Bytes of memory that an instance may use, shared pages in proportion; 0: any.",
+        "Memory that an instance may use, shared pages in proportion; 0: any.",
         least=0,
+        unit="bytes",
     )
     host_file_size: int = _setting(
         1024 * MIB,
-        "Bytes that a file written by an environment may have; 0: any.",
+        "Size of a file that an environment writes, at most; 0: any.",
         least=0,
+        unit="bytes",
     )
     request_deadline: float = _setting(
-        8.0, "Seconds from a request's first byte to its last.", least=0.1
+        8.0,
+        "Time from a request's first byte to its last.",
+        least=0.1,
+        unit="s",
     )
     strict_actions: bool = _setting(
         False, "Refuse actions that the action space does not contain."
@@ -172,8 +202,9 @@ class Settings:
     )
     max_observation: int = _setting(
         64 * MIB,
-        "Bytes that one element of an external environment's spaces may take.",
+        "Size of an element of an external environment's spaces, at most.",
         least=1024,
+        unit="bytes",
     )
     external_tcp: str = _setting(
         "",
@@ -200,20 +231,23 @@ class Settings:
     )
     external_deadline: float = _setting(
         30.0,
-        "Seconds in which an external environment has to answer; cut to four fifths "
+        "Time in which an external environment has to answer; cut to four fifths "
         "of --step-deadline.",
         least=0.05,
+        unit="s",
     )
     external_grace: float = _setting(
         30.0,
-        "Seconds in which an external environment that was lost may come back.",
+        "Time in which an external environment that was lost may come back.",
         least=0,
+        unit="s",
     )
     external_heartbeat: float = _setting(
         10.0,
-        "Seconds of silence after which an external environment is pinged; after "
+        "Time of silence after which an external environment is pinged; after "
         "twice as many it is gone.",
         least=0.1,
+        unit="s",
     )
     data_dir: str = _setting(
         "", "Directory below which monitors write; the user's data directory if unset."
@@ -225,6 +259,7 @@ class Settings:
         "auto",
         "Restrict the files that environments read and write, by Landlock: on, off or "
         "auto, which is on if the server listens beyond loopback.",
+        choices=("auto", "on", "off"),
     )
     writable: tuple[str, ...] = _setting(
         (), "File or directory that environments in the sandbox may write to."
@@ -233,6 +268,7 @@ class Settings:
         "host",
         "Network of environments: host (the server's) or none (a separate loopback "
         "interface for each).",
+        choices=("host", "none"),
     )
     host_user: str = _setting(
         "", "User that environments run as, if the server runs as root."
@@ -252,10 +288,16 @@ class Settings:
     )
     enable_shutdown: bool = _setting(False, "Let POST /v1/shutdown/ stop the server.")
     drain_delay: float = _setting(
-        0.0, "Seconds to go on serving after SIGTERM, with readiness at 503.", least=0
+        0.0,
+        "Time to go on serving after SIGTERM, with readiness at 503.",
+        least=0,
+        unit="s",
     )
     drain_timeout: float = _setting(
-        6.0, "Seconds that calls in flight get to end after SIGTERM.", least=0
+        6.0,
+        "Time that calls in flight get to end after SIGTERM.",
+        least=0,
+        unit="s",
     )
 
     def to_json(self) -> bytes:
@@ -340,6 +382,7 @@ class Setting:
     Attributes:
         field: Name of the field of `Settings`.
         kind: ``int``, ``float``, ``str``, ``bool`` or ``tuple``.
+        unit: ``bytes`` for sizes, ``s`` for durations, "" for what has no unit.
     """
 
     field: str
@@ -351,6 +394,7 @@ class Setting:
     most: float | None
     secret: bool
     choices: tuple[str, ...]
+    unit: str
 
     @property
     def name(self) -> str:
@@ -399,9 +443,30 @@ class Setting:
             raise SettingError(f"{source} is {text!r}: expected true or false")
         return words[text.lower()]
 
+    def show(self, value: Any) -> str:
+        """Write a value as it is given, sizes and durations with a unit."""
+        if self.kind is tuple:
+            return ",".join(value)
+        if self.kind is bool:
+            return str(value).lower()
+        if self.unit:
+            return show_size(value) if self.unit == "bytes" else show_duration(value)
+        return f"{value:g}" if self.kind is float else str(value)
+
+    @property
+    def metavar(self) -> str:
+        """What stands behind the flag in the help; "" for flags without a value."""
+        if self.choices:
+            return "WORD"
+        if self.unit:
+            return "SIZE" if self.unit == "bytes" else "TIME"
+        return {int: "N", float: "N", bool: ""}.get(self.kind, "TEXT")
+
     def _parse_number(self, text: str, source: str) -> float:
+        readers = {"bytes": read_size, "s": read_duration}
+        number: Any
         try:
-            number = self.kind(text)
+            number = readers.get(self.unit, self.kind)(text)
         except ValueError:
             number = None
         low, high = self.least, self.most
@@ -412,11 +477,19 @@ class Setting:
             or (low is not None and number < low)
             or (high is not None and number > high)
         ):
-            what = "an integer" if self.kind is int else "a number"
-            span = f" from {low:g}" if low is not None else ""
-            span += f" to {high:g}" if high is not None else ""
-            raise SettingError(f"{source} is {text!r}: expected {what}{span}")
+            raise SettingError(f"{source} is {text!r}: expected {self._expected}")
         return number  # type: ignore[no-any-return]
+
+    @property
+    def _expected(self) -> str:
+        what = "an integer" if self.kind is int else "a number"
+        if self.unit:
+            what = "a size" if self.unit == "bytes" else "a time"
+        low, high = self.least, self.most
+        span = f" from {self.show(low)}" if low is not None else ""
+        span += f" to {self.show(high)}" if high is not None else ""
+        examples = {"bytes": ", as 65536, 512M or 2G", "s": ", as 30, 10s or 5m"}
+        return what + span + examples.get(self.unit, "")
 
 
 def _kind(default: Any) -> type:
@@ -435,6 +508,68 @@ TABLE: tuple[Setting, ...] = tuple(
 )
 
 
+#: The settings by topic. `serve --help` shows those before the ``None``, and
+#: `gym-http-server settings` shows all.
+_TOPICS: dict[str, tuple[str | None, ...]] = {
+    "Address": ("port", "listen", "unix", None, "unix_mode", "no_tcp", "workers"),
+    "Access": (
+        *("token", "token_file", "tokens", "allow_origin", "certfile", "keyfile"),
+        *(None, "allow_host", "no_token", "enable_shutdown"),
+    ),
+    "Environments": (
+        *("import_", "allow_env", "max_instances", "host_memory", "step_deadline"),
+        *("idle_timeout", None, "allow_module", "max_num_envs"),
+        *("max_vector_processes", "create_deadline", "host_file_size"),
+        *("strict_actions", "spin_us"),
+    ),
+    "External environments": (
+        *("external_tcp", "zmq", None, "max_external", "max_observation"),
+        *("external_deadline", "external_grace", "external_heartbeat", "tango_name"),
+        *("tango_observation_space", "tango_action_space"),
+    ),
+    "Sandbox": ("sandbox", "host_user", None, "writable", "network"),
+    "Directories": ("data_dir", None, "run_dir"),
+    "Log": ("log_level", "access_log", None, "log_format"),
+    "HTTP": (
+        *(None, "max_body", "max_answer", "answer_budget", "max_waiting"),
+        *("request_deadline", "stream_relay", "drain_delay", "drain_timeout"),
+    ),
+}
+
+
+class Group(NamedTuple):
+    """Settings of one topic.
+
+    Attributes:
+        title: The topic.
+        common: Those that `serve --help` shows.
+        advanced: The others.
+    """
+
+    title: str
+    common: tuple[Setting, ...]
+    advanced: tuple[Setting, ...]
+
+
+def _groups() -> tuple[Group, ...]:
+    rows = {setting.field: setting for setting in TABLE}
+    groups = []
+    for title, fields in _TOPICS.items():
+        at = fields.index(None)
+        common, advanced = fields[:at], fields[at + 1 :]
+        groups.append(
+            Group(
+                title,
+                tuple(rows.pop(str(field)) for field in common),
+                tuple(rows.pop(str(field)) for field in advanced),
+            )
+        )
+    return (*groups, Group("Others", (), tuple(rows.values()))) if rows else (*groups,)
+
+
+GROUPS: tuple[Group, ...] = _groups()
+
+
 def from_mapping(environ: Mapping[str, str], flags: Mapping[str, Any]) -> Settings:
     """Put together flags, environment variables and defaults.
 
@@ -449,10 +584,11 @@ def from_mapping(environ: Mapping[str, str], flags: Mapping[str, Any]) -> Settin
     by_variable = {setting.variable: setting for setting in TABLE}
     for variable in environ:
         if variable.startswith(PREFIX) and variable not in by_variable:
-            near = difflib.get_close_matches(variable, by_variable, 1)
+            names = [setting.name.upper() for setting in TABLE]
+            near = difflib.get_close_matches(variable.removeprefix(PREFIX), names, 1)
             raise SettingError(
                 f"{variable} is not a setting"
-                + (f" (did you mean {near[0]}?)" if near else "")
+                + (f" (did you mean {PREFIX}{near[0]}?)" if near else "")
                 + "; 'gym-http-server settings' lists all"
             )
     values: dict[str, Any] = {}
@@ -470,7 +606,18 @@ def from_mapping(environ: Mapping[str, str], flags: Mapping[str, Any]) -> Settin
             )
     for setting in TABLE:
         _check_text(setting, values.get(setting.field))
+    _check_patterns(values.get("allow_env", ()))
     return Settings(**values)
+
+
+def _check_patterns(patterns: tuple[str, ...]) -> None:
+    for pattern in patterns:
+        rest = _CLASS.sub("", pattern)
+        if "[" in rest or any(character.isspace() for character in pattern):
+            raise SettingError(
+                f"--allow-env is {pattern!r}: expected a pattern of env IDs, as "
+                "'CartPole-*' or 'ALE/*-v[45]', with a ] for each [ and without blanks"
+            )
 
 
 def _check_text(setting: Setting, value: Any) -> None:

@@ -83,6 +83,7 @@ def main(descriptor: int) -> int:
     prctl.set_dumpable(False)
     sys.path.extend(start.importable)
     try:
+        _check_tango(start.settings)
         modules = Modules.load(_modules(start.settings))
         sandbox = prepare(start.settings, RunDir(start.run_path), start.secrets)
     except StartError as error:
@@ -128,6 +129,28 @@ def _doors(start: SupervisorStart, door: int) -> tuple[int, int] | None:
         # Not for the interpreters of some hosts.
         os.set_inheritable(descriptor, False)
     return door, start.boot
+
+
+def _check_tango(settings: Settings) -> None:
+    """Check the spaces of Tango's pages, here where NumPy is.
+
+    Raises:
+        StartError: One is malformed.
+    """
+    from gym_http_wire.rebuilding import BadDescription, rebuild
+
+    for flag, text in (
+        ("--tango-observation-space", settings.tango_observation_space),
+        ("--tango-action-space", settings.tango_action_space),
+    ):
+        try:
+            if text:
+                rebuild(msgspec.json.decode(text), settings.max_observation)
+        except (msgspec.MsgspecError, ValueError, RecursionError, BadDescription) as e:
+            raise StartError(
+                f"{flag} is {text!r:.80}: expected a space as JSON, as "
+                f'{{"type":"Discrete","n":4}} ({e})'
+            ) from None
 
 
 def _modules(settings: Settings) -> tuple[str, ...]:

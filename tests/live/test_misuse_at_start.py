@@ -156,6 +156,55 @@ def test_neither_a_temporary_directory_nor_shared_memory_is_needed(
         assert process.poll() is None, (folder / "output").read_text()
 
 
+@pytest.mark.parametrize("path", ["/proc", "/proc/below", "/sys/below"])
+@pytest.mark.parametrize("setting", ["--data-dir", "--run-dir"])
+def test_a_directory_of_the_kernel(setting: str, path: str) -> None:
+    """Permissions say that root can write there, and the file system refuses."""
+    line = refusal(setting, path)
+    assert path in line
+    assert f"another one with {setting}" in line or f"place with {setting}" in line
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--allow-env", "["], "--allow-env is '[': expected a pattern of env IDs"),
+        (["--max-body", "lots"], "--max-body is 'lots': expected a size from 1K, as"),
+        (["--idle-timeout", "5 min"], "--idle-timeout is '5 min': expected a time"),
+        (["--log-level", "loud"], "--log-level is 'loud': expected debug, info,"),
+        (["--tango-action-space", "{bad"], "--tango-action-space is '{bad': expected"),
+        (["--tango-action-space", '{"type":"Dizcrete"}'], "expected a space as JSON"),
+        (["--tango-observation-space", "7"], "--tango-observation-space is '7'"),
+    ],
+)
+def test_values_that_cannot_be(flags: list[str], words: str) -> None:
+    assert words in refusal(*flags)
+
+
+def test_a_variable_that_nobody_knows() -> None:
+    line = refusal(env={"GHS_MAX_INSTANCE": "3"})
+    assert "GHS_MAX_INSTANCE is not a setting (did you mean GHS_MAX_INSTANCES?)" in line
+
+
+def test_the_help_shows_groups_defaults_and_units() -> None:
+    command = [sys.executable, "-m", "gym_http_server"]
+    env = environment({"COLUMNS": "80"})
+
+    def printed(*words: str) -> str:
+        done = subprocess.run(
+            [*command, *words], capture_output=True, text=True, env=env, check=True
+        )
+        return " ".join(done.stdout.split())
+
+    shown, all_ = printed("serve", "--help"), printed("settings")
+    for words in ("Address: -p, --port N", "[default: 5000]", "[default: 2G]", "15m"):
+        assert words in shown
+    for flag in ("--spin-us", "--answer-budget", "--tango-name"):
+        assert flag not in shown
+        assert flag in all_
+    assert "--spin-us N [GHS_SPIN_US, default 1000]" in all_
+
+
 @pytest.mark.parametrize("host", ["*", "*.example", "http://a.example", "a:80", ""])
 def test_hosts_that_are_none(host: str) -> None:
     line = refusal("--allow-host", host)

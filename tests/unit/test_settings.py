@@ -3,9 +3,12 @@
 import dataclasses
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from gym_http_server import units
 from gym_http_server.errors import SettingError
-from gym_http_server.settings import TABLE, Settings, from_mapping
+from gym_http_server.settings import GROUPS, TABLE, Settings, from_mapping
 
 
 def test_flags_win_over_variables_and_those_over_defaults() -> None:
@@ -24,9 +27,18 @@ def test_lists_come_comma_separated_or_as_repeated_flags() -> None:
     [
         ("GHS_PORT", "70000", "an integer from 0 to 65535"),
         ("GHS_PORT", "x", "an integer from 0 to 65535"),
-        ("GHS_STEP_DEADLINE", "0", "a number from 0.1"),
-        ("GHS_STEP_DEADLINE", "nan", "a number from 0.1"),
-        ("GHS_STEP_DEADLINE", "inf", "a number from 0.1"),
+        ("GHS_STEP_DEADLINE", "0", "a time from 0.1s, as 30, 10s or 5m"),
+        ("GHS_STEP_DEADLINE", "nan", "a time from 0.1s, as 30, 10s or 5m"),
+        ("GHS_STEP_DEADLINE", "inf", "a time from 0.1s, as 30, 10s or 5m"),
+        ("GHS_STEP_DEADLINE", "10 seconds", "a time from 0.1s, as 30, 10s or 5m"),
+        ("GHS_STEP_DEADLINE", "10ms", "a time from 0.1s, as 30, 10s or 5m"),
+        ("GHS_IDLE_TIMEOUT", "-5m", "a time from 0, as 30, 10s or 5m"),
+        ("GHS_MAX_BODY", "2X", "a size from 1K, as 65536, 512M or 2G"),
+        ("GHS_MAX_BODY", "10s", "a size from 1K, as 65536, 512M or 2G"),
+        ("GHS_MAX_BODY", "1000", "a size from 1K, as 65536, 512M or 2G"),
+        ("GHS_MAX_BODY", "-2G", "a size from 1K, as 65536, 512M or 2G"),
+        ("GHS_SPIN_US", "1ms", "an integer from 0 to 10000"),
+        ("GHS_LOG_LEVEL", "loud", "debug, info, warning or error"),
         ("GHS_NO_TOKEN", "maybe", "true or false"),
     ],
 )
@@ -38,9 +50,79 @@ def test_a_bad_value_says_what_would_be_right(
     assert str(caught.value) == f"{variable} is {text!r}: expected {expected}"
 
 
-def test_an_unknown_variable_is_an_error() -> None:
-    with pytest.raises(SettingError, match="GHS_PROT is not a setting"):
-        from_mapping({"GHS_PROT": "1"}, {})
+@pytest.mark.parametrize(
+    ("variable", "meant"),
+    [
+        ("GHS_PROT", " (did you mean GHS_PORT?)"),
+        ("GHS_IDLE_TIME_OUT", " (did you mean GHS_IDLE_TIMEOUT?)"),
+        ("GHS_XYZZY", ""),
+    ],
+)
+def test_an_unknown_variable_is_an_error(variable: str, meant: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        from_mapping({variable: "1"}, {})
+    assert str(caught.value).startswith(f"{variable} is not a setting{meant}; ")
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("8388608", 8388608),
+        ("8192K", 8388608),
+        ("8M", 8388608),
+        ("8m", 8388608),
+        ("8MiB", 8388608),
+        ("8 MB", 8388608),
+        ("2G", 2147483648),
+        ("0.5G", 536870912),
+        ("1T", 1099511627776),
+        ("9007199254740993", 9007199254740993),
+    ],
+)
+def test_sizes_take_units(text: str, size: int) -> None:
+    assert from_mapping({"GHS_MAX_BODY": text}, {}).max_body == size
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90", 90.0),
+        ("0.25", 0.25),
+        ("1e2", 100.0),
+        ("10s", 10.0),
+        ("1500ms", 1.5),
+        ("5m", 300.0),
+        ("1.5h", 5400.0),
+        ("1d", 86400.0),
+    ],
+)
+def test_times_take_units(text: str, seconds: float) -> None:
+    assert from_mapping({}, {"step_deadline": text}).step_deadline == seconds
+
+
+@given(st.integers(0, 1 << 60), st.integers(0, 1 << 40))
+def test_values_are_shown_as_they_are_read(size: int, milliseconds: int) -> None:
+    assert units.read_size(units.show_size(size)) == size
+    seconds = milliseconds / 1000
+    shown = units.read_duration(units.show_duration(seconds))
+    assert shown == pytest.approx(seconds, abs=1e-6)
+
+
+def test_each_setting_has_one_place_in_the_help() -> None:
+    """Those of a topic that has no name here are among the others."""
+    shown = [row for group in GROUPS for row in (*group.common, *group.advanced)]
+    assert sorted(row.flag for row in shown) == sorted(row.flag for row in TABLE)
+
+
+@pytest.mark.parametrize("pattern", ["[", "CartPole-[v", "a b", "x[]", "[!]"])
+def test_patterns_that_match_no_env_id_are_refused(pattern: str) -> None:
+    with pytest.raises(SettingError, match=r"--allow-env is .*: expected a pattern"):
+        from_mapping({"GHS_ALLOW_ENV": pattern}, {})
+
+
+@pytest.mark.parametrize("pattern", ["*", "ALE/*-v[45]", "a[!b]?", "x[]]", "my:Env-v0"])
+def test_patterns_of_env_ids(pattern: str) -> None:
+    assert from_mapping({"GHS_ALLOW_ENV": pattern}, {}).allow_env == (pattern,)
 
 
 def test_settings_survive_the_way_to_a_child() -> None:
