@@ -21,6 +21,7 @@ _REASONS = {
     "step-deadline": "a call took longer than the server allows",
     "unresponsive": "its process did not respond for longer than a call may take",
     "idle": "nobody used it for longer than the server allows",
+    "orphaned": "its clients were gone without closing it, and its slot was needed",
     "memory": "it used more memory than the server allows",
     "external-gone": "its environment, which lives elsewhere, has not come back",
     "shutdown": "the server is stopping",

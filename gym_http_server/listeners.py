@@ -25,6 +25,14 @@ __all__ = ["address", "file_name", "letting_in", "listening"]
 
 BACKLOG = 2048
 ASK_SECONDS = 1.0
+# A client whose network is lost is noticed after two minutes. Connections inherit it,
+# also those whose sockets are passed on to hosts, or that a web worker relays.
+_KEEPALIVE = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 6),
+)
 _MODE = re.compile(r"0?[0-7]{3}").fullmatch
 
 
@@ -105,6 +113,8 @@ def _tcp(host: str, port: int, flag: str) -> socket.socket:
     family, kind, protocol, _, place = found[0]
     listener = socket.socket(family, kind, protocol)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    for level, option, value in _KEEPALIVE:
+        listener.setsockopt(level, option, value)
     try:
         listener.bind(place)
         listener.listen(BACKLOG)

@@ -139,6 +139,12 @@ class Settings:
         least=0,
         unit="s",
     )
+    orphan_timeout: float = _setting(
+        150.0,
+        "Seconds after which an instance whose clients were killed, or lost their "
+        "network, is ended if a create finds no free slot; 0: never.",
+        least=0,
+    )
     max_body: int = _setting(
         8 * MIB,
         "Size of a request's body, at most.",

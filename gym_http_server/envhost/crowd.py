@@ -5,11 +5,11 @@ from __future__ import annotations
 import select
 import socket
 import time
-from collections.abc import Callable
 
 from gym_http_server.envhost.answers import Answers
 from gym_http_server.envhost.streams import MAX_STREAMS, Stream
 from gym_http_server.envhost.watchers import MAX_WATCHERS, Watcher
+from gym_http_server.rundir import StatusPage
 from gym_http_wire.handshakes import Hello
 from gym_http_wire.problems import TooManyStreams
 from gym_http_wire.spinning import may_spin
@@ -23,8 +23,7 @@ class Crowd:
     Args:
         poll: Watches them.
         answers: Have those who watch, and are told how many streams there are.
-        count: Called with the numbers of streams and of watchers, whenever one
-            of them changes.
+        page: The status page, on which streams are noted.
         max_message: Bytes that a message may have.
 
     Attributes:
@@ -39,7 +38,7 @@ class Crowd:
         self,
         poll: select.poll,
         answers: Answers,
-        count: Callable[[int, int], None],
+        page: StatusPage,
         max_message: int,
     ) -> None:
         self.streams: dict[int, Stream] = {}
@@ -51,7 +50,10 @@ class Crowd:
         self._answers = answers
         self._audience = answers.audience
         self._audience.attend = lambda each: self.watch(each.fileno(), each)
-        self._count = count
+        self._page = page
+        # Whether a stream has ended in another way than by its client's kernel.
+        self._orderly = False
+        self._counted = 0
         self._max_message = max_message
 
     def full(self, *, watching: bool) -> TooManyStreams | None:
@@ -99,6 +101,8 @@ class Crowd:
             self.unsettled.pop(descriptor, None)
             if isinstance(stream, Watcher):
                 self._audience.dismiss(stream)
+            else:
+                self._orderly = self._orderly or stream.orderly
             self._recount()
             return
         wanted = select.POLLIN
@@ -135,6 +139,7 @@ class Crowd:
         # Who would take something by now has waited for this host, not it for them.
         willing = {fd for fd, event in self._poll.poll(0) if event & select.POLLOUT}
         for descriptor in stuck.keys() - willing:
+            stuck[descriptor].orderly = True
             stuck[descriptor].close()
             self.watch(descriptor, stuck[descriptor])
 
@@ -142,5 +147,9 @@ class Crowd:
         # To be watched is not to be used.
         watchers = len(self._audience.watchers)
         count = len(self.streams) - watchers
-        self._count(count, watchers)
+        if count != self._counted:
+            self._counted = count
+            orphaned = not count and not self._orderly
+            self._page.set_orphaned(time.monotonic_ns() if orphaned else 0)
+        self._page.set_streams(count, watchers)
         self._answers.set_streams(count)

@@ -75,7 +75,7 @@ class Host:
         self._stepping = Stepping(answers, page)
         self._poll = select.poll()
         self._connections: dict[int, Connection] = {}
-        self._crowd = crowd = Crowd(self._poll, answers, page.set_streams, max_body)
+        self._crowd = crowd = Crowd(self._poll, answers, page, max_body)
         self._spinning = Spinning(spin_us * 1000, crowd.may_spin)
         # These are looked at with each step.
         self._streams, self._watched = crowd.streams, crowd.watched
@@ -275,6 +275,7 @@ class Host:
         operations = answers.operations
         now = time.monotonic_ns()
         if frame.kind in _QUIET:
+            page.set_orphaned(0)
             page.end(now, used=False)
         else:
             page.finish(now, operations.steps, operations.episodes)

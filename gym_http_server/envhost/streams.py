@@ -31,12 +31,6 @@ __all__ = ["MAX_STREAMS", "Stream"]
 
 MAX_STREAMS = 64
 RECEIVE_BYTES = 64 * 1024
-# So that a far end which is gone without a word is noticed after two minutes.
-_KEEPALIVE = (
-    (socket.TCP_KEEPIDLE, 60),
-    (socket.TCP_KEEPINTVL, 10),
-    (socket.TCP_KEEPCNT, 6),
-)
 
 
 def _switching(hello: Hello) -> bytes:
@@ -65,6 +59,9 @@ class Stream(Writer):
     Attributes:
         session: The session's name.
         inbox: Requests that wait for their turn, and refusals.
+        orderly: Whether client or host end it on purpose, by WebSocket's closing
+            handshake or because of a limit. Else the client's kernel has ended it, as
+            it does for a process that was killed.
     """
 
     def __init__(
@@ -76,6 +73,7 @@ class Stream(Writer):
     ) -> None:
         super().__init__(line, clock)
         self.session = hello.session
+        self.orderly = False
         self.inbox: deque[Frame | Refused] = deque()
         # How many in the inbox came before an earlier one was told to come again.
         self._behind = 0
@@ -84,9 +82,6 @@ class Stream(Writer):
         self._reader = MessageReader(masked=True, max_message=max_message)
         if line.family != socket.AF_UNIX:
             line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            for option, value in _KEEPALIVE:
-                line.setsockopt(socket.IPPROTO_TCP, option, value)
         self._send([_switching(hello)])
 
     @property
@@ -170,6 +165,7 @@ class Stream(Writer):
 
     def bid_farewell(self, code: Close, words: str) -> None:
         """Say why the stream ends, if the client listens, and end it."""
+        self.orderly = True
         if not self.closed and not self._output:
             with contextlib.suppress(OSError):
                 self.line.send(encode(Opcode.CLOSE, close_of(code, words)))
@@ -202,6 +198,7 @@ class Stream(Writer):
 
     def _say_last(self, opcode: Opcode, payload: bytes) -> None:
         self.inbox.clear()
+        self.orderly = True
         self._last_words = True
         self._send([encode(opcode, payload)])
         if not self._output:

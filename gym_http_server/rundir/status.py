@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 __all__ = ["Status", "StatusPage", "StatusReader"]
 
-_PAGE = struct.Struct("=QQQQQQQ")
-_BUSY, _USED, _STEPS, _EPISODES, _STREAMS, _ALIVE, _WATCHERS = range(7)
+_PAGE = struct.Struct("=QQQQQQQQ")
+_BUSY, _USED, _STEPS, _EPISODES, _STREAMS, _ALIVE, _WATCHERS, _ORPHANED = range(8)
 
 
 class Status(NamedTuple):
@@ -29,6 +29,8 @@ class Status(NamedTuple):
         alive_ns: When the host last answered a ping, or ended a call that does not
             count as use.
         watchers: Open streams that watch.
+        orphaned_ns: When the last stream ended, if all streams were ended by the
+            kernels of their clients; else 0. A later use counts, and not this.
     """
 
     busy_since_ns: int
@@ -38,6 +40,7 @@ class Status(NamedTuple):
     streams: int
     alive_ns: int = 0
     watchers: int = 0
+    orphaned_ns: int = 0
 
     @property
     def marks(self) -> tuple[int, ...]:
@@ -86,6 +89,10 @@ class StatusPage:
         """Note how many streams are open, and how many more that watch."""
         self._numbers[_STREAMS] = streams
         self._numbers[_WATCHERS] = watchers
+
+    def set_orphaned(self, now_ns: int) -> None:
+        """Note that the clients of all streams are gone; 0 takes it back."""
+        self._numbers[_ORPHANED] = now_ns
 
     def close(self) -> None:
         """Let go of the memory."""

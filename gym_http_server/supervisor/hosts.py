@@ -9,7 +9,7 @@ import secrets
 import signal
 import socket
 import time
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 
 from gym_http_server.envhost.create_request import CreateRequest
 from gym_http_server.envhost.fork_guard import RETURNED
@@ -21,7 +21,7 @@ from gym_http_server.sandbox import Sandbox
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor import processes, watch
 from gym_http_server.supervisor.heartbeats import AwakeClock
-from gym_http_server.supervisor.instance import Ended, Instance, Tombstones
+from gym_http_server.supervisor.instance import Ended, Idle, Instance, Tombstones
 from gym_http_server.supervisor.memory import MemoryLimit
 from gym_http_server.supervisor.modules import Modules
 from gym_http_server.supervisor.monitors import open_monitor
@@ -39,7 +39,7 @@ CLOSE_SECONDS = 2.0
 MAX_OPENERS = 4
 TERM_SECONDS = 0.5
 #: Reasons of which no client gets the log; there may be 10,000 tombstones.
-TOLD_WITHOUT_LOG = frozenset({"closed", "idle", "shutdown"})
+TOLD_WITHOUT_LOG = frozenset({"closed", "idle", "orphaned", "shutdown"})
 #: Status by which a host says that its environment has left.
 GONE = 410
 
@@ -126,6 +126,49 @@ class Hosts:
         """Return an instance, even one that is being made or about to end."""
         return self._instances.get(instance_id)
 
+    def full(self) -> TooManyInstances | None:
+        """Return the problem of a create request if no slot is free."""
+        most = self._settings.max_instances
+        if len(self._instances) < most:
+            return None
+        return TooManyInstances(
+            f"all {most} instances that this server may have are taken; "
+            "close one, or raise --max-instances"
+        )
+
+    def oldest_orphan(self, owner: str | None) -> Instance | None:
+        """Return the instance that has been orphaned longest, and for long enough.
+
+        Args:
+            owner: Owner that it must have; ``None`` is any.
+        """
+        timeout, now_ns = self._settings.orphan_timeout, time.monotonic_ns()
+        if not timeout:
+            return None
+        found: list[tuple[float, Instance]] = []
+        for each in self.serving():
+            if owner in (None, each.owner):
+                orphaned = watch.orphaned_for(each.page.read(), now_ns)
+                if orphaned is not None and orphaned >= timeout:
+                    found.append((orphaned, each))
+        return max(found, key=lambda each: each[0], default=(0.0, None))[1]
+
+    def longest_idle(self, among: Iterable[Instance]) -> Idle | None:
+        """Return the instance that nobody has used for longest, if one is idle.
+
+        Args:
+            among: Instances to choose from.
+        """
+        now_ns = time.monotonic_ns()
+        found = []
+        for each in among:
+            status = each.page.read()
+            idle = watch.idle_for(status, now_ns)
+            if idle is not None:
+                ends_in = watch.ends_in(status, now_ns, self._settings)
+                found.append(Idle(each.instance_id, each.env_id, idle, ends_in))
+        return max(found, key=lambda each: each.idle_s, default=None)
+
     def start(self, request: CreateRequest) -> Instance:
         """Take a slot and start a host, which will say how the making went.
 
@@ -134,12 +177,8 @@ class Hosts:
             ForkFailed: No process can be started.
             DiskFull: The disk of the run directory has no room.
         """
-        most = self._settings.max_instances
-        if len(self._instances) >= most:
-            raise TooManyInstances(
-                f"all {most} instances that this server may have are taken; "
-                "close one, or raise --max-instances"
-            )
+        if (full := self.full()) is not None:
+            raise full
         if self._run.shortage():
             # Room for a new instance is worth more than logs of ended ones.
             self.kept_logs.clear()

@@ -9,17 +9,22 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from gym_http_server.errors import CreateDeadline, Draining, EnvCrashed
+from gym_http_server.errors import (
+    CreateDeadline,
+    Draining,
+    EnvCrashed,
+    TooManyInstances,
+)
 from gym_http_server.rundir import StatusReader
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor.heartbeats import Heartbeat
 from gym_http_server.supervisor.output import Output
-from gym_http_wire.frames import FrameReader
+from gym_http_wire.frames import Frame, FrameReader
 from gym_http_wire.problems import Problem
 
-__all__ = ["Ended", "Instance", "Tombstones"]
+__all__ = ["Ended", "Idle", "Instance", "Tombstones"]
 
 MAX_TOMBSTONES = 10_000
 
@@ -46,6 +51,7 @@ class Instance:
         request_id: Of the request that it is made for.
         creators: The connections that wait for it to be made.
         waiters: Connections that wait for the end.
+        successors: Create requests that wait for its slot, with their connections.
         heartbeat: Whether its loop runs.
     """
 
@@ -71,6 +77,7 @@ class Instance:
     request_id: str = ""
     creators: list[Any] = field(default_factory=list)
     waiters: list[Any] = field(default_factory=list)
+    successors: list[tuple[Any, Frame]] = field(default_factory=list)
     heartbeat: Heartbeat = field(default_factory=Heartbeat)
 
     def release(self) -> None:
@@ -80,13 +87,44 @@ class Instance:
         self.output.close_pipe()
 
 
+class Idle(NamedTuple):
+    """An instance that nobody uses, as a create request without a slot is told of it.
+
+    Attributes:
+        instance_id: The instance.
+        env_id: As it was asked for.
+        idle_s: Seconds without use.
+        ends_in_s: Seconds until it is ended, if it stays unused and its slot is needed;
+            ``None`` if it never is.
+    """
+
+    instance_id: str
+    env_id: str
+    idle_s: float
+    ends_in_s: float | None
+
+    def added_to(self, problem: TooManyInstances) -> TooManyInstances:
+        """Return the problem with what a caller can do: close this one, or wait."""
+        idle_s, ends_in_s = round(self.idle_s, 1), self.ends_in_s
+        words = f"{self.instance_id} ({self.env_id}) has been idle longest, {idle_s} s"
+        if ends_in_s is None:
+            words += "; the server does not end idle instances"
+        else:
+            ends_in_s = round(ends_in_s, 1)
+            words += f"; the server ends it in {ends_in_s} s, unless it is used"
+        told = self._asdict() | {"idle_s": idle_s, "ends_in_s": ends_in_s}
+        return TooManyInstances(
+            f"{problem.message}. {words}", extras={"oldest_idle": told}
+        )
+
+
 @dataclass(frozen=True)
 class Ended:
     """What is remembered of an instance.
 
     Attributes:
         reason: ``closed``, ``crashed``, ``step-deadline``, ``unresponsive``,
-            ``create-deadline``, ``idle``, ``memory``, ``external-gone``,
+            ``create-deadline``, ``idle``, ``orphaned``, ``memory``, ``external-gone``,
             ``abandoned`` or ``shutdown``.
         wait_status: As ``os.waitpid`` gave it.
         log_tail: The last that the environment printed; "" where no client gets it.

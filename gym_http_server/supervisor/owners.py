@@ -37,7 +37,6 @@ class Owners:
         Raises:
             ScopeMissing: Only an admin may make instances for another token.
             BadParameter: No token has this name.
-            TooManyInstances: The owner has as many instances as it may have.
         """
         owner = head.creator if named is None else named
         if head.owner and owner != head.owner:
@@ -47,14 +46,18 @@ class Owners:
                 f"for is {named!r:.80}: expected the name of a token in the server's "
                 "--tokens file"
             )
+        return owner
+
+    def quota_reached(self, owner: str) -> TooManyInstances | None:
+        """Return the problem of an owner that has as many instances as it may have."""
         most = self._quotas.get(owner)
         count = sum(each.owner == owner for each in self._hosts)
         if most is not None and count >= most:
-            raise TooManyInstances(
+            return TooManyInstances(
                 f"the token {owner!r} has {count} instances, and may have {most} "
                 "(max_instances in the server's --tokens file): close one"
             )
-        return owner
+        return None
 
     def owned(self, instances: Iterable[Instance], head: RequestHead) -> list[Instance]:
         """List those of the instances that a caller may see."""

@@ -26,6 +26,7 @@ from gym_http_server.errors import (
     ServerRestarted,
     ShutdownDisabled,
     SurveyFailed,
+    TooManyInstances,
     UnknownInstance,
 )
 from gym_http_server.log_lines import SUPERVISOR
@@ -59,6 +60,7 @@ from gym_http_wire.messages import (
     AnswerHead,
     Form,
     Op,
+    RequestHead,
     answer,
     problem_answer,
     request_head,
@@ -283,6 +285,15 @@ class Supervisor:
         owner = self._owners.choose(asked.for_, head)
         if asked.external:
             self._start_lobby()
+        quota_reached = self._owners.quota_reached(owner)
+        full = quota_reached or self._hosts.full()
+        if full is not None:
+            orphan = self._hosts.oldest_orphan(owner if quota_reached else None)
+            if orphan is None:
+                raise self._explained(full, head)
+            orphan.successors.append((connection, frame))
+            self._hosts.close(orphan, "orphaned")
+            return
         instance = self._hosts.start(asked)
         if key:
             self._creations.begin(key, frame, instance)
@@ -292,6 +303,11 @@ class Supervisor:
         connection.instance = instance
         self._watches.add(instance.channel, lambda events: self._hear(instance))
         self._outputs.add(instance.output)
+
+    def _explained(self, full: TooManyInstances, head: RequestHead) -> TooManyInstances:
+        """Name the instance to close or wait for, of those that the caller may see."""
+        idle = self._hosts.longest_idle(self._owners.owned(self._hosts.serving(), head))
+        return full if idle is None else idle.added_to(full)
 
     def _list(self, connection: Connection, frame: Frame) -> None:
         serving = self._owners.owned(self._hosts.serving(), request_head(frame))
@@ -473,6 +489,11 @@ class Supervisor:
         self._outputs.remove(instance.output)
         for connection in instance.waiters:
             self._reply(connection, {"replayed": False})
+        for connection, frame in instance.successors:
+            # A client that has gone meanwhile could never learn the ID.
+            if not connection.closed:
+                self._dispatch(connection, frame)
+                self._listen_to(connection)
         if not instance.live:
             why = problem_answer(ended.why_not_made(self._settings))
             self._creations.over(instance, why)

@@ -1,11 +1,11 @@
-"""Which instance is over its limits. Decides; what follows is the supervisor's."""
+"""Which instance is over its limits, or idle. Decides; the supervisor acts."""
 
 from __future__ import annotations
 
 from gym_http_server.rundir import Status
 from gym_http_server.settings import Settings
 
-__all__ = ["overdue"]
+__all__ = ["ends_in", "idle_for", "orphaned_for", "overdue"]
 
 # The supervisor may have been busy since it last looked at the clock.
 _LATE_NS = 10_000_000_000
@@ -41,3 +41,50 @@ def overdue(
     if settings.idle_timeout and not status.streams and idle > settings.idle_timeout:
         return "idle"
     return None
+
+
+def idle_for(status: Status, now_ns: int) -> float | None:
+    """Return the seconds without use; ``None`` during a call or with open streams.
+
+    Args:
+        status: The status page of the instance.
+        now_ns: Monotonic nanoseconds.
+    """
+    if status.busy_since_ns or status.streams:
+        return None
+    return (now_ns - status.last_used_ns) / 1e9
+
+
+def orphaned_for(status: Status, now_ns: int) -> float | None:
+    """Return the seconds for which an instance has been orphaned, or ``None``.
+
+    It is orphaned if it was used over streams, and their clients are gone without a
+    closing handshake: they were killed, or lost their network. A request ends it.
+
+    Args:
+        status: The status page of the instance.
+        now_ns: Monotonic nanoseconds.
+    """
+    if idle_for(status, now_ns) is None or status.orphaned_ns <= status.last_used_ns:
+        return None
+    return (now_ns - status.orphaned_ns) / 1e9
+
+
+def ends_in(status: Status, now_ns: int, settings: Settings) -> float | None:
+    """Return the seconds until an idle instance is ended if it stays unused.
+
+    Args:
+        status: The status page of the instance.
+        now_ns: Monotonic nanoseconds.
+        settings: The limits.
+
+    Returns:
+        0 if this is overdue; ``None`` if the instance is not idle, or is never ended.
+    """
+    idle, orphaned = idle_for(status, now_ns), orphaned_for(status, now_ns)
+    left = []
+    if idle is not None and settings.idle_timeout:
+        left.append(settings.idle_timeout - idle)
+    if orphaned is not None and settings.orphan_timeout:
+        left.append(settings.orphan_timeout - orphaned)
+    return max(0.0, min(left)) if left else None

@@ -214,3 +214,13 @@ def test_a_mode_is_three_octal_digits(mode: str, path: Path) -> None:
 def test_without_tcp_there_must_be_a_socket() -> None:
     with pytest.raises(SettingError, match="add --unix PATH"):
         listening(Settings(no_tcp=True)).__enter__()
+
+
+def test_connections_notice_that_their_network_is_lost() -> None:
+    with listening(Settings(port=0)) as (listener,):
+        place = listener.getsockname()
+        with socket.create_connection(place), listener.accept()[0] as accepted:
+            assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            options = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+            found = [accepted.getsockopt(socket.IPPROTO_TCP, each) for each in options]
+            assert found == [60, 10, 6]

@@ -4,7 +4,7 @@ import pytest
 
 from gym_http_server.rundir import Status
 from gym_http_server.settings import Settings
-from gym_http_server.supervisor.watch import overdue
+from gym_http_server.supervisor.watch import ends_in, orphaned_for, overdue
 
 NOW_S = 5000.0
 LIMITS = Settings(step_deadline=10.0, idle_timeout=20.0, create_deadline=5.0)
@@ -53,3 +53,42 @@ def test_making_may_take_so_long(age: float, told: str | None) -> None:
     blank = Status(0, 0, 0, 0, 0)
     given = overdue(blank, live=False, age=age, now_ns=1, settings=LIMITS)
     assert given == told
+
+
+@pytest.mark.parametrize(
+    ("busy_since", "used", "streams", "orphaned", "told"),
+    [
+        (0.0, 100.0, 0, 300.0, 200.0),
+        (0.0, 100.0, 0, 0.0, None),
+        (0.0, 400.0, 0, 300.0, None),
+        (0.0, 100.0, 1, 300.0, None),
+        (450.0, 100.0, 0, 300.0, None),
+    ],
+    ids=["orphaned", "never", "used since", "streaming", "busy"],
+)
+def test_orphaned_since_the_last_stream_unless_used(
+    busy_since: float, used: float, streams: int, orphaned: float, told: float | None
+) -> None:
+    busy_ns, used_ns, orphaned_ns = (int(s * 1e9) for s in (busy_since, used, orphaned))
+    status = Status(busy_ns, used_ns, 0, 0, streams, orphaned_ns=orphaned_ns)
+    assert orphaned_for(status, int(500e9)) == told
+
+
+@pytest.mark.parametrize(
+    ("idle_timeout", "orphan_timeout", "orphaned", "told"),
+    [
+        (900.0, 150.0, 0.0, 500.0),
+        (900.0, 150.0, 400.0, 50.0),
+        (900.0, 150.0, 300.0, 0.0),
+        (420.0, 150.0, 400.0, 20.0),
+        (900.0, 0.0, 400.0, 500.0),
+        (0.0, 150.0, 400.0, 50.0),
+        (0.0, 150.0, 0.0, None),
+    ],
+)
+def test_an_idle_instance_ends_by_the_first_timeout(
+    idle_timeout: float, orphan_timeout: float, orphaned: float, told: float | None
+) -> None:
+    limits = Settings(idle_timeout=idle_timeout, orphan_timeout=orphan_timeout)
+    status = Status(0, int(100e9), 0, 0, 0, orphaned_ns=int(orphaned * 1e9))
+    assert ends_in(status, int(500e9), limits) == told
