@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import socket
 import stat
@@ -34,9 +35,12 @@ MAX_PATH_CHARS = 512
 MAX_PARTS = 16
 #: Of the data directory; the supervisor keeps the IDs of instances in it.
 RESERVED = "instance-ids"
+#: File in a monitor's directory with the name of the token that owns it.
+OWNER_FILE = ".owner"
 #: Seconds that opening a file may take; a disk that takes longer is defective.
 FILE_SECONDS = 10
 _ANSWER_BYTES = 64 * 1024
+_OWNER_BYTES = 4096
 _KINDS = {
     stat.S_IFBLK: "a device",
     stat.S_IFCHR: "a device",
@@ -97,10 +101,12 @@ def request_file(channel: socket.socket, request: FileRequest) -> int:
     return descriptors[0]
 
 
-def answer_file(line: socket.socket, data_dir: str, request: FileRequest) -> None:
+def answer_file(
+    line: socket.socket, data_dir: str, request: FileRequest, owner: str
+) -> None:
     """Open the file that a host has requested, and send it the descriptor."""
     try:
-        file = open_file(data_dir, request)
+        file = open_file(data_dir, request, owner)
     except Problem as problem:
         line.sendall(encode(problem_answer(problem)))
         return
@@ -108,23 +114,39 @@ def answer_file(line: socket.socket, data_dir: str, request: FileRequest) -> Non
     os.close(file)
 
 
-def open_file(data_dir: str, request: FileRequest) -> int:
+def open_file(data_dir: str, request: FileRequest, owner: str = "") -> int:
     """Open the file of a monitor below the data directory; return its descriptor.
 
+    Args:
+        data_dir: The data directory.
+        request: The file, and whether to keep its content.
+        owner: Token that owns the instance, and from now on the directory; "" if the
+            server does not distinguish tokens.
+
     Raises:
-        BadParameter: The directory climbs, or holds data and neither ``force`` nor
-            ``resume`` is set.
+        BadParameter: The directory climbs, is another token's or in one that is, or
+            holds data and neither ``force`` nor ``resume`` is set.
         DiskFull: There is no room.
     """
     directory = request.directory
     parts = _parts(directory)
     with _told(directory):
-        folder = _open_folder(data_dir, parts)
+        folder = _open_folder(data_dir, parts, owner)
     try:
         with _told(directory):
-            return _open_file(
+            # Another token may be about to own it.
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            owned = _check_owner(folder, parts, owner)
+            file = _open_file(
                 folder, directory, force=request.force, resume=request.resume
             )
+            try:
+                if owner and not owned:
+                    _write_owner(folder, owner)
+            except BaseException:
+                os.close(file)
+                raise
+            return file
     finally:
         os.close(folder)
 
@@ -246,10 +268,10 @@ def _parts(directory: str) -> list[str]:
             "backslashes and control characters; it is taken as below the server's "
             "data directory"
         )
-    if parts[0] == RESERVED:
+    if parts[0] == RESERVED or OWNER_FILE in parts:
         raise BadParameter(
-            f"directory is {directory!r:.120}: {RESERVED} holds files of the server; "
-            "expected another name"
+            f"directory is {directory!r:.120}: {RESERVED} and {OWNER_FILE} are the "
+            "server's own; expected another name"
         )
     longest = max(len(os.fsencode(part)) for part in parts)
     if len(directory) > MAX_PATH_CHARS or len(parts) > MAX_PARTS or longest > 255:
@@ -260,12 +282,45 @@ def _parts(directory: str) -> list[str]:
     return parts
 
 
-def _open_folder(data_dir: str, parts: list[str]) -> int:
+def _check_owner(folder: int, parts: list[str], owner: str) -> bool:
+    """Return whether a directory has an owner.
+
+    Raises:
+        BadParameter: It is another one.
+    """
+    try:
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        file = os.open(OWNER_FILE, flags, dir_fd=folder)
+    except FileNotFoundError:
+        return False
+    try:
+        owned = os.read(file, _OWNER_BYTES).decode(errors="replace")
+    finally:
+        os.close(file)
+    if owner and owned != owner:
+        raise BadParameter(
+            f"directory is in {'/'.join(parts)!r:.120}, which an instance of another "
+            "token made: expected another directory"
+        )
+    return True
+
+
+def _write_owner(folder: int, owner: str) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    file = os.open(OWNER_FILE, flags, 0o600, dir_fd=folder)
+    try:
+        os.write(file, owner.encode())
+    finally:
+        os.close(file)
+
+
+def _open_folder(data_dir: str, parts: list[str], owner: str) -> int:
     os.makedirs(data_dir, mode=0o700, exist_ok=True)
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
     folder = os.open(data_dir, flags)
-    for part in parts:
+    for number, part in enumerate(parts):
         try:
+            _check_owner(folder, parts[:number], owner)
             with contextlib.suppress(FileExistsError):
                 os.mkdir(part, 0o700, dir_fd=folder)
             inner = os.open(part, flags | os.O_NOFOLLOW, dir_fd=folder)

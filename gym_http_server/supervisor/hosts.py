@@ -266,7 +266,7 @@ class Hosts:
         if instance.pid not in self._by_pid or len(instance.openers) >= MAX_OPENERS:
             return
         try:
-            pid = open_monitor(self._settings.data_dir, frame, line)
+            pid = open_monitor(self._settings.data_dir, frame, line, instance.owner)
         except ForkFailed as error:
             log.warning("no process can be started to open a file: %s", error)
             return

@@ -15,13 +15,14 @@ from gym_http_wire.frames import Frame
 __all__ = ["open_monitor"]
 
 
-def open_monitor(data_dir: str, frame: Frame, line: int) -> int:
+def open_monitor(data_dir: str, frame: Frame, line: int, owner: str) -> int:
     """Fork a child that opens the file which a host has requested.
 
     Args:
         data_dir: Directory below which monitors write.
         frame: The request.
         line: Descriptor of the socket to send the answer to.
+        owner: Token that owns the instance; "" if there are no several tokens.
 
     Returns:
         The child's process ID; it ends by itself.
@@ -37,7 +38,7 @@ def open_monitor(data_dir: str, frame: Frame, line: int) -> int:
         signal.alarm(FILE_SECONDS)
         request = msgspec.json.decode(frame.body, type=FileRequest)
         with socket.socket(fileno=line) as end:
-            answer_file(end, data_dir, request)
+            answer_file(end, data_dir, request, owner)
         return 0
 
     return start_child([line], run, "monitor file")

@@ -6,6 +6,7 @@ writes them into FOLDER, a new one unless told, and never over the committed one
 whoever means the difference copies the files.
 """
 
+import argparse
 import difflib
 import importlib
 import json
@@ -48,7 +49,11 @@ def text_of(content: dict[str, Any]) -> str:
 
 def main() -> None:
     """Write all files and print the difference."""
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp())
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "folder", nargs="?", type=Path, help="where to write; a temporary one if absent"
+    )
+    folder: Path = parser.parse_args().folder or Path(tempfile.mkdtemp())
     folder.mkdir(parents=True, exist_ok=True)
     if folder.resolve() == VECTORS.resolve():
         sys.exit("these are the committed ones: write somewhere else, and compare")

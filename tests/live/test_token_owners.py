@@ -148,6 +148,51 @@ def test_streams_hide_foreign_instances(
         assert stream.response.status == 101
 
 
+def test_monitor_directories_belong_to_tokens(shared: Server, ada: Instance) -> None:
+    def start(instance: Instance, directory: str, **how: bool) -> Response:
+        return instance.post("monitor/start/", {"directory": directory, **how})
+
+    def record(instance: Instance) -> None:
+        instance.reset()
+        while not instance.step(1)["terminated"]:
+            pass
+        no_content(instance.post("monitor/close/"))
+
+    no_content(start(ada, "runs/first"))
+    record(ada)
+    file = shared.data_dir / "runs" / "first" / "episodes.jsonl"
+    written = file.read_bytes()
+    for name in ("bob", "root"):
+        other = api_of(shared, name).create()
+        for directory in ("runs/first", "/runs//first", "runs/first/inner"):
+            for how in ({}, {"resume": True}, {"force": True}):
+                refused = error(start(other, directory, **how), 400, "bad-parameter")
+                assert "another token" in refused["message"]
+        assert file.read_bytes() == written
+        assert sorted(each.name for each in file.parent.iterdir()) == [
+            ".owner",
+            "episodes.jsonl",
+        ]
+        error(start(other, f"runs/{name}/.owner"), 400, "bad-parameter")
+        # Beside it there is room for all.
+        no_content(start(other, f"runs/{name}"))
+        record(other)
+        no_content(other.close())
+    # What nobody owns is for the first that writes there.
+    older = shared.data_dir / "older"
+    older.mkdir()
+    (older / "episodes.jsonl").write_text("{}\n")
+    error(start(ada, "older"), 400, "bad-parameter")
+    bobs = api_of(shared, "bob").create()
+    no_content(start(bobs, "older", resume=True))
+    error(start(ada, "older", force=True), 400, "bad-parameter")
+    no_content(bobs.close())
+    no_content(start(ada, "runs/first", resume=True))
+    record(ada)
+    assert file.read_bytes().startswith(written)
+    assert file.read_bytes().count(b"\n") == 2
+
+
 def test_a_list_shows_the_own_instances(shared: Server, ada: Instance) -> None:
     bobs = api_of(shared, "bob").create("Taxi-v3")
     assert api_of(shared, "ada").instances() == {ada.id: "CartPole-v1"}
