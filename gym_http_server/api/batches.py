@@ -121,7 +121,7 @@ class _Batches:
                 results.append(named | _told(reply, environ))
         told = {"pending": pending, "results": results}
         encoded = msgspec.json.encode(told, order="sorted") + b"\n"
-        body = self._web.hosts.budget.hold(encoded)
+        body = self._web.hosts.budget.hold(encoded, owner)
         return Answer(200, [("Content-Type", MEDIA_TYPES[Form(form >> 4)])], body)
 
     def _call(

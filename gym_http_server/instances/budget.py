@@ -2,12 +2,15 @@
 
 Room is reserved before an answer is read from its host. It is freed with the last
 reference to the answer: when the client has read it, or its connection has ended.
+
+Answers of one instance, or of instances of one token, take half of the room at most. So
+one slow client leaves room for others.
 """
 
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from gym_http_server.errors import AnswerBudgetFull
 
@@ -19,12 +22,12 @@ LARGE = 1024 * 1024
 _PIECE = 64 * 1024
 _EXECUTED = (
     "the call was executed, but the web worker has no room for its answer of {size} "
-    "bytes, since clients have not read {used} bytes of others yet; repeat it with the "
-    "same Idempotency-Key, or raise --answer-budget"
+    "bytes, since clients have not read {used} bytes of others{of} yet; repeat it with "
+    "the same Idempotency-Key, or raise --answer-budget"
 )
 _NOT_EXECUTED = (
     "the call was not executed: its answer may have {size} bytes again, and clients "
-    "have not read {used} bytes of others yet; repeat it later, or raise "
+    "have not read {used} bytes of others{of} yet; repeat it later, or raise "
     "--answer-budget"
 )
 
@@ -34,27 +37,34 @@ class Budget:
 
     Args:
         most: Bytes for all of them; a single one may have more.
+        owner_of: Returns the token that owns the instance behind a path; "" if there
+            are no several tokens, or it is not known.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, owner_of: Callable[[str], str]) -> None:
         self._most = most
-        self._used = 0
+        self._owner_of = owner_of
+        # By path and by owner; "" is all.
+        self._used: dict[str, int] = {}
 
-    def expect(self, size: int) -> Room:
+    def expect(self, size: int, path: str) -> Room:
         """Reserve room for the answer to a call that has not been sent.
+
+        Args:
+            size: Bytes of its body.
+            path: The instance, as the path of its host's socket.
 
         Raises:
             AnswerBudgetFull: There is no room.
         """
-        if not self._fits(size):
-            raise AnswerBudgetFull(_NOT_EXECUTED.format(size=size, used=self._used))
-        return Room(self, size)
+        return self._reserve(size, path, _NOT_EXECUTED)
 
-    def take(self, size: int, expected: Room | None = None) -> Room:
+    def take(self, size: int, path: str, expected: Room | None = None) -> Room:
         """Reserve room for an answer that a host has begun to send.
 
         Args:
             size: Bytes of its body.
+            path: The instance, as the path of its host's socket.
             expected: What was reserved for it before.
 
         Raises:
@@ -62,42 +72,63 @@ class Budget:
         """
         if expected is not None:
             expected.free()
-        if not self._fits(size):
-            raise AnswerBudgetFull(_EXECUTED.format(size=size, used=self._used))
-        return Room(self, size)
+        return self._reserve(size, path, _EXECUTED)
 
-    def hold(self, body: bytes) -> bytes | LargeBody:
+    def hold(self, body: bytes, owner: str) -> bytes | LargeBody:
         """Return a body, as one that counts if it is large.
+
+        Args:
+            body: The answer to a batch.
+            owner: Token that it is for; "" is any.
 
         Raises:
             AnswerBudgetFull: There is no room for it.
         """
         if len(body) <= LARGE:
             return body
-        held = LargeBody(self.take(len(body)))
+        held = LargeBody(self.take(len(body), f"batches of {owner}"))
         held[:] = body
         return held
 
-    def _fits(self, size: int) -> bool:
-        return not self._used or self._used + size <= self._most
+    def _reserve(self, size: int, path: str, words: str) -> Room:
+        owner = self._owner_of(path)
+        holders = {"": "", path: " of this instance"}
+        if owner:
+            holders[f"token {owner}"] = f" of the token {owner!r}"
+        for holder, of in holders.items():
+            used = self._used.get(holder, 0)
+            # One answer has room in any case.
+            if used and used + size > (self._most // 2 if holder else self._most):
+                raise AnswerBudgetFull(words.format(size=size, used=used, of=of))
+        return Room(self, size, tuple(holders))
 
-    def change(self, size: int) -> None:
+    def change(self, size: int, holders: tuple[str, ...]) -> None:
         """Count so many bytes more, or less."""
-        self._used += size
+        for holder in holders:
+            used = self._used.pop(holder, 0) + size
+            if used:
+                self._used[holder] = used
 
 
 class Room:
-    """Room for one answer, until it is freed or garbage-collected."""
+    """Room for one answer, until it is freed or garbage-collected.
 
-    def __init__(self, budget: Budget, size: int) -> None:
+    Args:
+        budget: What it is a part of.
+        size: Bytes of the answer.
+        holders: What its bytes count for.
+    """
+
+    def __init__(self, budget: Budget, size: int, holders: tuple[str, ...]) -> None:
         self.size = size
         self._budget = budget
-        budget.change(size)
+        self._holders = holders
+        budget.change(size, holders)
 
     def free(self) -> None:
         """Give it back."""
         size, self.size = self.size, 0
-        self._budget.change(-size)
+        self._budget.change(-size, self._holders)
 
     def __del__(self) -> None:
         self.free()

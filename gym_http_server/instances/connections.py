@@ -146,7 +146,7 @@ class Connection:
             begun += received
         self.large = size
         try:
-            body = LargeBody(budget.take(size, expected))
+            body = LargeBody(budget.take(size, self.path, expected))
         except AnswerBudgetFull as problem:
             # The host must not wait, and the connection stays in use.
             self._discard(start + size - len(begun))

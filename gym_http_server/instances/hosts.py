@@ -61,7 +61,7 @@ class Hosts:
     ) -> None:
         self._run = run
         self._supervision = Supervision(run)
-        self.budget = Budget(answer_budget)
+        self.budget = Budget(answer_budget, self._owner_of)
         # An answer that is over the limit is told by the host, not cut here.
         self.pool = Pool(max_answer + 1024 * 1024, self.budget)
         # Owner by instance ID, so that not each call needs the supervisor.
@@ -98,7 +98,13 @@ class Hosts:
     def _expected(self, instance_id: str, frame: Frame) -> Room | None:
         """Reserve room for an answer, if the last one to such a call was large."""
         size = self._large.get((instance_id, frame.kind)) if self._large else None
-        return self.budget.expect(size) if size else None
+        if not size:
+            return None
+        return self.budget.expect(size, self._run.host_socket(instance_id))
+
+    def _owner_of(self, path: str) -> str:
+        """Return the owner of the instance at a path, if a call has needed it."""
+        return self._owners.get(os.path.basename(os.path.dirname(path)), "")
 
     def _note_size(self, instance_id: str, frame: Frame, size: int) -> None:
         if size:

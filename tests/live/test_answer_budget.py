@@ -3,7 +3,7 @@
 import contextlib
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,14 +13,15 @@ from tests.support import processes
 from tests.support.api import Api, Instance
 from tests.support.raw import RawConnection, Response
 from tests.support.server import Server
+from tests.support.several_tokens import api_of, write_file
 from tests.support.wait import wait_until
 
 BINARY = {"Accept": "application/vnd.gym-http.binary"}
 MIB = 1 << 20
 FRAME = 27_000_000
 READERS = 32
-#: What the default budget of 256 MiB has room for.
-FIT = 256 * MIB // FRAME
+#: What half of the default budget of 256 MiB has room for, as much as an instance has.
+FIT = 128 * MIB // FRAME
 
 
 class SlowReader(RawConnection):
@@ -29,7 +30,9 @@ class SlowReader(RawConnection):
     def __init__(self, instance: Instance) -> None:
         super().__init__(instance.api.server.port)
         head = f"POST {instance.path('reset/')} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-        self.send(f"{head}Accept: {BINARY['Accept']}\r\n\r\n".encode())
+        for name, value in (BINARY | instance.api.headers).items():
+            head += f"{name}: {value}\r\n"
+        self.send(f"{head}\r\n".encode())
 
     def status(self) -> int:
         """Return the status, as soon as it is there."""
@@ -52,6 +55,13 @@ def one_worker() -> Iterator[Server]:
     """A server with one web worker and toys."""
     with Server("--import", "tests.support.toys", "--workers", "1") as started:
         yield started
+
+
+@pytest.fixture
+def second(one_worker: Server) -> Iterator[Instance]:
+    """Another such instance."""
+    with instance_of(one_worker, FRAME) as made:
+        yield made
 
 
 @pytest.fixture
@@ -94,15 +104,19 @@ def step(instance: Instance, **headers: str) -> Response:
 
 @pytest.mark.slow
 def test_slow_readers_of_large_frames_take_a_bounded_memory(
-    one_worker: Server, big: Instance
+    one_worker: Server, big: Instance, second: Instance
 ) -> None:
     with contextlib.ExitStack() as stack:
-        readers = [stack.enter_context(SlowReader(big)) for _ in range(READERS)]
-        statuses = [each.status() for each in readers]
-        assert statuses.count(200) == FIT
-        assert statuses.count(503) == READERS - FIT
+        for instance in (second, big):
+            readers = [
+                stack.enter_context(SlowReader(instance)) for _ in range(READERS // 2)
+            ]
+            statuses = [each.status() for each in readers]
+            assert statuses.count(200) == FIT
+            assert statuses.count(503) == READERS // 2 - FIT
         refused = readers[statuses.index(503)].read_response()
-        calls.error(refused, 503, "answer-budget-full")
+        told = calls.error(refused, 503, "answer-budget-full")
+        assert "of this instance" in told["message"]
         assert refused.header("Retry-After")
         assert peak_mib(one_worker) < 400
         assert bytes(500) in readers[statuses.index(200)].read_frame()
@@ -113,17 +127,21 @@ def test_slow_readers_of_large_frames_take_a_bounded_memory(
 
 
 def test_a_call_whose_answer_found_no_room_is_not_executed_twice(
-    one_worker: Server, big: Instance
+    one_worker: Server, big: Instance, second: Instance
 ) -> None:
     with (
         instance_of(one_worker, 4 * MIB) as other,
         contextlib.ExitStack() as stack,
     ):
         other.post("reset/", headers=BINARY)
-        readers = [stack.enter_context(SlowReader(big)) for _ in range(FIT)]
-        wait_until(lambda: [each.status() for each in readers] == [200] * FIT)
-        # What is left of the budget is less than the answer; so it needs to be filled.
-        fill = 256 * MIB - FIT * FRAME
+        readers = [
+            stack.enter_context(SlowReader(instance))
+            for instance in (big, second)
+            for _ in range(FIT)
+        ]
+        wait_until(lambda: [each.status() for each in readers] == [200] * 2 * FIT)
+        # What is left of the budget is more than the answer; so it needs to be filled.
+        fill = 256 * MIB - 2 * FIT * FRAME
         assert fill > 4 * MIB
         with instance_of(one_worker, fill - 2 * MIB) as rest:
             reader = stack.enter_context(SlowReader(rest))
@@ -162,3 +180,20 @@ def test_large_answers_are_whole_on_all_ways(one_worker: Server) -> None:
         batch = Api(one_worker).post("/v1/batch/step/", {"steps": steps})
         observation = calls.ok(batch)["results"][0]["answer"]["observation"]
         assert observation == [2] * 2 * MIB
+
+
+def test_a_token_leaves_room_for_others(
+    make_server: Callable[..., Server], tmp_path: Path
+) -> None:
+    flags = ("--tokens", write_file(tmp_path), "--import", "tests.support.toys")
+    server = make_server(*flags, "--workers", "1", "--answer-budget", str(2 * FRAME))
+    bob, ada = api_of(server, "bob"), api_of(server, "ada")
+    options = {"kwargs": {"size": FRAME - 1000}}
+    bobs = [bob.create("toys/Big-v0", **options) for _ in range(2)]
+    adas = ada.create("toys/Big-v0", **options)
+    with contextlib.ExitStack() as stack:
+        first = stack.enter_context(SlowReader(bobs[0]))
+        assert first.status() == 200
+        told = calls.error(bobs[1].post("reset/", headers=BINARY), 503)
+        assert "of the token 'bob'" in told["message"]
+        assert stack.enter_context(SlowReader(adas)).status() == 200
