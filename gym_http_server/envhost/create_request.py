@@ -13,12 +13,16 @@ from gym_http_server.errors import EnvRefused, UnknownEnv
 from gym_http_server.settings import Settings
 from gym_http_wire.external.greetings import is_name
 from gym_http_wire.problems import BadJSON, BadParameter, MissingParameter
+from gym_http_wire.values.refusal import BadValue
+from gym_http_wire.values.treereading import Reading
 
-__all__ = ["CreateRequest", "WrapperRequest", "read_request", "read_seed"]
+__all__ = ["CreateRequest", "WrapperRequest", "decoded", "read_request", "read_seed"]
 
 MAX_ENV_ID_CHARS = 200
 MAX_KWARGS_BYTES = 16 * 1024
+# As JSON; what is tagged in typed JSON takes two levels.
 MAX_KWARGS_DEPTH = 8
+MAX_TYPED_DEPTH = 16
 MAX_WRAPPERS = 16
 MAX_LABEL_CHARS = 64
 EXTERNAL = "external/"
@@ -41,6 +45,8 @@ class CreateRequest(msgspec.Struct, frozen=True):
         for_: Name of the token that is to own the instance; ``None``: the one that
             makes it.
         label: Text by which people find the instance in a list; ``None`` is no label.
+        typed: Whether arguments, also of wrappers and vectors, are trees of typed JSON;
+            the host reads them, since objects may be large.
     """
 
     env_id: str
@@ -54,6 +60,7 @@ class CreateRequest(msgspec.Struct, frozen=True):
     wait_s: float = 0.0
     for_: str | None = None
     label: str | None = None
+    typed: bool = False
 
     @property
     def external(self) -> bool:
@@ -85,18 +92,22 @@ def read_request(body: bytes, settings: Settings) -> CreateRequest:
     if not env_id.isprintable():
         raise UnknownEnv(repr(env_id)[1:-1])
     _check_allowed(env_id, settings)
+    typed = _read_flag(given.get("typed"), "typed") or False
     return CreateRequest(
         env_id=env_id,
-        kwargs=_read_env_kwargs(given.get("kwargs")),
+        kwargs=_read_env_kwargs(given.get("kwargs"), typed),
         seed=read_seed(given),
         render_mode=_read_render_mode(given.get("render_mode")),
         max_episode_steps=_read_steps(given.get("max_episode_steps")),
-        disable_env_checker=_read_flag(given.get("disable_env_checker")),
-        wrappers=_read_wrappers(given.get("wrappers")),
+        disable_env_checker=_read_flag(
+            given.get("disable_env_checker"), "disable_env_checker"
+        ),
+        wrappers=_read_wrappers(given.get("wrappers"), typed),
         vector=read_vector(given, settings),
         wait_s=_read_wait(given.get("wait_s"), env_id, settings),
         for_=_read_for(given.get("for")),
         label=_read_label(given.get("label")),
+        typed=typed,
     )
 
 
@@ -130,7 +141,7 @@ def _check_allowed(env_id: str, settings: Settings) -> None:
         )
 
 
-def _read_kwargs(given: object, name: str) -> dict[str, Any]:
+def _read_kwargs(given: object, name: str, typed: bool) -> dict[str, Any]:
     if given is None:
         return {}
     if not isinstance(given, dict):
@@ -140,18 +151,56 @@ def _read_kwargs(given: object, name: str) -> dict[str, Any]:
         raise BadParameter(
             f"{name} has {size} bytes as JSON: expected {MAX_KWARGS_BYTES} at most"
         )
-    if _depth(given) > MAX_KWARGS_DEPTH:
-        raise BadParameter(
-            f"{name} is nested deeper than the {MAX_KWARGS_DEPTH} levels allowed"
-        )
+    most = MAX_TYPED_DEPTH if typed else MAX_KWARGS_DEPTH
+    if _depth(given) > most:
+        raise BadParameter(f"{name} is nested deeper than the {most} levels allowed")
     return given
 
 
-def _read_env_kwargs(given: object) -> dict[str, Any]:
-    kwargs = _read_kwargs(given, "kwargs")
+def _read_env_kwargs(given: object, typed: bool) -> dict[str, Any]:
+    kwargs = _read_kwargs(given, "kwargs", typed)
+    _check_window(kwargs)
+    return kwargs
+
+
+def _check_window(kwargs: dict[str, Any]) -> None:
     # Environments take it from there as well as from the member beside them.
-    if kwargs.get("render_mode") == "human":
+    mode = kwargs.get("render_mode")
+    if isinstance(mode, str) and mode == "human":
         raise _opens_window("kwargs.render_mode")
+
+
+def decoded(request: CreateRequest) -> CreateRequest:
+    """Return a request whose typed arguments are the objects that they stand for.
+
+    Raises:
+        BadParameter: An argument is not typed JSON, or may not have its value.
+    """
+    if not request.typed:
+        return request
+    kwargs = _decoded(request.kwargs, "kwargs")
+    _check_window(kwargs)
+    wrappers = tuple(
+        WrapperRequest(each.name, _decoded(each.kwargs, f"wrappers[{i}].kwargs"))
+        for i, each in enumerate(request.wrappers)
+    )
+    vector = request.vector
+    if vector is not None:
+        typed = _decoded(vector.kwargs, "vector_kwargs")
+        vector = msgspec.structs.replace(vector, kwargs=typed)
+    return msgspec.structs.replace(
+        request, kwargs=kwargs, wrappers=wrappers, vector=vector
+    )
+
+
+def _decoded(tree: dict[str, Any], name: str) -> dict[str, Any]:
+    try:
+        kwargs = Reading().value(tree, 1)
+    except BadValue as error:
+        error.root = name
+        raise BadParameter(str(error)) from None
+    if not isinstance(kwargs, dict) or not all(type(key) is str for key in kwargs):
+        raise BadParameter(f"{name} is {kwargs!r:.80}: expected an object with names")
     return kwargs
 
 
@@ -244,25 +293,25 @@ def _read_label(given: object) -> str | None:
     return given
 
 
-def _read_flag(given: object) -> bool | None:
+def _read_flag(given: object, name: str) -> bool | None:
     if given is not None and type(given) is not bool:
-        raise BadParameter(
-            f"disable_env_checker is {given!r:.80}: expected true, false or null"
-        )
+        raise BadParameter(f"{name} is {given!r:.80}: expected true, false or null")
     return given
 
 
-def _read_wrappers(given: object) -> tuple[WrapperRequest, ...]:
+def _read_wrappers(given: object, typed: bool) -> tuple[WrapperRequest, ...]:
     if given is None:
         return ()
     if not isinstance(given, list) or len(given) > MAX_WRAPPERS:
         raise BadParameter(
             f"wrappers is {given!r:.80}: expected a list of at most {MAX_WRAPPERS}"
         )
-    return tuple(_read_wrapper(item, f"wrappers[{i}]") for i, item in enumerate(given))
+    return tuple(
+        _read_wrapper(item, f"wrappers[{i}]", typed) for i, item in enumerate(given)
+    )
 
 
-def _read_wrapper(item: object, where: str) -> WrapperRequest:
+def _read_wrapper(item: object, where: str, typed: bool) -> WrapperRequest:
     if isinstance(item, str):
         item = {"name": item}
     name = item.get("name") if isinstance(item, dict) else None
@@ -275,7 +324,8 @@ def _read_wrapper(item: object, where: str) -> WrapperRequest:
         raise BadParameter(
             f"{where} is {name!r:.80}: expected one of {sorted(_wrapper_names())}"
         )
-    return WrapperRequest(name, _read_kwargs(item.get("kwargs"), f"{where}.kwargs"))
+    kwargs = _read_kwargs(item.get("kwargs"), f"{where}.kwargs", typed)
+    return WrapperRequest(name, kwargs)
 
 
 def _wrapper_names() -> set[str]:

@@ -17,7 +17,7 @@ import msgspec
 
 from gym_http_server.envhost import fork_guard
 from gym_http_server.envhost.answers import Answers
-from gym_http_server.envhost.create_request import CreateRequest
+from gym_http_server.envhost.create_request import CreateRequest, decoded
 from gym_http_server.envhost.external.outside import Outside, Terms
 from gym_http_server.envhost.failures import explain, note, problem_frame, unforeseen
 from gym_http_server.envhost.inspection import Inspection
@@ -123,14 +123,15 @@ def _make(start: HostStart, channel: socket.socket) -> Answers:
     for module in start.modules:
         __import__(module)
     outside: Outside | None = None
-    if start.request.external:
+    wanted = decoded(start.request)
+    if wanted.external:
         # Not before: other hosts would share it, and do not need it.
         from gym_http_server.envhost.external.making import make_external
 
         outside = Outside(RunDir(start.run_path), start.terms)
-        env = make_external(start.request, outside)
+        env = make_external(wanted, outside)
     else:
-        env = make(start.request)
+        env = make(wanted)
     operations = operations_of(
         env, first_seed=start.request.seed, strict_actions=start.strict_actions
     )

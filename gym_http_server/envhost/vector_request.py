@@ -115,7 +115,10 @@ def _read_kwargs(given: dict[str, Any]) -> dict[str, Any]:
     return kwargs
 
 
-def _read_autoreset(mode: object) -> str:
+def _read_autoreset(mode: object) -> Any:
+    if isinstance(mode, dict) and mode.get("$t") == "autoreset":
+        # Of typed arguments, which the host reads; Gymnasium's enum.
+        return mode
     if isinstance(mode, str) and mode in _AUTORESET:
         return _AUTORESET[mode]
     if isinstance(mode, str) and mode in _AUTORESET.values():

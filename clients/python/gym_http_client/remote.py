@@ -10,15 +10,20 @@ from typing import Any, ClassVar, Protocol, Self
 
 import gymnasium
 import numpy as np
-from gymnasium.envs.registration import EnvSpec
 
 from gym_http_client.errors import AttributeNotSent, ServerError, ServerUnreachable
 from gym_http_client.handles import Server
 from gym_http_client.lending import Lent
 from gym_http_wire.generators import describe_generator
 from gym_http_wire.rebuilding import rebuild
+from gym_http_wire.specs import rebuild_spec
+from gym_http_wire.values import UnsupportedValue
+from gym_http_wire.values.treewriting import TAG, write
 
-__all__ = ["Handle", "Remote", "attribute_read"]
+__all__ = ["Handle", "Remote", "attribute_read", "create_request"]
+
+
+_TYPED = ("kwargs", "vector_kwargs", "wrappers")
 
 
 class Handle(Protocol):
@@ -50,6 +55,45 @@ def attribute_read(name: str) -> Iterator[None]:
         if error.code != "unsupported-value":
             raise
         raise AttributeNotSent.of(name, error) from error
+
+
+def create_request(env_id: str, options: Any, kwargs: Any) -> dict[str, Any]:
+    """Give the body of a create request, with arguments that reach their objects as is.
+
+    Args:
+        env_id: What to make.
+        options: Members of the request; those with arguments are among them.
+        kwargs: The environment's own arguments.
+
+    Raises:
+        UnsupportedValue: An argument cannot be sent.
+    """
+    request = {"env_id": env_id, **options, "kwargs": kwargs}
+    for name, value in request.items():
+        if value is not None:
+            request[name] = _sendable(name, value)
+    if any(f'"{TAG}"' in json.dumps(request.get(name)) for name in _TYPED):
+        # Only where it is needed: it is a word that not all servers know.
+        request["typed"] = True
+    return request
+
+
+def _sendable(name: str, value: Any) -> Any:
+    """Give a member of a create request as JSON has it."""
+    if name in _TYPED:
+        try:
+            return write(list(value) if type(value) is tuple else value)
+        except UnsupportedValue as error:
+            error.root = name
+            raise
+    value = value.item() if isinstance(value, np.generic) else value
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"{name} is {value!r:.80}, which cannot be sent: {error}"
+        ) from None
+    return value
 
 
 class Remote:
@@ -115,7 +159,7 @@ class Remote:
         self.metadata = told["metadata"]
         self.render_mode = told["render_mode"]
         spec = told["spec"]
-        self.spec = None if spec is None else EnvSpec.from_json(json.dumps(spec))
+        self.spec = None if spec is None else rebuild_spec(spec)
 
     @property
     def transport(self) -> str:

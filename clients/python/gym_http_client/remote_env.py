@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import gymnasium
 
 from gym_http_client.handles import Server
-from gym_http_client.remote import Remote
+from gym_http_client.remote import Remote, create_request
 
 __all__ = ["RemoteEnv"]
 
@@ -31,7 +31,8 @@ class RemoteEnv(Remote, gymnasium.Env[Any, Any]):
         wait_s: Seconds that the server waits for an external environment to connect, on
             top of the time limits; then it refuses, and is not asked again.
         label: Up to 64 printable characters, which lists of instances show.
-        **kwargs: Arguments of the environment; what JSON can say.
+        **kwargs: Arguments of the environment: numbers, text, tuples, arrays, enums of
+            Gymnasium's and the like, which arrive as they are.
 
     Raises:
         gymnasium.error.Error: There is no such environment, or another error that
@@ -80,7 +81,7 @@ class RemoteEnv(Remote, gymnasium.Env[Any, Any]):
             options["label"] = label
         self._made_by = (server, env_id)
         self._made_with = {**options, **kwargs}
-        request = {"env_id": env_id, **options, "kwargs": kwargs}
+        request = create_request(env_id, options, kwargs)
         self._hold(Server.of(server).create(request))
 
     @classmethod

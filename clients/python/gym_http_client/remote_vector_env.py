@@ -10,7 +10,8 @@ import gymnasium
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gym_http_client.handles import Server
-from gym_http_client.remote import Remote, attribute_read
+from gym_http_client.remote import Remote, attribute_read, create_request
+from gym_http_wire.specs import rebuild_spec
 
 __all__ = ["RemoteVectorEnv"]
 
@@ -40,7 +41,8 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         wait_s: Seconds that the server waits for external environments to connect, on
             top of the time limits; then it refuses, and is not asked again.
         label: Up to 64 printable characters, which lists of instances show.
-        **kwargs: Arguments of the environments; what JSON can say.
+        **kwargs: Arguments of the environments: numbers, text, tuples, arrays, enums of
+            Gymnasium's and the like, which arrive as they are.
 
     Raises:
         gymnasium.error.Error: There is no such environment, or another error that
@@ -78,12 +80,17 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         label: str | None = None,
         **kwargs: Any,
     ) -> None:
-        options = {
+        if isinstance(autoreset_mode, AutoresetMode):
+            # There it stays what it is, in the spec too.
+            vector_kwargs = {**(vector_kwargs or {}), "autoreset_mode": autoreset_mode}
+            autoreset_mode = None
+        if isinstance(vectorization_mode, Enum):
+            vectorization_mode = vectorization_mode.value
+        options: dict[str, Any] = {
             "num_envs": num_envs,
-            "vectorization_mode": _word(vectorization_mode),
-            "vector_kwargs": vector_kwargs
-            and {name: _word(value) for name, value in vector_kwargs.items()},
-            "autoreset_mode": _word(autoreset_mode),
+            "vectorization_mode": vectorization_mode,
+            "vector_kwargs": vector_kwargs,
+            "autoreset_mode": autoreset_mode,
             "hosts": hosts,
             "render_mode": render_mode,
             "max_episode_steps": max_episode_steps,
@@ -96,7 +103,7 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
             options["label"] = label
         self._made_by = (server, env_id)
         self._made_with = {**options, **kwargs}
-        request = {"env_id": env_id, **options, "kwargs": kwargs}
+        request = create_request(env_id, options, kwargs)
         self._hold(Server.of(server).create(request))
 
     @classmethod
@@ -200,7 +207,10 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         """
         if name in ("np_random", "_np_random"):
             return tuple(self.np_random)
-        return tuple(self._called("call", name, *args, **kwargs))
+        values = self._called("call", name, *args, **kwargs)
+        if name == "spec" or (name == "get_wrapper_attr" and args == ("spec",)):
+            return tuple(each and rebuild_spec(each) for each in values)
+        return tuple(values)
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """Get an attribute of each environment."""
@@ -237,8 +247,3 @@ def _row(told: dict[str, Any]) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         told["truncated"],
         told["info"],
     )
-
-
-def _word(value: Any) -> Any:
-    """Give what stands for a mode in JSON."""
-    return value.value if isinstance(value, Enum) else value

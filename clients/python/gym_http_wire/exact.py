@@ -6,11 +6,12 @@ transport's matter. A host answers with this, and so does an in-process transpor
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from gym_http_wire.operations import Operations
 from gym_http_wire.problems import BadJSON, BadParameter, MissingParameter
+from gym_http_wire.specs import describe_spec
+from gym_http_wire.values.treewriting import write
 
 __all__ = ["Exact"]
 
@@ -138,6 +139,8 @@ def _spec(env: Any) -> tuple[Any, str | None]:
     try:
         if env.spec is None:
             return None, "the environment has no spec"
-        return json.loads(env.spec.to_json()), None
+        spec = describe_spec(env.spec)
+        write(spec)
+        return spec, None
     except Exception as error:
         return None, f"{type(error).__name__}: {error}"[:500]

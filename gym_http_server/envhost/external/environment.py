@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import gymnasium
-from gymnasium.envs.registration import EnvSpec
 
 from gym_http_server.envhost.external.asking import Asking
 from gym_http_server.envhost.external.border import Border
@@ -20,6 +18,7 @@ from gym_http_wire.external.asks import Ask, BadMessage
 from gym_http_wire.external.steps import Step
 from gym_http_wire.generators import describe_generator
 from gym_http_wire.problems import BadParameter, NoAttribute, ResetNeeded, Unsupported
+from gym_http_wire.specs import rebuild_spec
 
 __all__ = ["ExternalEnv"]
 
@@ -112,7 +111,7 @@ class ExternalEnv(gymnasium.Env[Any, Any]):
             self.metadata = told["metadata"]
         if told.get("spec") is not None:
             try:
-                self.spec = EnvSpec.from_json(json.dumps(told["spec"]))
+                self.spec = rebuild_spec(told["spec"])
             except Exception as error:
                 bad = BadMessage(f"spec is none: {error}", field="spec")
                 raise self._asking.bad(bad) from None

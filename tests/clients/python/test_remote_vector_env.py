@@ -89,7 +89,7 @@ def local() -> Iterator[Make]:
     def make(env_id: str, **options: Any) -> Any:
         mode = options.pop("autoreset_mode", None)
         if mode is not None:
-            options["vector_kwargs"] = {"autoreset_mode": mode.value}
+            options["vector_kwargs"] = {"autoreset_mode": mode}
         made.append(gymnasium.make_vec(env_id, **options))
         return made[-1]
 

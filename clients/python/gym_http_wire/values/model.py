@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 from gymnasium import Space
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import GraphInstance
 from gymnasium.vector import AutoresetMode
 
+from gym_http_wire.specs import describe_spec
 from gym_http_wire.values.refusal import UnsupportedValue
 
 MAX_DEPTH = 64
@@ -86,6 +88,8 @@ def standing_for(value: Any) -> tuple[type, Any]:
         return np.ndarray, np.asarray(value)
     if base is not None:
         return base, _PLAIN[base](value)
+    if isinstance(value, EnvSpec):
+        return dict, _described(value)
     if not hasattr(kind, "__array__"):
         raise UnsupportedValue(f"is of a type that cannot be sent: {name_of(kind)}")
     try:
@@ -95,6 +99,13 @@ def standing_for(value: Any) -> tuple[type, Any]:
             f"of type {name_of(kind)} does not become a NumPy array: {error}"
         ) from error
     return np.ndarray, array
+
+
+def _described(spec: EnvSpec) -> dict[str, Any]:
+    try:
+        return describe_spec(spec)
+    except (TypeError, ValueError) as error:
+        raise UnsupportedValue(f"is a spec that cannot be sent: {error}") from error
 
 
 _PLAIN: dict[Any, Any] = {

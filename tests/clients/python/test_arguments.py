@@ -1,0 +1,203 @@
+"""Keyword arguments reach environments as they are, and stay so in specs."""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from gym_http_client import RemoteEnv, RemoteVectorEnv
+from gym_http_wire.specs import describe_spec, rebuild_spec
+from gym_http_wire.values import binary, typed
+from tests.support import keen  # noqa: F401
+from tests.support.api import Api
+from tests.support.identity import assert_identical
+from tests.support.server import Server
+
+ENV_ID = "keen/Keeping-v0"
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "plain": {"a": 1, "b": [1.5, None, "text"], "c": {"d": True}},
+    "scalars": {"a": np.float32(0.1), "b": np.int64(5), "c": np.bool_(True)},
+    "arrays": {"goal": np.array([0.5, -0.0]), "map": np.eye(3, dtype=np.int8)},
+    "tuples": {"size": (4, (5, 6)), "nested": [{"a": (1,)}]},
+    "numbers": {"a": float("nan"), "b": float("-inf"), "c": 2**80},
+    "names": {"a": {1: "one", (2, 3): "two"}, "b": {"$t": "no tag"}, "c": "$t"},
+    "enum": {"mode": AutoresetMode.SAME_STEP, "b": b"\0\xff"},
+}
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*:UserWarning")
+Make = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def keen_server() -> Iterator[Server]:
+    with Server("--import", "tests.support.keen") as started:
+        yield started
+
+
+@pytest.fixture
+def closing() -> Iterator[Make]:
+    """Give what closes environments after the test."""
+    made: list[Any] = []
+
+    def add(env: Any) -> Any:
+        made.append(env)
+        return env
+
+    yield add
+    while made:
+        made.pop().close()
+
+
+def assert_same_spec(ours: Any, theirs: Any) -> None:
+    """Demand that specs are equal in every argument, arrays included."""
+    told = [describe_spec(each) for each in (ours, theirs)]
+    assert_identical(told[0], told[1])
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_arguments_reach_the_environment(
+    keen_server: Server, closing: Make, name: str
+) -> None:
+    arguments = ARGUMENTS[name]
+    remote = closing(RemoteEnv(keen_server.url, ENV_ID, **arguments))
+    local = closing(gymnasium.make(ENV_ID, **arguments))
+    assert_identical(remote.kept, local.unwrapped.kept)
+    assert_identical(remote.reset(seed=1), local.reset(seed=1))
+    assert_same_spec(remote.spec, local.spec)
+    attached = RemoteEnv.attach(keen_server.url, remote.instance_id)
+    assert_same_spec(attached.spec, local.spec)
+
+
+@pytest.mark.parametrize("hosts", [1, 2])
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_the_spec_of_a_vector_keeps_what_was_given(
+    keen_server: Server, closing: Make, mode: AutoresetMode, hosts: int
+) -> None:
+    options: dict[str, Any] = {"num_envs": 2, "vectorization_mode": "sync"}
+    arguments = {**options, **ARGUMENTS["tuples"], "pair": (1, 2)}
+    url = keen_server.url
+
+    def remote(**more: Any) -> VectorEnv[Any, Any, Any]:
+        made = RemoteVectorEnv(url, ENV_ID, hosts=hosts, **arguments, **more)
+        return closing(made)  # type: ignore[no-any-return]
+
+    for kind in (mode, mode.value):
+        given = {"autoreset_mode": kind}
+        local = closing(gymnasium.make_vec(ENV_ID, vector_kwargs=given, **arguments))
+        for vector in (remote(vector_kwargs=given), remote(autoreset_mode=kind)):
+            assert vector.spec == local.spec
+            kept = vector.spec.kwargs  # type: ignore[union-attr]
+            assert type(kept["vector_kwargs"]["autoreset_mode"]) is type(kind)
+            assert type(kept["pair"]) is tuple
+            assert vector.metadata["autoreset_mode"] is mode
+            for name in ("get_attr", "call"):
+                ours, theirs = getattr(vector, name)("spec"), local.get_attr("spec")
+                assert ours == theirs
+            assert vector.call("get_wrapper_attr", "spec") == local.get_attr("spec")
+
+
+def test_arguments_of_wrappers(server: Server, closing: Make) -> None:
+    bounds = {"min_action": np.float32(-1), "max_action": np.ones(1, np.float32)}
+    wrapper = {"name": "RescaleAction", "kwargs": bounds}
+    remote = closing(RemoteEnv(server.url, "Pendulum-v1", wrappers=[wrapper]))
+    local = closing(
+        gymnasium.wrappers.RescaleAction(gymnasium.make("Pendulum-v1"), **bounds)
+    )
+    assert_identical(remote.reset(seed=1), local.reset(seed=1))
+    action = np.array([0.5], np.float32)
+    assert_identical(remote.step(action), local.step(action))
+    assert_same_spec(remote.spec, local.spec)
+
+
+def test_scalars_for_what_gymnasium_takes(server: Server, closing: Make) -> None:
+    env = closing(RemoteEnv(server.url, "CartPole-v1", max_episode_steps=np.int64(3)))
+    assert env.spec.max_episode_steps == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"f": print}, r"kwargs\[.f.\] is of a type that cannot be sent: builtin_fun"),
+        ({"a": {"b": [1, object()]}}, r"kwargs\[.a.\]\[.b.\]\[1\] is of a type"),
+        ({"vector_kwargs": {"worker": print}}, r"vector_kwargs\[.worker.\] is of"),
+        (
+            {"wrappers": [{"name": "ClipReward", "kwargs": {"min_reward": print}}]},
+            r"wrappers\[0\]\[.kwargs.\]\[.min_reward.\] is of a type",
+        ),
+        ({"max_episode_steps": 1j}, "max_episode_steps is 1j, which cannot be sent"),
+        ({"render_mode": print}, "render_mode is <built-in function print>, which"),
+    ],
+)
+def test_an_argument_that_cannot_be_sent_is_named(
+    server: Server, given: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(TypeError, match=words):
+        RemoteVectorEnv(server.url, "CartPole-v1", num_envs=2, **given)
+    assert not Api(server).instances()
+
+
+@pytest.mark.parametrize(
+    ("members", "words"),
+    [
+        ({"typed": 1}, "typed is 1: expected true, false or null"),
+        ({"kwargs": {"a": {"$t": "nonsense", "v": 1}}}, 'kwargs["a"] has a $t that'),
+        ({"kwargs": {"$t": "tuple", "v": []}}, "kwargs is (): expected an object"),
+        (
+            {"kwargs": {"$t": "dict", "v": [[1, 2]]}},
+            "kwargs is {1: 2}: expected an object with names",
+        ),
+        (
+            {"kwargs": {"render_mode": {"$t": "str", "v": "aHVtYW4="}}},
+            "kwargs.render_mode is 'human', which would open a window",
+        ),
+        (
+            {"wrappers": [{"name": "ClipReward", "kwargs": {"a": {"$t": "nd"}}}]},
+            'wrappers[0].kwargs["a"]',
+        ),
+        (
+            {
+                "num_envs": 2,
+                "vector_kwargs": {"autoreset_mode": {"$t": "autoreset", "v": "No"}},
+            },
+            'vector_kwargs["autoreset_mode"] is no mode of autoreset',
+        ),
+    ],
+)
+def test_malformed_arguments_are_refused(
+    keen_server: Server, members: dict[str, Any], words: str
+) -> None:
+    answer = Api(keen_server).post(
+        "/v1/envs/", {"env_id": ENV_ID, "typed": True, **members}
+    )
+    assert answer.status == 400, answer.text
+    assert words in answer.json()["message"]
+
+
+def test_plain_arguments_are_sent_as_before(
+    server: Server, closing: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gym_http_client import Server as Place
+
+    create, sent = Place.create, []
+
+    def noting(self: Place, request: dict[str, Any]) -> Any:
+        sent.append(json.loads(json.dumps(request)))
+        return create(self, request)
+
+    monkeypatch.setattr(Place, "create", noting)
+    closing(RemoteEnv(server.url, "FrozenLake-v1", map_name="4x4"))
+    assert sent[0]["kwargs"] == {"map_name": "4x4"}
+    assert "typed" not in sent[0]
+
+
+@pytest.mark.parametrize("form", [binary, typed])
+def test_specs_as_data(form: Any) -> None:
+    for spec in gymnasium.registry.values():
+        if not callable(spec.entry_point):
+            described = form.decode(form.encode(describe_spec(spec)))
+            assert rebuild_spec(described) == spec
+    assert form.decode(form.encode([spec])) == [describe_spec(spec)]
