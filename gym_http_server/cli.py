@@ -18,6 +18,7 @@ import click
 import gym_http_server
 from gym_http_server import certificates, log_lines, sandbox, tokens
 from gym_http_server.access import MAX_INSTANCES, line_of
+from gym_http_server.client_commands import COMMANDS
 from gym_http_server.errors import StartError
 from gym_http_server.gateway import check_installed
 from gym_http_server.launcher import Launcher
@@ -35,6 +36,10 @@ BENCH = "gym_http_client.bench"
 @click.version_option(gym_http_server.__version__, prog_name="gym-http-server")
 def main() -> None:
     """Serve Gymnasium environments over HTTP."""
+
+
+for _command in COMMANDS:
+    main.add_command(_command)
 
 
 def _options(command: Callable[..., None]) -> Callable[..., None]:

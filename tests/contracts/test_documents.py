@@ -61,6 +61,7 @@ NAMES = [
     "docs/clients/write-your-own.md",
     "docs/coming-from.md",
     "docs/connect.md",
+    "docs/commands.md",
     "docs/deployment.md",
     "docs/external.md",
     "docs/godot.md",
@@ -85,6 +86,8 @@ FOREIGN_FLAGS = {"--entrypoint", "--env", "--format", "--init", "--stop-timeout"
 FOREIGN_FLAGS |= {"--fail", "--fail-with-body", "--retry"}
 # Of gym-http-server validate.
 FOREIGN_FLAGS |= {"--json", "--only", "--timeout"}
+# Of the commands that use a server.
+FOREIGN_FLAGS |= {"--all", "--available", "--cafile", "--ended", "--follow", "--idle"}
 # Of Godot.
 FOREIGN_FLAGS |= {"--headless", "--fixed-fps"}
 METHODS = {"GET", "POST", "DELETE"}
@@ -95,8 +98,9 @@ MODULE = re.compile(r"# (\w+)\.py\n")
 SCRIPT = re.compile(r"# (\w+\.sh)\n")
 ASSIGNMENT = re.compile(r"([A-Z_]+)=\S.*", re.DOTALL)
 CODE = re.compile(r"`([^`\n]+)`")
-# One letter at least: other numbers of eight digits are no IDs.
-INSTANCE_ID = re.compile(r"\b(?=[0-9]*[a-f])[0-9a-f]{8}\b")
+# One letter at least: other numbers of eight digits are no IDs. The heading of a table
+# comes directly before the ID in its first row, once line breaks are taken out.
+INSTANCE_ID = re.compile(r"(?<![0-9a-z_])(?=[0-9]*[a-f])[0-9a-f]{8}\b")
 
 
 @dataclass(frozen=True)
@@ -223,6 +227,9 @@ class Reader:
         variables = {k: v for k, v in os.environ.items() if not k.startswith("GHS_")}
         paths = [str(ROOT), str(ROOT / "clients" / "python")]
         variables["PYTHONPATH"] = os.pathsep.join(paths)
+        # With the command of this environment, whether that is active or not.
+        scripts = os.path.dirname(sys.executable)
+        variables["PATH"] = os.pathsep.join([scripts, variables["PATH"]])
         variables["LUA_PATH"] = f"{CLIENTS}/lua/?.lua;{CLIENTS}/lua/?/init.lua;;"
         done = subprocess.run(
             command,

@@ -72,6 +72,10 @@ class Connection:
         self._keys = PerProcess(keys)
         self.session = requests.Session()
         self.session.headers["Accept"] = "application/json"
+        # As for streams. What REQUESTS_CA_BUNDLE names still replaces it.
+        trusted = os.environ.get("SSL_CERT_FILE")
+        if trusted and not {"REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"} & os.environ.keys():
+            self.session.verify = trusted
         if self.base.startswith(_UNIX):
             self.session.mount(_UNIX, UnixAdapter(Address.parse(self.base)))
         if token is None:

@@ -61,14 +61,19 @@ class Watching:
         address: The server's.
         instance_id: The instance.
         time_limit: Seconds that the handshake may take.
+        form: ``"plain"`` for values as plain JSON has them; "" is without loss.
 
     Raises:
         ServerUnreachable: There is no answer.
         ServerError: The server refuses.
     """
 
-    def __init__(self, address: Address, instance_id: str, time_limit: float) -> None:
+    def __init__(
+        self, address: Address, instance_id: str, time_limit: float, *, form: str = ""
+    ) -> None:
         path = f"/v1/envs/{instance_id}/stream?watch=1"
+        if form:
+            path += f"&form={form}"
         self._url = address.url + path
         self._announced = Announced()
         self._masks = Masks()

@@ -137,17 +137,19 @@ class Server:
             )
         return self._handle(self.link(), instance_id)
 
-    def watch(self, instance_id: str) -> Watching:
+    def watch(self, instance_id: str, *, plain: bool = False) -> Watching:
         """Watch an instance: iterate over what it answers to others.
 
         Args:
             instance_id: The instance.
+            plain: Whether values come as plain JSON has them, as to thin clients.
 
         Raises:
             ServerUnreachable: There is no answer.
             ServerError: The server refuses.
         """
-        return Watching(self._address, instance_id, self._time_limit)
+        form = "plain" if plain else ""
+        return Watching(self._address, instance_id, self._time_limit, form=form)
 
     def _handle(self, link: Link, instance_id: str) -> WebHandle:
         path = f"/v1/envs/{instance_id}/"

@@ -1,0 +1,409 @@
+"""Commands that use a running server: ``ls``, ``close``, ``envs``, ``watch``, ``logs``.
+
+They are clients: what they do goes through the Python client, which is imported late,
+since it imports Gymnasium.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gym_http_server import text_tables, tokens
+from gym_http_server.errors import StartError
+from gym_http_server.text_tables import Column, amount, duration, size
+from gym_http_server.units import read_duration
+from gym_http_server.watch_lines import WatchLines
+
+if TYPE_CHECKING:
+    from gym_http_client import Client, Server
+
+__all__ = ["COMMANDS"]
+
+#: Seconds that each wait for output of an instance takes at most.
+LOG_WAIT_S = 25.0
+
+_INSTANCES = (
+    Column("ID"),
+    Column("ENV", least=5, weight=2),
+    Column("LABEL", least=5, optional=True),
+    Column("OWNER", least=5, optional=True),
+    Column("STATE"),
+    Column("FOR", right=True),
+    Column("AGE", right=True),
+    Column("STEPS", right=True),
+    Column("EPIS", right=True),
+    Column("STREAMS", right=True, optional=True),
+    Column("MEM", right=True),
+)
+_ENDED = (
+    Column("ID"),
+    Column("ENV", least=5, weight=2),
+    Column("LABEL", least=5, optional=True),
+    Column("OWNER", least=5, optional=True),
+    Column("ENDED"),
+    Column("LIVED", right=True),
+    Column("STEPS", right=True),
+    Column("EPIS", right=True),
+    Column("REASON", least=17),
+)
+_ENVS = (Column("ENV", least=20), Column("STEPS", right=True), Column("", least=8))
+
+
+class Place:
+    """The server that a command uses.
+
+    Args:
+        url: Its address.
+        token: The token to show; ``None`` if there is none.
+    """
+
+    def __init__(self, url: str, token: str | None) -> None:
+        self._url = url
+        self._token = token
+
+    def client(self) -> Client:
+        """Return a client that asks once: nobody waits for a server that is not up."""
+        from gym_http_client import Client, Retries
+
+        return Client(self._url, token=self._token, retries=Retries(total=0.0))
+
+    def server(self) -> Server:
+        """Return what streams are opened on."""
+        from gym_http_client import Server
+
+        return Server(self._url, token=self._token)
+
+
+def _on_server(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the argument URL and the options that reach a server."""
+
+    @functools.wraps(command)
+    def run(url: str, token: str, token_file: str, cafile: str, **more: Any) -> None:
+        if cafile:
+            # Requests and the streams of the client read these.
+            os.environ["REQUESTS_CA_BUNDLE"] = os.environ["SSL_CERT_FILE"] = cafile
+        from gym_http_client import ServerError
+
+        try:
+            command(_place(url, token, token_file), **more)
+        except (ServerError, StartError, ValueError) as error:
+            _complain(str(error))
+            sys.exit(1)
+        except BrokenPipeError:
+            # As in `… | head`. Python would write the rest, and fail again, at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            sys.exit(1)
+        except KeyboardInterrupt:
+            sys.exit(130)
+
+    for option in (
+        click.option(
+            "--cafile",
+            default="",
+            metavar="FILE",
+            help="Certificate to trust, for https://. [SSL_CERT_FILE]",
+        ),
+        click.option(
+            "--token-file",
+            default="",
+            metavar="FILE",
+            help="File whose first line is the token. [GHS_TOKEN_FILE]",
+        ),
+        click.option(
+            "--token",
+            default="",
+            metavar="TEXT",
+            help="The server's token; others on this machine may see it here. "
+            "[GHS_TOKEN]",
+        ),
+        click.argument("url"),
+    ):
+        run = option(run)
+    return run
+
+
+def _place(url: str, token: str, token_file: str) -> Place:
+    from gym_http_client.addresses import Address
+
+    shown = tokens.to_show(token, token_file, {}) or Address.parse(url).token
+    return Place(url, shown or tokens.to_show("", "", os.environ) or None)
+
+
+_as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.command()
+@_on_server
+@click.option("--ended", is_flag=True, help="List the last 100 that ended, instead.")
+@_as_json
+def ls(place: Place, ended: bool, as_json: bool) -> None:
+    """List the instances of the server at URL, and what they do.
+
+    FOR is the time in the present state, EPIS counts ended episodes, and in STREAMS,
+    2+1w is two streams and one that watches.
+    """
+    with place.client() as client:
+        listed = client.instances()
+        url = client.remote_base
+    if as_json:
+        _print_json(listed)
+    elif ended:
+        rows = [_row_of_ended(each) for each in listed["ended"]]
+        click.echo(text_tables.table(_ENDED, rows) if rows else "None has ended yet.")
+    elif listed["instances"]:
+        rows = [_row_of_instance(each) for each in listed["instances"]]
+        click.echo(text_tables.table(_INSTANCES, rows))
+    else:
+        count = len(listed["ended"])
+        more = f" --ended lists the last that ended ({count})." if count else ""
+        click.echo(f"There are no instances at {url}.{more}")
+
+
+def _row_of_instance(each: dict[str, Any]) -> list[str]:
+    watchers = f"+{each['watchers']}w" if each["watchers"] else ""
+    streams = f"{each['streams']}{watchers}" if each["streams"] or watchers else ""
+    since = each["busy_s"] if each["busy_s"] is not None else each["idle_s"]
+    if each["state"] == "making":
+        since = each["age_s"]
+    return [
+        each["instance_id"],
+        each["env_id"],
+        each["label"] or "",
+        each["owner"] or "",
+        each["state"],
+        duration(since),
+        duration(each["age_s"]),
+        amount(each["steps"]),
+        amount(each["episodes"]),
+        streams,
+        size(each["memory_bytes"]),
+    ]
+
+
+def _row_of_ended(each: dict[str, Any]) -> list[str]:
+    return [
+        each["instance_id"],
+        each["env_id"],
+        each["label"] or "",
+        each["owner"] or "",
+        f"{duration(each['ended_s_ago'])} ago",
+        duration(each["age_s"]),
+        amount(each["steps"]),
+        amount(each["episodes"]),
+        _reason(each),
+    ]
+
+
+def _reason(ended: dict[str, Any]) -> str:
+    """Return why an instance ended, in a few words."""
+    if ended["detail"]:
+        return f"{ended['reason']}: {ended['detail']}"
+    if ended["reason"] != "crashed":
+        return str(ended["reason"])
+    return f"crashed ({ended['signal'] or 'exit status ' + str(ended['exit_status'])})"
+
+
+def _seconds(
+    context: click.Context, option: click.Parameter, value: str | None
+) -> float | None:
+    """Read a time, as ``90``, ``90s``, ``10m``, ``2h`` or ``1d``."""
+    if value is None:
+        return None
+    try:
+        seconds = read_duration(value)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise click.BadParameter(f"{value!r} is no time: expected one as 90s or 10m")
+    return seconds
+
+
+@click.command()
+@_on_server
+@click.argument("instance_ids", nargs=-1, metavar="[ID]...")
+@click.option("--all", "every", is_flag=True, help="Close all instances.")
+@click.option(
+    "--idle",
+    callback=_seconds,
+    metavar="TIME",
+    help="Close the instances that nobody used for this long, as 90s, 10m or 2h.",
+)
+@_as_json
+def close(
+    place: Place,
+    instance_ids: tuple[str, ...],
+    every: bool,
+    idle: float | None,
+    as_json: bool,
+) -> None:
+    """Close instances of the server at URL: those with these IDs, or --all, or --idle.
+
+    The exit status is 1 if one of the IDs could not be closed.
+    """
+    if bool(instance_ids) + every + (idle is not None) != 1:
+        raise click.UsageError(
+            "say which instances to close: their IDs, or --all, or --idle 10m"
+        )
+    with place.client() as client:
+        named = list(instance_ids)
+        if not named:
+            named = _closable(client, 0.0 if idle is None else idle, busy=every)
+        closed, failed = _close(client, named)
+    if not instance_ids:
+        # They ended by themselves meanwhile.
+        failed = {}
+    if as_json:
+        _print_json({"closed": closed, "failed": failed})
+    else:
+        for each in closed:
+            click.echo(f"closed {each}")
+        if not named:
+            click.echo("There is nothing to close.")
+    for words in failed.values() if not as_json else ():
+        _complain(words)
+    sys.exit(1 if failed else 0)
+
+
+def _closable(client: Client, idle_s: float, *, busy: bool) -> list[str]:
+    """List the instances that were idle for some seconds, and the busy ones too."""
+    return [
+        each["instance_id"]
+        for each in client.instances()["instances"]
+        if (each["state"] == "idle" and each["idle_s"] >= idle_s)
+        or (each["state"] == "busy" and busy)
+    ]
+
+
+def _close(client: Client, named: list[str]) -> tuple[list[str], dict[str, str]]:
+    """Close instances; return the closed ones, and why others were not."""
+    from gym_http_client import ServerError, ServerUnreachable
+
+    closed, failed = [], {}
+    for instance_id in dict.fromkeys(named):
+        try:
+            client.env_close(instance_id)
+        except ServerUnreachable:
+            raise
+        except ServerError as error:
+            failed[instance_id] = str(error)
+        else:
+            closed.append(instance_id)
+    return closed, failed
+
+
+@click.command()
+@_on_server
+@click.argument("search", default="")
+@click.option("--available", is_flag=True, help="Only those that can be made there.")
+@_as_json
+def envs(place: Place, search: str, available: bool, as_json: bool) -> None:
+    """List the environments that the server at URL knows, or those with SEARCH in it.
+
+    STEPS is after how many steps an episode is truncated. Behind it stands why an
+    environment cannot be made there.
+    """
+    with place.client() as client:
+        found = client.registry(search or None, True if available else None)
+    if as_json:
+        _print_json(found)
+        return
+    if not found:
+        words = f"with {search!r} in its name " if search else ""
+        click.echo(f"There is no environment {words}that the server knows.")
+        return
+    rows = [
+        [
+            each["env_id"],
+            str(each["max_episode_steps"] or "-"),
+            "" if each["available"] else f"not available: {each['reason']}",
+        ]
+        for each in sorted(found, key=lambda each: str(each["env_id"]))
+    ]
+    click.echo(text_tables.table(_ENVS, rows))
+
+
+@click.command()
+@_on_server
+@click.argument("instance_id", metavar="ID")
+@_as_json
+def watch(place: Place, instance_id: str, as_json: bool) -> None:
+    """Print what the instance ID of the server at URL does, until it ends or Ctrl-C.
+
+    Each line is an answer that the instance gave. If it is faster than this can be
+    printed, some are left out, and counted. With --json, each line is an object.
+    """
+    from gym_http_client import ServerUnreachable
+
+    try:
+        with place.server().watch(instance_id, plain=as_json) as watching:
+            if not as_json:
+                click.echo(f"Watching {instance_id}; Ctrl-C stops.")
+            writer = WatchLines()
+            for copy in watching:
+                if as_json:
+                    _print_json(copy._asdict())
+                    continue
+                for line in writer.lines(copy):
+                    click.echo(line)
+        how = "closed"
+    except ServerUnreachable:
+        # It may have taken its connections with it.
+        found = _how_it_ended(place, instance_id)
+        if found is None:
+            raise
+        how = found
+    if not as_json:
+        click.echo(f"{instance_id} ended: {how}")
+
+
+def _how_it_ended(place: Place, instance_id: str) -> str | None:
+    """Return why an instance ended; ``None`` if it has not, or is not known."""
+    with place.client() as client:
+        for each in client.instances()["ended"]:
+            if each["instance_id"] == instance_id:
+                return _reason(each)
+    return None
+
+
+@click.command()
+@_on_server
+@click.argument("instance_id", metavar="ID")
+@click.option("--follow", "-f", is_flag=True, help="Go on until it ends, or Ctrl-C.")
+def logs(place: Place, instance_id: str, follow: bool) -> None:
+    """Print what the instance ID of the server at URL has printed.
+
+    The instance may have ended, as long as it is one of the last 20 that did.
+    """
+    start = 0
+    output = sys.stdout.buffer
+    with place.client() as client:
+        while True:
+            wait_s = LOG_WAIT_S if follow else 0.0
+            part = client.env_log(instance_id, start, wait_s=wait_s)
+            if part.cut:
+                _complain(f"{part.cut} bytes of this log were cut here")
+            output.write(part.data)
+            output.flush()
+            start = part.next
+            if not part.data and (part.ended or not follow):
+                return
+
+
+def _print_json(value: Any) -> None:
+    click.echo(json.dumps(value, ensure_ascii=False))
+
+
+def _complain(words: str) -> None:
+    click.echo(f"gym-http-server: {words}", err=True)
+
+
+#: The commands, for the command line.
+COMMANDS = (ls, close, envs, watch, logs)
