@@ -46,6 +46,8 @@ WAIT = re.compile(r"[0-9]{1,2}(\.[0-9]{1,6})?")
 # and streams are refused to whoever sends a request, whatever is in it.
 LENIENT = {"env_stream", "external_connect", "tango_connect", "env_reset"}
 LENIENT |= {"external_hello", "external_request", "external_answer"}
+# Here the body may be the value itself, which types of generated clients leave out.
+LENIENT |= {"env_action_space_contains", "env_observation_space_contains"}
 
 
 @pytest.fixture
@@ -84,10 +86,11 @@ def test_routes_and_document_agree(tmp_path: Path) -> None:
 def test_problems_are_in_the_document() -> None:
     schemas = DOCUMENT["components"]["schemas"]
     documented = {
-        (each["status"]["const"], code)
+        (status, code)
         for schema in schemas.values()
         if "/Problem" in str(schema.get("allOf"))
         for each in [schema["allOf"][1]["properties"]]
+        for status in each["status"]["enum"]
         for code in each["code"]["enum"]
     }
     every = set(schemas["Problem"]["properties"]["code"]["enum"])
