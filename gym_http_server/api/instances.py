@@ -60,6 +60,7 @@ _PASSED_ON = (
     ("POST", "observation_space/sample/", Op.OBSERVATION_SAMPLE, None),
     ("POST", "action_space/contains/", Op.ACTION_CONTAINS, None),
     ("POST", "observation_space/contains/", Op.OBSERVATION_CONTAINS, None),
+    ("GET", "monitor/", Op.MONITOR, None),
     ("POST", "monitor/start/", Op.MONITOR_START, "directory"),
     ("POST", "monitor/close/", Op.MONITOR_CLOSE, None),
     ("GET", "generator/", Op.GENERATOR, None),
@@ -68,7 +69,7 @@ _PASSED_ON = (
 
 
 # GETs for which the scope "read" is enough, since no environment is called.
-_LOOKED_AT = frozenset({"", "log/", "action_space/", "observation_space/"})
+_LOOKED_AT = frozenset({"", "log/", "action_space/", "observation_space/", "monitor/"})
 
 # What may stand in the place of a required parameter.
 _INSTEAD = {"action": "actions"}

@@ -19,6 +19,7 @@ import os
 import socket
 import stat
 import time
+from collections import deque
 from typing import Any
 
 import msgspec
@@ -28,11 +29,28 @@ from gym_http_wire.frames import Frame, FrameReader, encode
 from gym_http_wire.messages import Op, answer, problem_answer, problem_of
 from gym_http_wire.problems import BadParameter, DiskFull, Problem
 
-__all__ = ["FileRequest", "Monitor", "answer_file", "open_file", "request_file"]
+__all__ = [
+    "NO_MONITOR",
+    "FileRequest",
+    "Monitor",
+    "answer_file",
+    "open_file",
+    "request_file",
+]
 
 FILE = "episodes.jsonl"
 MAX_PATH_CHARS = 512
 MAX_PARTS = 16
+#: Episodes that a monitor keeps for its report; the file has all of them.
+MAX_REPORTED = 1000
+#: The report of an instance that was never monitored.
+NO_MONITOR: dict[str, Any] = {
+    "active": False,
+    "directory": None,
+    "episodes": [],
+    "episodes_lost": 0,
+    "episodes_written": 0,
+}
 #: Of the data directory; the supervisor keeps the IDs of instances in it.
 RESERVED = "instance-ids"
 #: File in a monitor's directory with the name of the token that owns it.
@@ -156,14 +174,19 @@ class Monitor:
 
     Args:
         file: Descriptor of the file to append to; the monitor closes it.
+        directory: What the client asked for.
 
     Attributes:
+        directory: Where the file is, below the data directory.
         written: Episodes written.
         error: How many episodes were not written, and why; "" if all were.
     """
 
-    def __init__(self, file: int) -> None:
+    def __init__(self, file: int, directory: str) -> None:
         self._file = file
+        # Kept, since a host in the sandbox cannot read the file.
+        self._episodes: deque[dict[str, Any]] = deque(maxlen=MAX_REPORTED)
+        self.directory = "/".join(_parts(directory))
         self.written = 0
         self.error = ""
         self._lost = 0
@@ -191,6 +214,15 @@ class Monitor:
         if terminated or truncated:
             self._write(terminated=terminated, truncated=truncated)
 
+    def report(self) -> dict[str, Any]:
+        """Return the directory, the last episodes, and how many there were."""
+        return {
+            "directory": self.directory,
+            "episodes": list(self._episodes),
+            "episodes_lost": self._lost,
+            "episodes_written": self.written,
+        }
+
     def close(self) -> None:
         """Write what is left and close the file.
 
@@ -214,23 +246,22 @@ class Monitor:
         if not self._active or not self._length:
             return
         self._active = False
-        line = plain.dumps(
-            {
-                "length": self._length,
-                "return": self._return,
-                "seconds": round(time.monotonic() - self._begun, 6),
-                "seed": self._seed,
-                "terminated": bool(terminated),
-                "truncated": bool(truncated),
-            }
-        )
+        episode = {
+            "length": self._length,
+            "return": self._return,
+            "seconds": round(time.monotonic() - self._begun, 6),
+            "seed": self._seed,
+            "terminated": bool(terminated),
+            "truncated": bool(truncated),
+        }
         try:
-            self._append(line)
+            self._append(plain.dumps(episode))
         except OSError as error:
             # Stepping matters more than its statistics.
             self._lose(error)
         else:
             self.written += 1
+            self._episodes.append(episode)
 
     def _append(self, line: bytes) -> None:
         """Write a whole line, or no part of it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 from gym_http_server.envhost import fork_guard, pictures, thin
 from gym_http_server.envhost.audience import Audience
@@ -21,11 +22,11 @@ from gym_http_server.envhost.bodies import (
 )
 from gym_http_server.envhost.failures import explain, note, problem_frame, unforeseen
 from gym_http_server.envhost.inspection import Inspection
-from gym_http_server.envhost.monitor import FileRequest, Monitor
+from gym_http_server.envhost.monitor import NO_MONITOR, FileRequest, Monitor
 from gym_http_wire.batches import Watch
 from gym_http_wire.exact import Exact
 from gym_http_wire.frames import Frame
-from gym_http_wire.messages import Form, Op, answer, request_head
+from gym_http_wire.messages import AnswerHead, Form, Op, answer, request_head
 from gym_http_wire.operations import Operations
 from gym_http_wire.problems import BadParameter, MonitorActive, NotAcceptable, Problem
 from gym_http_wire.values.writing import Writing
@@ -66,6 +67,7 @@ class Performing:
         self.operations = operations
         self.audience = audience
         self.monitor: Monitor | None = None
+        self._last_monitor: Monitor | None = None
         self.progress: Callable[[], None] = lambda: None
         self._exact = exact
         self._open_file = open_file
@@ -79,6 +81,7 @@ class Performing:
         self._values: dict[int, Callable[[Frame], Any]] = {
             Op.RESET: self._reset,
             Op.STEP: self._step,
+            Op.MONITOR: self._monitor,
             **inspection.handlers,
         }
         self._frames: dict[int, Callable[[Frame], Frame]] = {
@@ -204,8 +207,15 @@ class Performing:
             raise MonitorActive(
                 "the instance is being monitored; close the monitor first"
             )
-        self.monitor = Monitor(self._open_file(FileRequest(directory, force, resume)))
-        return answer(204, form=Form.NONE)
+        file = self._open_file(FileRequest(directory, force, resume))
+        self.monitor = self._last_monitor = Monitor(file, directory)
+        headers = {"Gym-Monitor-Directory": quote(self.monitor.directory)}
+        return answer(204, head=AnswerHead(headers=headers), form=Form.NONE)
+
+    def _monitor(self, frame: Frame) -> Json:
+        if self._last_monitor is None:
+            return NO_MONITOR
+        return self._last_monitor.report() | {"active": self.monitor is not None}
 
     def _monitor_close(self, frame: Frame) -> Frame:
         self._end_monitor()

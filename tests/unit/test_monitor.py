@@ -17,7 +17,8 @@ def lines(path: Path) -> list[dict[str, object]]:
 
 def make(data_dir: Path, directory: str, *, force: bool, resume: bool) -> Monitor:
     """Make a monitor as a host and the supervisor do together."""
-    return Monitor(open_file(str(data_dir), FileRequest(directory, force, resume)))
+    file = open_file(str(data_dir), FileRequest(directory, force, resume))
+    return Monitor(file, directory)
 
 
 def play(monitor: Monitor, rewards: list[float], *, end: str = "") -> None:

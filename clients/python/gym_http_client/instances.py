@@ -255,6 +255,19 @@ class InstanceCalls:
         }
         self._connection.post(instance_route(instance_id, "monitor/start/"), body)
 
+    def env_monitor(self, instance_id: str) -> dict[str, Any]:
+        """Return what the monitor of an instance has recorded, also after its close.
+
+        Returns:
+            ``active``, ``directory`` (below the server's data directory; None if there
+            was no monitor), ``episodes`` (the last 1000), ``episodes_written`` and
+            ``episodes_lost``.
+        """
+        answer: dict[str, Any] = self._connection.get(
+            instance_route(instance_id, "monitor/")
+        )
+        return answer
+
     def env_monitor_close(self, instance_id: str) -> None:
         """End the recording, if there is one."""
         self._connection.post(instance_route(instance_id, "monitor/close/"), {})

@@ -51,6 +51,7 @@ class Op(IntEnum):
     SET_ATTRIBUTE = 16
     CALL_ATTRIBUTE = 17
     ROLLOUT = 18
+    MONITOR = 19
     STREAM = 32
 
     CREATE = 64
