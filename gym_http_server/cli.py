@@ -313,6 +313,14 @@ def bench(arguments: tuple[str, ...]) -> None:
     "may be repeated.",
 )
 @click.option(
+    "--env",
+    "env_id",
+    default="",
+    metavar="ID",
+    help="Check with this environment what needs no certain one; CartPole-v1 unless "
+    "told.",
+)
+@click.option(
     "--json",
     "as_json",
     is_flag=True,
@@ -340,6 +348,7 @@ def bench(arguments: tuple[str, ...]) -> None:
 def validate(
     url: str,
     only: tuple[str, ...],
+    env_id: str,
     as_json: bool,
     token: str,
     token_file: str,
@@ -358,7 +367,9 @@ def validate(
     try:
         shown = tokens.to_show(token, token_file, os.environ)
         address = Address.parse(url, shown)
-        status = run.validate(address, only=only, as_json=as_json, timeout_s=timeout)
+        status = run.validate(
+            address, only=only, env_id=env_id, as_json=as_json, timeout_s=timeout
+        )
     except StartError as error:
         click.echo(f"gym-http-server: {error}", err=True)
         sys.exit(2)

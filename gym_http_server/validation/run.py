@@ -20,7 +20,7 @@ from gym_http_server.validation.report import (
     Outcome,
     Report,
 )
-from gym_http_server.validation.served import Served
+from gym_http_server.validation.served import CART_POLE, Served
 from gym_http_server.validation.sockets import Closed
 
 __all__ = ["RIGHT", "WRONG", "validate"]
@@ -34,13 +34,19 @@ ANSWERS = "answers"
 
 
 def validate(
-    address: Address, *, only: Iterable[str], as_json: bool, timeout_s: float
+    address: Address,
+    *,
+    only: Iterable[str],
+    env_id: str = "",
+    as_json: bool,
+    timeout_s: float,
 ) -> int:
     """Check a server and print what comes of it.
 
     Args:
         address: The server.
         only: Names of groups, or patterns of the IDs of checks; all, if none.
+        env_id: The environment that the server has; "" is CartPole-v1.
         as_json: Print the report as JSON, and how it goes on stderr.
         timeout_s: For each call.
 
@@ -48,12 +54,15 @@ def validate(
         The exit status: `RIGHT`, or `WRONG` if something is.
 
     Raises:
-        StartError: Nobody is there, or `only` names nothing.
+        StartError: Nobody is there, it cannot make the environment, or `only` names
+            nothing.
     """
     say = _sayer(as_json)
-    served = Served(address, timeout_s)
+    served = Served(address, timeout_s, env_id or CART_POLE)
     chosen = _chosen(list(only))
     _greet(served)
+    if env_id:
+        _check_env(served)
     report = Report(say, busy=None if as_json else _busy)
     say(f"Checking {address.url}\n")
     leave = _leaver(served)
@@ -147,6 +156,21 @@ def _greet(served: Served) -> None:
     except (Mismatch, AttributeError, TypeError):
         # The checks will say so.
         return
+
+
+def _check_env(served: Served) -> None:
+    """Make an instance of the environment that was named.
+
+    Raises:
+        StartError: It cannot be made.
+    """
+    try:
+        served.create(served.env_id).close()
+    except (Absent, Mismatch, CallFailed) as error:
+        raise StartError(
+            f"--env is {served.env_id!r}, which {served.address.url} does not make: "
+            f"{error}"
+        ) from None
 
 
 def _run(served: Served, group: Group, checks: list[Check]) -> list[Outcome]:

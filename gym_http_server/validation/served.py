@@ -33,6 +33,7 @@ class Served:
     Args:
         address: Where it is.
         timeout_s: For each call.
+        env_id: The environment with which everything is checked that any will do for.
 
     Attributes:
         about: What it says of itself; ``None`` if it says nothing.
@@ -42,9 +43,12 @@ class Served:
         interrupted_by: The number of the signal that ends the checks; 0 so far.
     """
 
-    def __init__(self, address: Address, timeout_s: float) -> None:
+    def __init__(
+        self, address: Address, timeout_s: float, env_id: str = CART_POLE
+    ) -> None:
         self.address = address
         self.timeout_s = timeout_s
+        self.env_id = env_id
         self.about: dict[str, Any] | None = None
         self.document: Document | None = None
         self.against_document: dict[str, Mismatch | None] = {}
@@ -163,8 +167,9 @@ class Served:
             return Instance(self, instance_id)
         if answer.status < 500 or answer.status == 501:
             del self._making[key]
-        if code_of(answer) in _NOT_HERE:
-            raise Absent(f"there is no {request['env_id']} here: {code_of(answer)}")
+        if code_of(answer) in _NOT_HERE or _is_unknown(answer):
+            why = code_of(answer) or answer.status
+            raise Absent(f"there is no {request['env_id']} here: {why}")
         raise Mismatch(f"an instance of {request['env_id']}", str(answer))
 
     def _create(self, key: str, body: bytes) -> Answer:
@@ -256,6 +261,11 @@ class Instance:
         answer = self.post("close/")
         self.served.forget(self.id)
         return answer
+
+
+def _is_unknown(answer: Answer) -> bool:
+    """Whether an answer says in gym-http-api's words that there is no environment."""
+    return answer.status == 400 and b"malformed environment ID" in answer.body
 
 
 def code_of(answer: Answer) -> str:

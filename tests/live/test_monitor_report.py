@@ -83,11 +83,10 @@ def test_the_report_has_the_last_episodes(instance: Instance) -> None:
     assert len(report["episodes"]) == MAX_REPORTED
 
 
-def test_over_a_stream(instance: Instance) -> None:
+def test_a_monitor_that_was_started_over_a_stream(instance: Instance) -> None:
     with WebSocket.to(instance, "", sec_websocket_protocol=TEXT) as stream:
-        assert stream.ask(op="monitor")["body"] == NOTHING
         assert stream.ask(op="monitor_start", directory="streamed")["status"] == 204
-        report = stream.ask(op="monitor")["body"]
+    report = ok(instance.get("monitor/"))
     assert report == NOTHING | {"active": True, "directory": "streamed"}
 
 

@@ -325,6 +325,45 @@ def open_to_all(exchange: Exchange) -> None:
         exchange.head += f"\r\nAuthorization: Bearer {TOKEN}".encode()
 
 
+def refusing(status: int, where: str, what: bytes) -> Lie:
+    """Refuse requests of some path that have something in their head or body."""
+
+    def answer(exchange: Exchange) -> None:
+        if where in exchange.path and what in exchange.head + b"\r\n" + exchange.body:
+            exchange.status = status
+            exchange.headers["content-type"] = "text/html"
+            exchange.answer = b"<title>No</title>"
+
+    return Lie(answer=answer)
+
+
+def asking_for(old: bytes, new: bytes) -> Lie:
+    """Ask for something else, of the same length."""
+
+    def request(exchange: Exchange) -> None:
+        exchange.body = exchange.body.replace(old, new)
+
+    return Lie(request=request)
+
+
+def unframed(exchange: Exchange) -> None:
+    """Take no body of a GET."""
+    if exchange.method == "GET" and exchange.body:
+        exchange.status, exchange.answer = 400, b"a body"
+
+
+def whole_float(exchange: Exchange) -> None:
+    """Say a number as Java's doubles are, be it an integer."""
+    if "action_space/sample" in exchange.path:
+        exchange.answer = re.sub(rb":(\d+)}", rb":\1.0}", exchange.answer)
+
+
+def negotiating(exchange: Exchange) -> None:
+    """Give what is accepted, or nothing."""
+    if b"\r\naccept: text/html" in exchange.head.lower():
+        exchange.status, exchange.answer = 406, b"{}"
+
+
 def dangling(document: Any) -> None:
     document["paths"]["/v1/envs/"]["get"]["responses"]["200"]["content"][
         "application/json"
@@ -337,6 +376,49 @@ NO_FIELD = (b'"field":', b'"place":')
 ANOTHER_ID = (b'"type":"step","id":3,', b'"type":"step","id":4,')
 
 LIES = {
+    "no rendering in a step": (
+        refusing(500, "/step", b'"render": true'),
+        ["legacy.render-in-step"],
+    ),
+    "no rendering that Lua asks for": (
+        refusing(400, "/step", b'"render": "true"'),
+        ["legacy.render-in-step"],
+    ),
+    "monitors without flags": (
+        refusing(400, "/monitor/start", b'"force": true'),
+        ["legacy.monitor-start"],
+    ),
+    "monitors without flags in text": (
+        refusing(400, "/monitor/start", b'"resume": "false"'),
+        ["legacy.monitor-start-text"],
+    ),
+    "monitors that answer": (
+        Lie(answer=chatty),
+        ["legacy.monitor-start", "legacy.monitor-start-text"],
+    ),
+    "no GET with a body": (Lie(answer=unframed), ["legacy.get-with-body"]),
+    "no HTTP/1.0": (refusing(505, "/", b" HTTP/1.0\r\n"), ["legacy.http-1.0"]),
+    "no Expect": (
+        refusing(417, "/step", b"\r\nExpect: 100-continue"),
+        ["legacy.expect-continue"],
+    ),
+    "HTML only if it is there": (Lie(answer=negotiating), ["legacy.accept-html"]),
+    "no environments of 2018": (
+        asking_for(b"FrozenLake-v0", b"FrozenLake-v9"),
+        ["legacy.old-ids"],
+    ),
+    "environments of 2018 under their new names": (
+        replacing(b'"CartPole-v0"', b'"CartPole-v1"'),
+        ["legacy.old-ids"],
+    ),
+    "a sample of 0.0": (
+        Lie(answer=whole_float),
+        ["legacy.sample"],
+    ),
+    "no truncated": (
+        without("truncated", "/step"),
+        ["newer.terminated-and-truncated", "newer.done-is-either"],
+    ),
     "frames without a shape": (not_telling("gym-shape"), ["render.bytes"]),
     "a stream too many": (with_status(503, 500), ["handshakes.too-many-streams"]),
     "no state of generators": (
@@ -531,6 +613,7 @@ def forgetful(exchange: Exchange) -> None:
 def test_what_a_server_does_not_have_is_absent_and_not_wrong(server: Server) -> None:
     with Liar(server.port, Lie(request=forgetful, answer=bare)) as old:
         only = ["--only", "legacy", "--only", "server", "--only", "rest-plain"]
+        only += ["--only", "newer"]
         for name in ("values", "numbers", "spaces", "elements", "malformed", "keys"):
             only += ["--only", name]
         for name in ("streams", "frames", "signatures", "handshakes", "stream-text"):
@@ -546,6 +629,69 @@ def test_what_a_server_does_not_have_is_absent_and_not_wrong(server: Server) -> 
         "server.about", "answers",
     }  # fmt: skip
     assert {"legacy.step", "rest-plain.cart-pole"} <= ids(report, "passed")
+
+
+def original(exchange: Exchange) -> None:
+    """Answer as gym-http-api did, which knew neither Gymnasium nor codes of errors."""
+    bare(exchange)
+    if exchange.answer.startswith(b"{") and exchange.status < 500:
+        value = json.loads(exchange.answer)
+        kept = {"observation", "reward", "done"} | (
+            {"info"} if "/reset" not in exchange.path else set()
+        )
+        if "observation" in value:
+            value = {name: value[name] for name in value if name in kept}
+        elif exchange.status >= 400:
+            value = {"message": value["message"]}
+        text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+        exchange.answer = text.encode() + b"\n"
+
+
+def test_what_is_younger_is_a_group_of_its_own(server: Server) -> None:
+    with Liar(server.port, Lie(answer=original)) as old:
+        only = ["--only", "legacy", "--only", "newer"]
+        status, report, done = validate(old.url, *only)
+    assert (status, ids(report, "failed")) == (0, set()), done.stderr
+    groups = {id.partition(".")[0] for id in ids(report, "passed")}
+    assert groups == {"legacy"}
+    assert {id.partition(".")[0] for id in ids(report, "absent")} == {"newer"}
+
+
+@pytest.fixture(scope="module")
+def small() -> Iterator[Server]:
+    """A server with one environment of its own."""
+    flags = ("--import", "tests.support.toys", "--allow-env", "toys/Echo-v0")
+    with Server(*flags) as made:
+        Api(made).post("/v1/external/")
+        yield made
+
+
+@pytest.mark.timeout(300)
+def test_a_server_with_one_environment_of_its_own(small: Server) -> None:
+    status, report, done = validate(small.url, "--env", "toys/Echo-v0")
+    assert (status, ids(report, "failed")) == (0, set()), done.stderr
+    passed = ids(report, "passed")
+    assert passed >= {
+        "legacy.create", "legacy.list", "legacy.reset", "legacy.step", "legacy.sample",
+        "legacy.render-in-step", "legacy.monitor-start", "legacy.monitor-start-text",
+        "legacy.get-with-body", "legacy.http-1.0", "legacy.expect-continue",
+        "legacy.accept-html", "newer.terminated-and-truncated", "server.about",
+    }  # fmt: skip
+    assert "legacy.old-ids" in ids(report, "absent")
+
+
+def test_a_lie_about_an_environment_of_its_own_is_found_out(small: Server) -> None:
+    with Liar(small.port, replacing(b'"reward":1.0', b'"reward":1')) as liar:
+        only = ["--only", "legacy.step"]
+        status, report, _ = validate(liar.url, "--env", "toys/Echo-v0", *only)
+    assert (status, ids(report, "failed")) == (1, {"legacy.step"})
+
+
+def test_an_environment_that_is_not_there_cannot_be_checked(small: Server) -> None:
+    status, report, done = validate(small.url, "--env", "Cart-v1")
+    assert (status, report) == (2, {})
+    assert "--env is 'Cart-v1'" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_what_is_claimed_and_not_there_is_wrong(server: Server) -> None:

@@ -86,6 +86,8 @@ class Liar(Listening):
         self._lie.request(exchange)
         server.sendall(exchange.head + b"\r\n\r\n" + exchange.body)
         told, rest = _head_of(server)
+        while told.split(b" ")[1] == b"100":
+            told, rest = _head_of(server, rest)
         status, exchange.headers = _read(told)
         exchange.status = status
         if status == 101:
@@ -131,8 +133,7 @@ class Liar(Listening):
         shut(client)
 
 
-def _head_of(peer: socket.socket) -> tuple[bytes, bytes]:
-    data = b""
+def _head_of(peer: socket.socket, data: bytes = b"") -> tuple[bytes, bytes]:
     while b"\r\n\r\n" not in data:
         piece = peer.recv(65536)
         if not piece:

@@ -51,8 +51,8 @@ class Op(IntEnum):
     SET_ATTRIBUTE = 16
     CALL_ATTRIBUTE = 17
     ROLLOUT = 18
-    MONITOR = 19
     STREAM = 32
+    MONITOR = 33
 
     CREATE = 64
     LIST = 65

@@ -59,7 +59,6 @@ ASKING = frozenset(
         Op.OBSERVATION_CONTAINS,
         Op.GENERATOR,
         Op.ATTRIBUTE,
-        Op.MONITOR,
     }
 )
 _OPS = {op.name.lower(): op for op in Op if 0 < op < Op.STREAM}

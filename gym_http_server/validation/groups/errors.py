@@ -125,6 +125,8 @@ def _caused(code: str, cause: Cause, served: Served) -> None:
             answers = ask(path), ask(path, Accept=PROBLEM)
     else:
         answers = ask(cause.path), ask(cause.path, Accept=PROBLEM)
+    if code_of(answers[0]) == "env-refused" != code:
+        raise Absent("it makes only the environments that are allowed: env-refused")
     problem(answers[0], code, cause.status)
     for name in cause.demanded:
         that(name in answers[0].headers, f"a header {name}", answers[0].headers)
@@ -214,4 +216,6 @@ def _dependency(served: Served) -> None:
     if not envs:
         raise Absent("everything that is registered can be made here")
     answer = served.post("/v1/envs/", {"env_id": envs[0]["env_id"]})
+    if code_of(answer) == "env-refused":
+        raise Absent("it makes only the environments that are allowed: env-refused")
     problem(answer, "dependency-missing", 501)

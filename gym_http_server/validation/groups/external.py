@@ -5,11 +5,11 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
-from gym_http_server.validation.checks import Checks, Group, equal, that
+from gym_http_server.validation.checks import Absent, Checks, Group, equal, that
 from gym_http_server.validation.far_callers import Caller
 from gym_http_server.validation.far_sides import OBSERVATION, PATH, Far, FarSide
 from gym_http_server.validation.groups.errors import problem
-from gym_http_server.validation.served import Served
+from gym_http_server.validation.served import Served, code_of
 
 __all__ = ["GROUP", "STEP", "needs_external"]
 
@@ -26,6 +26,9 @@ def needs_external(served: Served) -> None:
         Absent: There are none.
     """
     served.needs("external", served.get(PATH))
+    answer = served.post("/v1/envs/", {"env_id": "external/validate-needs"})
+    if code_of(answer) == "env-refused":
+        raise Absent("it makes no external environments: env-refused")
 
 
 GROUP = Group("external", lambda: checks, needs_external)

@@ -1,0 +1,104 @@
+"""Requests as gym-http-api's clients frame them, which few clients of today do."""
+
+from __future__ import annotations
+
+import json
+import select
+from typing import Any
+
+from gym_http_server.validation.calls import Answer, CallFailed
+from gym_http_server.validation.checks import Checks, Mismatch, equal, that
+from gym_http_server.validation.groups.http import head_of, raw, read
+from gym_http_server.validation.served import Instance, Served
+
+__all__ = ["checks"]
+
+checks = Checks()
+#: Clients wait so long for 100 Continue, and then send the body all the same.
+CONTINUE_S = 1.0
+
+
+def _info(answer: Answer, what: str) -> Any:
+    equal(answer.status, 200, f"status of {what}")
+    equal(answer.media, "application/json", f"Content-Type of {what}")
+    return answer.json()["info"]
+
+
+def _target(served: Served, instance: Instance, rest: str) -> str:
+    return served.address.base + instance.path(rest)
+
+
+@checks("get-with-body")
+def _get_with_body(served: Served) -> None:
+    """Python and Lua send a Content-Type, Julia and Scala a body."""
+    instance = served.shared(served.env_id)
+    expected = _info(instance.get("action_space/"), "a GET")
+    start = f"GET {_target(served, instance, 'action_space/')} HTTP/1.1"
+    json_type = "Content-Type: application/json"
+    request = head_of(served, start, json_type, "Content-Length: 2") + b"{}"
+    with served.address.connect(served.timeout_s) as sock:
+        for which in ("first", "second"):
+            try:
+                sock.sendall(request)
+                answer = read(sock, "GET")
+            except (OSError, CallFailed) as error:
+                words = f"an answer to the {which} GET with a body"
+                raise Mismatch(words, str(error)) from None
+            equal(_info(answer, f"the {which} GET with a body"), expected, "info")
+            if answer.headers.get("connection", "").lower() == "close":
+                break
+
+
+@checks("http-1.0")
+def _http_1_0(served: Served) -> None:
+    """The C++ client goes on in it after an answer of gym-http-api."""
+    instance = served.shared(served.env_id)
+    expected = _info(instance.get("action_space/"), "a GET")
+    start = f"GET {_target(served, instance, 'action_space/')} HTTP/1.0"
+    with served.address.connect(served.timeout_s) as sock:
+        sock.sendall(head_of(served, start))
+        data = bytearray()
+        try:
+            while piece := sock.recv(65536):
+                data += piece
+        except OSError:
+            raise Mismatch(
+                "a connection that the server closes", "an open one"
+            ) from None
+    head, _, body = bytes(data).partition(b"\r\n\r\n")
+    first, *lines = head.decode("latin-1").lower().split("\r\n")
+    that(first.split(" ")[1:2] == ["200"], "status 200 for HTTP/1.0", first)
+    chunked = any(line.startswith("transfer-encoding") for line in lines)
+    that(not chunked, "no Transfer-Encoding in an answer to HTTP/1.0", head.decode())
+    equal(json.loads(body)["info"], expected, "info over HTTP/1.0")
+
+
+@checks("expect-continue")
+def _expect(served: Served) -> None:
+    """Clients by curl and .NET send it with some bodies."""
+    with served.made(served.env_id) as instance:
+        instance.post("reset/", {})
+        action = instance.get("action_space/sample").json()["action"]
+        body = json.dumps({"action": action}).encode()
+        start = f"POST {_target(served, instance, 'step/')} HTTP/1.1"
+        lines = "Content-Type: application/json", f"Content-Length: {len(body)}"
+        with served.address.connect(served.timeout_s) as sock:
+            sock.sendall(head_of(served, start, *lines, "Expect: 100-continue"))
+            select.select([sock], [], [], CONTINUE_S)
+            sock.sendall(body)
+            # It reads over 100 Continue.
+            answer = read(sock, "POST")
+        equal(answer.status, 200, "status of a step with Expect: 100-continue")
+        that("done" in answer.json(), "done", answer.json())
+
+
+@checks("accept-html")
+def _accept(served: Served) -> None:
+    """Haskell and Java ask for HTML, and read JSON."""
+    instance, headers = served.shared(served.env_id), {"Accept": "text/html"}
+    _info(instance.get("action_space/", headers=headers), "a GET that accepts HTML")
+    answer = instance.post("monitor/close/", headers=headers)
+    equal(answer.status, 204, "status of monitor/close that accepts HTML")
+    equal(answer.media, "text/html", "Content-Type of monitor/close")
+    answer = raw(served, head_of(served, f"GET {served.address.base}/v1/envs HTTP/1.1"))
+    equal(answer.media, "application/json", "Content-Type without Accept")
