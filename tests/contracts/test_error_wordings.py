@@ -264,3 +264,17 @@ def test_bad_reset_parameters(instance: Instance) -> None:
     for body in ({"seed": -1}, {"seed": "x"}, {"seed": 1.5}, {"options": [1]}):
         error(instance.post("reset/", body), 400, "bad-parameter")
     ok(instance.post("reset/", {"seed": None, "options": None}))
+
+
+def test_what_an_environment_says_is_repeated_where_clients_need_it_alone(
+    create: Create,
+) -> None:
+    """`message` and `detail` are equal by contract; `text` is what can be raised."""
+    body = {"options": {"low": 1, "high": 0}}
+    told = error(create().post("reset/", body), 502, "env-error")
+    said = "Lower bound (1.0) must be lower than higher bound (0.0)."
+    assert told["text"] == said
+    # A traceback ends with it anyway.
+    members = {name for name, value in told.items() if said in str(value)}
+    assert members - {"traceback"} == {"detail", "message", "text"}
+    assert told["title"] not in told["message"]

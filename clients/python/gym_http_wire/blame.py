@@ -80,7 +80,10 @@ def _arguments(error: BaseException) -> list[Any] | None:
     same = msgspec.json.decode(told) == arguments
     large = isinstance(error, UnicodeError | BaseExceptionGroup)
     most = _MAX_ARGUMENTS if large else _MESSAGE_CHARS
-    return arguments if same and len(told) <= most else None
+    # The text alone is in the answer already.
+    if not same or len(told) > most or arguments == [said(error)]:
+        return None
+    return arguments
 
 
 def _made_of(error: BaseException) -> list[Any]:

@@ -34,6 +34,9 @@ class Room(gymnasium.Env[Any, Any]):
 @pytest.mark.parametrize(
     ("error", "text", "arguments"),
     [
+        # Its text would be told once more.
+        (ValueError("x"), "x", None),
+        (ValueError(""), "", None),
         (ValueError("x", 1, None, 1.5), "('x', 1, None, 1.5)", ["x", 1, None, 1.5]),
         (ValueError("x" * 3000), "x" * 2000, None),
         (KeyError(2**70), str(2**70), [2**70]),
