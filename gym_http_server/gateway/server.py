@@ -27,7 +27,7 @@ from gym_http_server.gateway.house import House
 from gym_http_server.gateway.posts import Post
 from gym_http_server.gateway.router import NONE, Came, Router, address_of
 from gym_http_server.gateway.said import First, agent_of, first_of, refusal
-from gym_http_server.gateway.strangers import Strangers
+from gym_http_server.gateway.strangers import LOOK_SECONDS, Strangers
 from gym_http_server.gateway.tango import (
     KINDS,
     TangoAgent,
@@ -89,7 +89,9 @@ class Gateway:
         self._router = router
         self._entries: dict[bytes, _Entry] = {}
         self._by_descriptor: dict[int, bytes] = {}
-        self._strangers = Strangers(house.settings.max_strangers)
+        self._strangers = Strangers(
+            house.settings.max_strangers, 2 * house.settings.max_first
+        )
         # The agent of Tango's, of which there can be one.
         self._tango = b""
         self._refusals = LimitedLog(log)
@@ -109,7 +111,10 @@ class Gateway:
             if not more:
                 # Not earlier: an unread message may be the first of a stranger.
                 self._strangers.close_oldest()
+                self._strangers.close_greedy()
             tick = BLOCKED_TICK_SECONDS if house.troubled else TICK_SECONDS
+            if self._strangers:
+                tick = min(tick, LOOK_SECONDS)
             house.watches.serve(0.0 if more else house.timers.left(tick))
             house.timers.serve()
 
@@ -172,6 +177,7 @@ class Gateway:
     def _greet(self, came: Came) -> None:
         """Take the first message of somebody."""
         self._take_changes()
+        self._strangers.heard(came.descriptor)
         post = Post(self._router, came, self._house.troubled)
         try:
             peer = self._peer(came, post)

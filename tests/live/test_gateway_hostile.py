@@ -197,6 +197,33 @@ def test_idle_strangers_do_not_lock_out_a_peer(
         assert far.welcome
 
 
+def test_a_first_message_without_end_is_not_kept(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server(*ZMQ, "--token", TOKEN, token=TOKEN)
+    host, port = place(server).removeprefix("tcp://").split(":")
+    with (
+        ZmqPeer(server) as patient,
+        socket.create_connection((host, int(port)), 20) as line,
+    ):
+        # The greeting and the READY of ZMTP 3.0, and then piece after piece.
+        assert patient.ask(type="hello", token="x")["code"] == "unauthorized"
+        line.sendall(b"\xff\0\0\0\0\0\0\0\1\x7f\3\0NULL" + bytes(48))
+        ready = b"\x05READY\x0bSocket-Type\0\0\0\x06DEALER"
+        line.sendall(bytes([4, len(ready)]) + ready)
+        piece = b"\3" + (2**20).to_bytes(8, "big") + bytes(2**20)
+        sent = 0
+        with contextlib.suppress(ConnectionError):
+            while sent < 4096:
+                line.sendall(piece)
+                sent += 1
+        assert sent < 4096
+        # Whoever sends one whole message after the other stays.
+        for _ in range(20):
+            told = patient.ask(type="hello", token="x", filler="x" * 2**20)
+            assert told["status"] in (401, 413, 429)
+
+
 def test_a_long_first_message_is_refused_unread(
     make_server: Callable[..., Server],
 ) -> None:
