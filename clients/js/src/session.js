@@ -159,6 +159,11 @@ export class Session {
         throw apiError(told, answer.status, `${this.#link.url}${this.#path}stream`);
       }
       this.#streams = false;
+      if (told?.code === "upgrade-required") {
+        // A proxy may be the cause, and whoever runs it has to be told.
+        const url = `${this.#link.url}${this.#path}stream`;
+        console.warn(`steps go over HTTP, which is slower than a stream: ${url} answered 426, ${told.message}`);
+      }
       return;
     }
     this.#without = this.#number;

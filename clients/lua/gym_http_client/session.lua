@@ -77,11 +77,17 @@ local function reopen(self, deadline)
   elseif failed or tries.is_repeated(reply) then
     do_without(self)
   else
-    local _, code = errors.told_by(reply)
+    local message, code = errors.told_by(reply)
     if code and not NO_STREAMS[code] then
       return errors.of_reply(reply, self.link:url(self.path .. "stream"))
     end
     self.streams = false
+    if code == "upgrade-required" then
+      -- A proxy may be the cause, and whoever runs it has to be told.
+      local where = self.link:url(self.path .. "stream")
+      io.stderr:write("steps go over HTTP, which is slower than a stream: ", where,
+        " answered 426, ", tostring(message), "\n")
+    end
   end
   return nil
 end

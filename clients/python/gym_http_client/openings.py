@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
@@ -22,9 +23,10 @@ _PROBLEM = "application/problem+json"
 _HANDSHAKE_SECONDS = 10.0
 # Handshakes that may fail one after the other, until streams are given up.
 _FAILED_HANDSHAKES = 3
+_UPGRADE_REQUIRED = "upgrade-required"
 # These say that there are no streams here; other problems concern the instance.
 _NO_STREAMS = frozenset(
-    {"malformed-request", "method-not-allowed", "not-found", "upgrade-required"}
+    {"malformed-request", "method-not-allowed", "not-found", _UPGRADE_REQUIRED}
 )
 
 
@@ -98,6 +100,7 @@ class WebSocketOpenings(Openings):
         wanted: bool,
     ) -> None:
         super().__init__(clock, wanted=wanted)
+        self._address = address
         self._dialer = Dialer(address)
         self._heads = RequestHeads(address)
         self._path = path
@@ -117,7 +120,7 @@ class WebSocketOpenings(Openings):
             elif _is_about_instance(none.reply):
                 raise
             else:
-                self.wanted = False
+                self._do_without(none.reply)
             return None
         except Failure:
             self._fail()
@@ -134,6 +137,18 @@ class WebSocketOpenings(Openings):
             asked += f"&lost={lost:.3f}"
         request = Request("GET", asked, accept=_PROBLEM)
         return self._heads.head(request).removesuffix(b"\r\n")
+
+    def _do_without(self, reply: Reply) -> None:
+        self.wanted = False
+        told = told_by(reply)
+        if told.get("code") == _UPGRADE_REQUIRED:
+            # A proxy may be the cause, and whoever runs it has to be told.
+            warnings.warn(
+                f"steps go over HTTP, which is slower than a stream: "
+                f"{self._address.url}{self._path}stream answered 426, "
+                f"{told.get('message')!s:.500}",
+                stacklevel=2,
+            )
 
     def _fail(self) -> None:
         self._failed += 1

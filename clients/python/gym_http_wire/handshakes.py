@@ -35,6 +35,13 @@ _VERSION = "13"
 _FORMS = {"": Form.PLAIN, "plain": Form.PLAIN, "typed": Form.TYPED}
 
 
+_REMOVED = (
+    "this handshake of a WebSocket came without 'Upgrade: websocket' and 'Connection: "
+    "Upgrade': a proxy between client and server may have removed them. Have the proxy "
+    "pass both headers on for this path; for nginx see deploy/nginx.conf"
+)
+
+
 class UpgradeRequired(Problem):
     """A stream was asked for without the words that begin one."""
 
@@ -121,7 +128,9 @@ def accept_for(
     """
     tokens = {token.strip().lower() for token in connection.split(",")}
     if upgrade.lower() != "websocket" or "upgrade" not in tokens:
-        raise UpgradeRequired(words, headers={"Upgrade": "websocket"})
+        # A WebSocket's other headers are for its ends, and proxies keep those.
+        said = _REMOVED if key or version else words
+        raise UpgradeRequired(said, headers={"Upgrade": "websocket"})
     if version != _VERSION:
         raise UpgradeRequired(
             f"Sec-WebSocket-Version is {version!r:.40}: expected {_VERSION}",

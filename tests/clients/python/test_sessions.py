@@ -209,7 +209,6 @@ def test_a_server_that_is_busy_gets_the_request_by_rest(
     [
         page(b"<html>", status=404),
         page(b'{"code":"not-found","message":"?"}', status=404),
-        page(b'{"code":"upgrade-required","message":"?"}', status=426),
         page(b"plain answer"),
     ],
 )
@@ -220,6 +219,16 @@ def test_a_server_without_streams_gets_all_by_rest(
         session = connect()
         assert [session.ask("step/", STEP) for _ in range(3)] == ["a", "a", "a"]
     assert len(teller.lines) == 4
+
+
+def test_a_refused_upgrade_is_a_warning(teller: Teller, connect: Open) -> None:
+    """Else nobody learns that a proxy in between makes steps slow."""
+    why = b'{"code":"upgrade-required","message":"a proxy may have removed it"}'
+    with teller.script(page(why, status=426), told_by_rest("a")):
+        session = connect()
+        with pytest.warns(UserWarning, match="over HTTP.*a proxy may have removed it"):
+            assert session.ask("step/", STEP) == "a"
+        assert session.ask("step/", STEP) == "a"
 
 
 def test_the_end_of_the_instance_is_told(teller: Teller, connect: Open) -> None:

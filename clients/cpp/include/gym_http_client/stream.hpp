@@ -5,6 +5,8 @@
 #ifndef GYM_HTTP_CLIENT_STREAM_HPP
 #define GYM_HTTP_CLIENT_STREAM_HPP
 
+#include <iostream>
+
 #include "gym_http_client.hpp"
 #include "gym_http_client/stream/web_socket.hpp"
 
@@ -99,9 +101,22 @@ private:
             return true;
         } catch (const Lost&) {
         } catch (const NoStream&) {
+            // Not only on 426: Beast keeps the answer of a refused handshake to itself.
+            if (failed_handshakes_ + 1 == max_failed_handshakes) warn(url(ask));
         }
         ++failed_handshakes_;
         return false;
+    }
+
+    /// Says why steps are slow, for whoever runs a proxy.
+    static void warn(const std::string& url) {
+        std::clog << "steps go over HTTP, which is slower than a stream: the handshakes of "
+                     "streams were refused, last at "
+                  << url
+                  << ". If they lack 'Upgrade: websocket' and 'Connection: Upgrade', a proxy "
+                     "between client and server may have removed them. Have the proxy pass "
+                     "both headers on for this path; for nginx see deploy/nginx.conf"
+                  << std::endl;
     }
 
     Value exchange(const Ask& ask, const Deadline& deadline) {

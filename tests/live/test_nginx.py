@@ -1,0 +1,237 @@
+"""deploy/nginx.conf in the real nginx: REST, streams, external environments, Tango."""
+
+import contextlib
+import os
+import re
+import socket
+import ssl
+import subprocess
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import pytest
+
+from gym_http_client import RemoteEnv
+from tests.support.agents import began, ended
+from tests.support.agreement import Walk
+from tests.support.api import Api, error, no_content, ok
+from tests.support.drivers import Program, needs
+from tests.support.far import Far, refusal
+from tests.support.identity import assert_identical
+from tests.support.lobby import settled
+from tests.support.raw import SECURED
+from tests.support.server import ROOT, Server
+from tests.support.tango import TangoPage
+from tests.support.tls import certificate_and_key
+from tests.support.wait import wait_until
+from tests.support.websocket import WebSocket
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.toolchain,
+    # The C++ driver is built within the first test that needs it.
+    pytest.mark.timeout(300),
+]
+
+CONFIGURATION = ROOT / "deploy" / "nginx.conf"
+#: What nginx itself needs, all in a folder of the test.
+MAIN = """
+daemon off;
+master_process off;
+pid {folder}/pid;
+error_log {folder}/errors;
+events {{ worker_connections 512; }}
+http {{
+    access_log off;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    include {folder}/site.conf;
+}}
+"""
+FIRST = {"observation": [[0, 5], [6, 1]], "info": {}}
+
+
+@dataclass
+class Proxied:
+    """A server as its clients reach it, through nginx."""
+
+    port: int
+    behind: Server
+    certificate: Path | None = None
+    token: str | None = None
+
+    @property
+    def url(self) -> str:
+        """The address for clients."""
+        scheme = "https" if self.certificate else "http"
+        return f"{scheme}://localhost:{self.port}"
+
+
+@pytest.fixture(scope="module")
+def behind() -> Iterator[Server]:
+    """The server behind nginx."""
+    with Server("--access-log") as server:
+        # The broker starts with the first request that needs it, and stays.
+        Api(server).post("/v1/external/")
+        yield server
+
+
+@contextlib.contextmanager
+def nginx(folder: Path, server: Server, site: str) -> Iterator[Proxied]:
+    """Run nginx with a site in the place of deploy/nginx.conf; no " ssl" is no TLS."""
+    certificate, key = certificate_and_key(folder)
+    secured = " ssl;" in site
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    for old, new in (
+        ("server 127.0.0.1:5000;", f"server 127.0.0.1:{server.port};"),
+        ("listen 443", f"listen 127.0.0.1:{port}"),
+        ("server_name gym.example.org;", "server_name localhost;"),
+        ("/etc/letsencrypt/live/gym.example.org/fullchain.pem", str(certificate)),
+        ("/etc/letsencrypt/live/gym.example.org/privkey.pem", str(key)),
+    ):
+        assert site.count(old) == 1, old
+        site = site.replace(old, new)
+    (folder / "site.conf").write_text(site)
+    (folder / "main.conf").write_text(MAIN.format(folder=folder))
+    command = ["nginx", "-p", str(folder), "-c", str(folder / "main.conf")]
+    with (folder / "output").open("wb") as output:
+        process = subprocess.Popen(
+            [*command, "-e", str(folder / "errors")], stdout=output, stderr=output
+        )
+    if secured:
+        SECURED[port] = ssl.create_default_context(cafile=str(certificate))
+    try:
+        wait_until(lambda: _listens(process, port, folder), 20.0, "nginx")
+        yield Proxied(port, server, certificate if secured else None)
+    finally:
+        SECURED.pop(port, None)
+        process.terminate()
+        process.wait(10)
+
+
+def _listens(process: subprocess.Popen[bytes], port: int, folder: Path) -> bool:
+    assert process.poll() is None, (folder / "output").read_text()
+    with contextlib.suppress(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port)).close()
+        return True
+    return False
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _tools() -> Iterator[None]:
+    # Debian puts nginx where only root looks for programs.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{os.environ['PATH']}:/usr/sbin")
+        needs("nginx", "openssl")
+        yield
+
+
+@pytest.fixture(scope="module")
+def proxied(
+    behind: Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Proxied]:
+    """The server behind nginx, which is configured as in deploy."""
+    folder = tmp_path_factory.mktemp("nginx")
+    with nginx(folder, behind, CONFIGURATION.read_text()) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def without_upgrades(
+    behind: Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Proxied]:
+    """A configuration that forgets WebSockets, as many do, without TLS."""
+    site = CONFIGURATION.read_text().replace("443 ssl;", "443;")
+    site = site.replace("proxy_set_header Upgrade $http_upgrade;", "")
+    site = site.replace("$gym_connection;", "'';")
+    with nginx(tmp_path_factory.mktemp("nginx"), behind, site) as made:
+        yield made
+
+
+def api_of(proxied: Proxied) -> Api:
+    """Give a client that comes through nginx."""
+    return Api(proxied, {"Host": f"localhost:{proxied.port}"})  # type: ignore[arg-type]
+
+
+def episode(env: gymnasium.Env[Any, Any]) -> list[object]:
+    """Reset an environment, and step it."""
+    seen: list[object] = [env.reset(seed=7)]
+    seen += [env.step(number % 2) for number in range(20)]
+    env.close()
+    return seen
+
+
+def steps_of(server: Server) -> list[tuple[str, str]]:
+    """Return route and status of the requests for steps and streams."""
+    pattern = r"gym_http_server\.access: \S+ \S+ \S+/(step|stream)/? (\d+),"
+    return re.findall(pattern, server.stderr)
+
+
+def test_rest_and_streams(proxied: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(proxied.certificate))
+    instance = api_of(proxied).create()
+    instance.reset(seed=7)
+    instance.step(1)
+    with WebSocket.to(instance) as stream:
+        stream.say_binary(12, 1)
+    no_content(instance.close())
+    before = len(steps_of(proxied.behind))
+    seen = episode(RemoteEnv(proxied.url, "CartPole-v1"))
+    assert_identical(seen, episode(gymnasium.make("CartPole-v1")))
+    # All went over one stream.
+    assert steps_of(proxied.behind)[before:] == [("stream", "101")]
+
+
+def test_external_environments_and_pages_of_tango(proxied: Proxied) -> None:
+    api = api_of(proxied)
+    far = Far(api)
+    ended(began(api, far), far)
+    far.line.close()
+    settled(api)
+    with (
+        ThreadPoolExecutor(1) as pool,
+        TangoPage(proxied) as page,  # type: ignore[arg-type]
+    ):
+        instance = api.create("external/tango")
+        asked = pool.submit(instance.post, "reset/", {})
+        page.answer({"type": "reset", "seed": None, "options": None}, FIRST)
+        assert ok(asked.result(20))["observation"] == FIRST["observation"]
+        no_content(instance.close())
+    settled(api, "tango")
+
+
+def test_a_proxy_that_removes_upgrade_is_named(without_upgrades: Proxied) -> None:
+    api = api_of(without_upgrades)
+    for path in ("/v1/external/", "/game/ws?observation_space={}&action_space={}"):
+        told = error(refusal(api, path=path), 426, "upgrade-required")
+        assert "a proxy between client and server may have removed" in told["message"]
+        assert "deploy/nginx.conf" in told["message"]
+    with pytest.warns(UserWarning, match="a proxy between client and server may"):
+        seen = episode(RemoteEnv(without_upgrades.url, "CartPole-v1"))
+    assert_identical(seen, episode(gymnasium.make("CartPole-v1")))
+
+
+@pytest.mark.parametrize("name", ["python", "lua5.4", "cpp", "js"])
+def test_all_clients_name_it_and_step_over_http(
+    name: str,
+    without_upgrades: Proxied,
+    driver: Callable[[str], Program],
+    tmp_path: Path,
+) -> None:
+    walked = Walk("CartPole-v1", 42, 20)
+    args = walked.args(without_upgrades.url, "stream", tmp_path)
+    done = driver(name).run(*args)
+    assert done.returncode == 0, done.stderr
+    walked.compare(done.stdout)
+    words = "steps go over HTTP, which is slower than a stream: "
+    assert done.stderr.count(words) == 1
+    assert "a proxy between client and server may have removed them" in done.stderr
+    assert "deploy/nginx.conf" in done.stderr
