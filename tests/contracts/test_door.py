@@ -13,6 +13,7 @@ from gym_http_server.settings import Settings
 from tests.support.api import Api, Instance
 from tests.support.server import Server
 
+UPGRADE = {"Connection": "Upgrade", "Upgrade": "websocket"}
 REQUESTS: list[tuple[str, str, dict[str, Any]]] = [
     ("POST", "reset/", {"json": {"seed": 1}}),
     ("POST", "reset", {"data": b'""'}),
@@ -36,6 +37,11 @@ REQUESTS: list[tuple[str, str, dict[str, Any]]] = [
     ("POST", "step/", {"json": {"action": 1}, "headers": {"Origin": "http://evil"}}),
     ("POST", "step/", {"json": {"action": 1}, "headers": {"Host": "evil.example"}}),
     ("GET", "", {"headers": {"Accept": "application/problem+json", "Host": "x.y"}}),
+    ("GET", "action_space/", {"headers": UPGRADE}),
+    ("POST", "step/", {"json": {"action": True}, "headers": UPGRADE}),
+    ("GET", "step/", {"headers": UPGRADE}),
+    ("OPTIONS", "step/", {}),
+    ("GET", "monitor", {}),
 ]
 
 
