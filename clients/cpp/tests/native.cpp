@@ -149,9 +149,17 @@ void operations(const std::string& url) {
 
 template <class E, class V>
 void attached(const std::string& url) {
-    E first(url, "CartPole-v1");
+    EnvOptions options;
+    options.label = "from C++";
+    E first(url, "CartPole-v1", options);
     first.reset(42);
     const std::string id = first.release();
+    std::map<std::string, std::string> labels;
+    const Json listed = instances(url);
+    for (const Json& each : listed.at("instances"))
+        if (each.at("label").is_string())
+            labels[each.at("instance_id").get<std::string>()] = each.at("label").get<std::string>();
+    check(labels[id] == "from C++", "the list shows the label");
     check(first.closed(), "what was released is closed here");
     check_throws<UsageError>([&] { first.release(); }, "nothing is released twice");
     check(list(url).at(id) == "CartPole-v1", "it is still there");

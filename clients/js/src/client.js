@@ -58,6 +58,11 @@ export class Client {
     return (await this.#get("/v1/envs/", call)).all_envs;
   }
 
+  async instances(call) {
+    checkOptions("instances", call);
+    return this.#get("/v1/instances/", call);
+  }
+
   async registry(options = {}) {
     checkOptions("registry", options);
     const { search, available, ...call } = options;
@@ -121,7 +126,7 @@ function waitOf({ wait_s: wait }) {
   return wait > 0 ? Number(wait) * 1000 : 0;
 }
 
-function optionsOf({ kwargs, seed, renderMode, maxEpisodeSteps, disableEnvChecker, wrappers, waitS }) {
+function optionsOf({ kwargs, seed, renderMode, maxEpisodeSteps, disableEnvChecker, wrappers, waitS, label }) {
   return {
     kwargs,
     seed,
@@ -130,6 +135,7 @@ function optionsOf({ kwargs, seed, renderMode, maxEpisodeSteps, disableEnvChecke
     disable_env_checker: disableEnvChecker,
     wrappers,
     wait_s: waitS,
+    label,
   };
 }
 
@@ -171,6 +177,11 @@ export async function attach(instanceId, options) {
 export async function list(options) {
   const { server, rest } = withServer("list", options);
   return new Client(server).list(rest);
+}
+
+export async function instances(options) {
+  const { server, rest } = withServer("instances", options);
+  return new Client(server).instances(rest);
 }
 
 export async function registry(options) {

@@ -68,6 +68,8 @@ export interface MakeOptions {
   wrappers?: (string | { name: string; kwargs?: Record<string, unknown> })[];
   /** Seconds that the server waits for environments that live elsewhere, on top of `timeout`. */
   waitS?: number;
+  /** Up to 64 printable characters, which lists of instances show. */
+  label?: string;
 }
 
 /** How a vector of environments is made. */
@@ -225,10 +227,57 @@ export class Client {
   attach(instanceId: string, options?: CallOptions): Promise<Env | VectorEnv>;
   /** Tell the name of each instance's environment, by its ID. */
   list(options?: CallOptions): Promise<Record<string, string>>;
+  /** List the instances with their figures, and the last that ended. */
+  instances(options?: CallOptions): Promise<InstanceList>;
   /** List the environments that can be made. */
   registry(options?: RegistryOptions & CallOptions): Promise<RegistryEntry[]>;
   /** Tell what the server is, can do and allows. */
   info(options?: CallOptions): Promise<any>;
+}
+
+/** The instances of a server. */
+export interface InstanceList {
+  /** The present ones, the oldest first. */
+  instances: ListedInstance[];
+  /** The last 100 that ended, the newest first. */
+  ended: EndedInstance[];
+}
+
+/** An instance, and what it has done. */
+export interface ListedInstance {
+  instance_id: string;
+  env_id: string;
+  label: string | null;
+  /** Name of the token that owns it, on a server with several. */
+  owner: string | null;
+  state: "making" | "idle" | "busy" | "ending";
+  age_s: number;
+  /** Seconds since the present call began. */
+  busy_s: number | null;
+  /** Seconds since the last call ended. */
+  idle_s: number | null;
+  steps: number;
+  episodes: number;
+  streams: number;
+  watchers: number;
+  memory_bytes: number;
+}
+
+/** An instance that has ended. */
+export interface EndedInstance {
+  instance_id: string;
+  env_id: string;
+  label: string | null;
+  owner: string | null;
+  /** Why it ended, as "closed" or "crashed". */
+  reason: string;
+  detail: string | null;
+  signal: string | null;
+  exit_status: number | null;
+  age_s: number;
+  ended_s_ago: number;
+  steps: number;
+  episodes: number;
 }
 
 /** Which environments of a server to list. */
@@ -262,6 +311,9 @@ export function attach(instanceId: string, options?: ServerOptions & CallOptions
 
 /** Tell the name of each instance's environment, by its ID. */
 export function list(options?: ServerOptions & CallOptions): Promise<Record<string, string>>;
+
+/** List the instances with their figures, and the last that ended. */
+export function instances(options?: ServerOptions & CallOptions): Promise<InstanceList>;
 
 /** List the environments that can be made. */
 export function registry(options?: ServerOptions & RegistryOptions & CallOptions): Promise<RegistryEntry[]>;

@@ -1,6 +1,6 @@
 /** gym_http_client: environments on a gym_http_server, from JavaScript. */
 
-export { Client, attach, list, make, makeVec, registry } from "./client.js";
+export { Client, attach, instances, list, make, makeVec, registry } from "./client.js";
 export { Env } from "./env.js";
 export { VectorEnv } from "./vector_env.js";
 export { ApiError, GymHttpError, ProtocolError, TransportError } from "./errors.js";

@@ -4,7 +4,10 @@ import { shown } from "./text.js";
 
 const CALL = ["timeout", "signal"];
 const SERVER = ["url", "token", "timeout", "maxBody", "stream"];
-const MAKE = ["kwargs", "seed", "renderMode", "maxEpisodeSteps", "disableEnvChecker", "wrappers", "waitS", ...CALL];
+const MAKE = [
+  ...["kwargs", "seed", "renderMode", "maxEpisodeSteps", "disableEnvChecker", "wrappers", "waitS", "label"],
+  ...CALL,
+];
 const VECTOR = ["numEnvs", "vectorizationMode", "vectorKwargs", "autoresetMode", "hosts"];
 const REGISTRY = ["search", "available", ...CALL];
 const NEAR = 2;
@@ -17,6 +20,7 @@ const NAMES = {
   makeVec: [...MAKE, ...VECTOR],
   attach: CALL,
   list: CALL,
+  instances: CALL,
   registry: REGISTRY,
   info: CALL,
   reset: ["seed", "options", ...CALL],

@@ -14,6 +14,7 @@ import {
   array,
   attach,
   float,
+  instances,
   list,
   make,
   makeVec,
@@ -169,8 +170,10 @@ test("a server tells what it has and what it can make", { skip }, async () => {
   assert.equal((await client.info()).name, "gym_http_server");
   const [taxi] = await registry({ url, search: "taxi", available: true });
   assert.equal(taxi.env_id, "Taxi-v4");
-  await using(client.make("CartPole-v1", { seed: 42 }), async (env) => {
+  await using(client.make("CartPole-v1", { seed: 42, label: "from JavaScript" }), async (env) => {
     assert.equal((await list({ url }))[env.instanceId], "CartPole-v1");
+    const listed = (await client.instances()).instances.find((each) => each.instance_id === env.instanceId);
+    assert.deepEqual([listed.label, listed.state, listed.steps], ["from JavaScript", "idle", 0]);
     await using(client.attach(env.instanceId), async (again) => {
       const { observation } = await again.reset();
       assert.equal(observation.data[0], Math.fround(0.027395604));
@@ -185,6 +188,8 @@ test("what is closed stays closed, and closing twice does nothing", { skip }, as
   await env.close();
   await assert.rejects(env.step(0), /was closed/);
   assert.equal((await list({ url }))[env.instanceId], undefined);
+  const ended = (await instances({ url })).ended.find((each) => each.instance_id === env.instanceId);
+  assert.equal(ended.reason, "closed");
 });
 
 test("making fails with the server's words, and leaves nothing", { skip }, async () => {

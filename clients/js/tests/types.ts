@@ -33,6 +33,7 @@ import {
   encodeBinary,
   encodeTyped,
   float,
+  instances,
   int,
   list,
   make,
@@ -45,6 +46,9 @@ import {
 import type {
   CallOptions,
   CloseOptions,
+  EndedInstance,
+  InstanceList,
+  ListedInstance,
   MakeOptions,
   MakeVecOptions,
   Random,
@@ -65,7 +69,7 @@ const call: CallOptions = { timeout: 1000, signal: new AbortController().signal 
 const half: Random = () => 0.5;
 
 async function environments(): Promise<number> {
-  const options: MakeOptions = { kwargs: { a: 1 }, seed: 1n, renderMode: "ansi", wrappers: ["ClipReward"], waitS: 1 };
+  const options: MakeOptions = { kwargs: { a: 1 }, seed: 1n, renderMode: "ansi", wrappers: ["ClipReward"], waitS: 1, label: "x" };
   const env: Env<NdArray<Float32Array>> = await make("CartPole-v1", { ...server, ...options, ...call });
   const begin: ResetOptions = { seed: 42, options: { low: -0.1 } };
   const first: ResetResult<NdArray<Float32Array>> = await env.reset(begin);
@@ -95,12 +99,16 @@ async function servers(): Promise<string> {
   const client = new Client(server);
   const asked: RegistryOptions = { search: "taxi", available: true };
   const entries: RegistryEntry[] = await client.registry({ ...asked, ...call });
-  const instances: Record<string, string> = await list(server);
+  const names: Record<string, string> = await list(server);
+  const listed: InstanceList = await instances(server);
+  const present: ListedInstance | undefined = listed.instances[0];
+  const ended: EndedInstance | undefined = (await client.instances(call)).ended[0];
+  console.log(present?.state === "busy", present?.label, ended?.reason);
   await registry(server);
   await (await client.make<NdArray>("CartPole-v1")).close();
   await (await client.makeVec("CartPole-v1", { numEnvs: 2 })).close();
   await client.attach("c0ffee00");
-  console.log(await client.list(), await client.info(), entries, instances);
+  console.log(await client.list(), await client.info(), entries, names);
   return client.url;
 }
 

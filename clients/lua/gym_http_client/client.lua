@@ -26,6 +26,7 @@ local MAX_BODY = 268435456
 local MAKING = {
   "kwargs", "seed", "render_mode", "max_episode_steps", "disable_env_checker", "wrappers",
   "num_envs", "vectorization_mode", "vector_kwargs", "autoreset_mode", "hosts", "wait_s",
+  "label",
 }
 local TYPES = {
   url = "string", token = "string", time_limit = "number", answer_limit = "number",
@@ -105,6 +106,7 @@ end
 -- `disable_env_checker`; `seed` of the first reset; `wrappers`; for a vector `num_envs`,
 -- `vectorization_mode`, `vector_kwargs`, `autoreset_mode` and `hosts`; `wait_s`, the
 -- seconds that the server waits for one that lives elsewhere, on top of the time limits;
+-- `label`, which lists of instances show;
 -- and `raw` and `stream`, which are else the client's
 -- @treturn Env
 function Client:make(env_id, given)
@@ -145,6 +147,12 @@ end
 -- @treturn table environments' names by instance ID
 function Client:list()
   return self:env_list_all()
+end
+
+--- List the instances with their figures, and the last that ended.
+-- @treturn table `instances` and `ended`, lists of tables
+function Client:instances()
+  return asking.plain(self.link, "GET", "/v1/instances/")
 end
 
 --- List the environments that can be made.

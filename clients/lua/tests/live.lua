@@ -264,8 +264,13 @@ end)
 
 test("a server tells what there is", function()
   local client = gym.new(url)
-  local env = gym.assert(client:make("CartPole-v1"))
+  local env = gym.assert(client:make("CartPole-v1", { label = "from Lua" }))
   equal(gym.assert(client:list())[env.instance_id], "CartPole-v1")
+  local labels = {}
+  for _, each in ipairs(gym.assert(client:instances()).instances) do
+    labels[each.instance_id] = each.label
+  end
+  equal(labels[env.instance_id], "from Lua")
   equal(gym.assert(client:registry({ search = "taxi", available = true }))[1].env_id, "Taxi-v4")
   equal(gym.assert(client:server_info()).api, "v1")
   gym.assert(env:reset())

@@ -58,6 +58,39 @@ def cartpole(create: Callable[..., str]) -> str:
     return create()
 
 
+def test_instances_are_listed_with_what_they_do(
+    client: Client, create: Callable[..., str]
+) -> None:
+    instance_id = create(label="from Python")
+    client.reset(instance_id)
+    client.step(instance_id, 1)
+    with gym_http_client.RemoteEnv(
+        client.remote_base, "CartPole-v1", label="an Env"
+    ) as env:
+        rows = client.instances()["instances"]
+        listed = {row["instance_id"]: (row["label"], row["steps"]) for row in rows}
+        assert listed[instance_id] == ("from Python", 1)
+        assert listed[env.instance_id] == ("an Env", 0)
+    vector = gym_http_client.RemoteVectorEnv(
+        client.remote_base, "CartPole-v1", num_envs=2, label="two"
+    )
+    assert client.env_describe(vector.instance_id)["label"] == "two"
+    vector.close()
+    ended = client.instances()["ended"]
+    assert [each["label"] for each in ended[:2]] == ["two", "an Env"]
+
+
+def test_a_log_is_read_part_by_part(client: Client, create: Callable[..., str]) -> None:
+    instance_id = create()
+    # Nothing is printed by this one.
+    assert client.env_log(instance_id) == (b"", 0, 0, False)
+    client.env_close(instance_id)
+    part = client.env_log(instance_id, wait_s=5)
+    assert (part.data, part.ended) == (b"", True)
+    with pytest.raises(ServerError, match="wait_s is '26"):
+        client.env_log(instance_id, wait_s=26)
+
+
 def test_an_agent_of_gym_http_api_runs_unmodified(server: Server) -> None:
     client = gym_http_client.Client(server.url)
     instance_id = client.env_create("CartPole-v0")

@@ -16,6 +16,7 @@ struct EnvOptions {
     std::optional<bool> disable_env_checker{};    ///< As for `gymnasium.make`.
     Json wrappers = Json();                       ///< A list of names, or of objects.
     std::optional<double> wait_s{};  ///< Seconds that the server waits for what is elsewhere.
+    std::optional<std::string> label{};  ///< Up to 64 characters, which lists show.
 };
 
 /// What a reset gives.
@@ -59,6 +60,7 @@ inline Json request_of(const std::string& env_id, const EnvOptions& options) {
         request["disable_env_checker"] = *options.disable_env_checker;
     request["wrappers"] = options.wrappers;
     if (options.wait_s) request["wait_s"] = *options.wait_s;
+    if (options.label) request["label"] = *options.label;
     return request;
 }
 

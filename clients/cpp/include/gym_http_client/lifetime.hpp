@@ -120,6 +120,21 @@ inline std::map<std::string, std::string> list(Server server) {
                         Place{http.url("/v1/envs/"), 200, ""});
 }
 
+/// The instances of a server with their figures, as `instances`, and the last that ended, as
+/// `ended`: lists of objects, whose members docs/api.md tells.
+/// @throws Error There is no such answer.
+inline Json instances(Server server) {
+    detail::Http http(std::move(server));
+    Json answer = detail::get_json(http, "/v1/instances/");
+    for (const char* name : {"instances", "ended"}) {
+        const auto listed = answer.find(name);
+        if (listed == answer.end() || !listed->is_array())
+            throw ProtocolError(std::string("the answer has no list \"") + name + "\"",
+                                Place{http.url("/v1/instances/"), 200, ""});
+    }
+    return answer;
+}
+
 }  // namespace gym_http
 
 #endif
