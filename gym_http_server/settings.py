@@ -141,9 +141,10 @@ class Settings:
     )
     orphan_timeout: float = _setting(
         150.0,
-        "Seconds after which an instance whose clients were killed, or lost their "
+        "Time after which an instance whose clients were killed, or lost their "
         "network, is ended if a create finds no free slot; 0: never.",
         least=0,
+        unit="s",
     )
     max_body: int = _setting(
         8 * MIB,
@@ -524,7 +525,7 @@ _TOPICS: dict[str, tuple[str | None, ...]] = {
     ),
     "Environments": (
         *("import_", "allow_env", "max_instances", "host_memory", "step_deadline"),
-        *("idle_timeout", None, "allow_module", "max_num_envs"),
+        *("idle_timeout", None, "orphan_timeout", "allow_module", "max_num_envs"),
         *("max_vector_processes", "create_deadline", "host_file_size"),
         *("strict_actions", "spin_us"),
     ),
