@@ -155,7 +155,7 @@ class Performing:
         if self.monitor is not None:
             self.monitor.reset(given.get("seed"))
         self._hear(Op.RESET, answer)
-        return answer | self._monitor_error()
+        return answer | self._monitor_error() | self._generator(frame, given)
 
     def _step(self, frame: Frame) -> Json | Frame:
         given = read(frame)
@@ -172,10 +172,22 @@ class Performing:
         self._hear(Op.STEP, answer)
         if self.monitor is not None:
             answer = answer | self._monitor_error()
+        if len(given) > 1:
+            answer = answer | self._generator(frame, given)
         if not wants_lossless(frame):
             answer = dict(answer)
             thin.suit(answer, self.operations)
         return answer
+
+    def _generator(self, frame: Frame, given: Json) -> Json:
+        """Return the generator as a member, for a client that keeps it."""
+        if not given.get("wants_generator") or not wants_lossless(frame):
+            return {}
+        try:
+            return {"generator": self._exact.generator()}
+        except Problem:
+            # What was done counts; the client gets this when it asks for it alone.
+            return {}
 
     def _render(self, frame: Frame) -> Frame:
         if wants_lossless(frame):

@@ -23,6 +23,7 @@ from gym_http_wire.values.treewriting import TAG, write
 __all__ = ["Handle", "Remote", "attribute_read", "create_request"]
 
 
+_ACTS = ("reset/", "step/")
 _TYPED = ("kwargs", "vector_kwargs", "wrappers")
 
 
@@ -177,7 +178,8 @@ class Remote:
 
         It lives on the server. The object here is kept in step with it: what is drawn
         from it counts there, and what the environment draws counts here. While
-        somebody refers to it, each call of the environment takes a request more.
+        somebody refers to it, each reset and step has its state in the answer, and each
+        other call takes a request more.
         """
         self._tell_draws()
         return self._lent.renew(self._described_generator())
@@ -218,11 +220,13 @@ class Remote:
             self._lent.told()
         self._lent.release()
 
-    def _renew_lent(self) -> None:
+    def _renew_lent(self, described: dict[str, Any] | None = None) -> None:
         """Set the lent generators to the server's, if anybody still refers to them."""
         self._lent.release()
         if self._lent:
-            self._lent.renew(self._described_generator())
+            if described is None:
+                described = self._described_generator()
+            self._lent.renew(described)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or "_handle" not in self.__dict__:
@@ -265,10 +269,15 @@ class Remote:
         self._tell_draws()
         if not self._lent or method == "GET":
             return handle.ask(method, path, given)
+        if path in _ACTS:
+            given = {**given, "wants_generator": True}
         return self._renewing(handle.ask, method, path, given)
 
     def _renewing(self, call: Callable[..., Any], *args: Any) -> Any:
-        """Call what may have the environment draw, and renew the lent generators."""
+        """Call what may have the environment draw, and renew the lent generators.
+
+        The answer of a reset or step describes them, if it was asked to.
+        """
         try:
             answer = call(*args)
         except ServerUnreachable:
@@ -278,7 +287,7 @@ class Remote:
             with contextlib.suppress(ServerError):
                 self._renew_lent()
             raise
-        self._renew_lent()
+        self._renew_lent(answer.get("generator") if isinstance(answer, dict) else None)
         return answer
 
     def _reached(self) -> Handle:

@@ -157,7 +157,10 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         """
         if not self._steps:
             self._tell_draws()
-        self._reached().send("step/", {"action": actions})
+        given = {"action": actions}
+        if self._lent:
+            given["wants_generator"] = True
+        self._reached().send("step/", given)
         self._steps.append(None)
 
     def step_wait(self) -> tuple[Any, Any, Any, Any, dict[str, Any]]:

@@ -40,7 +40,8 @@ _KINDS: dict[str, dict[str, Any]] = {
         "uinteger": _WORD,
     },
 }
-_MAX_ENTROPY_BITS = 2**16
+# Messages have no integers of more than 4300 digits.
+_MAX_ENTROPY_BITS = 2**13
 _MAX_ENTROPY_WORDS = 2**10
 _MAX_POOL = 64
 
@@ -210,7 +211,7 @@ def _entropy(given: Any) -> int | tuple[int, ...]:
     where = "seed_sequence.entropy"
     if isinstance(given, list | tuple | np.ndarray):
         return _integers(given, where)
-    return _integer(given, 2**_MAX_ENTROPY_BITS, where)
+    return _large(given, where)
 
 
 def _integers(given: Any, where: str) -> tuple[int, ...]:
@@ -220,4 +221,16 @@ def _integers(given: Any, where: str) -> tuple[int, ...]:
         raise ValueError(
             f"{where} is {given!r:.80}: expected at most {_MAX_ENTROPY_WORDS} integers"
         )
-    return tuple(_integer(each, 2**_MAX_ENTROPY_BITS, where) for each in given)
+    return tuple(_large(each, where) for each in given)
+
+
+def _large(given: Any, where: str) -> int:
+    if isinstance(given, bool) or not isinstance(given, int | np.integer):
+        raise ValueError(f"{where} is {given!r:.80}: expected an integer")
+    number = int(given)
+    if number < 0 or number.bit_length() > _MAX_ENTROPY_BITS:
+        raise ValueError(
+            f"{where} is negative or too large: expected an integer from 0, "
+            f"of {_MAX_ENTROPY_BITS} bits at most"
+        )
+    return number

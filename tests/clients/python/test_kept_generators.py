@@ -176,6 +176,28 @@ def test_nothing_is_asked_for_a_generator_that_nobody_has() -> None:
     env.close()
 
 
+@pytest.mark.parametrize("streams", [True, False])
+def test_a_kept_generator_takes_no_request_more(server: Server, streams: bool) -> None:
+    with RemoteEnv(Place(server.url, streams=streams), "FrozenLake-v1") as env:
+        env.reset(seed=0)
+        rng = env.np_random
+        handle: Any = env._handle
+        ask, asked = handle.ask, []
+
+        def noting(method: str, path: str, given: Any = None) -> Any:
+            asked.append(f"{method} {path}")
+            return ask(method, path, given)
+
+        handle.ask = noting
+        for _ in range(3):
+            env.step(1)
+        env.reset()
+        assert asked == [*["POST step/"] * 3, "POST reset/"]
+        rng.random()
+        env.step(1)
+        assert asked[4:] == ["POST generator/", "POST step/"]
+
+
 @pytest.mark.parametrize("hosts", [1, 2])
 def test_generators_of_a_vector_are_kept(server: Server, hosts: int) -> None:
     options: dict[str, Any] = {"num_envs": 3, "vectorization_mode": "sync"}
@@ -276,6 +298,8 @@ PHILOX = np.random.Philox(1).state
             {"state": PCG64, "seed_sequence": {"entropy": [1] * 5000}},
             "at most 1024 integers",
         ),
+        ({"state": PCG64, "seed_sequence": {"entropy": -1}}, "entropy is negative"),
+        ({"state": PCG64, "seed_sequence": {"entropy": 2**9000}}, "8192 bits"),
         ({"state": PCG64, "replace": 1}, "replace is 1"),
     ],
 )
