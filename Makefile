@@ -70,6 +70,20 @@ bench: $(VENV)/.dev ## Measure against the original's arrangement (or BENCH="--o
 	@$(BIN)/python -m benchmarks $(BENCH)
 	@$(BIN)/python -m benchmarks.plot
 
+.PHONY: sb3
+sb3: build/sb3/.installed ## Test and measure with Stable-Baselines3 (installs PyTorch for the CPU)
+	@build/sb3/bin/python -m pytest -p no:cacheprovider tests/sb3/sb3_checks.py
+	@build/sb3/bin/python -m benchmarks.sb3_vec_env
+
+# An environment of its own, on top of .venv, so that "make test" needs no PyTorch.
+build/sb3/.installed: $(VENV)/.dev
+	@echo "Installing PyTorch and Stable-Baselines3 …"
+	@$(BIN)/python -m venv build/sb3
+	@$(BIN)/python -c 'import site; print("import site; site.addsitedir(%r)" % site.getsitepackages()[0])' \
+		> "$$(build/sb3/bin/python -c 'import site; print(site.getsitepackages()[0])')/below.pth"
+	@build/sb3/bin/pip install --quiet torch==2.13.0 stable-baselines3==2.9.2 pandas
+	@touch $@
+
 .PHONY: docs
 docs: build/docs/lua build/docs/cpp build/docs/js ## Make the documents of the Lua, C++ and JavaScript clients
 	@echo "Look into $^"

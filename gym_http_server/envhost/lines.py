@@ -29,6 +29,7 @@ class PartOp(IntEnum):
     SET_GENERATORS = 8
     INFOS = 9
     CLOSE = 10
+    CALL_SOME = 11
 
 
 class Line:

@@ -27,7 +27,7 @@ from gym_http_wire.generators import (
 from gym_http_wire.messages import answer
 from gym_http_wire.problems import CannotSay, Problem
 from gym_http_wire.values import UnsupportedValue, binary
-from gym_http_wire.vectors import asked
+from gym_http_wire.vectors import asked, call_some
 
 __all__ = ["Make", "Part", "mapped", "serve"]
 
@@ -129,6 +129,7 @@ def serve(line: Line, make: Make, start: int, stop: int, num_envs: int) -> None:
         PartOp.STEP: ("step", made.step),
         PartOp.RENDER: ("render", lambda given: vector.render()),
         PartOp.CALL: ("call", lambda given: vector.call(*given[0], **given[1])),
+        PartOp.CALL_SOME: ("call", lambda given: call_some(vector, *given)),
         PartOp.SET_ATTR: ("set_attr", lambda given: vector.set_attr(*given)),
         PartOp.GENERATORS: ("np_random", lambda given: made.generators()),
         PartOp.SET_GENERATORS: ("np_random", made.set_generators),

@@ -35,7 +35,7 @@ from gym_http_wire.frames import Frame
 from gym_http_wire.generators import rebuild_generator
 from gym_http_wire.problems import BadParameter, Problem
 from gym_http_wire.values import binary
-from gym_http_wire.vectors import asked
+from gym_http_wire.vectors import asked, call_some
 
 __all__ = ["PartedVectorEnv"]
 
@@ -182,6 +182,26 @@ class PartedVectorEnv(VectorEnv[Any, Any, Any]):
             PartOp.CALL, "call", given, lambda _: own(name, *args, **kwargs)
         )
         return tuple(one for part in told for one in part)
+
+    def call_some(
+        self, indices: list[int], name: str, args: list[Any], kwargs: Any
+    ) -> list[Any]:
+        """Call a method of some environments, or get an attribute, in their order."""
+        given: list[Any] = []
+        for start, stop in self._bounds:
+            own = [index - start for index in indices if start <= index < stop]
+            given.append([own, name, args, kwargs] if own else None)
+        vector = self._own.vector
+        told = self._ask(
+            PartOp.CALL_SOME, name, given, lambda given: call_some(vector, *given)
+        )
+        results: dict[int, Any] = {}
+        for (start, _), each, values in zip(self._bounds, given, told, strict=True):
+            if each:
+                results |= {
+                    start + index: v for index, v in zip(each[0], values, strict=True)
+                }
+        return [results[index] for index in indices]
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """Get an attribute of each environment."""

@@ -64,6 +64,7 @@ NAMES = [
     "docs/commands.md",
     "docs/deployment.md",
     "docs/external.md",
+    "docs/first-agent.md",
     "docs/godot.md",
     "docs/migration.md",
     "docs/python.md",

@@ -215,6 +215,27 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
             return tuple(each and rebuild_spec(each) for each in values)
         return tuple(values)
 
+    def call_some(
+        self, indices: list[int], name: str, *args: Any, **kwargs: Any
+    ) -> list[Any]:
+        """Call a method of some of the environments, or get an attribute.
+
+        Args:
+            indices: Numbers of the environments, from 0 on, each at most once.
+            name: Name of the method or attribute.
+            *args: Arguments of the method.
+            **kwargs: The same.
+
+        Returns:
+            What each returned, in the order of ``indices``.
+
+        Raises:
+            ServerError: The vector's mode is not ``"sync"``, or an index is wrong.
+        """
+        given = {"args": list(args), "kwargs": kwargs, "indices": list(indices)}
+        path = f"attributes/{name}/call/"
+        return list(self._asked("POST", path, given)["value"])
+
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """Get an attribute of each environment."""
         with attribute_read(name):

@@ -161,6 +161,14 @@ class Attributes:
         except (Exception, SystemExit) as error:
             raise env_error(name, error) from error
 
+    def call_some(self, indices: Any, name: str, args: list[Any], kwargs: Any) -> Any:
+        """Refuse a call of some environments: only vectors have more than one.
+
+        Raises:
+            BadParameter: Always.
+        """
+        raise BadParameter("indices are for vectors: this is a single environment")
+
     def _check_arguments(self, name: str, args: list[Any], kwargs: Any) -> None:
         # A vector's call may name get_wrapper_attr, whose argument is a name, too.
         while name in _BY_NAME:

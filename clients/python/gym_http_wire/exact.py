@@ -106,12 +106,19 @@ class Exact:
         return {"set": self._operations.set_attribute(name, value, force=force)}
 
     def call_attribute(self, name: str, given: Any) -> Values:
-        """Call a method with ``args`` and ``kwargs``."""
+        """Call a method with ``args`` and ``kwargs``.
+
+        With ``indices``, call it of these environments of a vector; the value is a list
+        with one item for each.
+        """
         given = _object(given)
         args, kwargs = given.get("args", []), given.get("kwargs", {})
         if not isinstance(args, list | tuple) or not isinstance(kwargs, dict):
             raise BadParameter("expected args as a list and kwargs as an object")
-        return {"value": self._operations.call_attribute(name, list(args), kwargs)}
+        operations, indices = self._operations, given.get("indices")
+        if indices is None:
+            return {"value": operations.call_attribute(name, list(args), kwargs)}
+        return {"value": operations.call_some(indices, name, list(args), kwargs)}
 
     def _take_generator(self, given: Values) -> None:
         # A client that drew from the generator lent to it says how far it came.

@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded as GymnasiumResetNeeded
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import concatenate, create_empty_array
 
 from gym_http_wire import elements, spaces
@@ -28,7 +28,14 @@ from gym_http_wire.problems import (
     UnsupportedSpace,
 )
 
-__all__ = ["SharesGenerators", "VectorOperations", "asked", "operations_of"]
+__all__ = [
+    "CallsSome",
+    "SharesGenerators",
+    "VectorOperations",
+    "asked",
+    "call_some",
+    "operations_of",
+]
 
 _GENERATOR = ("seed", "serial", "state", "seed_sequence")
 
@@ -44,6 +51,27 @@ class SharesGenerators(Protocol):
 
     def set_generators(self, given: list[dict[str, Any] | None]) -> None:
         """Set each environment's random generator as described, but for ``None``."""
+
+
+@runtime_checkable
+class CallsSome(Protocol):
+    """A vector that calls methods of some of its environments itself."""
+
+    def call_some(
+        self, indices: list[int], name: str, args: list[Any], kwargs: Any
+    ) -> list[Any]:
+        """Call a method of some environments, or get an attribute."""
+
+
+def call_some(
+    vector: SyncVectorEnv, indices: list[int], name: str, args: list[Any], kwargs: Any
+) -> list[Any]:
+    """Call a method of some environments in this process, or get an attribute."""
+    results = []
+    for index in indices:
+        found = vector.envs[index].get_wrapper_attr(name)
+        results.append(found(*args, **kwargs) if callable(found) else found)
+    return results
 
 
 def operations_of(env: Any, **options: Any) -> Operations:
@@ -304,6 +332,36 @@ class VectorOperations(Operations):
         self._check_arguments(name, args, kwargs)
         return asked(name, self.attribute(name), *args, **kwargs)
 
+    def call_some(self, indices: Any, name: str, args: list[Any], kwargs: Any) -> Any:
+        """Call a method of some of the environments, or get an attribute.
+
+        Args:
+            indices: Numbers of the environments, from 0 on, each at most once.
+            name: Name of the method or the attribute.
+            args: Arguments of the method; none for an attribute.
+            kwargs: The same.
+
+        Returns:
+            A list with one item for each index.
+
+        Raises:
+            BadParameter: The indices are wrong, or the vector does not give access to
+                its environments, as an asynchronous one.
+            EnvError: There is no such method or attribute, or it raised an exception.
+        """
+        env = self.env
+        checked = _checked_indices(indices, env.num_envs)
+        self._check_name(name)
+        self._check_arguments(name, args, kwargs)
+        if isinstance(env, CallsSome):
+            return asked(name, env.call_some, checked, name, args, kwargs)
+        if not isinstance(env, SyncVectorEnv):
+            raise BadParameter(
+                f"indices are for vectors of vectorization_mode sync: this is a "
+                f"{type(env).__name__}"
+            )
+        return asked(name, call_some, env, checked, name, args, kwargs)
+
     def _action_reader(self, make: MakeReader) -> Read:
         return self._reader("action", make)
 
@@ -325,3 +383,16 @@ class VectorOperations(Operations):
             return concatenate(single, each, out)
 
         return read_each
+
+
+def _checked_indices(given: Any, num_envs: int) -> list[int]:
+    if (
+        not isinstance(given, list | tuple)
+        or not all(type(each) is int and 0 <= each < num_envs for each in given)
+        or len(set(given)) < len(given)
+    ):
+        raise BadParameter(
+            f"indices is {given!r:.80}: expected a list of different integers "
+            f"from 0 to {num_envs - 1}"
+        )
+    return list(given)
