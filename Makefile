@@ -72,7 +72,7 @@ bench: $(VENV)/.dev ## Measure against the original's arrangement (or BENCH="--o
 
 .PHONY: sb3
 sb3: build/sb3/.installed ## Test and measure with Stable-Baselines3 (installs PyTorch for the CPU)
-	@build/sb3/bin/python -m pytest -p no:cacheprovider tests/sb3/sb3_checks.py
+	@build/sb3/bin/python -m pytest -q -p no:cacheprovider tests/sb3/sb3_checks.py
 	@build/sb3/bin/python -m benchmarks.sb3_vec_env
 
 # An environment of its own, on top of .venv, so that "make test" needs no PyTorch.
