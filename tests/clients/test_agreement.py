@@ -5,6 +5,8 @@ the bits of all that it gets. Lines are compared with those of a local environme
 so with each other.
 """
 
+import json
+import time
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 
 from tests.support import mixtures
 from tests.support.agreement import Walk
+from tests.support.api import Api, Instance
 from tests.support.drivers import DRIVERS, Program
 from tests.support.server import Server
 
@@ -25,6 +28,10 @@ PAIRWISE = [
     for j, env_id in enumerate(ENV_IDS)
 ]
 STEPS = 220
+#: Bytes that a message may have, and actions beyond: one that fits into the buffers of
+#: a connection, so that the refusal is read, and one in whose midst that ends.
+MAX_BODY = 64 * 1024
+TOO_LARGE = {"toys/Heavy-v0": 20_000, "toys/Heavier-v0": 400_000}
 
 pytestmark = [
     pytest.mark.toolchain,
@@ -66,3 +73,37 @@ def test_walks_are_long_and_go_beyond_the_end_of_an_episode(env_id: str) -> None
 def test_another_seed_gives_other_lines() -> None:
     for env_id in ENV_IDS:
         assert walk(env_id, 42, STEPS).lines != walk(env_id, 43, STEPS).lines
+
+
+@pytest.fixture(scope="module")
+def small_server() -> Iterator[Server]:
+    """A server that takes messages of 64 KiB."""
+    flags = ("--import", "tests.support.toys", "--max-body", str(MAX_BODY))
+    with Server(*flags) as server:
+        yield server
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("env_id", TOO_LARGE)
+@pytest.mark.parametrize("name", DRIVERS)
+def test_an_action_over_the_limit_fails_at_once_and_names_the_limit(
+    name: str,
+    env_id: str,
+    driver: Callable[[str], Program],
+    small_server: Server,
+    tmp_path: Path,
+) -> None:
+    program, api = driver(name), Api(small_server)
+    actions = tmp_path / "actions"
+    actions.write_text(json.dumps([0.123456789] * TOO_LARGE[env_id]) + "\n")
+    began = time.monotonic()
+    args = ("agree", small_server.url, env_id, "42", "stream", str(actions))
+    done = program.run(*args, timeout=100.0)
+    # Not every driver closes it when it fails.
+    for instance_id in api.instances():
+        Instance(api, instance_id).close()
+    # The shortest time limit of a client is 60 s.
+    assert time.monotonic() - began < 30.0, done.stderr
+    assert done.returncode != 0
+    assert f"more than the {MAX_BODY} bytes that this server takes" in done.stderr
+    assert done.stdout == f"reset {bytes(8).hex()}\n"

@@ -1,6 +1,7 @@
 """`RemoteEnv` by ZeroMQ: all that it does elsewhere, it does there."""
 
 import pickle
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -193,3 +194,19 @@ def test_where_nobody_is_it_ends_soon() -> None:
     server = Place("tcp://127.0.0.1:9", retries=Retries(first_contact=0.2))
     with pytest.raises(ServerError, match="nobody speaks ZeroMQ"):
         RemoteEnv(server, "CartPole-v1")
+
+
+def test_an_action_over_the_limit_fails_at_once_and_names_the_limit(
+    make_server: Callable[..., Server],
+) -> None:
+    flags = ("--import", "tests.support.toys", "--max-body", "65536")
+    server = make_server(*ZMQ, *flags)
+    env = RemoteEnv(place(server), "toys/Heavy-v0")
+    env.reset(seed=0)
+    began = time.monotonic()
+    with pytest.raises(ServerError, match="more than the 65536") as caught:
+        env.step(env.action_space.sample())
+    assert time.monotonic() - began < 10.0
+    assert (caught.value.status_code, caught.value.code) == (413, "body-too-large")
+    assert env.reset(seed=0)
+    env.close()

@@ -52,6 +52,25 @@ class Echo(gymnasium.Env[Any, Any]):
         return action, 1.0, False, False, {"steps": self.steps, "kind": str(kind)}
 
 
+class Heavy(gymnasium.Env[Any, Any]):
+    """Takes large actions."""
+
+    observation_space = spaces.Discrete(2)
+
+    def __init__(self, size: int, render_mode: str | None = None) -> None:
+        self.action_space = spaces.Box(-1, 1, (size,), np.float64)
+        self.render_mode = render_mode
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        return 0, {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return 1, 0.0, False, False, {}
+
+
 class Odd(gymnasium.Env[Any, Any]):
     """Answers with values that JSON does not have."""
 
@@ -152,5 +171,7 @@ class Big(gymnasium.Env[Any, Any]):
 
 gymnasium.register("toys/Big-v0", Big)
 gymnasium.register("toys/Echo-v0", Echo)
+gymnasium.register("toys/Heavy-v0", Heavy, kwargs={"size": 20_000})
+gymnasium.register("toys/Heavier-v0", Heavy, kwargs={"size": 400_000})
 gymnasium.register("toys/Odd-v0", Odd)
 gymnasium.register("toys/Raising-v0", Raising)

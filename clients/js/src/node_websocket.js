@@ -3,6 +3,7 @@
 import { randomFillSync } from "node:crypto";
 
 import { ProtocolError } from "./errors.js";
+import { closedWith } from "./stream_ends.js";
 import { upgraded } from "./node_upgrade.js";
 import { MessageReader, Opcode, closeOf, encodeMessage } from "./websocket_frames.js";
 
@@ -75,8 +76,12 @@ class NodeSocket {
   #take(opcode, payload) {
     if (opcode === Opcode.BINARY) this.onmessage(payload);
     else if (opcode === Opcode.PING) this.#line.write(encodeMessage(Opcode.PONG, payload, this.#masks.next()));
-    else if (opcode === Opcode.CLOSE) this.#end(new Error(closeOf(payload).reason || "the stream was closed"));
+    else if (opcode === Opcode.CLOSE) this.#closed(closeOf(payload));
     else if (opcode === Opcode.TEXT) this.#end(new ProtocolError("a message is text"));
+  }
+
+  #closed({ code, reason }) {
+    this.#end(closedWith(code, reason || "the stream was closed"));
   }
 
   #end(error) {

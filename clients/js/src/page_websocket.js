@@ -1,6 +1,7 @@
 /** The WebSocket that is there already: browsers', and Node's from 22 on. */
 
 import { ProtocolError } from "./errors.js";
+import { closedWith } from "./stream_ends.js";
 
 /** Whether there is one. */
 export function hasWebSocket() {
@@ -44,7 +45,7 @@ class PageSocket {
     this.onclose = (_error) => {};
     socket.onmessage = ({ data }) => this.#take(data, maxMessage);
     socket.onerror = () => this.#end(new Error("the stream was cut"));
-    socket.onclose = ({ reason }) => this.#end(new Error(reason || "the stream ended"));
+    socket.onclose = ({ code, reason }) => this.#end(closedWith(code, reason || "the stream ended"));
   }
 
   send(bytes) {

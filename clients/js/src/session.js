@@ -12,6 +12,7 @@ import { Form, encodeFrame } from "./frames.js";
 import { lateError } from "./http.js";
 import { Lost, Tries, isRepeated, newName } from "./retries.js";
 import { Stream } from "./stream.js";
+import { mayBeTooLarge } from "./stream_ends.js";
 
 const HANDSHAKE = 10_000;
 /** Handshakes that may fail one after the other, until streams are given up. */
@@ -97,6 +98,7 @@ export class Session {
         const url = this.#link.url + this.#path + operation.path;
         if (deadline.reason !== undefined) throw lateError(deadline.reason, url, tries) ?? deadline.reason;
         if (error instanceof GymHttpError) throw new ProtocolError(error.message, { url, cause: error });
+        if (mayBeTooLarge(error, body)) break;
         tries ??= new Tries(deadline, true);
         if (!(await tries.again({ lost: Lost.CUT, message: error.message }))) {
           throw new TransportError(`no answer from ${url}: ${error.message}`, { url, cause: error });

@@ -26,6 +26,9 @@ local HANDSHAKE_SECONDS = 10
 -- Handshakes that may fail one after the other, until streams are given up.
 local FAILED_HANDSHAKES = 3
 local MAX_NUMBER = 4294967295
+-- The kernel takes smaller messages whole, so that the reason for the end of the stream
+-- can be read. In the midst of larger ones, sending just fails.
+local SURELY_READ = 65536
 -- These say that there are no streams here; other problems concern the instance.
 local NO_STREAMS = {
   ["malformed-request"] = true, ["method-not-allowed"] = true, ["not-found"] = true,
@@ -150,6 +153,11 @@ local function by_rest(self, asked, deadline, heard)
   return value
 end
 
+local function may_be_too_large(asked, failure)
+  local size = #(asked.plain or "") + #(asked.leaves or "")
+  return failure.kind == "too-large" or (failure.kind == "lost" and size > SURELY_READ)
+end
+
 local function settled(self, asked, deadline)
   local trying
   while self.streams do
@@ -170,6 +178,10 @@ local function settled(self, asked, deadline)
     end
     lose(self)
     self.lost_at = socket.gettime()
+    if may_be_too_large(asked, failure) then
+      -- By REST the server says so, and what its limit is.
+      break
+    end
     trying = trying or tries.new(deadline, true)
     if not trying:again(nil, failure) then
       return nil, trying:error_of(failure, self.link:url(self.path .. asked.name .. "/"))

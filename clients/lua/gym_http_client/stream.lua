@@ -14,6 +14,8 @@ local Stream = {}
 Stream.__index = Stream
 
 local BINARY = websocket.BINARY
+-- Status 1009 of a close frame.
+local TOO_LARGE = "\3\241"
 
 --- Make a stream of a connection whose handshake is done.
 -- @tparam Line connection
@@ -55,6 +57,9 @@ local function next_message(self, deadline)
       return nil, line.failure("malformed", "a text came on a binary stream")
     elseif opcode == websocket.CLOSE then
       local reason = refusal.elided(payload:sub(3))
+      if payload:sub(1, 2) == TOO_LARGE then
+        return nil, line.failure("too-large", reason)
+      end
       return nil, line.failure("lost", "the stream was closed: " .. reason)
     elseif opcode == websocket.PING then
       local pong = websocket.frame(websocket.PONG, payload, entropy.bytes(4))

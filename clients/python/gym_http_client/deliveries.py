@@ -7,7 +7,7 @@ from collections import deque
 from typing import Any, NamedTuple
 
 from gym_http_client.causes import error_of
-from gym_http_client.failures import Failure
+from gym_http_client.failures import Failure, FailureKind
 from gym_http_client.handshakes import NoStream
 from gym_http_client.links import Link
 from gym_http_client.openings import Openings
@@ -19,6 +19,11 @@ from gym_http_wire.handshakes import new_session
 from gym_http_wire.values.writing import Writing
 
 __all__ = ["Deliveries", "Pending"]
+
+
+# The kernel takes smaller messages whole, so that the reason for the end of the stream
+# can be read. In the midst of larger ones, sending just fails.
+_SURELY_READ = 64 * 1024
 
 
 class Pending(NamedTuple):
@@ -123,6 +128,9 @@ class Deliveries:
                 if self._stream is not None:
                     self._openings.lose()
                 self._lose()
+                if self._link is not None and _may_be_too_large(pending, failure):
+                    # By REST the server says so, and what its limit is.
+                    break
                 tries = tries or Tries(self._retries, began, what=self._url)
                 if not tries.again(failure):
                     key = f"{self.name}-{pending.asked.number}"
@@ -165,3 +173,9 @@ class Deliveries:
         stream, self._stream = self._stream, None
         if stream is not None:
             stream.close()
+
+
+def _may_be_too_large(pending: Pending, failure: Failure) -> bool:
+    if failure.kind is FailureKind.LOST:
+        return len(pending.asked.leaves) > _SURELY_READ
+    return failure.kind is FailureKind.TOO_LARGE

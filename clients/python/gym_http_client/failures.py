@@ -28,6 +28,8 @@ class FailureKind(Enum):
     UNTRUSTED = "untrusted"
     #: What came is no answer in the sense of HTTP, or is too large.
     MALFORMED = "malformed"
+    #: The server closed the stream because the message was too large for it.
+    TOO_LARGE = "too large"
     #: The port is a server's, and of another kind.
     MISTAKEN = "mistaken"
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import socket
 import ssl
 import struct
+import sys
 import time
 from collections import deque
 from functools import partial
 from typing import Any
 
 from gym_http_client.dialing import Dialer
+from gym_http_client.failures import Failure, FailureKind
 from gym_http_client.handshakes import LONGEST_WAIT, failure_of, shake_hands
 from gym_http_client.http1 import MAX_BODY, BadAnswer
 from gym_http_client.streaming import Answer, Asked, Streaming, answer_in
@@ -18,6 +20,7 @@ from gym_http_wire.lanes import MISSED, AskingLane
 from gym_http_wire.spinning import Spinning, may_spin
 from gym_http_wire.streams import ACKNOWLEDGED
 from gym_http_wire.websocket import (
+    Close,
     Masks,
     Message,
     MessageReader,
@@ -30,6 +33,10 @@ __all__ = ["Stream"]
 
 RECEIVE_BYTES = 64 * 1024
 _BINARY = int(Opcode.BINARY)
+# Where the layout of a time limit is known, the kernel can end waits. Then each takes
+# one system call, while Python's own time limits take two, and rule out spinning.
+_KERNEL_LIMITS = sys.platform == "linux"
+_TOO_LARGE = int(Close.TOO_LARGE).to_bytes(2)
 
 
 class Stream(Streaming):
@@ -68,7 +75,7 @@ class Stream(Streaming):
                 self._arrived.extend(self._reader.feed(rest))
             self._settle_down()
             secured = isinstance(self._line, ssl.SSLSocket)
-            limit = 0 if secured else spin_us * 1000
+            limit = 0 if secured or not _KERNEL_LIMITS else spin_us * 1000
             self._spinning = Spinning(limit, partial(may_spin, [self._line]))
         except (OSError, BadAnswer, WebSocketError) as error:
             self._line.close()
@@ -144,6 +151,8 @@ class Stream(Streaming):
                 self._arrived.append(message)
             elif message.opcode == Opcode.CLOSE:
                 reason = bytes(message.payload[2:]).decode(errors="replace")
+                if message.payload[:2] == _TOO_LARGE:
+                    raise Failure(FailureKind.TOO_LARGE, reason)
                 raise ConnectionResetError(reason or "the stream was closed")
             elif message.opcode == Opcode.PING:
                 pong = bytes(message.payload)
@@ -170,8 +179,8 @@ class Stream(Streaming):
 
     def _settle_down(self) -> None:
         """Have the kernel end waits that are too long: that takes fewer calls."""
-        if isinstance(self._line, ssl.SSLSocket):
-            self._line.settimeout(self._time_limit)
+        if isinstance(self._line, ssl.SSLSocket) or not _KERNEL_LIMITS:
+            self._line.settimeout(min(self._time_limit, LONGEST_WAIT))
             return
         limit = min(self._time_limit, LONGEST_WAIT)
         spec = struct.pack("ll", int(limit), int(limit % 1 * 1e6))

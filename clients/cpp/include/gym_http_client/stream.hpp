@@ -59,6 +59,10 @@ private:
             } catch (const Lost& lost) {
                 if (stream_ && !lost_at_) lost_at_ = Clock::now();
                 stream_.reset();
+                // The server may have ended the stream in the midst of a message that is
+                // too large for it; over HTTP it says so, and what its limit is.
+                if (ask.body.size() > surely_read)
+                    return rest_.ask(ask, key(), deadline);
                 again(pauses, deadline, with_before(lost.what(), heard), ask);
                 heard = lost.what();
             } catch (const ApiError& error) {
@@ -175,6 +179,9 @@ private:
     }
 
     static constexpr int max_failed_handshakes = 3;
+    // The kernel takes smaller messages whole, so that the reason for the end of the
+    // stream can be read. In the midst of larger ones, sending just fails.
+    static constexpr std::size_t surely_read = std::size_t(64) << 10U;
 
     Rest rest_;
     std::string session_ = random_name();

@@ -61,8 +61,16 @@ class ZeroMQStream(Streaming):
             raise
 
     def send(self, asked: Asked, *, acknowledged: bool) -> None:
-        """Send a request."""
-        self._say(self._message(asked, acknowledged=acknowledged))
+        """Send a request.
+
+        Raises:
+            NoStream: It is larger than the server takes, which would end the stream.
+        """
+        message = self._message(asked, acknowledged=acknowledged)
+        most = self.welcome.get("limits", {}).get("max_message", len(message))
+        if len(message) > most:
+            raise _too_large(len(message), most)
+        self._say(message)
 
     def receive(self, seconds: float | None = None) -> Answer:
         """Wait for the next answer, for the time limit or so many seconds."""
@@ -103,6 +111,12 @@ def _welcome(message: bytes) -> dict[str, Any]:
         words = "the greeting was answered by what is no welcome"
         raise Failure(FailureKind.MALFORMED, words)
     return told
+
+
+def _too_large(size: int, most: int) -> NoStream:
+    words = f"the message has {size} bytes, more than the {most} that this server takes"
+    told = {"code": "body-too-large", "message": words, "status": 413}
+    return NoStream(Reply(413, {}, json.dumps(told).encode()))
 
 
 def _refused(message: bytes) -> NoStream | Failure:
