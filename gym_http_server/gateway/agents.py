@@ -137,7 +137,7 @@ class AgentPeer:
 
     def _opened(self) -> None:
         self._welcomed = True
-        most = self._house.settings.max_message
+        most = self._house.settings.max_request
         self._post.say(welcome(self._instance_id, self._session, most))
 
     def _said(self, payload: bytes) -> None:

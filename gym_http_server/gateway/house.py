@@ -25,6 +25,7 @@ class GatewaySettings(msgspec.Struct, frozen=True):
         place: Where it listens, as ``tcp://HOST:PORT``.
         heartbeat_s: After as long without a word from a connection, it is pinged.
         max_message: Bytes that a message may have.
+        max_request: Bytes that a message of an agent to its instance may have.
         max_first: Bytes that a peer's first message may have.
         max_peers: Far sides and agents at a time.
         max_strangers: Connections without an accepted first message at a time.
@@ -34,6 +35,7 @@ class GatewaySettings(msgspec.Struct, frozen=True):
     place: str
     heartbeat_s: float
     max_message: int
+    max_request: int
     max_first: int
     max_peers: int
     max_strangers: int

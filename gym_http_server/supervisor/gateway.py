@@ -65,6 +65,7 @@ class GatewayProcess(ServiceProcess):
             place=settings.zmq,
             heartbeat_s=settings.external_heartbeat,
             max_message=max(settings.max_answer, settings.max_body),
+            max_request=settings.max_body,
             max_first=max(settings.max_body, MAX_HELLO_BYTES),
             max_peers=settings.max_external + MAX_AGENTS,
             max_strangers=max(settings.max_external, MAX_STRANGERS),
