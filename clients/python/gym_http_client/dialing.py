@@ -9,7 +9,20 @@ from collections.abc import Callable
 from gym_http_client.addresses import Address
 from gym_http_client.failures import Failure, FailureKind
 
-__all__ = ["Dialer"]
+__all__ = ["Dialer", "check_unix_sockets"]
+
+
+def check_unix_sockets() -> None:
+    """Refuse an address with a Unix socket where Python has none, as on Windows.
+
+    Raises:
+        OSError: It has none.
+    """
+    if not hasattr(socket, "AF_UNIX"):
+        raise OSError(
+            "Python has no Unix sockets on this system: connect by TCP, to an address "
+            "like http://127.0.0.1:5000"
+        )
 
 
 class Dialer:
@@ -48,6 +61,7 @@ class Dialer:
         return connected
 
     def _dial_unix(self, left: Callable[[], float]) -> socket.socket:
+        check_unix_sockets()
         connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             connected.settimeout(left())

@@ -12,6 +12,7 @@ from urllib3.connectionpool import HTTPConnectionPool
 from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
 
 from gym_http_client.addresses import Address
+from gym_http_client.dialing import check_unix_sockets
 
 __all__ = ["UnixAdapter"]
 
@@ -24,6 +25,7 @@ class _Connection(HTTPConnection):
         self._socket_path = socket_path
 
     def _new_conn(self) -> socket.socket:
+        check_unix_sockets()
         connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connected.settimeout(self.timeout)
         try:

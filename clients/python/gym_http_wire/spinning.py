@@ -16,6 +16,8 @@ __all__ = ["Spinning", "may_spin"]
 _CHECK_NS = 50_000_000
 _MISSES = 2
 _REST, _LONGEST_REST = 64, 8192
+# Windows has no Unix sockets in Python.
+_UNIX = getattr(socket, "AF_UNIX", None)
 _INCOMING_CPU = getattr(socket, "SO_INCOMING_CPU", None)
 
 
@@ -41,7 +43,7 @@ def may_spin(lines: Iterable[socket.socket]) -> bool:
 
 def _far_core(line: socket.socket) -> int:
     """Give the core that the last bytes came from; core 0 if nobody knows."""
-    if _INCOMING_CPU is None or line.family == socket.AF_UNIX:
+    if _INCOMING_CPU is None or line.family == _UNIX:
         return 0
     return line.getsockopt(socket.SOL_SOCKET, _INCOMING_CPU)
 

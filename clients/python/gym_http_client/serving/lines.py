@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import os
-import select
+import selectors
 import socket
 import ssl
 import time
@@ -38,6 +38,8 @@ SEND_MS = 30_000
 CLOSE_SECONDS = 1.0
 # Only Linux has it.
 _USER_TIMEOUT: int | None = getattr(socket, "TCP_USER_TIMEOUT", None)
+# Windows has no Unix sockets in Python.
+_UNIX = getattr(socket, "AF_UNIX", None)
 
 
 class LineLost(Exception):
@@ -86,9 +88,11 @@ class Line:
         self, end: socket.socket, carrier: Carrier, early: bytes = b""
     ) -> None:
         end.settimeout(None)
-        if _USER_TIMEOUT is not None and end.family != socket.AF_UNIX:
+        if _USER_TIMEOUT is not None and end.family != _UNIX:
             end.setsockopt(socket.IPPROTO_TCP, _USER_TIMEOUT, SEND_MS)
         self._end = end
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(end, selectors.EVENT_READ)
         self._carrier = carrier
         self._arrived: deque[Heard] = deque()
         self._early = early
@@ -132,9 +136,7 @@ class Line:
     def _readable(self, seconds: float) -> bool:
         if isinstance(self._end, ssl.SSLSocket) and self._end.pending():
             return True
-        poll = select.poll()
-        poll.register(self._end, select.POLLIN)
-        return bool(poll.poll(seconds * 1000))
+        return bool(self._selector.select(seconds))
 
     def _read(self) -> bytes:
         try:
@@ -171,6 +173,7 @@ class Line:
         with contextlib.suppress(OSError):
             self._end.settimeout(CLOSE_SECONDS)
             self._end.sendall(self._carrier.farewell("the environment leaves"))
+        self._selector.close()
         self._end.close()
 
 

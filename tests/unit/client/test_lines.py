@@ -1,0 +1,20 @@
+"""Lines: an environment's connection to a server waits as long as it is told to."""
+
+import socket
+
+from gym_http_client.serving.lines import Line
+from gym_http_wire.external.carriers import CountedCarrier
+
+
+def test_a_line_waits_for_a_message_or_for_its_time() -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        line = Line(ours, CountedCarrier(1024))
+        assert line.receive(0.0) is None
+        assert line.receive(0.01) is None
+        line.send(b"{}", text=True)
+        theirs.sendall(theirs.recv(1024))
+        heard = line.receive(10.0)
+        assert heard is not None
+        assert heard.payload == b"{}"
+        line.close()

@@ -1,0 +1,38 @@
+"""The Python client where Python lacks what Linux has: on Windows, and on macOS."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.server import ROOT
+
+#: Tests of the client that need no server. Those of Unix sockets are left out.
+FILES = (
+    "tests/unit/client",
+    "tests/unit/wire/test_handshakes.py",
+    "tests/unit/wire/test_streams.py",
+    "tests/unit/wire/test_websocket.py",
+    "tests/clients/python/test_in_process.py",
+    "tests/clients/python/test_lean.py",
+)
+ITSELF = "tests/unit/client/test_without_linux.py"
+
+
+@pytest.mark.timeout(300)
+def test_what_windows_lacks_is_not_missed() -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-k", "not unix"]
+    command += [f"--ignore={ITSELF}", *FILES]
+    for plugin in ("tests.support.windows", "no:cacheprovider"):
+        command += ["-p", plugin]
+    python_path = os.pathsep.join([str(ROOT), str(ROOT / "clients" / "python")])
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": python_path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
