@@ -4,6 +4,8 @@ It gave the environment whatever NumPy made of the JSON: true as 1, an array wit
 axis too many, and 1e100, which it writes itself for an infinite bound.
 """
 
+from __future__ import annotations
+
 from functools import singledispatch
 from typing import Any
 
