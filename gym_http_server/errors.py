@@ -23,6 +23,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gym_http_wire.problems import Problem
 
 __all__ = [
@@ -56,7 +58,18 @@ __all__ = [
     "UnknownEnv",
     "UnknownInstance",
     "UploadGone",
+    "did_you_mean",
 ]
+
+
+def did_you_mean(given: object, known: Iterable[object]) -> str:
+    """Return '; did you mean X?' with the known name closest to a given one, or ''."""
+    # Web workers get by without it.
+    import difflib
+
+    names = [str(each) for each in known]
+    closest = difflib.get_close_matches(str(given)[:100], names, 1)
+    return f"; did you mean {closest[0]!r}?" if closest else ""
 
 
 class StartError(Exception):

@@ -69,6 +69,8 @@ def told(instance_id: str, fate: dict[str, Any], *, in_flight: bool) -> Problem:
             extras=extras,
         )
     if in_flight and reason in ("crashed", "memory"):
+        if reason == "crashed" and fate["last_words"]:
+            why += f" {fate['last_words']}"
         extras |= {"signal": fate["signal"], "log_tail": fate["log_tail"]}
         return EnvCrashed(
             f"instance {instance_id} ended in this call: {why}", extras=extras

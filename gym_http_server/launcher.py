@@ -8,6 +8,9 @@ and says so with its exit status.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import importlib.machinery
+import keyword
 import logging
 import os
 import resource
@@ -49,23 +52,77 @@ _STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 _IGNORED = (signal.SIGUSR1, signal.SIGUSR2)
 
 
-def _importable(settings: Settings) -> list[str]:
-    """Return the working directory if modules may be imported from there.
+def _imports(settings: Settings) -> tuple[tuple[str, ...], list[str]]:
+    """Return the names of the modules to import, and the directories they are in.
 
     Raises:
-        StartError: They may, and others can write them.
+        StartError: One is not there, or others can write its directory.
     """
-    if not settings.import_ and not settings.allow_module:
-        return []
-    folder = os.getcwd()
+    names, folders = [], []
+    paths = [each for each in settings.import_ if _is_path(each)]
+    if len(paths) < len(settings.import_) or settings.allow_module:
+        folders.append(_safe_folder(os.getcwd(), "the working directory"))
+    for each in settings.import_:
+        if each in paths:
+            path = _module_file(each)
+            folder, name = os.path.split(path.removesuffix(".py"))
+            if folder not in folders:
+                folders.append(_safe_folder(folder, "the directory"))
+            _check_found(path, name, folders)
+            names.append(name)
+        else:
+            names.append(each)
+    return tuple(names), folders
+
+
+def _is_path(module: str) -> bool:
+    return "/" in module or module.endswith(".py")
+
+
+def _module_file(given: str) -> str:
+    """Return the absolute path of a Python file, or of a package's directory."""
+    path = os.path.abspath(given)
+    package = os.path.isfile(os.path.join(path, "__init__.py"))
+    if not package and not (path.endswith(".py") and os.path.isfile(path)):
+        raise StartError(
+            f"cannot import {given!r}: expected a module's name, as my_envs, or the "
+            f"path of a Python file or package, and {path} is neither"
+        )
+    name = os.path.basename(path).removesuffix(".py")
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise StartError(
+            f"cannot import {given!r}: expected a file name that Python can import, "
+            f"of letters, digits and _, and {name!r} is not; rename the file"
+        )
+    return path
+
+
+def _check_found(path: str, name: str, folders: list[str]) -> None:
+    """Check that importing a name finds a file, in whatever process."""
+    spec = importlib.machinery.PathFinder.find_spec(name, [*sys.path, *folders])
+    found = os.path.abspath((spec and spec.origin) or "built-in")
+    known = name in sys.builtin_module_names
+    if known or found not in (path, os.path.join(path, "__init__.py")):
+        raise StartError(
+            f"cannot import {path}: another module is named {name!r}, "
+            f"{'built into Python' if known else found}; rename the file"
+        )
+
+
+def _safe_folder(folder: str, what: str) -> str:
+    """Return a directory that modules may be imported from.
+
+    Raises:
+        StartError: Other users can write it.
+    """
     writers = _writers(folder)
     if writers:
         raise StartError(
-            f"the working directory {folder} can be written by {writers}, and --import "
+            f"{what} {folder} can be written by {writers}, and --import "
             "and --allow-module let modules be imported from there: start the server "
             "in a directory that only you can write"
         )
-    return [folder]
+    return folder
 
 
 def _writers(folder: str) -> str:
@@ -250,15 +307,18 @@ class Launcher:
     def _start_supervisor(self) -> int:
         reader, writer = os.pipe()
         passed = [self._alive_reader, self._heartbeat.writer, writer]
+        modules, folders = _imports(self._settings)
+        settings = self._settings.without_token()
+        settings = dataclasses.replace(settings, import_=modules)
         start = {
             "launcher_pid": os.getpid(),
             "launcher": self._alive_reader,
             "heartbeat": self._heartbeat.writer,
             "report": writer,
             "run_path": self._run.path,
-            "importable": _importable(self._settings),
+            "importable": folders,
             "addresses": list(map(file_name, self._listeners)),
-            "settings": msgspec.json.decode(self._settings.without_token().to_json()),
+            "settings": msgspec.json.decode(settings.to_json()),
             "quotas": quotas(self._settings),
             "secrets": self._secrets,
         }

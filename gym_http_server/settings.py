@@ -103,7 +103,9 @@ class Settings:
         (), "Host name by which callers may reach a server without a token."
     )
     import_: tuple[str, ...] = _setting(
-        (), "Module to import at start for the environments that it registers."
+        (),
+        "Module to import at start for the environments that it registers: its name, "
+        "or the path of a file, as my_envs.py.",
     )
     allow_env: tuple[str, ...] = _setting(
         (), "Pattern of env IDs that may be made, as 'CartPole-*'; all, if none given."
@@ -188,6 +190,11 @@ class Settings:
     )
     strict_actions: bool = _setting(
         False, "Refuse actions that the action space does not contain."
+    )
+    no_tracebacks: bool = _setting(
+        False,
+        "Tell clients neither tracebacks of environments nor what one printed before "
+        "it crashed; the server's log has both.",
     )
     spin_us: int = _setting(
         1000,
@@ -527,7 +534,7 @@ _TOPICS: dict[str, tuple[str | None, ...]] = {
         *("import_", "allow_env", "max_instances", "host_memory", "step_deadline"),
         *("idle_timeout", None, "orphan_timeout", "allow_module", "max_num_envs"),
         *("max_vector_processes", "create_deadline", "host_file_size"),
-        *("strict_actions", "spin_us"),
+        *("strict_actions", "no_tracebacks", "spin_us"),
     ),
     "External environments": (
         *("external_tcp", "zmq", None, "max_external", "max_observation"),

@@ -93,6 +93,7 @@ build = {
     ["gym_http_client.tries"] = "gym_http_client/tries.lua",
     ["gym_http_client.typed"] = "gym_http_client/typed.lua",
     ["gym_http_client.typing"] = "gym_http_client/typing.lua",
+    ["gym_http_client.warned"] = "gym_http_client/warned.lua",
     ["gym_http_client.websocket"] = "gym_http_client/websocket.lua",
     ["gym_http_client.words"] = "gym_http_client/words.lua",
     ["gym_http_client.writing"] = "gym_http_client/writing.lua",

@@ -34,6 +34,8 @@ from gym_http_server.api.web import Web, add_route
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import (
     MEDIA_TYPES,
+    WARNINGS,
+    WARNINGS_HEADER,
     Form,
     Op,
     RequestHead,
@@ -257,4 +259,6 @@ def _told(reply: _Reply, environ: Environ) -> dict[str, Any]:
     else:
         body = bytes(reply.frame.body).rstrip()
         told |= {"answer": msgspec.Raw(body), "status": reply.frame.status}
+    if WARNINGS_HEADER in headers:
+        told[WARNINGS] = msgspec.Raw(headers[WARNINGS_HEADER].encode())
     return told

@@ -50,7 +50,7 @@ _METHODS = "GET, HEAD, POST, DELETE, OPTIONS"
 _HEADERS = "Accept, Authorization, Content-Type, Idempotency-Key, X-Request-Id"
 _EXPOSED = (
     "Gym-Dtype, Gym-Log-Cut, Gym-Log-Ended, Gym-Log-Next, Gym-Monitor-Directory, "
-    "Gym-Shape, Idempotent-Replayed, Retry-After, X-Request-Id"
+    "Gym-Shape, Gym-Warnings, Idempotent-Replayed, Retry-After, X-Request-Id"
 )
 
 

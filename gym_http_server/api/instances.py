@@ -30,7 +30,8 @@ from gym_http_server.api.guard import MAX_QUERY
 from gym_http_server.api.web import Web, add_route
 from gym_http_server.errors import Draining, UnknownInstance
 from gym_http_server.instances.supervision import Abandoned
-from gym_http_wire.messages import Op, RequestHead, request
+from gym_http_wire.frames import Frame
+from gym_http_wire.messages import Op, RequestHead, answer_head, request
 from gym_http_wire.problems import BadJSON, BadParameter, MissingParameter
 
 __all__ = ["ENVS", "INSTANCE", "add_routes"]
@@ -122,15 +123,21 @@ def _create(web: Web, environ: Environ) -> Answer:
     gone = functools.partial(_has_left, client)
     try:
         frame = web.supervision.create(
-            body, key, caller_of(environ), client, gone, request_id_of(environ)
+            *(body, key, caller_of(environ), client, gone, request_id_of(environ)),
+            form=forms(environ),
         )
     except Abandoned:
         # Nobody reads this any more.
         return empty_answer()
     answer = frame_answer(frame)
     if client is not None and gone():
-        web.hosts.end(msgspec.json.decode(frame.body)["instance_id"], owner="")
+        web.hosts.end(_instance_in(frame), owner="")
     return answer
+
+
+def _instance_in(made: Frame) -> str:
+    told = answer_head(made).instance_id
+    return told or str(msgspec.json.decode(made.body)["instance_id"])
 
 
 def _has_left(client: Any) -> bool:

@@ -6,7 +6,9 @@ import http
 
 import msgspec
 
+from gym_http_server.access import CREATE, STEP
 from gym_http_server.api.exchange import (
+    CALLER,
     JSON,
     REQUEST_ID,
     Answer,
@@ -20,6 +22,8 @@ __all__ = ["problem_answer"]
 
 PROBLEM_JSON = "application/problem+json"
 _RETRY = {429: "1", 503: "1"}
+# Scopes of callers who use instances; a traceback shows their code.
+_MAY_SEE_CODE = frozenset({CREATE, STEP})
 
 
 def problem_answer(problem: Problem, environ: Environ) -> Answer:
@@ -28,8 +32,12 @@ def problem_answer(problem: Problem, environ: Environ) -> Answer:
     status = problem.status
     if modern and problem.code == UnknownInstance.default_code:
         status = 404
+    extras = dict(problem.extras)
+    caller = environ.get(CALLER)
+    if caller is not None and not caller.may(_MAY_SEE_CODE):
+        extras.pop("traceback", None)
     body = {
-        **problem.extras,
+        **extras,
         "code": problem.code,
         "detail": problem.message,
         # Without it, the R client shows no error at all.

@@ -35,6 +35,7 @@ class Answers:
         inspection: Answers what is asked about it.
         open_file: Opens the file of a monitor, and returns its descriptor.
         max_answer: Bytes that an answer's body may have.
+        tracebacks: Whether clients may see tracebacks of the environment.
         outside: Where the environment is, if it lives elsewhere.
 
     Attributes:
@@ -54,6 +55,7 @@ class Answers:
         *,
         open_file: Callable[[FileRequest], int],
         max_answer: int,
+        tracebacks: bool = True,
         outside: Outside | None = None,
     ) -> None:
         self.operations = operations
@@ -70,6 +72,7 @@ class Answers:
             self.audience,
             open_file=open_file,
             max_answer=max_answer,
+            tracebacks=tracebacks,
         )
 
     def answer(self, frame: Frame, session: str = "", *, behind: bool = False) -> Frame:

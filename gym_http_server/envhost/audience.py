@@ -14,7 +14,7 @@ from gym_http_server.envhost.bodies import fitting, value_frame
 from gym_http_server.envhost.failures import problem_frame, unforeseen
 from gym_http_server.envhost.watchers import Watcher
 from gym_http_wire.frames import Frame, Pieces
-from gym_http_wire.messages import Form, Op
+from gym_http_wire.messages import Form, Op, problem_of
 from gym_http_wire.operations import Operations
 from gym_http_wire.problems import Problem
 from gym_http_wire.sessions import Sessions
@@ -84,8 +84,14 @@ class Audience:
 
     def hear_refusal(self, op: int, refusal: Frame) -> None:
         """Hear that the answer to an operation tells of a problem."""
+        if not self.watchers:
+            return
+        # A traceback shows code to callers who may only watch.
+        problem = problem_of(refusal)
+        problem.extras.pop("traceback", None)
+        copy = problem_frame(problem)._replace(kind=op, number=refusal.number)
         for watcher in self.watchers:
-            self._show(watcher, refusal._replace(kind=op))
+            self._show(watcher, copy)
 
     def _show(self, watcher: Watcher, copy: Frame) -> None:
         watcher.show(copy)

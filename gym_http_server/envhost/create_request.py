@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import fnmatch
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from gym_http_server.envhost import plain
 from gym_http_server.envhost.vector_request import VectorRequest, read_vector
-from gym_http_server.errors import EnvRefused, UnknownEnv
+from gym_http_server.errors import EnvRefused, UnknownEnv, did_you_mean
 from gym_http_server.settings import Settings
 from gym_http_wire.external.greetings import is_name
+from gym_http_wire.messages import Form
 from gym_http_wire.problems import BadJSON, BadParameter, MissingParameter
 from gym_http_wire.values.refusal import BadValue
 from gym_http_wire.values.treereading import Reading
@@ -25,8 +27,28 @@ MAX_KWARGS_DEPTH = 8
 MAX_TYPED_DEPTH = 16
 MAX_WRAPPERS = 16
 MAX_LABEL_CHARS = 64
+MAX_UNKNOWN = 5
 EXTERNAL = "external/"
 # These write files where their arguments say, or open windows.
+_MEMBERS = (
+    "env_id",
+    "kwargs",
+    "seed",
+    "render_mode",
+    "max_episode_steps",
+    "disable_env_checker",
+    "wrappers",
+    "num_envs",
+    "vectorization_mode",
+    "vector_kwargs",
+    "autoreset_mode",
+    "hosts",
+    "wait_s",
+    "for",
+    "exact_id",
+    "label",
+    "typed",
+)
 _REFUSED_WRAPPERS = {"RecordVideo", "HumanRendering"}
 
 
@@ -47,6 +69,10 @@ class CreateRequest(msgspec.Struct, frozen=True):
         label: Text by which people find the instance in a list; ``None`` is no label.
         typed: Whether arguments, also of wrappers and vectors, are trees of typed JSON;
             the host reads them, since objects may be large.
+        exact_id: Whether a retired version is refused, as ``gymnasium.make`` does, and
+            not replaced by the newest.
+        form: Form of the answer.
+        warnings: What the client should know of its request.
     """
 
     env_id: str
@@ -61,6 +87,9 @@ class CreateRequest(msgspec.Struct, frozen=True):
     for_: str | None = None
     label: str | None = None
     typed: bool = False
+    exact_id: bool = False
+    form: int = Form.PLAIN
+    warnings: tuple[str, ...] = ()
 
     @property
     def external(self) -> bool:
@@ -68,8 +97,15 @@ class CreateRequest(msgspec.Struct, frozen=True):
         return self.env_id.startswith(EXTERNAL)
 
 
-def read_request(body: bytes, settings: Settings) -> CreateRequest:
+def read_request(
+    body: bytes, settings: Settings, form: int = Form.PLAIN
+) -> CreateRequest:
     """Read the body of a create request.
+
+    Args:
+        body: The body.
+        settings: What may be asked for.
+        form: Form of the answer.
 
     Raises:
         BadJSON: It is no JSON object.
@@ -108,7 +144,19 @@ def read_request(body: bytes, settings: Settings) -> CreateRequest:
         for_=_read_for(given.get("for")),
         label=_read_label(given.get("label")),
         typed=typed,
+        exact_id=bool(_read_flag(given.get("exact_id"), "exact_id")),
+        form=form if form in (Form.TYPED, Form.BINARY) else Form.PLAIN,
+        warnings=tuple(_unknown_members(given)),
     )
+
+
+def _unknown_members(given: dict[str, Any]) -> Iterator[str]:
+    """Warn of members that no create request has, a few of them."""
+    for name in [each for each in given if each not in _MEMBERS][:MAX_UNKNOWN]:
+        words = did_you_mean(name, _MEMBERS)
+        if not words:
+            words = "; arguments of the environment go into kwargs"
+        yield f"the member {name!r:.80} of the create request is unknown{words}"
 
 
 def read_seed(given: dict[str, Any]) -> int | None:
@@ -323,6 +371,7 @@ def _read_wrapper(item: object, where: str, typed: bool) -> WrapperRequest:
     if name not in _wrapper_names():
         raise BadParameter(
             f"{where} is {name!r:.80}: expected one of {sorted(_wrapper_names())}"
+            + did_you_mean(name, _wrapper_names())
         )
     kwargs = _read_kwargs(item.get("kwargs"), f"{where}.kwargs", typed)
     return WrapperRequest(name, kwargs)

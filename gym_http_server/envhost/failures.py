@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import traceback
 
 import msgspec
 
 from gym_http_server import sandbox
-from gym_http_server.envhost import plain
+from gym_http_server.envhost import plain, server_log
 from gym_http_wire import spaces
 from gym_http_wire.blame import env_error
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import problem_answer
 from gym_http_wire.problems import EnvError, Problem, UnsupportedSpace
 
-__all__ = ["explain", "note", "problem_frame", "unforeseen"]
+__all__ = ["note", "problem_frame", "refusal_of", "unforeseen"]
 
 _MESSAGE_CHARS = 500
+_MISSING = {"builtins.ImportError", "gymnasium.error.DependencyNotInstalled"}
+_INSTALL = re.compile(r"pip install ([^`\n]+)`")
+_NO_MODULE = re.compile(r"No module named '(?P<name>[^']+)'")
+# Where the package has another name than its module.
+_PACKAGES = {
+    "PIL": "Pillow",
+    "ale_py": "ale-py",
+    "cv2": "opencv-python-headless",
+    "sklearn": "scikit-learn",
+    "yaml": "PyYAML",
+}
 
 
 def note(error: BaseException) -> None:
@@ -27,15 +39,51 @@ def note(error: BaseException) -> None:
         traceback.print_exception(error)
 
 
-def explain(problem: Problem) -> None:
-    """Add to the message of a refused write that the sandbox may be the reason."""
+def refusal_of(error: Exception, *, tracebacks: bool) -> Frame:
+    """Log an error and return the frame that reports it to the client.
+
+    Args:
+        error: A `Problem`, or an exception that nobody expected.
+        tracebacks: Whether clients may see the traceback of an environment's exception.
+    """
+    if isinstance(error, Problem):
+        problem = error
+        if error.__cause__ is not None:
+            note(error.__cause__)
+    else:
+        note(error)
+        problem = unforeseen(error)
+    told = problem.extras.get("traceback")
+    if told:
+        server_log.write(f"{problem.message.splitlines()[0]}\n{told}")
+    if not tracebacks:
+        problem.extras.pop("traceback", None)
+    _explain(problem)
+    return problem_frame(problem)
+
+
+def _explain(problem: Problem) -> None:
+    """Add to a message what the operator can do about the cause."""
     lineage = problem.extras.get("mro")
-    refused = isinstance(lineage, list) and "builtins.PermissionError" in lineage
-    if refused and sandbox.confined():
+    if not isinstance(lineage, list):
+        return
+    if not _MISSING.isdisjoint(lineage):
+        commands = _installing(str(problem.extras.get("text", "")))
+        problem.message += f"; on the server: {commands}" if commands else ""
+    if "builtins.PermissionError" in lineage and sandbox.confined():
         problem.message += (
             "; the sandbox lets environments write only below their own working and "
             "temporary directories: the server's --writable PATH allows more"
         )
+
+
+def _installing(words: str) -> str:
+    """Give the commands that install what an exception says is missing."""
+    packages = _INSTALL.findall(words)
+    if not packages and (found := _NO_MODULE.search(words)):
+        module = found["name"].partition(".")[0]
+        packages = [_PACKAGES.get(module, module)]
+    return " && ".join(f"pip install {each}" for each in packages)
 
 
 def problem_frame(problem: Problem) -> Frame:

@@ -6,14 +6,24 @@ import socket
 from enum import IntEnum
 from typing import Any
 
+import msgspec
+
+from gym_http_server.envhost import warned
 from gym_http_wire.frames import Frame, FrameReader, encode
 from gym_http_wire.messages import problem_of
 from gym_http_wire.values import binary
 
-__all__ = ["Line", "PartOp"]
+__all__ = ["Line", "PartOp", "with_warnings"]
 
 MAX_MESSAGE_BYTES = 2**31
 RECEIVE_BYTES = 256 * 1024
+
+
+def with_warnings(frame: Frame) -> Frame:
+    """Add the pending warnings of this process, for the leading one to tell."""
+    if not warned.pending:
+        return frame
+    return frame._replace(head=msgspec.json.encode(warned.take()))
 
 
 class PartOp(IntEnum):
@@ -80,6 +90,9 @@ class Line:
         frame = self.receive()
         if frame is None:
             raise EOFError("the part is gone")
+        if frame.head:
+            for each in msgspec.json.decode(frame.head):
+                warned.add(**each)
         if frame.status != 200:
             raise problem_of(frame)
         return binary.decode(frame.body)

@@ -10,10 +10,11 @@ from typing import Any
 import gymnasium
 from gymnasium.envs import registration
 
+from gym_http_server.envhost import warned
 from gym_http_server.envhost.create_request import CreateRequest
 from gym_http_server.envhost.newest import newest
 from gym_http_server.envhost.vector import make_vector
-from gym_http_server.errors import UnknownEnv
+from gym_http_server.errors import UnknownEnv, did_you_mean
 from gym_http_wire.blame import env_error
 from gym_http_wire.problems import BadParameter, DependencyMissing, Problem
 
@@ -50,14 +51,33 @@ def make(request: CreateRequest) -> Made:
         raise
     except (Exception, SystemExit) as error:
         raise _translate(request, error) from error
-    if request.render_mode is not None and env.render_mode != request.render_mode:
-        modes = list(env.metadata.get("render_modes", []))
+    try:
+        _check_render_mode(request, env)
+    except BadParameter:
         with contextlib.suppress(Exception):
             env.close()
-        raise BadParameter(
-            f"render_mode is {request.render_mode!r}: {request.env_id} has {modes}"
-        )
+        raise
     return env
+
+
+def _check_render_mode(request: CreateRequest, env: Made) -> None:
+    """Check that the environment has the render mode, which Gymnasium only warns of.
+
+    Raises:
+        BadParameter: It has others.
+    """
+    mode = request.render_mode or request.kwargs.get("render_mode")
+    if mode is None:
+        return
+    # "human" would open a window, and is refused before.
+    modes = [each for each in env.metadata.get("render_modes") or [] if each != "human"]
+    known = not modes or {mode, str(mode).removesuffix("_list")} & set(modes)
+    if known and (request.render_mode is None or env.render_mode == mode):
+        return
+    raise BadParameter(
+        f"render_mode is {mode!r:.80}: {request.env_id} has {modes}"
+        + did_you_mean(mode, modes)
+    )
 
 
 def _beside(request: CreateRequest) -> set[str]:
@@ -72,7 +92,12 @@ def _beside(request: CreateRequest) -> set[str]:
 
 
 def _make(request: CreateRequest, options: dict[str, Any]) -> Any:
-    env_id = resolve(request.env_id)
+    env_id = request.env_id if request.exact_id else resolve(request.env_id)
+    if env_id != request.env_id:
+        warned.add(
+            "UserWarning",
+            f"{request.env_id} is retired, and {env_id} was made instead: ask for that",
+        )
     wraps = [
         functools.partial(getattr(gymnasium.wrappers, each.name), **each.kwargs)
         for each in request.wrappers
@@ -108,6 +133,9 @@ def _translate(request: CreateRequest, error: BaseException) -> Problem:
     problem = _problem(request, error)
     # So that a client can raise what `gymnasium.make` raised here.
     problem.extras = {**env_error("making it", error).extras, **problem.extras}
+    if isinstance(problem, UnknownEnv):
+        # Gymnasium looked it up, and no code of the environment ran.
+        del problem.extras["traceback"]
     return problem
 
 

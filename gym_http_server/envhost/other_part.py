@@ -11,7 +11,7 @@ import traceback
 from typing import Any, NoReturn
 
 from gym_http_server import prctl
-from gym_http_server.envhost import fork_guard
+from gym_http_server.envhost import fork_guard, warned
 from gym_http_server.envhost.failures import note
 from gym_http_server.envhost.isolation import close_descriptors, reseed
 from gym_http_server.envhost.lines import Line
@@ -46,6 +46,7 @@ class OtherPart:
         status = 1
         try:
             fork_guard.claim()
+            warned.take()
             prctl.die_with_parent(leader, signal.SIGKILL)
             close_descriptors([theirs.fileno()])
             reseed()

@@ -16,7 +16,7 @@ from gymnasium.vector import SyncVectorEnv, VectorEnv
 from gym_http_server.envhost import fork_guard
 from gym_http_server.envhost.failures import note, problem_frame, unforeseen
 from gym_http_server.envhost.infos import Each, Folding, kept
-from gym_http_server.envhost.lines import Line, PartOp
+from gym_http_server.envhost.lines import Line, PartOp, with_warnings
 from gym_http_server.envhost.sharing import Batch, batch_bytes
 from gym_http_wire.frames import Frame
 from gym_http_wire.generators import (
@@ -117,11 +117,11 @@ def serve(line: Line, make: Make, start: int, stop: int, num_envs: int) -> None:
     """
     made = _outcome(lambda: asked("making it", lambda: Part(make(stop - start))))
     if isinstance(made, Problem):
-        line.send(problem_frame(made))
+        line.send(with_warnings(problem_frame(made)))
         return
     vector = made.vector
     space = vector.single_observation_space
-    line.send(_frame([space, vector.single_action_space]))
+    line.send(with_warnings(_frame([space, vector.single_action_space])))
     made.share(mapped(line.receive_descriptor(), space, num_envs).part(start, stop))
     line.send(_frame(None))
     calls: dict[int, tuple[str, Callable[[Any], Any]]] = {
@@ -140,7 +140,8 @@ def serve(line: Line, make: Make, start: int, stop: int, num_envs: int) -> None:
         name, call = calls[frame.kind]
         given = binary.decode(frame.body)
         told = _outcome(lambda: asked(name, call, given))  # noqa: B023
-        line.send(problem_frame(told) if isinstance(told, Problem) else _frame(told))
+        reply = problem_frame(told) if isinstance(told, Problem) else _frame(told)
+        line.send(with_warnings(reply))
         if frame.kind == PartOp.CLOSE:
             return
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
-from gym_http_server.envhost import fork_guard, pictures, thin
+from gym_http_server.envhost import fork_guard, pictures, thin, warned
 from gym_http_server.envhost.audience import Audience
 from gym_http_server.envhost.batching import Batching, asks_for_several
 from gym_http_server.envhost.bodies import (
@@ -20,7 +20,7 @@ from gym_http_server.envhost.bodies import (
     value_frame,
     wants_lossless,
 )
-from gym_http_server.envhost.failures import explain, note, problem_frame, unforeseen
+from gym_http_server.envhost.failures import note, refusal_of
 from gym_http_server.envhost.inspection import Inspection
 from gym_http_server.envhost.monitor import NO_MONITOR, FileRequest, Monitor
 from gym_http_wire.batches import Watch
@@ -47,6 +47,7 @@ class Performing:
         audience: Is told what the environment gives.
         open_file: Opens the file of a monitor, and returns its descriptor.
         max_answer: Bytes that an answer's body may have.
+        tracebacks: Whether clients may see tracebacks of the environment.
 
     Attributes:
         audience: Is told what the environment gives.
@@ -63,7 +64,9 @@ class Performing:
         *,
         open_file: Callable[[FileRequest], int],
         max_answer: int,
+        tracebacks: bool = True,
     ) -> None:
+        self._tracebacks = tracebacks
         self.operations = operations
         self.audience = audience
         self.monitor: Monitor | None = None
@@ -109,9 +112,11 @@ class Performing:
                 value_frame(frame, outcome, self._writing), self._max_answer
             )
         except Exception as error:
-            reply = _refusal(error)
+            reply = refusal_of(error, tracebacks=self._tracebacks)
             if isinstance(outcome, Exception):
                 self.audience.hear_refusal(Op.STEP, reply)
+        if warned.pending:
+            reply = warned.attach(reply, Op.STEP, streamed=True)
         return reply._replace(number=frame.number)
 
     def perform(self, frame: Frame, streamed: bool) -> Frame:
@@ -134,12 +139,16 @@ class Performing:
                     )
             else:
                 reply = self._frames[frame.kind](frame)
+            if warned.pending:
+                reply = warned.attach(reply, frame.kind, streamed=streamed)
             return fitting(reply, self._max_answer)
         except Exception as error:
             fork_guard.check()
-            reply = _refusal(error)
+            reply = refusal_of(error, tracebacks=self._tracebacks)
             if frame.kind in _WATCHED and not self._heard:
                 self.audience.hear_refusal(frame.kind, reply)
+            if warned.pending:
+                reply = warned.attach(reply, frame.kind, streamed=streamed)
             return reply
 
     def _hear(self, op: int, value: Json) -> None:
@@ -277,14 +286,3 @@ class _Watch(Watch):
             "truncated": truncated,
         }
         self._performing.audience.hear(Op.STEP, given)
-
-
-def _refusal(error: Exception) -> Frame:
-    if not isinstance(error, Problem):
-        note(error)
-        error = unforeseen(error)
-    elif error.__cause__ is not None:
-        # For whoever wrote the environment, to be found in the log.
-        note(error.__cause__)
-    explain(error)
-    return problem_frame(error)

@@ -15,11 +15,11 @@ import time
 
 import msgspec
 
-from gym_http_server.envhost import fork_guard
+from gym_http_server.envhost import fork_guard, server_log, warned
 from gym_http_server.envhost.answers import Answers
 from gym_http_server.envhost.create_request import CreateRequest, decoded
 from gym_http_server.envhost.external.outside import Outside, Terms
-from gym_http_server.envhost.failures import explain, note, problem_frame, unforeseen
+from gym_http_server.envhost.failures import problem_frame, refusal_of
 from gym_http_server.envhost.inspection import Inspection
 from gym_http_server.envhost.isolation import isolate
 from gym_http_server.envhost.making import make
@@ -29,9 +29,10 @@ from gym_http_server.peers import Peers
 from gym_http_server.rundir import RunDir, StatusPage, is_full
 from gym_http_server.sandbox import Sandbox
 from gym_http_wire.exact import Exact
-from gym_http_wire.frames import encode
-from gym_http_wire.messages import answer
-from gym_http_wire.problems import DiskFull, Problem
+from gym_http_wire.frames import Frame, encode
+from gym_http_wire.messages import AnswerHead, Form, Op, answer
+from gym_http_wire.problems import DiskFull
+from gym_http_wire.values import binary, typed
 from gym_http_wire.vectors import operations_of
 
 __all__ = ["HostStart", "run"]
@@ -46,6 +47,7 @@ class HostStart(msgspec.Struct, frozen=True):
         file_bytes: Bytes that a file may have; 0: any number.
         spin_us: Microseconds to look for a stream's next request before sleeping.
         sandbox: The sandbox to enter.
+        tracebacks: Whether clients may see tracebacks of the environment.
         terms: What environments that live elsewhere are held to.
     """
 
@@ -58,6 +60,7 @@ class HostStart(msgspec.Struct, frozen=True):
     max_answer: int
     strict_actions: bool
     spin_us: int = 0
+    tracebacks: bool = True
     file_bytes: int = 0
     modules: tuple[str, ...] = ()
     path: tuple[str, ...] = ()
@@ -91,19 +94,18 @@ def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> in
         return 0
     channel.setblocking(True)
     fork_guard.claim(channel)
+    server_log.connect(channel)
+    warned.capture()
     try:
         answers = _make(start, channel)
         fork_guard.check()
     except Exception as error:
         fork_guard.check()
-        note(error)
-        problem = error if isinstance(error, Problem) else unforeseen(error)
-        explain(problem)
-        channel.sendall(encode(problem_frame(problem)))
+        refusal = refusal_of(error, tracebacks=start.tracebacks)
+        channel.sendall(encode(warned.with_header(refusal)))
         return 0
     page.end(time.monotonic_ns(), used=True)
-    body = msgspec.json.encode({"instance_id": start.instance_id}) + b"\n"
-    channel.sendall(encode(answer(200, body)))
+    channel.sendall(encode(_made(start)))
     host = Host(
         answers,
         page,
@@ -117,11 +119,26 @@ def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> in
     return 0
 
 
+def _made(start: HostStart) -> Frame:
+    """Return the answer to the create request."""
+    told = {"instance_id": start.instance_id}
+    if start.request.form == Form.PLAIN:
+        # Old clients take no further member.
+        reply = answer(200, msgspec.json.encode(told) + b"\n")
+    else:
+        codec = typed if start.request.form == Form.TYPED else binary
+        head = AnswerHead(instance_id=start.instance_id)
+        reply = answer(200, codec.encode(told), head, form=Form(start.request.form))
+    return warned.attach(reply, Op.CREATE, streamed=False) if warned.pending else reply
+
+
 def _make(start: HostStart, channel: socket.socket) -> Answers:
     if start.path:
         sys.path[:] = start.path
     for module in start.modules:
         __import__(module)
+    for message in start.request.warnings:
+        warned.add("UserWarning", message)
     outside: Outside | None = None
     wanted = decoded(start.request)
     if wanted.external:
@@ -148,5 +165,6 @@ def _make(start: HostStart, channel: socket.socket) -> Answers:
         ),
         open_file=functools.partial(request_file, channel),
         max_answer=start.max_answer,
+        tracebacks=start.tracebacks,
         outside=outside,
     )

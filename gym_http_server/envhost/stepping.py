@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from gym_http_server.envhost import fork_guard
+from gym_http_server.envhost import fork_guard, warned
 from gym_http_server.envhost.answers import Answers
 from gym_http_server.envhost.streams import Stream
 from gym_http_server.rundir import StatusPage
@@ -45,6 +45,7 @@ class Stepping:
         self._page = page
         self._audience = answers.audience
         self._watchers = answers.audience.watchers
+        self._warnings = warned.pending
         outside = answers.outside
         self._crossing = None if outside is None else outside.crossing
 
@@ -80,7 +81,7 @@ class Stepping:
                 answers.outside.key = f"{stream.session}-{number}"
             outcome = self._outcome(action)
             fork_guard.check()
-            if type(outcome) is dict:
+            if type(outcome) is dict and not self._warnings:
                 told = _told(lane, number, outcome)
         now = time.monotonic_ns()
         page.finish(now, operations.steps, operations.episodes)

@@ -15,7 +15,14 @@ from gym_http_server.gateway.said import Agent, refusal, welcome
 from gym_http_server.gateway.streams import HostStream
 from gym_http_wire.frames import HEADER, Frame
 from gym_http_wire.handshakes import new_session
-from gym_http_wire.messages import Op, RequestHead, problem_of, request
+from gym_http_wire.messages import (
+    WARNINGS_HEADER,
+    Op,
+    RequestHead,
+    answer_head,
+    problem_of,
+    request,
+)
 from gym_http_wire.problems import BadParameter, Problem
 
 __all__ = ["AgentPeer"]
@@ -67,6 +74,8 @@ class AgentPeer:
         # Whether nobody but this one could ever learn the ID of what is made for it.
         self._its_own = not (greeting.key or greeting.instance_id)
         self._welcomed = False
+        # Of the create request, as JSON.
+        self._warnings = b""
         self._instance_id = greeting.instance_id
         self._asking: Asking | None = None
         self._stream: HostStream | None = None
@@ -120,6 +129,7 @@ class AgentPeer:
             self._refuse(problem_of(answer))
             return
         self._instance_id = _instance_in(answer)
+        self._warnings = answer_head(answer).headers.get(WARNINGS_HEADER, "").encode()
         self._open("")
 
     def _open(self, owner: str) -> None:
@@ -138,7 +148,7 @@ class AgentPeer:
     def _opened(self) -> None:
         self._welcomed = True
         most = self._house.settings.max_request
-        self._post.say(welcome(self._instance_id, self._session, most))
+        self._post.say(welcome(self._instance_id, self._session, most, self._warnings))
 
     def _said(self, payload: bytes) -> None:
         self._post.say(payload)

@@ -8,6 +8,7 @@ import msgspec
 
 from gym_http_wire.external.greetings import PROTOCOL
 from gym_http_wire.handshakes import SESSION
+from gym_http_wire.messages import WARNINGS
 from gym_http_wire.problems import BadParameter, Problem
 
 __all__ = ["REFUSED", "Agent", "First", "agent_of", "first_of", "refusal", "welcome"]
@@ -91,17 +92,20 @@ def agent_of(payload: bytes) -> Agent:
     return agent
 
 
-def welcome(instance_id: str, session: str, max_message: int) -> bytes:
-    """Write what an agent is answered."""
-    return _encode(
-        {
-            "type": "welcome",
-            "protocol": PROTOCOL,
-            "instance_id": instance_id,
-            "session": session,
-            "limits": {"max_message": max_message},
-        }
-    )
+def welcome(
+    instance_id: str, session: str, max_message: int, warnings: bytes = b""
+) -> bytes:
+    """Write what an agent is answered; warnings, if there are any, are JSON."""
+    told: dict[str, Any] = {
+        "type": "welcome",
+        "protocol": PROTOCOL,
+        "instance_id": instance_id,
+        "session": session,
+        "limits": {"max_message": max_message},
+    }
+    if warnings:
+        told[WARNINGS] = msgspec.Raw(warnings)
+    return _encode(told)
 
 
 def refusal(problem: Problem) -> bytes:

@@ -37,7 +37,7 @@ LOG_POLL_SECONDS = 0.1
 MAX_GREETING = 64 * 1024
 #: Instances whose owner a web worker caches.
 MAX_OWNERS = 100_000
-_HEADER = re.compile(r"(Gym|Idempotent)-[A-Za-z-]+: [!-~]*").fullmatch
+_HEADER = re.compile(r"(Gym|Idempotent)-[A-Za-z-]+: [ -~]*").fullmatch
 _INSTANCE_ID = re.compile(r"[0-9a-f]{8}").fullmatch
 
 

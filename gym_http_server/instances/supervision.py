@@ -19,7 +19,13 @@ from gym_http_server.errors import SupervisorUnavailable
 from gym_http_server.instances.connections import Connection, ConnectionLost
 from gym_http_server.rundir import RunDir
 from gym_http_wire.frames import Frame
-from gym_http_wire.messages import Op, RequestHead, problem_of, request
+from gym_http_wire.messages import (
+    PLAIN_BOTH_WAYS,
+    Op,
+    RequestHead,
+    problem_of,
+    request,
+)
 
 __all__ = ["Abandoned", "Supervision"]
 
@@ -67,6 +73,7 @@ class Supervision:
         client: socket.socket | None,
         gone: Callable[[], bool],
         request_id: str = "",
+        form: int = PLAIN_BOTH_WAYS,
     ) -> Frame:
         """Ask for an instance, as long as the client waits for it.
 
@@ -78,6 +85,7 @@ class Supervision:
                 does not matter.
             gone: Whether the client has left.
             request_id: Of the client's request, for the log.
+            form: Form of the body, and in the high half the one for the answer.
 
         Returns:
             The answer, a problem included.
@@ -89,7 +97,7 @@ class Supervision:
         head = RequestHead(
             key=key, owner=caller.only, creator=caller.name, request_id=request_id
         )
-        return self._call(request(Op.CREATE, body, head), client, gone)
+        return self._call(request(Op.CREATE, body, head, form=form), client, gone)
 
     def ask(
         self, op: Op, instance_id: str = "", key: str = "", *, owner: str = ""

@@ -11,6 +11,7 @@ import socket
 import time
 from collections.abc import Callable, Container, Iterable, Iterator
 
+from gym_http_server.envhost import server_log
 from gym_http_server.envhost.create_request import CreateRequest
 from gym_http_server.envhost.fork_guard import RETURNED
 from gym_http_server.envhost.server import CLOSE, PING
@@ -26,7 +27,7 @@ from gym_http_server.supervisor.memory import MemoryLimit
 from gym_http_server.supervisor.modules import Modules
 from gym_http_server.supervisor.monitors import open_monitor
 from gym_http_server.supervisor.oom import OomKills
-from gym_http_server.supervisor.output import KeptLogs
+from gym_http_server.supervisor.output import KeptLogs, last_words
 from gym_http_server.supervisor.starts import start_host
 from gym_http_wire.frames import Frame, FrameError
 from gym_http_wire.messages import Op
@@ -246,6 +247,9 @@ class Hosts:
             self.kill(instance, "crashed")
             return False
         for frame in frames:
+            if frame.kind == Op.SERVER_LOG:
+                self._write_log(instance, frame)
+                continue
             if frame.status == RETURNED:
                 instance.detail = FORK_RETURNED
                 self.kill(instance, "crashed")
@@ -259,6 +263,13 @@ class Hosts:
                 instance.reason = "external-gone"
                 instance.kill_at = time.monotonic() + CLOSE_SECONDS
         return bool(data)
+
+    def _write_log(self, instance: Instance, frame: Frame) -> None:
+        """Write what a host has for the server's log, unless it is too much."""
+        if instance.log_allowance.take():
+            first, rest = server_log.read(bytes(frame.body))
+            place = instance.instance_id, instance.env_id
+            log.warning("%s (%s): %s", *place, first, extra={"trace": rest})
 
     def _open_monitor(self, instance: Instance, frame: Frame, line: int) -> None:
         """Have a child open the file of a monitor, since a disk may be slow."""
@@ -422,11 +433,12 @@ class Hosts:
         log_tail = instance.output.finish()
         page = instance.page.read()
         now = time.monotonic()
+        untold = instance.reason in TOLD_WITHOUT_LOG or self._settings.no_tracebacks
         ended = Ended(
             instance.env_id,
             instance.reason or "crashed",
             wait_status,
-            "" if instance.reason in TOLD_WITHOUT_LOG else log_tail,
+            "" if untold else log_tail,
             now,
             instance.end_key,
             instance.owner,
@@ -435,6 +447,8 @@ class Hosts:
             now - instance.started,
             page.steps,
             page.episodes,
+            last_words=last_words(log_tail),
+            private=self._settings.no_tracebacks,
         )
         self._remove(self._run.instance(instance_id))
         if instance.live:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from gym_http_server.envhost.server_log import Allowance
 from gym_http_server.errors import (
     CreateDeadline,
     Draining,
@@ -53,6 +54,7 @@ class Instance:
         waiters: Connections that wait for the end.
         successors: Create requests that wait for its slot, with their connections.
         heartbeat: Whether its loop runs.
+        log_allowance: How much it may write to the server's log.
     """
 
     instance_id: str
@@ -79,6 +81,7 @@ class Instance:
     waiters: list[Any] = field(default_factory=list)
     successors: list[tuple[Any, Frame]] = field(default_factory=list)
     heartbeat: Heartbeat = field(default_factory=Heartbeat)
+    log_allowance: Allowance = field(default_factory=Allowance)
 
     def release(self) -> None:
         """Close what belongs to it in this process, except its log."""
@@ -136,6 +139,9 @@ class Ended:
         age_s: Seconds from its start to its end.
         steps: Steps that it took, as its host last noted them.
         episodes: Episodes that ended.
+        last_words: Phrase with the failing frame or the last line printed; "" if
+            nothing was.
+        private: Whether only the server's log gets the last words.
     """
 
     env_id: str
@@ -150,6 +156,8 @@ class Ended:
     age_s: float = 0.0
     steps: int = 0
     episodes: int = 0
+    last_words: str = ""
+    private: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """Tell it to a web worker."""
@@ -162,6 +170,7 @@ class Ended:
             "signal": _signal_name(os.WTERMSIG(self.wait_status))
             if signalled
             else None,
+            "last_words": "" if self.private else self.last_words,
             "exit_status": None if signalled else os.WEXITSTATUS(self.wait_status),
             "log_tail": self.log_tail,
             "ended_s_ago": round(time.monotonic() - self.at, 3),
@@ -181,8 +190,8 @@ class Ended:
             return self.reason
         told = self.as_json()
         how = told["signal"] or f"exit status {told['exit_status']}"
-        last = (self.log_tail.strip().splitlines() or [""])[-1]
-        return f"{self.reason} ({how}), after printing {last!r:.200}"
+        shown = "".join(c if c.isprintable() else "?" for c in self.last_words)
+        return f"{self.reason} ({how}) {shown}".rstrip()
 
     def why_not_made(self, settings: Settings) -> Problem:
         """Tell whoever waits for an instance that ended before it was made."""
@@ -199,6 +208,8 @@ class Ended:
             how = self.detail
         elif self.reason == "memory":
             how = f"it used more than {settings.host_memory} bytes of memory"
+        elif told["last_words"]:
+            how += f" {told['last_words']}"
         return EnvCrashed(
             f"the host ended while making {self.env_id}: {how}",
             extras={"signal": told["signal"], "log_tail": self.log_tail},

@@ -18,6 +18,7 @@ import msgspec
 
 from gym_http_server.errors import StartError
 from gym_http_server.titles import set_title
+from gym_http_wire.blame import shortened
 
 __all__ = ["Modules", "threads"]
 
@@ -82,9 +83,7 @@ def _try_import(name: str) -> dict[str, Any]:
             result["threads"] = threads()
             result["env_ids"] = sorted(set(registry) - known)
         except BaseException as error:
-            # Its words may have half characters in them, or be none.
-            words = traceback.format_exception_only(error)[-1].strip()
-            result["error"] = words.encode(errors="replace").decode()
+            result["error"] = _explained(error)
         os.write(writer, msgspec.json.encode(result))
         sys.stdout.flush()
         os._exit(0)
@@ -98,3 +97,24 @@ def _try_import(name: str) -> dict[str, Any]:
             why = signal.Signals(os.WTERMSIG(status)).name
         return {"error": f"it ended the process ({why})"}
     return dict(msgspec.json.decode(told))
+
+
+def _explained(error: BaseException) -> str:
+    """Describe an exception of an import, with file and line of each frame."""
+    *above, words = traceback.format_exception_only(error)
+    words = words.strip()
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename not in (__file__, importlib.__file__)
+        and not frame.filename.startswith("<frozen importlib")
+    ]
+    if isinstance(error, SyntaxError) and error.filename:
+        words += f" ({error.filename}, line {error.lineno})\n{''.join(above).rstrip()}"
+    elif frames:
+        place = f"{frames[-1].filename}, line {frames[-1].lineno}"
+        words += f" ({place})\n{''.join(traceback.format_list(frames)).rstrip()}"
+    elif isinstance(error, ModuleNotFoundError):
+        words += "; a file is imported by its path, as ./my_envs.py"
+    # Its words may have half characters in them, or be none.
+    return shortened(words.encode(errors="replace").decode())

@@ -16,19 +16,36 @@ import contextlib
 import fcntl
 import math
 import os
+import re
 import time
 from collections import OrderedDict
 from typing import NamedTuple
 
 from gym_http_server.watches import Watches
 
-__all__ = ["MAX_LOG_BYTES", "KeptLogs", "LogPart", "Output", "Outputs"]
+__all__ = [
+    "MAX_LOG_BYTES",
+    "KeptLogs",
+    "LogPart",
+    "Output",
+    "Outputs",
+    "last_words",
+]
 
 MAX_LOG_BYTES = 1024 * 1024
 #: Bytes that remain of a log that is cut.
 KEPT_LOG_BYTES = 64 * 1024
 #: Bytes of the log that callers of an instance that has ended get.
 TAIL_BYTES = 8192
+#: Where the report of a crash is searched: it can be long.
+REPORT_BYTES = 64 * 1024
+_REPORT = re.compile(
+    r"^Current thread 0x\w+.*\(most recent call first\):\n"
+    r"(?P<frames>(?:  File .*\n?)+)"
+    r"(?:\n*Extension modules: .*\n?)?",
+    re.MULTILINE,
+)
+_FRAME = re.compile(r'File ".*", line \d+ in ')
 #: Bytes per second that go to a log, and that may come at once.
 RATE = 512 * 1024
 BURST = 256 * 1024
@@ -170,13 +187,16 @@ class Output:
         return count
 
     def finish(self) -> str:
-        """Read the remaining output of an ended host; return the tail of its log."""
+        """Read the remaining output of an ended host; return the tail of its log.
+
+        If faulthandler reported a crash there, its frames come first.
+        """
         with contextlib.suppress(OSError):
             left = self._capacity
             while left > 0 and (count := self._read_once()) > 0:
                 left -= count
         self._flush()
-        return self._tail().decode("utf-8", "replace")
+        return frames_first(self._tail().decode("utf-8", "replace"))
 
     def tick(self) -> None:
         """Write the kept part of output that came too fast, if the rate allows it."""
@@ -240,9 +260,36 @@ class Output:
     def _tail(self) -> bytes:
         with contextlib.suppress(OSError):
             size = os.fstat(self._log).st_size
-            start = max(0, size - TAIL_BYTES)
-            return (os.pread(self._log, TAIL_BYTES, start) + self._held)[-TAIL_BYTES:]
-        return bytes(self._held[-TAIL_BYTES:])
+            start = max(0, size - REPORT_BYTES)
+            read = os.pread(self._log, REPORT_BYTES, start) + self._held
+            return read[-REPORT_BYTES:]
+        return bytes(self._held[-REPORT_BYTES:])
+
+
+def frames_first(text: str) -> str:
+    """Return the tail of a log, beginning with the frames of a crash if there was one.
+
+    Args:
+        text: The end of the log, with the report of faulthandler, which lists frames
+            behind what the environment printed, and hundreds of modules behind them.
+    """
+    reports = list(_REPORT.finditer(text))
+    if not reports:
+        return text[-TAIL_BYTES:]
+    report = reports[-1]
+    frames = "\n".join(line.strip() for line in report["frames"].splitlines())
+    frames = frames[: TAIL_BYTES // 2].rstrip()
+    rest = (text[: report.start()] + text[report.end() :]).rstrip()
+    room = TAIL_BYTES - len(frames)
+    return f"{frames}\n\n{rest[-room:]}\n"
+
+
+def last_words(log_tail: str) -> str:
+    """Return the failing frame of a crash, else the last line printed, as a phrase."""
+    lines = log_tail.strip().splitlines() or [""]
+    if _FRAME.match(lines[0]):
+        return f"in {lines[0]}"[:300]
+    return f"after printing {lines[-1]!r:.200}" if lines[-1] else ""
 
 
 class KeptLogs:

@@ -74,6 +74,7 @@ def start_host(
         max_answer=settings.max_answer,
         strict_actions=settings.strict_actions,
         spin_us=settings.spin_us,
+        tracebacks=not settings.no_tracebacks,
         file_bytes=settings.host_file_size,
         modules=modules.imported + modules.apart if apart else (),
         path=tuple(sys.path) if apart else (),

@@ -281,7 +281,7 @@ class Supervisor:
         key = f"{head.creator} {head.key}" if head.key else ""
         if key and self._creations.joined(key, frame, connection):
             return
-        asked = read_request(frame.body, self._settings)
+        asked = read_request(frame.body, self._settings, frame.form >> 4)
         owner = self._owners.choose(asked.for_, head)
         if asked.external:
             self._start_lobby()

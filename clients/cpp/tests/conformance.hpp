@@ -183,14 +183,17 @@ inline void errors(Report& report, const Json& each) {
     const auto check = [&](const std::string& kind, const Error& error) {
         const Json message = expected["message"].is_null() ? Json(error.message())
                                                            : expected["message"];
+        const auto* const api = dynamic_cast<const ApiError*>(&error);
         const Json actual{{"kind", kind},
                           {"status", error.status()},
                           {"code", error.code()},
-                          {"message", error.message()}};
+                          {"message", error.message()},
+                          {"traceback", api == nullptr ? "" : api->traceback()}};
         const Json wanted{{"kind", expected["kind"]},
                           {"status", expected["status"]},
                           {"code", code},
-                          {"message", message}};
+                          {"message", message},
+                          {"traceback", each.value("traceback", "")}};
         report.equal("the error", wanted.dump(), actual.dump());
     };
     try {

@@ -147,6 +147,22 @@ void operations(const std::string& url) {
     check_throws<UsageError>([&] { env.step(std::nan("")); }, "JSON has no NaN");
 }
 
+template <class E>
+void warnings(const std::string& url) {
+    std::vector<Warning> told;
+    Server server(url);
+    server.on_warning = [&](const Warning& warning) { told.push_back(warning); };
+    E env(server, "CartPole-v0");
+    env.reset(42);
+    // Gymnasium's own, of the version and of steps behind the end.
+    check(told.size() == 1 && told[0].category == "DeprecationWarning", "one of the version");
+    check(told[0].message.find("CartPole-v0 is out of date") != std::string::npos, "its words");
+    for (int step = 0; step < 20; ++step) env.step(1);
+    check(told.size() == 2, "one of the steps");
+    check(told[1].message.find("already returned terminated = True") != std::string::npos,
+          "its words, too");
+}
+
 template <class E, class V>
 void attached(const std::string& url) {
     EnvOptions options;
@@ -200,6 +216,10 @@ int main(int count, char** words) {
         if (command == "attached") {
             attached<Env, VectorEnv>(url);
             attached<StreamEnv, StreamVectorEnv>(url);
+        }
+        if (command == "warnings") {
+            warnings<Env>(url);
+            warnings<StreamEnv>(url);
         }
         if (command == "threads") threads(url);
         if (command == "owners") owners(url);

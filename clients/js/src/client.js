@@ -18,8 +18,8 @@ export class Client {
 
   constructor(options = {}) {
     checkOptions("Client", options);
-    const { url, token, timeout, maxBody, stream } = options;
-    this.#link = new Link({ url, token, timeout, maxBody });
+    const { url, token, timeout, maxBody, stream, onWarning } = options;
+    this.#link = new Link({ url, token, timeout, maxBody, onWarning });
     this.#stream = stream;
   }
 

@@ -23,6 +23,12 @@ export class GymHttpError extends Error {
     this.body = body;
   }
 
+  /** The traceback of the environment's exception on the server; null without one. */
+  get traceback() {
+    const traceback = this.body?.traceback;
+    return typeof traceback === "string" ? traceback : null;
+  }
+
   get name() {
     return this.constructor.name;
   }

@@ -15,6 +15,7 @@ const ABSENT = new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH"
 const MALFORMED = /^(HPE_|UND_ERR_HEADERS_OVERFLOW|UND_ERR_RES_EXCEEDED)/;
 const VISIBLE = /^[\x21-\x7e]+$/;
 const ORIGIN_AFTER = 2;
+const COLOUR = /\x1b\[[0-9;]*m/g;
 
 let transport;
 
@@ -25,11 +26,13 @@ export class Link {
   #met = false;
 
   /** @param {object} options See `Client`. */
-  constructor({ url, token, timeout = TIMEOUT, maxBody = MAX_BODY } = {}) {
+  constructor({ url, token, timeout = TIMEOUT, maxBody = MAX_BODY, onWarning = showWarning } = {}) {
+    if (typeof onWarning !== "function") throw new TypeError(`onWarning is a function: ${onWarning}`);
     const address = addressOf(url ?? "http://127.0.0.1:5000");
     this.url = address.url;
     this.timeout = timeout;
     this.maxBody = maxBody;
+    this.onWarning = onWarning;
     this.token = token ?? address.token ?? globalThis.process?.env?.GHS_TOKEN ?? "";
     if (this.token && !VISIBLE.test(this.token)) {
       throw new TypeError("a token has visible ASCII characters only");
@@ -75,6 +78,7 @@ export class Link {
       const outcome = await this.#exchange(url, init, tries);
       if (outcome.lost === undefined && !isRepeated(outcome, creates)) {
         this.#met = true;
+        this.#warnOf(outcome);
         return outcome;
       }
       const strange = !tries.met && tries.count >= ORIGIN_AFTER && (await refusesPage(url));
@@ -83,6 +87,25 @@ export class Link {
       if (again) continue;
       if (outcome.lost === undefined) return outcome;
       throw new TransportError(strange || outcome.message, { url, cause: outcome.cause });
+    }
+  }
+
+  /** Show warnings, as an answer has them: a list of objects, or none. */
+  warn(told) {
+    if (!Array.isArray(told)) return;
+    for (const each of told) {
+      const { category = "UserWarning", message = "" } = each instanceof Map ? Object.fromEntries(each) : each;
+      this.onWarning({ category: String(category), message: String(message) });
+    }
+  }
+
+  #warnOf({ headers }) {
+    const told = headers.get("gym-warnings");
+    if (!told) return;
+    try {
+      this.warn(JSON.parse(told));
+    } catch (error) {
+      if (!(error instanceof SyntaxError)) throw error;
     }
   }
 
@@ -117,6 +140,11 @@ export class Link {
       return failureOf(error, url);
     }
   }
+}
+
+/** Show a warning of the server, unless a client has a function of its own for it. */
+function showWarning({ category, message }) {
+  console.warn(`${category}: ${message.replace(COLOUR, "")}`);
 }
 
 /** Make the error of a call whose time is up, after some tries; undefined of all else. */

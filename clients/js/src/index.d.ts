@@ -50,6 +50,15 @@ export interface ServerOptions {
   maxBody?: number;
   /** Whether to step over a stream, which is faster; so it is unless told. */
   stream?: boolean;
+  /** Called with each warning of the server and the environment; else `console.warn` is. */
+  onWarning?: (warning: ServerWarning) => void;
+}
+
+/** A warning that a local user of the environment would see. */
+export interface ServerWarning {
+  /** Its class in Python, as "UserWarning" or "DeprecationWarning". */
+  category: string;
+  message: string;
 }
 
 /** How an environment is made. */
@@ -330,6 +339,8 @@ export class GymHttpError extends Error {
   readonly url: string | null;
   /** All that the server told of the problem. */
   readonly body: any;
+  /** The traceback of the environment's exception on the server; null without one. */
+  readonly traceback: string | null;
 }
 
 /** There was no answer, so it is unknown whether the server did its work. */

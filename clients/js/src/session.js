@@ -66,7 +66,12 @@ export class Session {
     this.#last = new Promise((resolve) => (release = resolve));
     try {
       await deadline.race(before);
-      return await this.#settle(operation, body, deadline);
+      const value = await this.#settle(operation, body, deadline);
+      if (value?.warnings !== undefined) {
+        this.#link.warn(value.warnings);
+        delete value.warnings;
+      }
+      return value;
     } catch (error) {
       throw lateError(error, this.#link.url + this.#path + operation.path) ?? error;
     } finally {
@@ -130,6 +135,7 @@ export class Session {
     if (answer.status === 200 && answer.form === Form.BINARY) return stream.announced.read(answer.body);
     const told = problemIn(answer.body);
     if (!told) throw new ProtocolError(`what came with status ${answer.status} is neither value nor problem`);
+    this.#link.warn(told.extras?.warnings);
     throw apiError({ ...told.extras, ...told }, answer.status, this.#link.url + this.#path + path);
   }
 

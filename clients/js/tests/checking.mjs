@@ -104,10 +104,11 @@ const CHECKS = {
     return [() => refused(() => (form === "typed" ? decodeTyped(readUtf8(bytes)) : decodeBinary(bytes)))];
   },
 
-  "errors.json": ({ status, headers, body, expected, creates, retried }) => {
+  "errors.json": ({ status, headers, body, expected, creates, retried, traceback = null }) => {
     const answer = { status, headers: new Headers(headers), body: writeText(body) };
     return [
       () => toldAs(expected, errorOf(answer, URL_OF_ERRORS)),
+      () => differing(traceback, errorOf(answer, URL_OF_ERRORS).traceback),
       async () => differing(retried, await isRetried(answer, creates)),
     ];
   },

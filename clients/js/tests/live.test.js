@@ -55,6 +55,19 @@ for (const how of transports) {
       assert.equal((await env.describe()).steps, 1);
     }));
 
+  test(`warnings of the server are shown over ${over}`, { skip }, async () => {
+    const told = [];
+    await using(make("CartPole-v0", { ...options, onWarning: (each) => told.push(each) }), async (env) => {
+      await env.reset({ seed: 42 });
+      // Gymnasium's own, of the version and of steps behind the end.
+      assert.deepEqual([told.length, told[0].category], [1, "DeprecationWarning"]);
+      assert.match(told[0].message, /CartPole-v0 is out of date/);
+      for (let step = 0; step < 20; step++) assert.equal((await env.step(1)).warnings, undefined);
+    });
+    assert.equal(told.length, 2);
+    assert.match(told[1].message, /already returned terminated = True/);
+  });
+
   test(`several steps and whole episodes come in columns over ${over}`, { skip }, () =>
     using(make("CartPole-v1", options), async (env) => {
       await env.reset({ seed: 42 });

@@ -7,6 +7,7 @@ local kinds = require("gym_http_client.kinds")
 local media = require("gym_http_client.media")
 local plain = require("gym_http_client.plain")
 local refusal = require("gym_http_client.refusal")
+local warned = require("gym_http_client.warned")
 
 local asking = {}
 
@@ -67,7 +68,8 @@ function asking.exact(link, method, path, body, raw)
   if not reply then
     return nil, failed
   end
-  return read(reply, link:url(path), binary.decode, media.BINARY, raw)
+  local value, why = read(reply, link:url(path), binary.decode, media.BINARY, raw)
+  return warned.taken(link, value), why
 end
 
 --- Take a member of an answer that has to be there.

@@ -31,9 +31,11 @@ local MAKING = {
 local TYPES = {
   url = "string", token = "string", time_limit = "number", answer_limit = "number",
   max_body = "number", stream = "boolean", raw = "boolean", tls = "table",
+  on_warning = "function",
 }
 local CLIENT = {
   "url", "token", "time_limit", "answer_limit", "max_body", "stream", "raw", "tls",
+  "on_warning",
 }
 local ALL = {}
 for _, names in ipairs({ CLIENT, MAKING }) do
@@ -70,6 +72,7 @@ function Client.new(url, given)
     answer_limit = given.answer_limit or limit * 2 / 3,
     max_body = given.max_body or MAX_BODY,
     tls = given.tls,
+    on_warning = given.on_warning,
   })
   self.options = { streams = given.stream ~= false, raw = given.raw or false }
   return self

@@ -18,6 +18,7 @@ Error.__index = Error
 -- @tfield ?string code the server's name of the problem, as `"unknown-instance"`
 -- @tfield string url where the request went
 -- @tfield ?table problem all that the server said
+-- @tfield ?string traceback of the environment's exception on the server
 
 function Error:__tostring()
   local about = {}
@@ -32,9 +33,10 @@ function Error:__tostring()
 end
 
 local function new(kind, message, url, status, code, problem)
+  local traceback = problem and problem.traceback
   local fields = {
     kind = kind, message = message, url = url, status = status, code = code,
-    problem = problem,
+    problem = problem, traceback = type(traceback) == "string" and traceback or nil,
   }
   return setmetatable(fields, Error)
 end

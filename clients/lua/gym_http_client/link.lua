@@ -9,6 +9,7 @@ local entropy = require("gym_http_client.entropy")
 local http1 = require("gym_http_client.http1")
 local line = require("gym_http_client.line")
 local tries = require("gym_http_client.tries")
+local warned = require("gym_http_client.warned")
 
 local link = {}
 
@@ -150,6 +151,7 @@ function Link:request(method, path, request)
     local again = trying:again(reply, failed)
     self.met = trying.met
     if not again and reply then
+      warned.show_header(self, reply)
       return reply
     elseif not again then
       return nil, trying:error_of(failed, self:url(path))

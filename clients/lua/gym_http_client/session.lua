@@ -15,6 +15,7 @@ local media = require("gym_http_client.media")
 local refusal = require("gym_http_client.refusal")
 local streams = require("gym_http_client.stream")
 local tries = require("gym_http_client.tries")
+local warned = require("gym_http_client.warned")
 local words = require("gym_http_client.words")
 
 local session = {}
@@ -104,7 +105,10 @@ local function outcome_of(self, frame, asked)
     return true
   elseif frame.status ~= 200 then
     local body = frame.message:sub(frame.body_at)
-    return nil, errors.of_problem(body, frame.status, self.link:url(self.path .. asked.name .. "/"))
+    local failed = errors.of_problem(body, frame.status,
+      self.link:url(self.path .. asked.name .. "/"))
+    warned.show(self.link, failed.problem and failed.problem.warnings)
+    return nil, failed
   elseif frame.forms % 16 ~= frames.BINARY then
     return nil, nil, line.failure("malformed", "a value is not in the form asked for")
   end
@@ -220,6 +224,7 @@ function Session:ask(name, plain, signature, leaves)
   else
     self.lost_at = nil
   end
+  warned.taken(self.link, value)
   return value, failed
 end
 

@@ -21,6 +21,24 @@ local function make(env_id, stream, options)
   return gym.assert(gym.make(env_id, options))
 end
 
+both("warnings of the server are shown", function(stream)
+  local told = {}
+  local env = make("CartPole-v0", stream, {
+    on_warning = function(warning) told[#told + 1] = warning end,
+  })
+  gym.assert(env:reset({ seed = 42 }))
+  -- Gymnasium's own, of the version and of steps behind the end.
+  equal(#told, 1)
+  equal(told[1].category, "DeprecationWarning")
+  equal(told[1].message:find("CartPole-v0 is out of date", 1, true) ~= nil, true)
+  for _ = 1, 20 do
+    gym.assert(env:step(1))
+  end
+  equal(#told, 2)
+  equal(told[2].message:find("already returned terminated = True", 1, true) ~= nil, true)
+  gym.assert(env:close())
+end)
+
 both("an episode goes as its seed says", function(stream)
   local env = make("CartPole-v1", stream)
   local observation, info = gym.assert(env:reset({ seed = 42 }))

@@ -170,6 +170,7 @@ vectors["errors.json"] = function(case, check)
   if expected.message ~= gym.null then
     is("message", failed.message)
   end
+  check(failed.traceback == case.traceback, "traceback", case.traceback, failed.traceback)
   check(failed.url == url, "url", url, failed.url)
   local retried = tries.is_repeated({ status = case.status, body = case.body }, case.creates)
   check(retried == case.retried, "retried", case.retried, retried)

@@ -7,7 +7,7 @@ from typing import Any
 
 import requests
 
-from gym_http_client.errors import ServerError, UnexpectedAnswer
+from gym_http_client.errors import ServerError, UnexpectedAnswer, add_notes
 
 __all__ = ["error_in", "unexpected", "value_of"]
 
@@ -34,13 +34,15 @@ def error_in(response: requests.Response) -> ServerError:
     except (ValueError, LookupError, TypeError):
         where = response.headers.get("Location")
         return unexpected(response, f"leads to {where}" if where else "has no message")
-    return ServerError(
+    error = ServerError(
         str(message),
         response.status_code,
         code=body.get("code"),
         url=response.url,
         body=body,
     )
+    add_notes(error, body)
+    return error
 
 
 def unexpected(response: requests.Response, why: str) -> UnexpectedAnswer:

@@ -23,6 +23,7 @@ from gym_http_client.http1 import Reply
 from gym_http_client.processes import PerProcess
 from gym_http_client.retries import REPEATABLE, Retries, Tries, keys
 from gym_http_client.unix_adapter import UnixAdapter
+from gym_http_client.warned import HEADER, show_header
 
 __all__ = ["Connection"]
 
@@ -139,7 +140,12 @@ class Connection:
             raise error_of(
                 response, method, request.url, key, tries.count, tries.heard
             ) from response
-        if not 200 <= response.status_code < 300:
+        fine = 200 <= response.status_code < 300
+        if not fine or creation_wait is None:
+            # Where a filter turns a warning into an exception, a new instance would be
+            # lost: its warnings are for the caller to show.
+            show_header(response.headers.get(HEADER))
+        if not fine:
             raise error_in(response)
         return response
 

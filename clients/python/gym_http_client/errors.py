@@ -24,7 +24,13 @@ __all__ = [
     "ServerTimeout",
     "ServerUnreachable",
     "UnexpectedAnswer",
+    "add_notes",
 ]
+
+_NOTES = {
+    "traceback": "The traceback on the server",
+    "log_tail": "The output of the environment on the server",
+}
 
 
 class ServerError(Exception):
@@ -57,6 +63,12 @@ class ServerError(Exception):
         self.code = code
         self.url = url
         self.body = body
+
+    @property
+    def traceback(self) -> str:
+        """Traceback of the environment's exception on the server; "" without one."""
+        told = self.body.get("traceback") if isinstance(self.body, dict) else None
+        return told if isinstance(told, str) else ""
 
     def __str__(self) -> str:
         known = [str(part) for part in (self.status_code, self.code) if part]
@@ -98,3 +110,16 @@ class AttributeNotSent(ServerError, AttributeError):
             url=error.url,
             body=error.body,
         )
+
+
+def add_notes(error: Exception, problem: dict[str, Any]) -> None:
+    """Add what a problem tells of the environment's failure to an error, as notes.
+
+    Args:
+        error: The error; a printed traceback shows its notes.
+        problem: The problem's JSON object, with ``traceback``, ``log_tail`` or neither.
+    """
+    for name, title in _NOTES.items():
+        text = problem.get(name)
+        if isinstance(text, str) and text:
+            error.add_note(f"\n{title}:\n{text.rstrip()}")

@@ -10,6 +10,7 @@ import requests
 from gym_http_client.answers import unexpected, value_of
 from gym_http_client.connection import Connection
 from gym_http_client.retries import wait_of
+from gym_http_client.warned import HEADER, show_header
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -95,7 +96,13 @@ class InstanceCalls:
         answer = self._connection.send(
             "POST", "/v1/envs/", body=body, creation_wait=wait_of(body)
         )
-        return str(value_of(answer)["instance_id"])
+        instance_id = str(value_of(answer)["instance_id"])
+        try:
+            show_header(answer.headers.get(HEADER))
+        except Warning:
+            self.env_close(instance_id)
+            raise
+        return instance_id
 
     def env_list_all(self) -> dict[str, str]:
         """Return the name of each instance's environment, by instance ID."""

@@ -14,7 +14,8 @@ from gym_http_client.failures import Failure, FailureKind
 from gym_http_client.links import Link
 from gym_http_client.raising import raised, refusal
 from gym_http_client.streaming import Answer, Asked, Streaming
-from gym_http_wire.messages import MEDIA_TYPES, Form
+from gym_http_client.warned import HEADER, show, show_header
+from gym_http_wire.messages import MEDIA_TYPES, WARNINGS, Form
 from gym_http_wire.values import BadValue, binary
 
 __all__ = ["by_rest", "over_stream"]
@@ -41,7 +42,9 @@ def over_stream(stream: Streaming, answer: Answer, number: int, url: str) -> Any
         raise Failure(FailureKind.MALFORMED, words)
     if answer.status == 200 and answer.form == _BINARY_FORM:
         return stream.value(answer)
-    return raised(_problem_in(answer), answer.status, url)
+    problem = _problem_in(answer)
+    show(problem.get(WARNINGS))
+    return raised(problem, answer.status, url)
 
 
 def by_rest(link: Link, path: str, url: str, asked: Asked, key: str) -> Any:
@@ -63,6 +66,7 @@ def by_rest(link: Link, path: str, url: str, asked: Asked, key: str) -> Any:
     reply = link.request(
         "POST", path, body, content_type=_BINARY, accept=_BINARY, key=key
     )
+    show_header(reply.headers.get(HEADER.lower()))
     if reply.status != 200 or reply.headers.get("content-type") != _BINARY:
         return refusal(reply, url)
     try:

@@ -10,7 +10,7 @@ from typing import Any
 
 import gymnasium
 
-from gym_http_client.errors import ServerError, UnexpectedAnswer
+from gym_http_client.errors import ServerError, UnexpectedAnswer, add_notes
 from gym_http_client.http1 import Reply
 
 __all__ = ["object_in", "raised", "refusal", "told_by"]
@@ -75,8 +75,15 @@ def raised(problem: dict[str, Any], status: int, url: str) -> Exception:
     Returns:
         Where the environment raised: the nearest class of that exception that is
         built in or Gymnasium's, with the same text, and with a `ServerError` as its
-        cause. Else the `ServerError`.
+        cause. Else the `ServerError`. The traceback on the server, if the server tells
+        it, is a note of either.
     """
+    error = _raised(problem, status, url)
+    add_notes(error, problem)
+    return error
+
+
+def _raised(problem: dict[str, Any], status: int, url: str) -> Exception:
     message = str(problem.get("message", f"the server answered {status}"))
     code = problem.get("code")
     error = ServerError(message, status, code=code, url=url, body=problem)

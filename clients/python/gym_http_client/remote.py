@@ -69,7 +69,8 @@ def create_request(env_id: str, options: Any, kwargs: Any) -> dict[str, Any]:
     Raises:
         UnsupportedValue: An argument cannot be sent.
     """
-    request = {"env_id": env_id, **options, "kwargs": kwargs}
+    # As gymnasium.make does, refuse a retired version.
+    request = {"env_id": env_id, "exact_id": True, **options, "kwargs": kwargs}
     for name, value in request.items():
         if value is not None:
             request[name] = _sendable(name, value)

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import base64
 import os
+import traceback
+from types import TracebackType
 from typing import Any, NamedTuple
 
 import msgspec
 
 from gym_http_wire.problems import EnvError
 
-__all__ = ["env_error", "said"]
+__all__ = ["MAX_TRACEBACK_BYTES", "env_error", "said", "shortened", "traceback_of"]
 
+#: Bytes of UTF-8 that a traceback may have in an answer; its end is kept.
+MAX_TRACEBACK_BYTES = 16 * 1024
 _MESSAGE_CHARS = 2000
 _MAX_ARGUMENTS = 8192
 # Of what could not be encoded or decoded.
 _UNICODE_PART = 1000
 # Of exceptions in groups.
 _MAX_DEPTH = 8
+_CUT = "[the beginning was cut]\n"
+# Frames of these packages, around the environment's, explain nothing to its author.
+_OUR_PACKAGES = ("gym_http_client", "gym_http_server", "gym_http_wire")
 _SIMPLE = {bool, float, int, str}
 
 
@@ -48,8 +55,40 @@ def env_error(call: str, error: BaseException) -> EnvError:
             "error_type": name,
             "mro": _lineage(kind),
             "text": text,
+            "traceback": traceback_of(error),
         },
     )
+
+
+def traceback_of(error: BaseException) -> str:
+    """Format an exception with its traceback, from the environment's first frame on."""
+    try:
+        frames = _environments(error.__traceback__)
+        lines = traceback.format_exception(type(error), error, frames)
+    except Exception:
+        # Classes of environments may raise in any of their methods.
+        return ""
+    return shortened("".join(lines))
+
+
+def shortened(text: str) -> str:
+    """Return the end of a traceback, `MAX_TRACEBACK_BYTES` at most, as valid UTF-8."""
+    data = text.encode(errors="backslashreplace")
+    if len(data) > MAX_TRACEBACK_BYTES:
+        _, _, rest = data[len(_CUT) - MAX_TRACEBACK_BYTES :].partition(b"\n")
+        # A single long line has no line break to begin after.
+        data = _CUT.encode() + (rest or data[len(_CUT) - MAX_TRACEBACK_BYTES :])
+    return data.decode(errors="ignore")
+
+
+def _environments(frames: TracebackType | None) -> TracebackType | None:
+    first = frames
+    while first is not None:
+        module = str(first.tb_frame.f_globals.get("__name__", ""))
+        if module.partition(".")[0] not in _OUR_PACKAGES:
+            return first
+        first = first.tb_next
+    return frames
 
 
 def said(error: BaseException) -> str:

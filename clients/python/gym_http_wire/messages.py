@@ -16,6 +16,9 @@ from gym_http_wire.problems import Problem
 
 __all__ = [
     "MEDIA_TYPES",
+    "PLAIN_BOTH_WAYS",
+    "WARNINGS",
+    "WARNINGS_HEADER",
     "AnswerHead",
     "Form",
     "Op",
@@ -65,6 +68,7 @@ class Op(IntEnum):
     MONITOR_FILE = 72
     INSTANCES = 73
     LOG = 74
+    SERVER_LOG = 75
 
     FAR_COME = 96
     FAR_LIST = 97
@@ -96,6 +100,10 @@ MEDIA_TYPES = {
 """Media types of the forms that values have."""
 
 
+#: Where an answer has warnings: a member of its value, or a header with ASCII JSON.
+WARNINGS, WARNINGS_HEADER = "warnings", "Gym-Warnings"
+
+
 class RequestHead(msgspec.Struct, omit_defaults=True):
     """What a request says beside its body.
 
@@ -124,10 +132,12 @@ class AnswerHead(msgspec.Struct, omit_defaults=True):
     Attributes:
         content_type: Media type of the body, where it is not plain JSON.
         headers: Further HTTP headers.
+        instance_id: The instance made, where web workers cannot read the body.
     """
 
     content_type: str = ""
     headers: dict[str, str] = {}
+    instance_id: str = ""
 
 
 class _ProblemBody(msgspec.Struct):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gym_http_wire.blame import shortened
 from gym_http_wire.problems import (
     BadParameter,
     EnvError,
@@ -36,7 +37,8 @@ def reported(error: dict[str, Any]) -> Problem:
     if soft is not None:
         return soft(words)
     told = error.get("extras")
-    extras = told if isinstance(told, dict) else {}
-    return EnvError(
-        words, extras={name: extras[name] for name in _EXTRAS if name in extras}
-    )
+    given = told if isinstance(told, dict) else {}
+    extras = {name: given[name] for name in _EXTRAS if name in given}
+    if isinstance(given.get("traceback"), str):
+        extras["traceback"] = shortened(given["traceback"])
+    return EnvError(words, extras=extras)

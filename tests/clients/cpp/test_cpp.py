@@ -90,6 +90,7 @@ def test_pkg_config_tells_compilers_of_it(prefix: Path, tmp_path: Path) -> None:
     "command",
     [
         "threads",
+        "warnings",
         "owners",
         "views",
         "containers",

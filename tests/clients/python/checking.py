@@ -155,7 +155,9 @@ def _errors(case: Case) -> Iterator[Callable[[], Problem]]:
         kind = "protocol" if isinstance(error, UnexpectedAnswer) else "api"
         message = error.message if kind == "api" else None
         actual = {"kind": kind, "status": error.status_code, "code": error.code}
-        return differing(case["expected"], {**actual, "message": message})
+        actual |= {"message": message, "traceback": error.traceback}
+        expected = {**case["expected"], "traceback": case.get("traceback", "")}
+        return differing(expected, actual)
 
     def retried() -> Problem:
         retries = Retries(sleep=lambda _: None, clock=lambda: 0.0)

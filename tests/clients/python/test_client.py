@@ -93,7 +93,9 @@ def test_a_log_is_read_part_by_part(client: Client, create: Callable[..., str]) 
 
 def test_an_agent_of_gym_http_api_runs_unmodified(server: Server) -> None:
     client = gym_http_client.Client(server.url)
-    instance_id = client.env_create("CartPole-v0")
+    # As Gymnasium warns where the environment is made.
+    with pytest.warns(DeprecationWarning, match="CartPole-v0 is out of date"):
+        instance_id = client.env_create("CartPole-v0")
     action_space_info = client.env_action_space_info(instance_id)
     assert action_space_info == {"name": "Discrete", "n": 2}
     outdir = "/tmp/random-agent-results"

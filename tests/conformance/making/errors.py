@@ -20,6 +20,12 @@ REPEATED = {408, 429, 503}
 
 _API = Path(__file__).resolve().parents[3] / "docs" / "api.md"
 _ROW = re.compile(r"^\| (\d{3}) \| `([a-z0-9-]+)` \|", re.MULTILINE)
+_TRACEBACK = (
+    "Traceback (most recent call last):\n"
+    '  File "/home/ada/my_envs.py", line 12, in step\n'
+    "    raise ValueError\n"
+    "ValueError\n"
+)
 _JSON = {"content-type": "application/json"}
 _HTML = {"content-type": "text/html"}
 
@@ -37,6 +43,11 @@ def cases() -> Iterator[Case]:
     # In other words of the same meaning.
     yield _problem("unknown-instance-404", 404, "unknown-instance", "Instance unknown")
     yield _problem("message-unicode", 502, "env-error", "\u73af\U0001f600 \u00e9\n")
+    traced = _problem(
+        "traceback", 502, "env-error", "the environment raised ValueError"
+    )
+    told = {**json.loads(traced["body"]), "traceback": _TRACEBACK}
+    yield {**traced, "body": compact(told) + "\n", "traceback": _TRACEBACK}
     yield _problem("message-empty", 500, "internal", "")
     yield _problem("code-unknown", 400, "not-yet-thought-of", "a newer server's")
     yield _problem("status-unknown", 499, "odd", "an odd status")

@@ -15,6 +15,7 @@ struct Reply {
     std::string content_type{};
     std::string location{};
     std::string retry_after{};
+    std::string warnings{};
     std::shared_ptr<Bytes> body = std::make_shared<Bytes>();
 
     std::string_view text() const {

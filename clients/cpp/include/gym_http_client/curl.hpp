@@ -93,6 +93,7 @@ private:
         if (name == "content-type") reply.content_type = value;
         if (name == "location") reply.location = value;
         if (name == "retry-after") reply.retry_after = value;
+        if (name == "gym-warnings") reply.warnings = value;
         if (name == "content-length") expect(value);
     }
 

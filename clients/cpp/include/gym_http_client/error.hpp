@@ -78,6 +78,12 @@ public:
 
     /// The whole problem, with whatever else the server tells: `reason`, `error_type`…
     const Json& body() const noexcept { return body_; }
+    /// The traceback of the environment's exception on the server; empty without one.
+    std::string traceback() const {
+        const auto found = body_.find("traceback");
+        const bool told = found != body_.end() && found->is_string();
+        return told ? found->get<std::string>() : std::string();
+    }
 
 private:
     Json body_;

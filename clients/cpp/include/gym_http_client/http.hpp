@@ -73,7 +73,10 @@ public:
             Reply reply;
             const CURLcode code = attempt(request, headers.get(), deadline, reply);
             met_ = met_ || !is_absent(code);
-            if (code == CURLE_OK && !detail::is_repeated(reply, request.creates)) return reply;
+            if (code == CURLE_OK && !detail::is_repeated(reply, request.creates)) {
+                warn_of(reply);
+                return reply;
+            }
             const double pause_s = pauses.next(seconds_of(reply.retry_after));
             double left = deadline.left();
             if (!met_) left = std::min(left, first_contact.left());
@@ -93,7 +96,35 @@ public:
         }
     }
 
+    /// Shows the warnings in a value, if they are its member `warnings`.
+    void warn_of(const Value& answer) const {
+        if (answer.kind() != Kind::dict) return;
+        const Value* told = answer.find("warnings");
+        if (told != nullptr) warn(*told);
+    }
+
 private:
+    void warn_of(const Reply& reply) const {
+        if (reply.warnings.empty()) return;
+        try {
+            warn(read_json(reply.warnings));
+        } catch (const ProtocolError&) {
+            // It is another server's header.
+        }
+    }
+
+    void warn(const Value& told) const {
+        if (told.kind() != Kind::list || !server_.on_warning) return;
+        for (const Value& each : told.items()) {
+            if (each.kind() != Kind::dict) continue;
+            const auto text = [&](const char* name) {
+                const Value* found = each.find(name);
+                return found != nullptr && found->kind() == Kind::text ? found->text() : "";
+            };
+            server_.on_warning(Warning{text("category"), text("message")});
+        }
+    }
+
     static bool is_absent(CURLcode code) {
         return code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_HOST ||
                code == CURLE_COULDNT_RESOLVE_PROXY;

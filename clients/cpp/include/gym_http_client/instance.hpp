@@ -147,7 +147,11 @@ protected:
     /// How many environments there are in a vector that was attached to.
     std::size_t attached_envs() const { return state().num_envs; }
 
-    Value ask(const detail::Ask& asked) { return state().transport->ask(asked); }
+    Value ask(const detail::Ask& asked) {
+        Value answer = state().transport->ask(asked);
+        state().http.warn_of(answer);
+        return answer;
+    }
 
     std::string url(const char* rest) const { return state().http.url(path(rest)); }
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
+#include <iostream>
 #include <random>
 #include <string>
 #include <string_view>
@@ -13,6 +15,24 @@
 #include "gym_http_client/error.hpp"
 
 namespace gym_http {
+
+/// A warning of the server or the environment, as a local user would see it.
+struct Warning {
+    std::string category{};  ///< Its class in Python, as `UserWarning`.
+    std::string message{};
+};
+
+/// Prints a warning to `std::cerr`, without the colours of a terminal.
+inline void print_warning(const Warning& warning) {
+    std::string text;
+    bool coloured = false;
+    for (const char each : warning.message) {
+        if (each == '\x1b') coloured = true;
+        if (!coloured) text += each;
+        if (each == 'm') coloured = false;
+    }
+    std::cerr << warning.category + ": " + text + "\n";
+}
 
 /// Where a server is, and how it is spoken to. An address alone becomes one.
 struct Server {
@@ -22,6 +42,8 @@ struct Server {
     double try_timeout_s = 20;      ///< For each try; then it is sent again.
     double first_contact_s = 5;     ///< While nobody has ever been at the address.
     std::size_t max_body = std::size_t(256) << 20U;  ///< Bytes of an answer.
+    /// Called with each warning of the server and the environment; may be empty.
+    std::function<void(const Warning&)> on_warning = print_warning;
 
     /// A server at an address.
     /// @throws UsageError It is no address of HTTP.

@@ -136,9 +136,12 @@ private:
         if (frame.status == 200 && frame.form() == form_binary)
             return stream_->announced.read(bytes, start, message);
         if (frame.status == 204) return Value();
-        if (frame.form() == form_plain && frame.status >= 400)
-            throw_problem(flattened(read_json(text_at(bytes, start, frame.body_size))),
-                          frame.status, url(ask));
+        if (frame.form() == form_plain && frame.status >= 400) {
+            const Value problem =
+                flattened(read_json(text_at(bytes, start, frame.body_size)));
+            rest_.http().warn_of(problem);
+            throw_problem(problem, frame.status, url(ask));
+        }
         throw ProtocolError("what came with status " + std::to_string(frame.status) +
                             " is neither a value nor a problem");
     }

@@ -15,6 +15,8 @@ from gym_http_client.errors import ServerError
 from gym_http_client.failures import Failure
 from gym_http_client.processes import PerProcess
 from gym_http_client.sessions import Session
+from gym_http_client.warned import show
+from gym_http_wire.messages import WARNINGS
 
 __all__ = ["Handle"]
 
@@ -65,8 +67,12 @@ class Handle(ABC, Generic[_S]):
         """
         session = self._session.get()
         if session.carries(method, path):
-            return session.ask(path, given)
-        return self._ask_other(session, method, path, given)
+            told = session.ask(path, given)
+        else:
+            told = self._ask_other(session, method, path, given)
+        if WARNINGS in told:
+            show(told.pop(WARNINGS))
+        return told
 
     def send(self, path: str, given: Any) -> None:
         """Ask for a reset, a step or a picture, and return at once.
@@ -85,7 +91,10 @@ class Handle(ABC, Generic[_S]):
             ServerError: The server refuses.
             Exception: What the environment raised.
         """
-        return self._session.get().receive()
+        told = self._session.get().receive()
+        if WARNINGS in told:
+            show(told.pop(WARNINGS))
+        return told
 
     def end(self) -> None:
         """End the instance, if it has not ended yet.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from gym_http_client.proxied import proxy_for
 from gym_http_client.raising import object_in
 from gym_http_client.retries import Retries, wait_of
 from gym_http_client.sessions import Session
+from gym_http_client.warned import HEADER, show_header
 from gym_http_client.watching import Watching
 from gym_http_client.zeromq import check_installed
 from gym_http_wire.messages import MEDIA_TYPES, Form
@@ -119,12 +121,21 @@ class Server:
                 content_type=_JSON,
                 creation_wait=wait_of(request),
             )
+            warnings = reply.headers.get(HEADER.lower())
+            if reply.status != HTTPStatus.OK:
+                show_header(warnings)
             told = object_in(reply, f"{self.url}/v1/envs/")
         except BaseException:
             link.close()
             raise
         handle = self._handle(link, told["instance_id"])
         register(handle)
+        try:
+            show_header(warnings)
+        except Warning:
+            # A filter made it an exception, and nobody gets the instance.
+            handle.end()
+            raise
         return handle
 
     def handle(self, instance_id: str) -> WebHandle | ZeroMQHandle:

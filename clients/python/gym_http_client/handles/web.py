@@ -10,6 +10,7 @@ from gym_http_client.handles.handle import Handle
 from gym_http_client.links import Link
 from gym_http_client.raising import object_in
 from gym_http_client.sessions import Session
+from gym_http_client.warned import HEADER, show_header
 from gym_http_wire.messages import MEDIA_TYPES, Form
 from gym_http_wire.values import binary
 
@@ -58,6 +59,7 @@ class WebHandle(Handle[Session]):
         path = self._path + path
         body = binary.encode(given) if method == "POST" else b""
         reply = self._request(method, path, body, content_type=_BINARY, accept=_BINARY)
+        show_header(reply.headers.get(HEADER.lower()))
         if reply.status == 200 and reply.headers["content-type"] == _BINARY:
             return binary.decode(reply.body)
         return object_in(reply, self._link.url + path)

@@ -12,9 +12,11 @@ from gym_http_client.handshakes import NoStream
 from gym_http_client.http1 import Reply
 from gym_http_client.raising import refusal
 from gym_http_client.retries import Retries, Tries, keys, wait_of
+from gym_http_client.warned import show
 from gym_http_client.zeromq.sessions import ZeroMQOpenings, ZeroMQSession
 from gym_http_client.zeromq.streams import ZeroMQStream
 from gym_http_wire.handshakes import new_session
+from gym_http_wire.messages import WARNINGS
 
 __all__ = ["ZeroMQHandle", "create"]
 
@@ -102,6 +104,12 @@ def create(
         limit = min(whole, max(tries.left(), _SHORTEST))
     handle = ZeroMQHandle(address, stream.welcome["instance_id"], time_limit, retries)
     handle.begin_with(stream)
+    try:
+        show(stream.welcome.get(WARNINGS))
+    except Warning:
+        # A filter made it an exception, and nobody gets the instance.
+        handle.end()
+        raise
     return handle
 
 

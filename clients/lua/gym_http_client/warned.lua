@@ -1,0 +1,59 @@
+--- Warnings of the server and the environment, as a local user would see them.
+-- @module gym_http_client.warned
+local json = require("gym_http_client.json")
+local kinds = require("gym_http_client.kinds")
+local refusal = require("gym_http_client.refusal")
+
+local warned = {}
+
+-- Print a warning, unless the client has a function of its own for it.
+local function print_warning(warning)
+  local text = warning.message:gsub("\27%[[%d;]*m", "")
+  io.stderr:write(warning.category, ": ", text, "\n")
+end
+
+local function text_of(value, default)
+  return type(value) == "string" and value or default
+end
+
+--- Show warnings.
+-- @tparam Link link whose options may have `on_warning`
+-- @param told a list of tables with `category` and `message`, or anything else
+function warned.show(link, told)
+  if type(told) ~= "table" or kinds.of(told) ~= "list" then
+    return
+  end
+  local show = link.options.on_warning or print_warning
+  for _, each in ipairs(told) do
+    if type(each) == "table" and kinds.of(each) == "dict" then
+      show({
+        category = text_of(each.category, "UserWarning"),
+        message = text_of(each.message, ""),
+      })
+    end
+  end
+end
+
+--- Show the warnings in the headers of a reply.
+-- @tparam Link link
+-- @tparam table reply
+function warned.show_header(link, reply)
+  local header = reply.fields["gym-warnings"]
+  if header then
+    warned.show(link, (refusal.attempt(json.read, header)))
+  end
+end
+
+--- Take the warnings out of a value, and show them.
+-- @tparam Link link
+-- @param value
+-- @return the value
+function warned.taken(link, value)
+  if type(value) == "table" and kinds.of(value) == "dict" and value.warnings ~= nil then
+    warned.show(link, value.warnings)
+    value.warnings = nil
+  end
+  return value
+end
+
+return warned

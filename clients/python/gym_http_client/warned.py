@@ -1,0 +1,68 @@
+"""Warnings of the server, shown as Python shows those of a local environment."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import sys
+import warnings
+from types import FrameType
+from typing import Any
+
+__all__ = ["HEADER", "show", "show_header"]
+
+HEADER = "Gym-Warnings"
+_PACKAGES = ("gym_http_client", "gym_http_wire")
+
+
+def show_header(text: str | None) -> None:
+    """Show the warnings in a header of an answer, if there is one.
+
+    Args:
+        text: The value of the header ``Gym-Warnings``.
+    """
+    if not text:
+        return
+    try:
+        told = json.loads(text)
+    except ValueError:
+        return
+    show(told)
+
+
+def show(told: Any) -> None:
+    """Show warnings, each where this package was called.
+
+    Args:
+        told: A list of objects with ``category``, ``message`` and maybe ``module``, by
+            which the filters of warnings know them.
+    """
+    for each in told if isinstance(told, list | tuple) else ():
+        if not isinstance(each, dict):
+            continue
+        caller = _caller()
+        warnings.warn_explicit(
+            str(each.get("message")),
+            _category(each.get("category")),
+            caller.f_code.co_filename,
+            caller.f_lineno,
+            module=str(each.get("module") or caller.f_globals.get("__name__", "")),
+            registry=caller.f_globals.setdefault("__warningregistry__", {}),
+        )
+
+
+def _category(name: object) -> type[Warning]:
+    found = getattr(builtins, str(name), None)
+    if isinstance(found, type) and issubclass(found, Warning):
+        return found
+    return UserWarning
+
+
+def _caller() -> FrameType:
+    """Return the frame that called this package."""
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        if frame.f_globals.get("__name__", "").partition(".")[0] not in _PACKAGES:
+            break
+        frame = frame.f_back
+    return frame

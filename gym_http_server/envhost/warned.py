@@ -1,0 +1,177 @@
+"""Warnings of a host: of Python, of Gymnasium's checkers, and of the create request.
+
+Each is told once per instance: to the client, with the next answer to a call of the
+environment, and to the server's log. Steps without warnings pay for one look at an
+empty list.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from typing import Any
+
+import msgspec
+
+from gym_http_server.envhost import server_log
+from gym_http_wire.frames import Frame, Pieces
+from gym_http_wire.messages import (
+    WARNINGS,
+    WARNINGS_HEADER,
+    AnswerHead,
+    Form,
+    Op,
+    answer_head,
+)
+from gym_http_wire.values import binary, typed
+from gym_http_wire.values.writing import Writing
+
+__all__ = ["add", "attach", "capture", "pending", "take", "with_header"]
+
+Told = dict[str, str]
+
+#: Warnings of one instance; an environment may put a counter in each.
+MAX_WARNINGS = 100
+MAX_CHARS = 1000
+#: Bytes of the header: some proxies have 4 KiB for all headers of an answer.
+MAX_HEADER_BYTES = 2048
+# Callers who may only look at an instance get these answers.
+_LOOKS = frozenset({Op.DESCRIBE, Op.ACTION_SPACE, Op.OBSERVATION_SPACE})
+_PROBLEM = 400
+
+#: What no client has been told yet; always the same list.
+pending: list[Told] = []
+_seen: set[tuple[str, str]] = set()
+
+
+def capture() -> None:
+    """Tell clients of the warnings that this process shows from now on."""
+    show = warnings.showwarning
+
+    def showwarning(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: Any = None,
+        line: str | None = None,
+    ) -> None:
+        add(_builtin(category), str(message), _module(filename))
+        show(message, category, filename, lineno, file, line)
+
+    warnings.showwarning = showwarning
+    # Warnings shown in the process that this one was forked from count as shown. Any
+    # change of the filters ends that; this one only spells out the default.
+    warnings.simplefilter("default", append=True)
+
+
+def add(category: str, message: str, module: str = "") -> None:
+    """Tell the client and the server's log of a warning, unless they were told of it.
+
+    Args:
+        category: Name of the class, one of Python's own.
+        message: What it says.
+        module: Name of the module that it is about; "" if there is none.
+    """
+    text = message[:MAX_CHARS].encode(errors="backslashreplace").decode()
+    if (category, text) in _seen or len(_seen) >= MAX_WARNINGS:
+        return
+    _seen.add((category, text))
+    told = {"category": category, "message": text}
+    pending.append({**told, "module": module} if module else told)
+    server_log.write(f"{category}: {text}")
+
+
+def take() -> list[Told]:
+    """Return the pending warnings, which are then pending no more."""
+    told = pending.copy()
+    pending.clear()
+    return told
+
+
+def attach(reply: Frame, op: int, *, streamed: bool) -> Frame:
+    """Add the pending warnings to an answer, where it has room for them.
+
+    Args:
+        reply: The answer.
+        op: The operation that it answers.
+        streamed: Whether it goes over a stream.
+
+    Returns:
+        The answer, with the member ``warnings`` if it goes over a stream or is a value
+        in one of the lossless forms, else with a header.
+    """
+    if op in _LOOKS:
+        return reply
+    if reply.status >= _PROBLEM:
+        return _in_problem(reply) if streamed else with_header(reply)
+    if reply.form in (Form.TYPED, Form.BINARY) or (streamed and _is_object(reply)):
+        return _with_member(reply)
+    return reply if streamed else with_header(reply)
+
+
+def with_header(reply: Frame) -> Frame:
+    """Add the header ``Gym-Warnings`` with as many pending warnings as it holds."""
+    count = len(pending)
+    while count and len(_ascii(pending[:count])) > MAX_HEADER_BYTES:
+        count -= 1
+    if not pending:
+        return reply
+    told = pending[:count] or [_cut(pending[0])]
+    del pending[: len(told)]
+    head = answer_head(reply)
+    headers = {**head.headers, WARNINGS_HEADER: _ascii(told)}
+    encoded = msgspec.json.encode(AnswerHead(head.content_type, headers))
+    return reply._replace(head=encoded)
+
+
+def _ascii(told: list[Told]) -> str:
+    return json.dumps(told, separators=(",", ":"))
+
+
+def _cut(told: Told) -> Told:
+    # A character outside the BMP takes 12 bytes.
+    return {**told, "message": told["message"][: MAX_HEADER_BYTES // 16]}
+
+
+def _is_object(reply: Frame) -> bool:
+    return reply.form == Form.PLAIN and bytes(reply.body[:1]) == b"{"
+
+
+def _in_problem(reply: Frame) -> Frame:
+    problem = msgspec.json.decode(reply.body)
+    problem["extras"] = {**problem.get("extras", {}), WARNINGS: take()}
+    return reply._replace(body=msgspec.json.encode(problem))
+
+
+def _with_member(reply: Frame) -> Frame:
+    body = reply.body
+    if reply.form == Form.PLAIN:
+        member = msgspec.json.encode({WARNINGS: take()})[:-1]
+        rest = bytes(body[1:])
+        comma = b"" if rest.lstrip().startswith(b"}") else b","
+        return reply._replace(body=member + comma + rest)
+    codec = typed if reply.form == Form.TYPED else binary
+    value = codec.decode(body.join() if isinstance(body, Pieces) else body)
+    if not isinstance(value, dict):
+        return reply
+    value[WARNINGS] = take()
+    told = Writing().pieces(value) if isinstance(body, Pieces) else codec.encode(value)
+    return reply._replace(body=told)
+
+
+def _builtin(category: type[Warning]) -> str:
+    """Name the nearest class that every Python has."""
+    for each in category.__mro__:
+        if each.__module__ == "builtins":
+            return each.__name__
+    return "UserWarning"
+
+
+def _module(filename: str) -> str:
+    """Name the module of a file, which filters of warnings may name; "" if unknown."""
+    for name, module in list(sys.modules.items()):
+        if getattr(module, "__file__", None) == filename:
+            return name
+    return ""
