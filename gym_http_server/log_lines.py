@@ -131,7 +131,7 @@ class _Formatter(logging.Formatter):
             record.name,
             record.getMessage(),
             getattr(record, "request_id", ""),
-            trace or record.exc_text or getattr(record, "trace", ""),
+            trace or record.exc_text or str(getattr(record, "trace", "")),
             getattr(record, "fields", {}),
         )
 

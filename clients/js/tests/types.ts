@@ -59,12 +59,15 @@ import type {
   RolloutOptions,
   RolloutResult,
   ServerOptions,
+  ServerWarning,
   StepResult,
   StepsResult,
   Value,
 } from "gym-http-client";
 
-const server: ServerOptions = { url: "http://127.0.0.1:5000", token: "t", timeout: 1000, maxBody: 1, stream: false };
+const onWarning = (warning: ServerWarning): void => void warning.category.concat(warning.message);
+const address = "http://127.0.0.1:5000";
+const server: ServerOptions = { url: address, token: "t", timeout: 1000, maxBody: 1, stream: false, onWarning };
 const call: CallOptions = { timeout: 1000, signal: new AbortController().signal };
 const half: Random = () => 0.5;
 

@@ -48,7 +48,7 @@ test("options of attaching", function()
   raises("there is no option steam: did you mean stream?",
     function() local _ = client:attach("7a51be3d", { steam = false }) end)
   raises("there is no option render_mode: there are url, token, time_limit, answer_limit, "
-    .. "max_body, stream, raw, tls",
+    .. "max_body, stream, raw, tls, on_warning",
     function() local _ = gym.attach("7a51be3d", { url = url, render_mode = "ansi" }) end)
 end)
 
