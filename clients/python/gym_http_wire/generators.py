@@ -44,6 +44,7 @@ _KINDS: dict[str, dict[str, Any]] = {
 _MAX_ENTROPY_BITS = 2**13
 _MAX_ENTROPY_WORDS = 2**10
 _MAX_POOL = 64
+_MAX_CHILDREN = 10_000
 
 
 @runtime_checkable
@@ -130,9 +131,24 @@ def restore_generator(
         describe_generator(generator)["seed_sequence"], seed_sequence
     ):
         bits.state = state
-    else:
+        return
+    sequence = _sequence(seed_sequence)
+    try:
         # As when it is unpickled; there is no other way to set the sequence.
-        bits.__setstate__((state, _sequence(seed_sequence)))
+        bits.__setstate__((state, sequence))
+    except (TypeError, ValueError):
+        # NumPy before 2.0 takes the state only.
+        bits.state = state
+        _advance(bits.seed_seq, sequence)
+
+
+def _advance(sequence: Any, wanted: np.random.SeedSequence) -> None:
+    """Have a sequence spawn as many children as an equal one has spawned."""
+    count = wanted.n_children_spawned - sequence.n_children_spawned
+    others = {"n_children_spawned": 0}
+    same = is_same({**sequence.state, **others}, {**wanted.state, **others})
+    if same and 0 < count <= _MAX_CHILDREN:
+        sequence.spawn(count)
 
 
 def is_same(one: Any, other: Any) -> bool:
