@@ -200,4 +200,5 @@ def test_specs_as_data(form: Any) -> None:
         if not callable(spec.entry_point):
             described = form.decode(form.encode(describe_spec(spec)))
             assert rebuild_spec(described) == spec
+    spec = gymnasium.spec(ENV_ID)
     assert form.decode(form.encode([spec])) == [describe_spec(spec)]
