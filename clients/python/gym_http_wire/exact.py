@@ -115,10 +115,12 @@ class Exact:
         args, kwargs = given.get("args", []), given.get("kwargs", {})
         if not isinstance(args, list | tuple) or not isinstance(kwargs, dict):
             raise BadParameter("expected args as a list and kwargs as an object")
-        operations, indices = self._operations, given.get("indices")
-        if indices is None:
-            return {"value": operations.call_attribute(name, list(args), kwargs)}
-        return {"value": operations.call_some(indices, name, list(args), kwargs)}
+        operations = self._operations
+        if "indices" in given:
+            value = operations.call_some(given["indices"], name, list(args), kwargs)
+        else:
+            value = operations.call_attribute(name, list(args), kwargs)
+        return {"value": value}
 
     def _take_generator(self, given: Values) -> None:
         # A client that drew from the generator lent to it says how far it came.
