@@ -37,7 +37,7 @@ MAX_CHARS = 1000
 #: Bytes of the header: some proxies have 4 KiB for all headers of an answer.
 MAX_HEADER_BYTES = 2048
 # Callers who may only look at an instance get these answers.
-_LOOKS = frozenset({Op.DESCRIBE, Op.ACTION_SPACE, Op.OBSERVATION_SPACE})
+_LOOKS = frozenset({Op.DESCRIBE, Op.ACTION_SPACE, Op.OBSERVATION_SPACE, Op.MONITOR})
 _PROBLEM = 400
 
 #: What no client has been told yet; always the same list.

@@ -59,6 +59,9 @@ class Careless(gymnasium.Env):
         if action == 2:
             warnings.warn("about to fail")
             raise ValueError("failed")
+        if action == 3:
+            for number in range(5):
+                warnings.warn(f"{number}" + 900 * "x")
         return np.full(2, 2.0), float("nan"), 0, False, {}
 
 
@@ -221,8 +224,11 @@ def test_rest_has_them_in_a_header_once(careless: Instance) -> None:
 
 
 def test_who_only_looks_does_not_take_them(careless: Instance) -> None:
-    calls.ok(careless.get(""))
-    assert careless.get("action_space/").header("Gym-Warnings") is None
+    careless.post("reset/", {"seed": 1})
+    # More than one header takes.
+    assert careless.post("step/", {"action": 3}).header("Gym-Warnings")
+    for each in ("", "action_space/", "observation_space/", "monitor/"):
+        assert careless.get(each).header("Gym-Warnings") is None, each
     with stream(careless) as asker:
         answer = asker.ask(op="reset", seed=1)
     assert said(answer["body"])
