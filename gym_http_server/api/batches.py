@@ -46,6 +46,7 @@ from gym_http_wire.messages import (
 from gym_http_wire.problems import (
     BadJSON,
     BadParameter,
+    EnvError,
     MissingParameter,
     NotAcceptable,
     Problem,
@@ -79,6 +80,7 @@ class _Reply(NamedTuple):
 
 
 _decode = msgspec.json.Decoder(_Request).decode
+_skim = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 def add_routes(app: flask.Flask, web: Web) -> None:
@@ -136,6 +138,7 @@ class _Batches:
     ) -> None:
         try:
             reply = self._web.hosts.call(instance_id, frame, owner)
+            _check_json(reply)
             failed = problem_of(reply) if reply.status >= 400 else None
             replies.put(instance_id, _Reply(reply, failed))
         except Problem as problem:
@@ -247,6 +250,23 @@ def _body(item: _Item) -> bytes:
     members = (("action", item.action), ("actions", item.actions))
     given = [b'"%b":%b' % (name.encode(), bytes(raw)) for name, raw in members if raw]
     return b"{%b}" % b",".join(given)
+
+
+def _check_json(reply: Frame) -> None:
+    """Check what becomes a part of the batch's answer: environments may forge it.
+
+    Raises:
+        EnvError: It is not JSON.
+    """
+    parts = [reply.body] if reply.status < 400 else []
+    warnings = answer_head(reply).headers.get(WARNINGS_HEADER)
+    if warnings is not None:
+        parts.append(warnings.encode())
+    try:
+        for each in parts:
+            _skim(str(each, "utf-8"))
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        raise EnvError("the instance answered with something else than JSON") from None
 
 
 def _told(reply: _Reply, environ: Environ) -> dict[str, Any]:

@@ -71,6 +71,26 @@ def test_sabotage_ends_the_saboteur_only(
     assert folder.name == neighbour.id
 
 
+@pytest.mark.parametrize("vice", ["ForgeBody", "ForgeWarnings"])
+def test_sabotage_spoils_no_batch(
+    saboteur_server: Server, neighbour: Instance, vice: str
+) -> None:
+    api = Api(saboteur_server)
+    instance = api.create(f"saboteur/{vice}-v0")
+    instance.reset()
+    steps = [
+        {"instance_id": neighbour.id, "action": 0},
+        {"instance_id": instance.id, "action": 1},
+    ]
+    told = calls.ok(api.post("/v1/batch/step/", {"steps": steps}))
+    good, bad = told["results"]
+    assert (good["instance_id"], good["status"]) == (neighbour.id, 200)
+    assert len(good["answer"]["observation"]) == 4
+    assert (bad["instance_id"], bad["status"]) == (instance.id, 502)
+    assert bad["problem"]["code"] == "env-error"
+    instance.close()
+
+
 def test_nonsense_before_being_made_is_a_crash(
     saboteur_server: Server, neighbour: Instance
 ) -> None:

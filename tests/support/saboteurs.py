@@ -69,10 +69,11 @@ class WriteEverywhereInit(Hostile):
         _write_everywhere(b"\xff" * 4096)
 
 
-def _forged(status: int, head: bytes = b"", ahead: int = 0) -> bytes:
+def _forged(status: int, head: bytes = b"", ahead: int = 0, body: bytes = b"") -> bytes:
     head += b" " * (-len(head) % 8)
     number = _asked() + ahead
-    return struct.pack("<IIHBBI", 0, len(head), status, 0, 1, number) + head
+    size = len(body)
+    return struct.pack("<IIHBBI", size, len(head), status, 0, 1, number) + head + body
 
 
 def _asked() -> int:
@@ -106,6 +107,21 @@ class ForgeHeader(Hostile):
         _write_everywhere(_forged(200, head))
 
 
+class ForgeBody(Hostile):
+    """Answers with a body that ends the list of a batch."""
+
+    def misbehave(self) -> None:
+        _write_everywhere(_forged(200, body=b'{}}],"results":[{"status":200'))
+
+
+class ForgeWarnings(Hostile):
+    """Answers with warnings that end the list of a batch."""
+
+    def misbehave(self) -> None:
+        head = b'{"headers": {"Gym-Warnings": "[]}],\\"results\\":[{\\"status\\":200"}}'
+        _write_everywhere(_forged(200, head, body=b"{}"))
+
+
 class ForgeNumber(Hostile):
     """Answers what will be asked next."""
 
@@ -131,6 +147,8 @@ for _kind in (
     ForgeStatus,
     ForgeProblem,
     ForgeHeader,
+    ForgeBody,
+    ForgeWarnings,
     ForgeNumber,
     ThreadAndRaise,
 ):
