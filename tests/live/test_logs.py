@@ -97,6 +97,20 @@ def test_waiting_for_output(instance: Instance) -> None:
     assert told(log(instance, 5, 0.3)) == (b"", 5, 0, "false")
 
 
+def test_waiting_beyond_the_end_is_waiting_for_output(instance: Instance) -> None:
+    say(instance, b"one\n")
+    wait_until(lambda: whole(instance) == b"one\n")
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(log, instance, 10**17, 20)
+        began = time.monotonic()
+        wait_until(lambda: say(instance, b"x") or waiting.done(), 15)
+        data, next_, cut, _ = told(waiting.result())
+    assert data
+    assert set(data) == set(b"x")
+    assert (next_ > 4, cut) == (True, 0)
+    assert time.monotonic() - began < 15
+
+
 def test_the_end_of_the_instance_ends_the_wait(api: Api) -> None:
     instance = api.create("printing/Says-v0")
     instance.reset()
