@@ -361,7 +361,7 @@ def watch(place: Place, instance_id: str, as_json: bool) -> None:
             raise
         how = found
     if not as_json:
-        click.echo(f"{instance_id} ended: {how}")
+        click.echo(f"{instance_id} ended: {text_tables.printable(how)}")
 
 
 def _how_it_ended(place: Place, instance_id: str) -> str | None:
@@ -402,7 +402,8 @@ def _print_json(value: Any) -> None:
 
 
 def _complain(words: str) -> None:
-    click.echo(f"gym-http-server: {words}", err=True)
+    lines = map(text_tables.printable, words.split("\n"))
+    click.echo("gym-http-server: " + "\n".join(lines), err=True)
 
 
 #: The commands, for the command line.

@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = ["Column", "amount", "duration", "size", "table"]
+__all__ = ["Column", "amount", "duration", "printable", "size", "table"]
 
 _GAP = "  "
 _WIDTH = 80
@@ -50,7 +50,7 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
     ]
     columns = [columns[index] for index in kept]
     lines = [[each.title for each in columns]]
-    lines += [[row[index] for index in kept] for row in rows]
+    lines += [[printable(row[index]) for index in kept] for row in rows]
     widths = [max(map(_width, cells)) for cells in zip(*lines, strict=True)]
     _shrink(widths, columns)
     return "\n".join(_line(cells, columns, widths) for cells in lines)
@@ -97,6 +97,11 @@ def _width_of(char: str) -> int:
     if unicodedata.combining(char):
         return 0
     return 2 if unicodedata.east_asian_width(char) in "FW" else 1
+
+
+def printable(text: str) -> str:
+    """Replace what moves a terminal's cursor or changes the order of its text."""
+    return "".join(char if char.isprintable() else "?" for char in text)
 
 
 def duration(seconds: float | None) -> str:

@@ -76,3 +76,8 @@ def test_amounts(count: int, text: str) -> None:
 
 def test_sizes() -> None:
     assert [size(85 * 2**20), size(1.25 * 2**30)] == ["85.0M", "1.2G"]
+
+
+def test_a_cell_moves_no_cursor() -> None:
+    rows = [["3c657dbc", "a\x1b[2Jb", "c\u202ed\ne", "1"]]
+    assert table(COLUMNS, rows).splitlines()[1:] == ["3c657dbc  a?[2Jb  c?d?e  1"]
