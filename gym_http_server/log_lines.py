@@ -27,7 +27,10 @@ _ACCESS = "gym_http_server.access"
 SUPERVISOR = "gym_http_server.supervisor"
 LIMIT_SECONDS = 1.0
 # So that no caller and no environment can forge a line, or move a terminal's cursor.
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+# Nor change the order in which it shows text.
+_CONTROL = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+)
 
 _json = False
 

@@ -34,7 +34,7 @@ def test_a_line_has_time_with_zone_level_and_request(
 ) -> None:
     log_lines.configure(Settings())
     before = datetime.now(UTC)
-    log_lines.write(logging.INFO, NAME, "3c657dbc made \ud800\n\x1b[31m", "a-1")
+    log_lines.write(logging.INFO, NAME, "3c657dbc made \ud800\n\x1b[31m\u202e", "a-1")
     logging.getLogger(NAME).warning("%s ended", "3c657dbc", extra={"request_id": "a-2"})
     logging.getLogger(NAME).debug("unseen")
     first, second = capfd.readouterr().err.splitlines()
@@ -42,7 +42,7 @@ def test_a_line_has_time_with_zone_level_and_request(
     shown = datetime.fromisoformat(when)
     assert shown.utcoffset() is not None
     assert before - timedelta(seconds=1) < shown <= datetime.now(UTC)
-    made = r"3c657dbc made \ud800\u000a\u001b[31m"
+    made = r"3c657dbc made \ud800\u000a\u001b[31m\u202e"
     assert rest == f"INFO {NAME}: {made} [request a-1]"
     assert second.endswith(f" WARNING {NAME}: 3c657dbc ended [request a-2]")
 
