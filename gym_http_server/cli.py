@@ -269,7 +269,7 @@ def settings() -> None:
     help="Instances that the token may own at a time; by default any number.",
 )
 def token(name: str, scopes: str, max_instances: int | None) -> None:
-    """Make a token called NAME for a file of tokens (serve --tokens).
+    """Make a token for NAME, for a file of tokens (serve --tokens).
 
     The line for the file goes to standard output, and the token, which is shown this
     once, to standard error: gym-http-server token alice >> tokens
@@ -354,7 +354,7 @@ def validate(
     token_file: str,
     timeout: float,
 ) -> None:
-    """Check a server that claims this API, at URL, against what the API promises.
+    """Check that the server at URL does what this API promises.
 
     Whatever it makes there is closed again. The exit status is 0 if all is right, 1 if
     something is wrong, 2 if nothing could be checked. What a server does not have, and

@@ -145,7 +145,7 @@ _as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--ended", is_flag=True, help="List the last 100 that ended, instead.")
 @_as_json
 def ls(place: Place, ended: bool, as_json: bool) -> None:
-    """List the instances of the server at URL, and what they do.
+    """List instances and what they do.
 
     FOR is the time in the present state, EPIS counts ended episodes, and in STREAMS,
     2+1w is two streams and one that watches.
@@ -244,7 +244,7 @@ def close(
     idle: float | None,
     as_json: bool,
 ) -> None:
-    """Close instances of the server at URL: those with these IDs, or --all, or --idle.
+    """Close instances: by ID, or with --all or --idle.
 
     The exit status is 1 if one of the IDs could not be closed.
     """
@@ -305,10 +305,11 @@ def _close(client: Client, named: list[str]) -> tuple[list[str], dict[str, str]]
 @click.option("--available", is_flag=True, help="Only those that can be made there.")
 @_as_json
 def envs(place: Place, search: str, available: bool, as_json: bool) -> None:
-    """List the environments that the server at URL knows, or those with SEARCH in it.
+    """List the environments that a server knows.
 
-    STEPS is after how many steps an episode is truncated. Behind it stands why an
-    environment cannot be made there.
+    With SEARCH, list those with this text in their ID. STEPS is the number of steps
+    after which an episode is truncated. After it stands why an environment cannot be
+    made.
     """
     with place.client() as client:
         found = client.registry(search or None, True if available else None)
@@ -323,11 +324,19 @@ def envs(place: Place, search: str, available: bool, as_json: bool) -> None:
         [
             each["env_id"],
             str(each["max_episode_steps"] or "-"),
-            "" if each["available"] else f"not available: {each['reason']}",
+            "" if each["available"] else f"not available: {_why_not(each)}",
         ]
         for each in sorted(found, key=lambda each: str(each["env_id"]))
     ]
     click.echo(text_tables.table(_ENVS, rows))
+
+
+def _why_not(env: dict[str, Any]) -> str:
+    """Return why an environment cannot be made, with the missing module's name early.
+
+    A narrow table cuts the end of a reason.
+    """
+    return str(env["reason"]).removeprefix("ModuleNotFoundError: ")
 
 
 @click.command()
@@ -335,7 +344,7 @@ def envs(place: Place, search: str, available: bool, as_json: bool) -> None:
 @click.argument("instance_id", metavar="ID")
 @_as_json
 def watch(place: Place, instance_id: str, as_json: bool) -> None:
-    """Print what the instance ID of the server at URL does, until it ends or Ctrl-C.
+    """Print what an instance does, until it ends or Ctrl-C.
 
     Each line is an answer that the instance gave. If it is faster than this can be
     printed, some are left out, and counted. With --json, each line is an object.
@@ -378,7 +387,7 @@ def _how_it_ended(place: Place, instance_id: str) -> str | None:
 @click.argument("instance_id", metavar="ID")
 @click.option("--follow", "-f", is_flag=True, help="Go on until it ends, or Ctrl-C.")
 def logs(place: Place, instance_id: str, follow: bool) -> None:
-    """Print what the instance ID of the server at URL has printed.
+    """Print what an instance has printed.
 
     The instance may have ended, as long as it is one of the last 20 that did.
     """

@@ -101,20 +101,22 @@ class Desk:
                     self._hang_up(taking.line)
 
     def _lack(self, taking: Taking) -> str:
-        free = len(self._guests.takeable(taking.name))
-        some = "none is" if not free else f"only {free} of them are"
-        lack = (
-            f"external/{taking.name} was to be made of {taking.count} "
-            f"connection{'s' if taking.count > 1 else ''}, and {some} free; "
-        )
+        """Return why an instance cannot be made now, and what to do."""
+        name = f"external/{taking.name}"
         names = self._guests.names()
         if taking.name in names:
-            return f"{lack}it is made once they connect: ask again, or with wait_s"
-        there = ", ".join(f"external/{name}" for name in names[:MAX_NAMES])
+            free = len(self._guests.takeable(taking.name))
+            connections = "connection" if taking.count == 1 else "connections"
+            have = f"{free} {'is' if free == 1 else 'are'}" if free else "none is"
+            return (
+                f"{name} needs {taking.count} free {connections}, and {have} free: "
+                "try again later, or wait with wait_s"
+            )
+        there = ", ".join(f"external/{each}" for each in names[:MAX_NAMES])
         if len(names) > MAX_NAMES:
             there += f" and {len(names) - MAX_NAMES} more"
-        others = f"but there is {there}" if there else "nor of any other"
+        others = f"connected: {there}" if there else "no external environment is"
         return (
-            f"{lack}of this name there is none, {others}: ask again once it has "
-            "connected, or with wait_s"
+            f"{name} is not connected ({others}): start its program, or wait for it "
+            "with wait_s"
         )

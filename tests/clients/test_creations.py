@@ -36,7 +36,7 @@ def test_that_nobody_is_there_is_final(
     with Impostor(server.port, {}) as impostor:
         error = told(program.output("create", impostor.url, ENV_ID, wait_s).strip())
     assert (error.kind, error.status, error.code) == ("api", "503", "external-away")
-    assert f"{ENV_ID} was to be made of 1 connection, and none is free" in error.message
+    assert f"{ENV_ID} is not connected" in error.message
     assert error.url == f"{impostor.url}/v1/envs/"
     assert len(impostor.at("create")) == 1
 

@@ -85,7 +85,8 @@ def test_what_it_cannot_do_is_said(api: Api) -> None:
         future = asking(instance.post, "reset/", {})
         far.answer("reset", observation=[0, 1])
         assert ok(heard(future))["info"] == {"continued": True}
-        error(instance.get("render/"), 409, "no-render-mode")
+        lack = error(instance.get("render/"), 409, "no-render-mode")["message"]
+        assert lack.endswith("the render_modes in its metadata are []")
         error(instance.get("generator/"), 501, "unsupported")
         error(instance.get("attributes/level/"), 404, "no-attribute")
         told = ok(instance.get(""))
@@ -181,15 +182,15 @@ def test_who_asks_for_a_name_that_is_not_there_is_told_which_are(api: Api) -> No
         answer = api.post("/v1/envs/", {"env_id": "external/gmae"})
         return str(error(answer, 503, "external-away")["message"])
 
-    wait_until(lambda: "of this name there is none, nor of any other" in told())
+    wait_until(lambda: "is not connected (no external environment is): start" in told())
     with contextlib.ExitStack() as stack:
         far = stack.enter_context(Far.to(api))
         instance = created(api, far)
-        assert "but there is external/game: ask again" in told()
+        assert "external/gmae is not connected (connected: external/game)" in told()
         for number in range(6):
             stack.enter_context(Far.to(api, name=f"a{number}"))
         first = ", ".join(f"external/a{number}" for number in range(5))
-        assert f"but there is {first} and 2 more: ask" in told()
+        assert f"(connected: {first} and 2 more): start its program" in told()
         ended(instance, far)
     settled(api, "")
 
@@ -220,7 +221,9 @@ def test_a_vector_takes_as_many_as_it_wants_or_none_and_asks_all_at_once(
     with contextlib.ExitStack() as stack:
         fars = [stack.enter_context(Far.to(api)) for _ in range(2)]
         body = {"env_id": "external/game", "num_envs": 3}
-        error(api.post("/v1/envs/", body), 503, "external-away")
+        answer = api.post("/v1/envs/", body)
+        lack = error(answer, 503, "external-away")["message"]
+        assert "needs 3 free connections, and 2 are free: try again" in lack
         assert listed(api)["free"] == 2
         fars.append(stack.enter_context(Far.to(api)))
         future = asking(api.post, "/v1/envs/", body)

@@ -205,6 +205,15 @@ def test_the_help_shows_groups_defaults_and_units() -> None:
     assert "--spin-us N [GHS_SPIN_US, default 1000]" in all_
 
 
+def test_the_list_of_commands_cuts_no_description() -> None:
+    command = [sys.executable, "-m", "gym_http_server", "--help"]
+    env = environment({"COLUMNS": "80"})
+    done = subprocess.run(command, capture_output=True, text=True, env=env, check=True)
+    commands = done.stdout.partition("Commands:")[2].splitlines()[1:]
+    assert len(commands) >= 10
+    assert all(line.endswith(".") and not line.endswith("..") for line in commands)
+
+
 @pytest.mark.parametrize("host", ["*", "*.example", "http://a.example", "a:80", ""])
 def test_hosts_that_are_none(host: str) -> None:
     line = refusal("--allow-host", host)

@@ -191,7 +191,11 @@ async function refusesPage(url) {
 function addressOf(text) {
   const url = parsed(text);
   if (!url || !/^https?:$/.test(url.protocol)) {
-    throw new TypeError("a server's address looks like http://127.0.0.1:5000");
+    const begins = /^https?:\/\//i.test(text);
+    throw new TypeError(
+      "a server's address looks like http://127.0.0.1:5000" +
+        (begins ? "" : "; this one does not begin with http:// or https://"),
+    );
   }
   const token = decodeURIComponent(url.password) || undefined;
   // Each request has "/v1" in its own path.

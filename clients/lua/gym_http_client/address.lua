@@ -52,7 +52,7 @@ function address.parse(url, token)
   scheme = scheme and scheme:lower()
   if not PORTS[scheme] then
     -- The address is not shown: there may be a token in what cannot be read.
-    misuse.raise(LOOKS)
+    misuse.raise(LOOKS .. "; this one does not begin with http:// or https://")
   end
   local authority, path = rest:match("^([^/?#]*)([^?#]*)$")
   if not authority or path:find("[%c ]") then

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Self
 from urllib.parse import quote, unquote, urlsplit
 
-__all__ = ["Address", "base_path"]
+__all__ = ["Address", "base_path", "no_scheme"]
 
 _PORTS = {"http": 80, "https": 443}
 _LOOKS = "A server's address looks like http://127.0.0.1:5000"
@@ -20,6 +20,16 @@ _ZONE = re.compile(r"%25[^]]*")
 def base_path(path: str) -> str:
     """Return what comes before ``/v1/…`` in the path of an address."""
     return path.rstrip("/").removesuffix("/v1").rstrip("/")
+
+
+def no_scheme() -> ValueError:
+    """Return the error for an address that does not begin with ``http://`` or the like.
+
+    It does not show the address, which may contain a token.
+    """
+    return ValueError(
+        f"{_LOOKS}; this one does not begin with http://, https:// or http+unix://"
+    )
 
 
 @dataclass(frozen=True)
@@ -76,7 +86,9 @@ class Address:
         if scheme == "http+unix":
             path, prefix = (unquote(place), prefix) if place else (parts.path, "")
             return cls._of_unix_socket(unquote(path), prefix, token)
-        if scheme not in _PORTS or not parts.hostname:
+        if scheme not in _PORTS:
+            raise no_scheme()
+        if not parts.hostname:
             raise ValueError(_LOOKS)
         host = _host(unquote(parts.hostname))
         shown = f"[{quote(host, safe=':')}]" if ":" in host else host

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 import requests
 from requests.auth import AuthBase
 
-from gym_http_client.addresses import Address, base_path
+from gym_http_client.addresses import Address, base_path, no_scheme
 from gym_http_client.answers import error_in, value_of
 from gym_http_client.causes import check_head, error_of, failure_of
 from gym_http_client.failures import Failure
@@ -214,7 +214,9 @@ def _address_and_token(base: str) -> tuple[str, str | None]:
         unix = Address.parse(base)
         return unix.url, unix.token
     parts = urlsplit(base)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if parts.scheme not in ("http", "https"):
+        raise no_scheme()
+    if not parts.hostname:
         raise ValueError("A server's address looks like http://127.0.0.1:5000")
     host = parts.netloc.rpartition("@")[2]
     address = urlunsplit((parts.scheme, host, base_path(parts.path), "", ""))

@@ -211,6 +211,11 @@ class Operations(Attributes):
             modes = [each for each in known if each != "human"]
         except (Exception, SystemExit) as error:
             raise env_error("render", error) from error
+        if not modes:
+            raise NoRenderMode(
+                "this environment cannot be rendered on a server: the render_modes in "
+                f"its metadata are {known}"
+            )
         raise NoRenderMode(
             "the instance was created without a render_mode; create one with "
             f'{{"render_mode": MODE}}, where MODE is one of {modes}'

@@ -44,7 +44,7 @@ def away(create: Callable[[], Any]) -> None:
     with pytest.raises(ServerError) as caught:
         create()
     assert (caught.value.status_code, caught.value.code) == (503, "external-away")
-    assert f"{ENV_ID} was to be made of" in caught.value.message
+    assert f"{ENV_ID} is not connected" in caught.value.message
 
 
 @pytest.mark.parametrize("wait", [{}, {"wait_s": 0}, {"wait_s": 1}])

@@ -102,6 +102,12 @@ def test_what_is_no_address_is_refused_unseen(url: str) -> None:
     assert "ret@h" not in str(caught.value)
 
 
+@pytest.mark.parametrize("url", ["127.0.0.1:5000", "CartPole-v1", "ws://h", ""])
+def test_an_address_without_http_is_told_so(url: str) -> None:
+    with pytest.raises(ValueError, match="this one does not begin with http://"):
+        Address.parse(url)
+
+
 def test_the_path_of_a_unix_socket_has_an_end() -> None:
     assert Address.parse("http+unix:///" + "x" * 106).socket_path == "/" + "x" * 106
     with pytest.raises(ValueError, match="has 108 bytes, and 107 are possible"):
