@@ -18,7 +18,7 @@ side_by_side := --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: serve
 serve: $(VENV)/.server ## Run the server on http://127.0.0.1:5000 (or PORT=…, HOST=…, TOKEN=auto)
