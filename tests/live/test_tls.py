@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from gym_http_client import RemoteEnv, ServerUnreachable
+from gym_http_client import Client, RemoteEnv, ServerUnreachable
 from gym_http_server import healthcheck
 from tests.live import test_streams
 from tests.support.agents import began, ended
@@ -319,3 +319,10 @@ def test_misuse_is_said_in_a_sentence(tmp_path: Path) -> None:
         assert process.returncode == 1, told
         assert words in told
         assert told.count("\n") == 1, told
+
+
+def test_https_of_a_server_without_tls(server: Server) -> None:
+    url = server.url.replace("http://", "https://")
+    for use in (lambda: RemoteEnv(url, "CartPole-v1"), Client(url).env_list_all):
+        with pytest.raises(ServerUnreachable, match="its address begins with http://"):
+            use()

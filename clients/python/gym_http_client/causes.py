@@ -27,6 +27,8 @@ _LOSSES = (
     requests.exceptions.ChunkedEncodingError,
     HTTPError,
 )
+#: What OpenSSL says of an answer without TLS.
+_PLAIN = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
 _CUT_OFF = (ssl.SSLEOFError, ssl.SSLSyscallError, ssl.SSLZeroReturnError)
 _BODILESS = frozenset({204, 304})
 
@@ -78,6 +80,8 @@ def error_of(
     words += f" ({', '.join(details)})" if details else ""
     if failure.kind is FailureKind.ABSENT:
         words += ": is a gym_http_server running there?"
+    if any(reason in str(failure) for reason in _PLAIN):
+        words += ": if the server does not speak TLS, its address begins with http://"
     error = (ServerTimeout if timeout else ServerUnreachable)(words, url=url)
     error.key = key
     error.attempts = count
