@@ -155,6 +155,12 @@ class ShutdownDisabled(Problem):
     default_status, default_code = 403, "shutdown-disabled"
 
 
+class LogsDisabled(Problem):
+    """The server is set not to show what environments print."""
+
+    default_status, default_code = 403, "logs-disabled"
+
+
 class NotFound(Problem):
     """There is nothing at this path."""
 

@@ -194,7 +194,7 @@ class Settings:
     no_tracebacks: bool = _setting(
         False,
         "Tell clients neither tracebacks of environments nor what one printed before "
-        "it crashed; the server's log has both.",
+        "it crashed, which the server's log has, and show them no logs of instances.",
     )
     spin_us: int = _setting(
         1000,

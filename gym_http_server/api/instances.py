@@ -28,7 +28,7 @@ from gym_http_server.api.exchange import (
 )
 from gym_http_server.api.guard import MAX_QUERY
 from gym_http_server.api.web import Web, add_route
-from gym_http_server.errors import Draining, UnknownInstance
+from gym_http_server.errors import Draining, LogsDisabled, UnknownInstance
 from gym_http_server.instances.supervision import Abandoned
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op, RequestHead, answer_head, request
@@ -169,6 +169,12 @@ def _log(web: Web, environ: Environ, instance_id: str) -> Answer:
         environ.get("QUERY_STRING", "")[:MAX_QUERY], keep_blank_values=True
     )
     offset, wait_s = _read_offset(query), _read_wait(query)
+    if web.settings.no_tracebacks:
+        # Hosts print tracebacks, too.
+        raise LogsDisabled(
+            "this server shows no logs of instances, in which there may be tracebacks; "
+            "if it shall, start it without --no-tracebacks"
+        )
     client = environ.get("gunicorn.socket")
 
     def gone() -> bool:

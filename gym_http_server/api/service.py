@@ -98,7 +98,7 @@ def _about(web: Web, environ: Environ) -> Answer:
     return _json(
         {
             "api": "v1",
-            "capabilities": CAPABILITIES,
+            "capabilities": _capabilities(web.settings),
             "gymnasium": importlib.metadata.version("gymnasium"),
             "instances": status["instances"],
             "limits": {name: getattr(web.settings, name) for name in _LIMITS},
@@ -107,6 +107,12 @@ def _about(web: Web, environ: Environ) -> Answer:
             "version": gym_http_server.__version__,
         }
     )
+
+
+def _capabilities(settings: Settings) -> tuple[str, ...]:
+    """Name what the server can do as it is set."""
+    without = {"logs"} if settings.no_tracebacks else set()
+    return tuple(each for each in CAPABILITIES if each not in without)
 
 
 def _sandbox(settings: Settings) -> dict[str, Any]:

@@ -215,7 +215,10 @@ def test_no_tracebacks_leaves_them_out_of_answers(
     crash = calls.error(instance.post("step/", {"action": 2}), (409, 502))
     instance.reset()
     crash = calls.error(instance.post("step/", {"action": 2}), 502, "env-crashed")
-    for each in (told, made, crash):
+    logs = [each.get("log/") for each in (instance, api.create("Faulty-v0"))]
+    assert "logs" not in calls.ok(api.get("/v1/"))["capabilities"]
+    hidden = [calls.error(each, 403, "logs-disabled") for each in logs]
+    for each in (told, made, crash, *hidden):
         assert "my_envs.py" not in str(each)
     assert told["error_type"] == "ZeroDivisionError"
     wait_until(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gym_http_server.validation.checks import Checks, Group, equal, that
+from gym_http_server.validation.checks import Absent, Checks, Group, equal, that
 from gym_http_server.validation.served import Served, code_of
 
 __all__ = ["GROUPS"]
@@ -18,7 +18,10 @@ def _needs_listing(served: Served) -> None:
 
 
 def _needs_logs(served: Served) -> None:
-    served.needs("logs", served.shared(served.env_id).get("log/"))
+    answer = served.shared(served.env_id).get("log/")
+    if code_of(answer) == "logs-disabled":
+        raise Absent("it shows no logs of instances: logs-disabled")
+    served.needs("logs", answer)
 
 
 GROUPS = (
