@@ -34,7 +34,11 @@ def _typed(case: dict[str, Any], served: Served) -> None:
     value = {"value": to_typed(from_model(case["value"]))}
     answer = instance.typed(_CONTAINS, value)
     equal(answer.status, 200, "status")
-    equal(answer.json(), {"member": case["member"]}, "whether it is an element")
+    told = answer.json()
+    if isinstance(told, dict):
+        # Spaces of Gymnasium warn of some values.
+        told.pop("warnings", None)
+    equal(told, {"member": case["member"]}, "whether it is an element")
 
 
 def _plain(case: dict[str, Any], served: Served) -> None:
