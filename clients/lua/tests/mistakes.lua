@@ -29,7 +29,8 @@ test("options of making", function()
     function() local _ = gym.new(url, 5) end)
   raises("the option time_limit is a number; got a string",
     function() local _ = gym.new(url, { time_limit = "60" }) end)
-  raises("the address of a server looks like http://127.0.0.1:5000",
+  raises("the address of a server looks like http://127.0.0.1:5000; "
+    .. "this one does not begin with http:// or https://",
     function() local _ = gym.make("CartPole-v1", { url = "127.0.0.1:5000" }) end)
   raises('the name of an environment is a string, as "CartPole-v1"; got 1',
     function() local _ = gym.make(1) end)
