@@ -54,6 +54,7 @@ class Instance:
         waiters: Connections that wait for the end.
         successors: Create requests that wait for its slot, with their connections.
         heartbeat: Whether its loop runs.
+        memory: Its resident memory, in bytes, and when that was read.
         log_allowance: How much it may write to the server's log.
     """
 
@@ -77,6 +78,7 @@ class Instance:
     openers: set[int] = field(default_factory=set)
     owner: str = ""
     request_id: str = ""
+    memory: tuple[int, float] = (0, float("-inf"))
     creators: list[Any] = field(default_factory=list)
     waiters: list[Any] = field(default_factory=list)
     successors: list[tuple[Any, Frame]] = field(default_factory=list)

@@ -1,10 +1,13 @@
 """The list of instances that the supervisor makes."""
 
 import json
+import os
 import time
+from types import SimpleNamespace
+from typing import Any
 
 from gym_http_server.supervisor.instance import Ended, Tombstones
-from gym_http_server.supervisor.listing import listed
+from gym_http_server.supervisor.listing import listed, memory_of
 
 
 def test_the_last_hundred_that_ended_are_listed() -> None:
@@ -16,3 +19,11 @@ def test_the_last_hundred_that_ended_are_listed() -> None:
     wanted = [f"{number:08x}" for number in range(149, 49, -1)]
     assert [row["instance_id"] for row in rows] == wanted
     assert "a long tail" not in str(rows)
+
+
+def test_a_figure_of_memory_is_kept_for_two_seconds() -> None:
+    instance: Any = SimpleNamespace(pid=os.getpid(), memory=(0, float("-inf")))
+    before = memory_of(instance, 100.0)
+    more = bytearray(os.urandom(1)) * (40 << 20)
+    assert memory_of(instance, 101.0) == before
+    assert memory_of(instance, 103.0) > before + len(more) // 2
