@@ -65,7 +65,8 @@ def test_without_a_mode_nothing_is_drawn(api: Api) -> None:
     with Far.to(api, **RGB) as far:
         instance = began(api, far)
         env = RemoteEnv.attach(api.server.url, instance.id)
-        assert env.render() is None
+        with pytest.warns(UserWarning, match="made without a render_mode"):
+            assert env.render() is None
         error(instance.get("render/"), 409, "no-render-mode")
         # It was not asked.
         future = asking(instance.post, "step/", {"action": 1})

@@ -102,7 +102,7 @@ def test_services_that_end_are_started_once_that_is_possible(server: Server) -> 
     try:
         for each in services:
             each.kill()
-        for name in ("remover", "lobby", "gateway"):
+        for name in ("remover", "broker", "gateway"):
             wait_until(
                 lambda name=name: f"cannot start the {name} yet" in server.stderr, 10.0
             )

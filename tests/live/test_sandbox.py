@@ -396,7 +396,7 @@ def test_nonsense_from_an_environment_does_not_end_the_lobby(
         assert listed(api) is not None
         far.drop()
         settled(api)
-    assert "the lobby failed" not in sandboxed.stderr
+    assert "the broker failed" not in sandboxed.stderr
 
 
 def test_modules_beside_the_servers_own_folders_are_imported() -> None:

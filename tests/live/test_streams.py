@@ -86,11 +86,16 @@ def test_text_says_what_rest_says(create_either: Callable[..., Instance]) -> Non
             "status": 200,
             "body": expected,
         }
+        warned = []
         for number in range(2, 60):
             action = number % 2
             told = stream.ask(op="step", action=action)
+            warned += told["body"].pop("warnings", [])
             expected = over_rest.step(action)
             assert told == {"number": number, "status": 200, "body": expected}
+        # CartPole warns once of steps after the end; over REST a header has that.
+        (warning,) = warned
+        assert "already returned terminated = True" in warning["message"]
 
 
 def test_binary_is_the_local_environment(

@@ -86,7 +86,9 @@ def test_what_each_option_needs_is_installed() -> None:
     pinned = {canonicalize_name(Requirement(line).name) for line in lines if line}
     for folder in (ROOT, ROOT / "clients" / "python"):
         project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
-        wanted = [w for ws in project["optional-dependencies"].values() for w in ws]
+        options = project["optional-dependencies"]
+        # PyTorch is too large for an image of environments.
+        wanted = [w for name, ws in options.items() if name != "sb3" for w in ws]
         names = {canonicalize_name(Requirement(each).name) for each in wanted}
         assert names
         assert names <= pinned

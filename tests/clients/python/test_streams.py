@@ -72,7 +72,10 @@ def test_behind_a_proxy_that_knows_no_upgrades_steps_go_by_rest(
 ) -> None:
     with Middleman(server.port, how) as proxy, gymnasium.make("CartPole-v1") as local:
         env = remote(Client(proxy.url, time_limit=2.0), "CartPole-v1")
-        walk(env, local)
+        # The server sees that the headers are missing, and says so.
+        seen = pytest.warns(UserWarning, match="a proxy between client and server")
+        with seen if how is stripping else contextlib.nullcontext():
+            walk(env, local)
         assert transport(env) == "rest"
         assert 1 <= proxy.upgrades <= 3
         env.close()
@@ -205,7 +208,7 @@ def test_an_instance_with_too_many_streams_is_driven_by_rest(
 def test_values_do_not_change_when_more_are_asked_for(
     toy_server: Server, remote: Callable[..., Any]
 ) -> None:
-    env = remote(toy_server.url, "toys/Big-v0")
+    env = remote(toy_server.url, "toys/Big-v0", disable_env_checker=True)
     first, _ = env.reset()
     kept = [env.step(0)[0] for _ in range(3)]
     assert transport(env) == "stream"

@@ -19,7 +19,7 @@ namespace gym_http {
 /// A warning of the server or the environment, as a local user would see it.
 struct Warning {
     std::string category{};  ///< Its class in Python, as `UserWarning`.
-    std::string message{};
+    std::string message{};   ///< What it says.
 };
 
 /// Prints a warning to `std::cerr`, without the colours of a terminal.
