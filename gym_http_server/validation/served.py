@@ -172,10 +172,24 @@ class Served:
             raise Absent(f"there is no {request['env_id']} here: {why}")
         raise Mismatch(f"an instance of {request['env_id']}", str(answer))
 
-    def _create(self, key: str, body: bytes) -> Answer:
+    def post_create(self, key: str, request: dict[str, Any]) -> Answer:
+        """Send a create under a key; the instance is closed even if the answer is lost.
+
+        Raises:
+            CallFailed: There was no answer.
+        """
+        self._making[key] = json.dumps(request).encode()
+        answer = self._post_create(key, self._making[key])
+        del self._making[key]
+        return answer
+
+    def _post_create(self, key: str, body: bytes) -> Answer:
         headers = {"Idempotency-Key": key, "Content-Type": "application/json"}
+        return self.call("POST", "/v1/envs/", body=body, headers=headers)
+
+    def _create(self, key: str, body: bytes) -> Answer:
         for tries_left in reversed(range(TRIES)):
-            answer = self.call("POST", "/v1/envs/", body=body, headers=headers)
+            answer = self._post_create(key, body)
             if answer.status not in (429, 503) or not tries_left:
                 break
             # Others use the server, too.

@@ -61,9 +61,9 @@ def _reset(served: Served) -> None:
 def _create(served: Served) -> None:
     # Whether it can be made; else there is nothing to check.
     served.shared()
-    key, ids = _key(), []
+    key, ids = _key()["Idempotency-Key"], []
     for _ in range(2):
-        answer = served.post("/v1/envs/", {"env_id": CART_POLE}, headers=key)
+        answer = served.post_create(key, {"env_id": CART_POLE})
         ids.append(served.adopt(answer.json()["instance_id"]).id)
     for instance_id in set(ids):
         Instance(served, instance_id).close()
