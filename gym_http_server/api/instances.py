@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import functools
 import re
-import select
-import socket
-from typing import Any
 from urllib.parse import parse_qs
 
 import flask
@@ -120,7 +117,7 @@ def _create(web: Web, environ: Environ) -> Answer:
     body = read_body(environ, min(web.settings.max_body, MAX_CREATE_BYTES))
     # Who sends a key will ask again, and get the instance that was made.
     client = None if key else environ.get("gunicorn.socket")
-    gone = functools.partial(_has_left, client)
+    gone = bool if client is None else client.has_left
     try:
         frame = web.supervision.create(
             *(body, key, caller_of(environ), client, gone, request_id_of(environ)),
@@ -138,17 +135,6 @@ def _create(web: Web, environ: Environ) -> Answer:
 def _instance_in(made: Frame) -> str:
     told = answer_head(made).instance_id
     return told or str(msgspec.json.decode(made.body)["instance_id"])
-
-
-def _has_left(client: Any) -> bool:
-    # Not select(), which refuses descriptors from 1024 on; gevent's poll() sees
-    # nothing if it may not wait at all.
-    poll = select.poll()
-    poll.register(client, select.POLLIN)
-    try:
-        return bool(poll.poll(1)) and not client.recv(1, socket.MSG_PEEK)
-    except OSError:
-        return True
 
 
 def _list(web: Web, environ: Environ) -> Answer:
@@ -178,7 +164,7 @@ def _log(web: Web, environ: Environ, instance_id: str) -> Answer:
     client = environ.get("gunicorn.socket")
 
     def gone() -> bool:
-        return web.draining or (client is not None and _has_left(client))
+        return web.draining or (client is not None and client.has_left())
 
     owner = caller_of(environ).only
     return frame_answer(web.hosts.read_log(instance_id, owner, offset, wait_s, gone))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import select
 import socket
 import struct
 import time
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import gevent  # type: ignore[import-untyped]
+from gevent import monkey
 from gevent.socket import socket as gevent_socket  # type: ignore[import-untyped]
 
 #: A client must take an answer at this rate (bytes a second), beside the time that
@@ -18,6 +20,9 @@ from gevent.socket import socket as gevent_socket  # type: ignore[import-untyped
 SLOWEST_CLIENT = 64 * 1024
 _LINGER_S = 1.0
 _LINGER_STEP = 256 * 1024
+# Not select(), which refuses descriptors from 1024 on; gevent's poll() sees nothing if
+# it may not wait at all.
+_Poll = monkey.get_original("select", "poll")
 
 
 class Wait(enum.IntEnum):
@@ -126,6 +131,15 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
         else:
             self._receiving = Wait.FIRST_BYTE
             self._patience = self.terms.keepalive_s
+
+    def has_left(self) -> bool:
+        """Return whether the client has closed the connection, without waiting."""
+        poll = _Poll()
+        poll.register(self.fileno(), select.POLLIN)
+        try:
+            return bool(poll.poll(0)) and not self.recv(1, socket.MSG_PEEK)
+        except OSError:
+            return True
 
     def recv(self, size: int, flags: int = 0) -> bytes:
         """Receive, within the time that is left for it."""
