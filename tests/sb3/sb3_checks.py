@@ -146,6 +146,7 @@ def test_the_readme_line_trains(server: Server) -> None:
         "MlpPolicy", RemoteVecEnv(server.url, "CartPole-v1", num_envs=16), n_steps=64
     )
     agent.learn(2048)
+    agent.get_env().close()
     evaluated = make_vec_env("CartPole-v1", 2)
     mean, _ = evaluate_policy(agent, evaluated, n_eval_episodes=2)
     assert mean > 0

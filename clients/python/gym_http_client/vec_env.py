@@ -20,7 +20,7 @@ __all__ = ["Indices", "VecEnvCore"]
 #: Environments of a vector: all of them, one, or some.
 Indices = None | int | Iterable[int]
 
-_FINAL = ("final_info", "final_obs")
+_FINAL = frozenset({"final_info", "_final_info", "final_obs", "_final_obs"})
 
 
 class VecEnvCore:
@@ -89,17 +89,16 @@ class VecEnvCore:
             info for each environment, with ``TimeLimit.truncated``.
         """
         observations, rewards, terminated, truncated, given = self.env.step_wait()
-        dones = terminated | truncated
-        count = self.env.num_envs
-        infos = each_info(given, count) if given else [{} for _ in range(count)]
-        for index in np.flatnonzero(dones):
-            info = infos[index]
-            last = dict(info.get("final_info", {}))
-            last["terminal_observation"] = info["final_obs"]
-            self.reset_infos[index] = {
-                name: value for name, value in info.items() if name not in _FINAL
-            }
-            infos[index] = last
+        count, dones = self.env.num_envs, terminated | truncated
+        present = {name: each for name, each in given.items() if name not in _FINAL}
+        infos = each_info(present, count) if present else [{} for _ in range(count)]
+        if dones.any():
+            final = given.get("final_info")
+            lasts = each_info(final, count) if final else [{} for _ in range(count)]
+            for index in np.flatnonzero(dones):
+                self.reset_infos[index] = infos[index]
+                infos[index] = lasts[index]
+                infos[index]["terminal_observation"] = given["final_obs"][index]
         cut = truncated & ~terminated
         for info, each in zip(infos, cut.tolist(), strict=True):
             info["TimeLimit.truncated"] = each
