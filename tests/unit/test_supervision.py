@@ -7,10 +7,11 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import gevent  # type: ignore[import-untyped]
 import pytest
 
 from gym_http_server.access import EVERYONE
-from gym_http_server.api.instances import _has_left
+from gym_http_server.gunicorn_worker.client_socket import ClientSocket, Terms
 from gym_http_server.instances.supervision import Abandoned, Supervision
 from gym_http_server.rundir import RunDir
 from gym_http_wire.frames import FrameReader, encode
@@ -39,16 +40,27 @@ def client(many_descriptors: None) -> Iterator[tuple[socket.socket, socket.socke
         yield moved, far
 
 
+@pytest.fixture
+def hub() -> Iterator[None]:
+    """gevent's loop, whose descriptors are closed afterwards."""
+    yield
+    gevent.get_hub().destroy(destroy_loop=True)
+
+
 def test_a_client_with_a_high_descriptor_is_seen_leaving(
-    client: tuple[socket.socket, socket.socket],
+    many_descriptors: None, hub: None
 ) -> None:
-    near, far = client
-    assert not _has_left(near)
-    far.send(b"P")
-    assert not _has_left(near), "it has begun its next request"
-    near.recv(1)
-    far.close()
-    assert _has_left(near)
+    near, far = socket.socketpair()
+    terms = Terms(request_deadline_s=5.0, keepalive_s=5.0, send_timeout_s=5.0)
+    high = fcntl.fcntl(near.fileno(), fcntl.F_DUPFD_CLOEXEC, HIGH)
+    near.close()
+    with far, ClientSocket(terms, socket.AF_UNIX, fileno=high) as moved:
+        assert not moved.has_left()
+        far.send(b"P")
+        assert not moved.has_left(), "it has begun its next request"
+        moved.recv(1)
+        far.close()
+        assert moved.has_left()
 
 
 @pytest.mark.parametrize("leaves", [False, True])
