@@ -15,20 +15,20 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from gym_http_core.lossless_calls import LosslessCalls
+from gym_http_core.vectors import operations_of
 from gym_http_server.envhost.answers import Answers
 from gym_http_server.envhost.inspection import Inspection
 from gym_http_server.envhost.stepping import Stepping, frame_of
 from gym_http_server.envhost.streams import Stream
 from gym_http_server.rundir import StatusPage
-from gym_http_wire.exact import Exact
+from gym_http_wire.fast_frames import MISSED, FastClientFrames
 from gym_http_wire.frames import HEADER
-from gym_http_wire.handshakes import BINARY_PROTOCOL, Hello
-from gym_http_wire.lanes import MISSED, AskingLane
+from gym_http_wire.handshakes import BINARY_PROTOCOL, StreamHandshake
 from gym_http_wire.messages import Form, Op
-from gym_http_wire.signatures import Announced, Announcing
+from gym_http_wire.signatures import ReceivedSignatures, SentSignatures
 from gym_http_wire.streams import ACKNOWLEDGED
 from gym_http_wire.values.writing import Writing
-from gym_http_wire.vectors import operations_of
 from gym_http_wire.websocket import Masks, MessageReader, Opcode, encode
 
 __all__ = ["STAGES", "OneProcess", "bouncing", "one_process"]
@@ -65,7 +65,7 @@ class OneProcess:
         self, env: Any, page: str, ours: socket.socket, theirs: socket.socket
     ) -> None:
         operations = operations_of(env)
-        exact = Exact(operations)
+        exact = LosslessCalls(operations)
         self._answers = Answers(
             operations,
             exact,
@@ -75,7 +75,7 @@ class OneProcess:
         )
         self._stepping = Stepping(self._answers, StatusPage(page))
         theirs.setblocking(False)
-        hello = Hello("", BINARY_PROTOCOL, _SESSION)
+        hello = StreamHandshake("", BINARY_PROTOCOL, _SESSION)
         self._host = Stream(theirs, hello, _MAX_BYTES, time.monotonic)
         self._poll = select.poll()
         self._poll.register(theirs, select.POLLIN)
@@ -83,8 +83,8 @@ class OneProcess:
         ours.recv(_RECEIVE_BYTES)  # What ends the handshake.
         self._writing = Writing()
         self._masks = Masks()
-        self._announcing, self._announced = Announcing(), Announced()
-        self._lane = AskingLane(self._announcing, self._announced)
+        self._announcing, self._announced = SentSignatures(), ReceivedSignatures()
+        self._lane = FastClientFrames(self._announcing, self._announced)
         self._reader = MessageReader(masked=False, max_message=_MAX_BYTES)
         self._number = 0
 

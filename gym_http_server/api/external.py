@@ -25,8 +25,8 @@ from gym_http_server.api.guard import MAX_QUERY
 from gym_http_server.api.streams import check_framing
 from gym_http_server.api.web import Web, add_route
 from gym_http_server.errors import Draining, NotFound
-from gym_http_wire.external.greetings import MAX_HELLO_BYTES
-from gym_http_wire.handshakes import accept_for
+from gym_http_wire.external.handshake import MAX_HELLO_BYTES
+from gym_http_wire.handshakes import check_upgrade
 from gym_http_wire.problems import BadParameter
 
 __all__ = ["add_routes", "connect_in"]
@@ -66,7 +66,7 @@ def connect_in(web: Web, environ: Environ, hello: str = "") -> Answer:
         Problem: It is not taken.
     """
     check_framing(environ)
-    accept = accept_for(
+    accept = check_upgrade(
         environ.get("HTTP_UPGRADE", ""),
         environ.get("HTTP_CONNECTION", ""),
         environ.get("HTTP_SEC_WEBSOCKET_VERSION", ""),

@@ -14,7 +14,7 @@ from gym_http_server.api.guard import MAX_QUERY
 from gym_http_server.api.instances import INSTANCE
 from gym_http_server.api.web import Web, add_route
 from gym_http_server.instances.handover import hand_over, relay
-from gym_http_wire.handshakes import UpgradeRequired, hello_of
+from gym_http_wire.handshakes import UpgradeRequired, parse_handshake
 from gym_http_wire.problems import BadParameter
 
 __all__ = ["add_routes", "check_framing"]
@@ -32,7 +32,7 @@ def add_routes(app: flask.Flask, web: Web) -> None:
 def _stream(web: Web, environ: Environ, instance_id: str) -> Answer:
     check_framing(environ)
     query = parse_qs(environ.get("QUERY_STRING", "")[:MAX_QUERY])
-    hello = hello_of(
+    hello = parse_handshake(
         environ.get("HTTP_UPGRADE", ""),
         environ.get("HTTP_CONNECTION", ""),
         environ.get("HTTP_SEC_WEBSOCKET_VERSION", ""),

@@ -17,7 +17,7 @@ from gym_http_server.api.exchange import Answer, Environ
 from gym_http_server.api.external import connect_in
 from gym_http_server.api.guard import MAX_QUERY
 from gym_http_server.api.web import Web, add_route
-from gym_http_wire.external.greetings import PROTOCOL, is_name
+from gym_http_wire.external.handshake import PROTOCOL, is_name
 from gym_http_wire.problems import BadParameter
 
 __all__ = ["add_routes"]

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gym_http_core.idempotency import IdempotencyStore, as_replay, request_fingerprint
+from gym_http_core.lossless_calls import LosslessCalls
+from gym_http_core.operations import Operations
+from gym_http_core.session_log import SessionLog
 from gym_http_server.envhost.audience import Audience
 from gym_http_server.envhost.external.outside import Outside
 from gym_http_server.envhost.failures import problem_frame
 from gym_http_server.envhost.inspection import Inspection
 from gym_http_server.envhost.monitor import FileRequest
 from gym_http_server.envhost.performing import Performing
-from gym_http_wire.exact import Exact
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import request_head
-from gym_http_wire.operations import Operations
 from gym_http_wire.problems import ExternalAway, Problem
-from gym_http_wire.replays import Replays, as_replay, fingerprint
-from gym_http_wire.sessions import Sessions
-from gym_http_wire.streams import ACKNOWLEDGED, ASKING
+from gym_http_wire.streams import ACKNOWLEDGED, KEYLESS
 
 __all__ = ["Answers"]
 
@@ -50,7 +50,7 @@ class Answers:
     def __init__(
         self,
         operations: Operations,
-        exact: Exact,
+        exact: LosslessCalls,
         inspection: Inspection,
         *,
         open_file: Callable[[FileRequest], int],
@@ -62,8 +62,8 @@ class Answers:
         self.outside = outside
         self.held = False
         self._inspection = inspection
-        self._replays = Replays()
-        self.sessions = Sessions(self._replays)
+        self._replays = IdempotencyStore()
+        self.sessions = SessionLog(self._replays)
         self.audience = Audience(operations, self.sessions, max_answer)
         self.performing = Performing(
             operations,
@@ -88,7 +88,7 @@ class Answers:
         sessions = self.sessions
         if session:
             sessions.settle(session, number if frame.status == ACKNOWLEDGED else 0)
-            if frame.kind in ASKING:
+            if frame.kind in KEYLESS:
                 return _numbered(self.performing.perform(frame, True), number)
             return self._answer_in_session(frame, session, number, True, behind)
         sessions.settle()
@@ -118,7 +118,7 @@ class Answers:
         return _numbered(reply, frame.number)
 
     def _answer_with_key(self, frame: Frame, key: str) -> Frame:
-        print_ = fingerprint(frame, request_head(frame))
+        print_ = request_fingerprint(frame, request_head(frame))
         try:
             if key in self._replays:
                 reply = as_replay(self._replays.recall(key, print_))

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from gym_http_core.operations import Operations
+from gym_http_core.session_log import SessionLog
 from gym_http_server.envhost import thin
 from gym_http_server.envhost.bodies import fitting, value_frame
 from gym_http_server.envhost.failures import problem_frame, unforeseen
 from gym_http_server.envhost.watchers import Watcher
 from gym_http_wire.frames import Frame, Pieces
 from gym_http_wire.messages import Form, Op, problem_of
-from gym_http_wire.operations import Operations
 from gym_http_wire.problems import Problem
-from gym_http_wire.sessions import Sessions
 from gym_http_wire.values import binary
 from gym_http_wire.values.writing import Writing
 
@@ -40,7 +40,7 @@ class Audience:
     """
 
     def __init__(
-        self, operations: Operations, sessions: Sessions, max_answer: int
+        self, operations: Operations, sessions: SessionLog, max_answer: int
     ) -> None:
         self.watchers: list[Watcher] = []
         self.attend: Callable[[Watcher], None] = lambda watcher: None
@@ -68,7 +68,7 @@ class Audience:
 
         Args:
             op: The operation: reset, step or render.
-            value: What `gym_http_wire.exact.Exact` gives for it.
+            value: What `gym_http_core.lossless_calls.LosslessCalls` gives for it.
         """
         if op != Op.RENDER:
             self._latest = op, value

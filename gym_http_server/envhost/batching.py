@@ -11,21 +11,22 @@ import msgspec
 import numpy as np
 from gymnasium.vector import VectorEnv
 
+from gym_http_core.batches import (
+    MAX_EPISODES,
+    MAX_STEPS,
+    BatchObserver,
+    BatchRun,
+    Episode,
+    Rollout,
+)
+from gym_http_core.idempotency import MAX_ANSWER_BYTES
+from gym_http_core.operations import Operations
 from gym_http_server.envhost import plain
 from gym_http_server.envhost.bodies import lossless, read, value_frame, wants_lossless
 from gym_http_server.envhost.create_request import read_seed
 from gym_http_server.envhost.failures import unforeseen
 from gym_http_server.envhost.shares import Share
-from gym_http_wire.batches import (
-    MAX_EPISODES,
-    MAX_STEPS,
-    Episode,
-    Rollout,
-    Run,
-    Watch,
-)
 from gym_http_wire.frames import Frame
-from gym_http_wire.operations import Operations
 from gym_http_wire.problems import (
     AnswerTooLarge,
     BadJSON,
@@ -35,7 +36,6 @@ from gym_http_wire.problems import (
     OutcomeUnknown,
     Problem,
 )
-from gym_http_wire.replays import MAX_ANSWER_BYTES
 from gym_http_wire.values import typed
 
 __all__ = ["Batching", "asks_for_several"]
@@ -61,7 +61,7 @@ class Batching:
     def __init__(
         self,
         operations: Operations,
-        watch: Watch,
+        watch: BatchObserver,
         max_answer: int,
         members: Callable[[], Json],
     ) -> None:
@@ -164,10 +164,10 @@ class Batching:
             self._operations.set_generator(given["generator"])
 
     def _answer(
-        self, frame: Frame, taken: Episode | Rollout, play: Callable[[Run], None]
+        self, frame: Frame, taken: Episode | Rollout, play: Callable[[BatchRun], None]
     ) -> Frame:
         share = Share(frame.form >> 4, self._max_answer)
-        run = Run(self._operations, share, self._watch)
+        run = BatchRun(self._operations, share, self._watch)
         try:
             play(run)
             exact = wants_lossless(frame)

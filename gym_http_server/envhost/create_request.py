@@ -12,7 +12,7 @@ from gym_http_server.envhost import plain
 from gym_http_server.envhost.vector_request import VectorRequest, read_vector
 from gym_http_server.errors import EnvRefused, UnknownEnv, did_you_mean
 from gym_http_server.settings import Settings
-from gym_http_wire.external.greetings import is_name
+from gym_http_wire.external.handshake import is_name
 from gym_http_wire.messages import Form
 from gym_http_wire.problems import BadJSON, BadParameter, MissingParameter
 from gym_http_wire.values.refusal import BadValue

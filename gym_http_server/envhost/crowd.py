@@ -10,9 +10,9 @@ from gym_http_server.envhost.answers import Answers
 from gym_http_server.envhost.streams import MAX_STREAMS, Stream
 from gym_http_server.envhost.watchers import MAX_WATCHERS, Watcher
 from gym_http_server.rundir import StatusPage
-from gym_http_wire.handshakes import Hello
+from gym_http_wire.busy_poll import may_busy_poll
+from gym_http_wire.handshakes import StreamHandshake
 from gym_http_wire.problems import TooManyStreams
-from gym_http_wire.spinning import may_spin
 
 __all__ = ["Crowd"]
 
@@ -65,7 +65,7 @@ class Crowd:
         most = len(self.streams) - watchers >= MAX_STREAMS
         return TooManyStreams(MAX_STREAMS) if most else None
 
-    def admit(self, line: socket.socket, hello: Hello, early: bytes) -> None:
+    def admit(self, line: socket.socket, hello: StreamHandshake, early: bytes) -> None:
         """Begin a stream.
 
         Args:
@@ -121,9 +121,9 @@ class Crowd:
             self.watched[descriptor] = wanted
             self._poll.modify(descriptor, wanted)
 
-    def may_spin(self) -> bool:
+    def may_busy_poll(self) -> bool:
         """Whether looking for more without sleeping takes time from nobody."""
-        return may_spin(stream.line for stream in self.streams.values())
+        return may_busy_poll(stream.line for stream in self.streams.values())
 
     def patience(self) -> float:
         """Give the milliseconds until a client has taken nothing for too long."""

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 import gym_http_server
+from gym_http_core import legacy
+from gym_http_core.lossless_calls import LosslessCalls
+from gym_http_core.operations import Operations
 from gym_http_server.envhost.bodies import lossless, path_value, read
 from gym_http_server.envhost.create_request import read_seed
-from gym_http_wire import legacy
-from gym_http_wire.exact import Exact
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op, request_head
-from gym_http_wire.operations import Operations
 from gym_http_wire.problems import BadJSON, BadParameter, MissingParameter
 
 __all__ = ["Inspection"]
@@ -43,7 +43,7 @@ class Inspection:
     def __init__(
         self,
         operations: Operations,
-        exact: Exact,
+        exact: LosslessCalls,
         instance_id: str,
         env_id: str,
         label: str | None = None,

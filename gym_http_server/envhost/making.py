@@ -10,12 +10,12 @@ from typing import Any
 import gymnasium
 from gymnasium.envs import registration
 
+from gym_http_core.env_errors import env_error
 from gym_http_server.envhost import warned
 from gym_http_server.envhost.create_request import CreateRequest
 from gym_http_server.envhost.newest import newest
 from gym_http_server.envhost.vector import make_vector
 from gym_http_server.errors import UnknownEnv, did_you_mean
-from gym_http_wire.blame import env_error
 from gym_http_wire.problems import BadParameter, DependencyMissing, Problem
 
 __all__ = ["make", "resolve"]

@@ -13,21 +13,18 @@ from typing import Any
 from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv, VectorEnv
 
+from gym_http_core.attributes import GeneratorSerials
+from gym_http_core.vectors import call_some, env_call
 from gym_http_server.envhost import fork_guard
 from gym_http_server.envhost.failures import note, problem_frame, unforeseen
 from gym_http_server.envhost.infos import Each, Folding, kept
 from gym_http_server.envhost.lines import Line, PartOp, with_warnings
 from gym_http_server.envhost.sharing import Batch, batch_bytes
 from gym_http_wire.frames import Frame
-from gym_http_wire.generators import (
-    Serials,
-    describe_generator,
-    restore_generator,
-)
+from gym_http_wire.generators import describe_generator, restore_generator
 from gym_http_wire.messages import answer
 from gym_http_wire.problems import CannotSay, Problem
 from gym_http_wire.values import UnsupportedValue, binary
-from gym_http_wire.vectors import asked, call_some
 
 __all__ = ["Make", "Part", "mapped", "serve"]
 
@@ -52,7 +49,7 @@ class Part:
         self.vector: Any = vector
         self.infos: Each = []
         self._batch: Batch | None = None
-        self._serials = Serials()
+        self._serials = GeneratorSerials()
 
     def share(self, batch: Batch) -> None:
         """Put from now on what the environments give where others see it."""
@@ -115,7 +112,7 @@ def serve(line: Line, make: Make, start: int, stop: int, num_envs: int) -> None:
         stop: The first that is none of this part any more.
         num_envs: How many the whole vector has.
     """
-    made = _outcome(lambda: asked("making it", lambda: Part(make(stop - start))))
+    made = _outcome(lambda: env_call("making it", lambda: Part(make(stop - start))))
     if isinstance(made, Problem):
         line.send(with_warnings(problem_frame(made)))
         return
@@ -139,7 +136,7 @@ def serve(line: Line, make: Make, start: int, stop: int, num_envs: int) -> None:
     while (frame := line.receive()) is not None:
         name, call = calls[frame.kind]
         given = binary.decode(frame.body)
-        told = _outcome(lambda: asked(name, call, given))  # noqa: B023
+        told = _outcome(lambda: env_call(name, call, given))  # noqa: B023
         reply = problem_frame(told) if isinstance(told, Problem) else _frame(told)
         line.send(with_warnings(reply))
         if frame.kind == PartOp.CLOSE:

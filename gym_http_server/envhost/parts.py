@@ -20,6 +20,7 @@ from gymnasium.vector.utils import (
     create_empty_array,
 )
 
+from gym_http_core.vectors import call_some, env_call
 from gym_http_server.envhost.each import (
     checked_mask,
     each_action,
@@ -35,7 +36,6 @@ from gym_http_wire.frames import Frame
 from gym_http_wire.generators import rebuild_generator
 from gym_http_wire.problems import BadParameter, Problem
 from gym_http_wire.values import binary
-from gym_http_wire.vectors import asked, call_some
 
 __all__ = ["PartedVectorEnv"]
 
@@ -275,7 +275,7 @@ class PartedVectorEnv(VectorEnv[Any, Any, Any]):
         problems: list[Problem] = []
         if wanted[0]:
             try:
-                told[0] = asked(name, own, given[0])
+                told[0] = env_call(name, own, given[0])
             except Problem as problem:
                 problems.append(problem)
         for number, other in enumerate(self._others, 1):

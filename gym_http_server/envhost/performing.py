@@ -6,6 +6,9 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
+from gym_http_core.batches import BatchObserver
+from gym_http_core.lossless_calls import LosslessCalls
+from gym_http_core.operations import Operations
 from gym_http_server.envhost import fork_guard, pictures, thin, warned
 from gym_http_server.envhost.audience import Audience
 from gym_http_server.envhost.batching import Batching, asks_for_several
@@ -23,11 +26,8 @@ from gym_http_server.envhost.bodies import (
 from gym_http_server.envhost.failures import note, refusal_of
 from gym_http_server.envhost.inspection import Inspection
 from gym_http_server.envhost.monitor import NO_MONITOR, FileRequest, Monitor
-from gym_http_wire.batches import Watch
-from gym_http_wire.exact import Exact
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import AnswerHead, Form, Op, answer, request_head
-from gym_http_wire.operations import Operations
 from gym_http_wire.problems import BadParameter, MonitorActive, NotAcceptable, Problem
 from gym_http_wire.values.writing import Writing
 
@@ -58,7 +58,7 @@ class Performing:
     def __init__(
         self,
         operations: Operations,
-        exact: Exact,
+        exact: LosslessCalls,
         inspection: Inspection,
         audience: Audience,
         *,
@@ -254,7 +254,7 @@ class Performing:
         return {"monitor_error": self.monitor.error}
 
 
-class _Watch(Watch):
+class _Watch(BatchObserver):
     """Passes on what happens within a batch."""
 
     def __init__(self, performing: Performing) -> None:

@@ -15,6 +15,8 @@ import time
 
 import msgspec
 
+from gym_http_core.lossless_calls import LosslessCalls
+from gym_http_core.vectors import operations_of
 from gym_http_server.envhost import fork_guard, server_log, warned
 from gym_http_server.envhost.answers import Answers
 from gym_http_server.envhost.create_request import CreateRequest, decoded
@@ -28,12 +30,10 @@ from gym_http_server.envhost.server import Host
 from gym_http_server.peers import Peers
 from gym_http_server.rundir import RunDir, StatusPage, is_full
 from gym_http_server.sandbox import Sandbox
-from gym_http_wire.exact import Exact
 from gym_http_wire.frames import Frame, encode
 from gym_http_wire.messages import AnswerHead, Form, Op, answer
 from gym_http_wire.problems import DiskFull
 from gym_http_wire.values import binary, typed
-from gym_http_wire.vectors import operations_of
 
 __all__ = ["HostStart", "run"]
 
@@ -152,7 +152,7 @@ def _make(start: HostStart, channel: socket.socket) -> Answers:
     operations = operations_of(
         env, first_seed=start.request.seed, strict_actions=start.strict_actions
     )
-    exact = Exact(operations)
+    exact = LosslessCalls(operations)
     return Answers(
         operations,
         exact,

@@ -23,13 +23,13 @@ from gym_http_server.envhost.stepping import Stepping, frame_of
 from gym_http_server.envhost.streams import Stream
 from gym_http_server.peers import Peers
 from gym_http_server.rundir import StatusPage
+from gym_http_wire.busy_poll import BusyPoll
+from gym_http_wire.fast_frames import FastHostFrames
 from gym_http_wire.frames import Frame, FrameError, encode
-from gym_http_wire.handshakes import Hello
-from gym_http_wire.lanes import AnsweringLane
+from gym_http_wire.handshakes import StreamHandshake
 from gym_http_wire.messages import Op, answer, problem_answer, request_head
 from gym_http_wire.problems import ExternalAway, Problem
-from gym_http_wire.spinning import Spinning
-from gym_http_wire.streams import Refused
+from gym_http_wire.streams import RefusedRequest
 from gym_http_wire.websocket import Close
 
 __all__ = ["CLOSE", "PING", "Host"]
@@ -76,7 +76,7 @@ class Host:
         self._poll = select.poll()
         self._connections: dict[int, Connection] = {}
         self._crowd = crowd = Crowd(self._poll, answers, page, max_body)
-        self._spinning = Spinning(spin_us * 1000, crowd.may_spin)
+        self._spinning = BusyPoll(spin_us * 1000, crowd.may_busy_poll)
         # These are looked at with each step.
         self._streams, self._watched = crowd.streams, crowd.watched
         self._queued, self._writing = crowd.queued, crowd.writing
@@ -206,7 +206,9 @@ class Host:
 
         The latter is for a web worker that passes the bytes on itself.
         """
-        hello = msgspec.json.decode(request_head(frame).value or "", type=Hello)
+        hello = msgspec.json.decode(
+            request_head(frame).value or "", type=StreamHandshake
+        )
         full = self._crowd.full(watching=bool(hello.watch))
         if full is not None:
             refusal = encode(problem_answer(full, frame.number))
@@ -240,7 +242,7 @@ class Host:
         if stream.inbox or stream.writing or stream.closed or watched != select.POLLIN:
             self._crowd.watch(descriptor, stream)
 
-    def _step(self, stream: Stream, lane: AnsweringLane) -> bool:
+    def _step(self, stream: Stream, lane: FastHostFrames) -> bool:
         """Read what has come; take it, if it is a step, and tell if all is done."""
         data = stream.read()
         asked = lane.asked(data)
@@ -255,7 +257,7 @@ class Host:
 
     def _answer(self, stream: Stream) -> None:
         asked, behind = stream.next()
-        if isinstance(asked, Refused):
+        if isinstance(asked, RefusedRequest):
             stream.answer(asked.answer)
             return
         reply = self._execute(asked, stream.session, behind=behind)

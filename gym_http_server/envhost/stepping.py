@@ -14,8 +14,8 @@ from gym_http_server.envhost import fork_guard, warned
 from gym_http_server.envhost.answers import Answers
 from gym_http_server.envhost.streams import Stream
 from gym_http_server.rundir import StatusPage
+from gym_http_wire.fast_frames import FastAnswer, FastHostFrames, FastRequest
 from gym_http_wire.frames import Frame, Pieces
-from gym_http_wire.lanes import AnsweringLane, Asked, Told
 from gym_http_wire.messages import Form, Op
 from gym_http_wire.problems import ExternalAway
 
@@ -49,7 +49,7 @@ class Stepping:
         outside = answers.outside
         self._crossing = None if outside is None else outside.crossing
 
-    def take(self, stream: Stream, lane: AnsweringLane, asked: Asked) -> bool:
+    def take(self, stream: Stream, lane: FastHostFrames, asked: FastRequest) -> bool:
         """Take a step and answer it, if that is what was asked.
 
         Args:
@@ -121,8 +121,8 @@ class Stepping:
         }
 
     def _crossed(
-        self, crossing: Crossing, lane: AnsweringLane, number: int, action: Any
-    ) -> Told | None:
+        self, crossing: Crossing, lane: FastHostFrames, number: int, action: Any
+    ) -> FastAnswer | None:
         """Take the short way to an environment elsewhere, if it can be taken."""
         place = lane.place(crossing.signature)
         if place is None:
@@ -131,10 +131,10 @@ class Stepping:
         if record is None:
             return None
         self._operations.count(record.over)
-        return lane.told_leaves(number, record.leaves, crossing.signature, place)
+        return lane.answer_from_leaves(number, record.leaves, crossing.signature, place)
 
 
-def _told(lane: AnsweringLane, number: int, value: Any) -> Told | None:
+def _told(lane: FastHostFrames, number: int, value: Any) -> FastAnswer | None:
     try:
         return lane.told(number, value)
     except Exception:
@@ -142,7 +142,7 @@ def _told(lane: AnsweringLane, number: int, value: Any) -> Told | None:
         return None
 
 
-def frame_of(asked: Asked) -> Frame:
+def frame_of(asked: FastRequest) -> Frame:
     """Give a request of the lane as all others are."""
     kind, number, status, value, signature, leaves = asked
     body = Pieces(signature, [leaves], 8 + len(signature) + len(leaves))

@@ -12,10 +12,10 @@ from collections import deque
 from collections.abc import Callable
 
 from gym_http_server.envhost.writers import Writer
+from gym_http_wire.fast_frames import FastHostFrames
 from gym_http_wire.frames import Frame
-from gym_http_wire.handshakes import Hello
-from gym_http_wire.lanes import AnsweringLane
-from gym_http_wire.streams import ACKNOWLEDGED, Refused, dialect
+from gym_http_wire.handshakes import StreamHandshake
+from gym_http_wire.streams import ACKNOWLEDGED, RefusedRequest, stream_dialect
 from gym_http_wire.websocket import (
     Close,
     Message,
@@ -33,7 +33,7 @@ MAX_STREAMS = 64
 RECEIVE_BYTES = 64 * 1024
 
 
-def _switching(hello: Hello) -> bytes:
+def _switching(hello: StreamHandshake) -> bytes:
     """Give the head that ends HTTP and begins the stream."""
     chosen = f"Sec-WebSocket-Protocol: {hello.protocol}\r\n" if hello.protocol else ""
     return (
@@ -67,17 +67,17 @@ class Stream(Writer):
     def __init__(
         self,
         line: socket.socket,
-        hello: Hello,
+        hello: StreamHandshake,
         max_message: int,
         clock: Callable[[], float],
     ) -> None:
         super().__init__(line, clock)
         self.session = hello.session
         self.orderly = False
-        self.inbox: deque[Frame | Refused] = deque()
+        self.inbox: deque[Frame | RefusedRequest] = deque()
         # How many in the inbox came before an earlier one was told to come again.
         self._behind = 0
-        self._dialect = dialect(hello.protocol)
+        self._dialect = stream_dialect(hello.protocol)
         self._lane = self._dialect.lane
         self._reader = MessageReader(masked=True, max_message=max_message)
         if line.family != socket.AF_UNIX:
@@ -85,12 +85,12 @@ class Stream(Writer):
         self._send([_switching(hello)])
 
     @property
-    def quick(self) -> AnsweringLane | None:
+    def quick(self) -> FastHostFrames | None:
         """The quick lane, if what comes next may be for it."""
         ready = self._reader.between and not self.inbox and not self._output
         return self._lane if ready else None
 
-    def next(self) -> tuple[Frame | Refused, bool]:
+    def next(self) -> tuple[Frame | RefusedRequest, bool]:
         """Give the request whose turn it is, or a refusal.
 
         Returns:
@@ -181,7 +181,7 @@ class Stream(Writer):
             if opcode == self._dialect.opcode:
                 try:
                     self.inbox.append(self._dialect.read(bytes(payload)))
-                except Refused as refused:
+                except RefusedRequest as refused:
                     self.inbox.append(refused)
             elif opcode == Opcode.PING:
                 self._send([encode(Opcode.PONG, bytes(payload))])

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from gym_http_core.operations import Operations
+from gym_http_core.vectors import VectorOperations
 from gym_http_server.envhost import plain
 from gym_http_server.envhost.create_request import read_seed
-from gym_http_wire.operations import Operations
 from gym_http_wire.problems import BadParameter
-from gym_http_wire.vectors import VectorOperations
 
 __all__ = ["check_monitored", "read_reset", "suit"]
 

@@ -11,9 +11,9 @@ import socket
 from collections.abc import Callable
 
 from gym_http_server.envhost.streams import Stream
+from gym_http_wire.fast_frames import FastHostFrames
 from gym_http_wire.frames import Frame
-from gym_http_wire.handshakes import Hello
-from gym_http_wire.lanes import AnsweringLane
+from gym_http_wire.handshakes import StreamHandshake
 from gym_http_wire.websocket import (
     MAX_CONTROL,
     Close,
@@ -45,7 +45,7 @@ class Watcher(Stream):
     """
 
     def __init__(
-        self, line: socket.socket, hello: Hello, clock: Callable[[], float]
+        self, line: socket.socket, hello: StreamHandshake, clock: Callable[[], float]
     ) -> None:
         self.form = hello.watch
         self._number = 0
@@ -56,7 +56,7 @@ class Watcher(Stream):
             line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
 
     @property
-    def quick(self) -> AnsweringLane | None:
+    def quick(self) -> FastHostFrames | None:
         """Nothing: who watches takes no steps."""
         return None
 

@@ -14,7 +14,7 @@ from gym_http_server.gateway.house import House
 from gym_http_server.gateway.lines import Line
 from gym_http_server.gateway.posts import Post
 from gym_http_server.gateway.said import REFUSED, refusal
-from gym_http_wire.external.carriers import CarrierError, CountedCarrier
+from gym_http_wire.external.framing import CountedFraming, FramingError
 from gym_http_wire.problems import Problem
 
 __all__ = ["FarSide"]
@@ -50,7 +50,7 @@ class FarSide:
         self._on_over = on_over
         self._refused = False
         most = house.settings.max_message
-        self._carrier = CountedCarrier(most)
+        self._carrier = CountedFraming(most)
         ours, theirs = socket.socketpair()
         self._line = Line(
             house.watches, ours, self._said, self._ended, MAX_WAITING * most
@@ -78,7 +78,7 @@ class FarSide:
             for heard in self._carrier.feed(data):
                 self._refused = heard.payload.startswith(REFUSED)
                 self._post.say(heard.payload)
-        except CarrierError:
+        except FramingError:
             self._line.close()
             self._ended()
             return

@@ -11,7 +11,7 @@ from gym_http_server.access import Identity
 from gym_http_server.passing import PassingLine
 from gym_http_server.rundir import RunDir
 from gym_http_server.watches import Watches
-from gym_http_wire.external.carriers import COUNTED
+from gym_http_wire.external.framing import COUNTED
 from gym_http_wire.messages import Op, RequestHead, request
 
 __all__ = ["LobbyLine"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from gym_http_wire.external.greetings import PROTOCOL
+from gym_http_wire.external.handshake import PROTOCOL
 from gym_http_wire.handshakes import SESSION
 from gym_http_wire.messages import WARNINGS
 from gym_http_wire.problems import BadParameter, Problem

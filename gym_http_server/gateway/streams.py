@@ -12,9 +12,9 @@ from gym_http_server.fates import told, was_in_flight
 from gym_http_server.gateway.asking import Asking
 from gym_http_server.gateway.house import House
 from gym_http_server.gateway.lines import Line, connected
-from gym_http_wire.external.carriers import WebSocketCarrier
+from gym_http_wire.external.framing import WebSocketFraming
 from gym_http_wire.frames import Frame, FrameReader, encode
-from gym_http_wire.handshakes import BINARY_PROTOCOL, TEXT_PROTOCOL, Hello
+from gym_http_wire.handshakes import BINARY_PROTOCOL, TEXT_PROTOCOL, StreamHandshake
 from gym_http_wire.messages import Op, RequestHead, problem_of, request
 from gym_http_wire.problems import Problem
 
@@ -80,7 +80,7 @@ class HostStream:
         self._on_end: Callable[[Problem], None] | None = on_end
         self._reader: FrameReader | None = FrameReader(MAX_GREETING)
         self._head: bytes | None = b""
-        self._carrier = WebSocketCarrier(house.settings.max_message, client=True)
+        self._carrier = WebSocketFraming(house.settings.max_message, client=True)
         self._early: list[bytes] = []
         # Answers that are due, and how often it was asked what became of the host.
         self._owed = 0
@@ -90,7 +90,7 @@ class HostStream:
             problem = UnknownInstance(f"{instance_id:.80}")
             house.timers.add(0.0, lambda: self._end(problem))
             return
-        hello = Hello("", TEXT_PROTOCOL if text else BINARY_PROTOCOL, session)
+        hello = StreamHandshake("", TEXT_PROTOCOL if text else BINARY_PROTOCOL, session)
         if not owner:
             self._connect(hello)
             return
@@ -98,14 +98,14 @@ class HostStream:
         question = request(Op.FATE, head=head)
         Asking(house, question, lambda answer: self._hear_owner(answer, hello))
 
-    def _hear_owner(self, answer: Frame, hello: Hello) -> None:
+    def _hear_owner(self, answer: Frame, hello: StreamHandshake) -> None:
         """Go on, unless the supervisor does not know the instance as the owner's."""
         if answer.status != 200:
             self._end(problem_of(answer))
         elif self._on_end is not None:
             self._connect(hello)
 
-    def _connect(self, hello: Hello) -> None:
+    def _connect(self, hello: StreamHandshake) -> None:
         house = self._house
         try:
             end = connected(house.run.host_socket(self._instance_id))

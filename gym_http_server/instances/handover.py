@@ -16,7 +16,7 @@ import msgspec
 from gym_http_server.instances.connections import Connection
 from gym_http_server.instances.hosts import Hosts
 from gym_http_wire.frames import Frame
-from gym_http_wire.handshakes import Hello
+from gym_http_wire.handshakes import StreamHandshake
 from gym_http_wire.messages import Op, RequestHead, request
 
 __all__ = ["give_away", "hand_over", "pass_both_ways", "relay"]
@@ -28,7 +28,7 @@ def hand_over(
     hosts: Hosts,
     instance_id: str,
     owner: str,
-    hello: Hello,
+    hello: StreamHandshake,
     client: socket.socket,
     early: bytes,
     lost_s: float | None = None,
@@ -56,7 +56,7 @@ def relay(
     hosts: Hosts,
     instance_id: str,
     owner: str,
-    hello: Hello,
+    hello: StreamHandshake,
     client: socket.socket,
     early: bytes,
     lost_s: float | None = None,
@@ -106,7 +106,7 @@ def pass_both_ways(client: socket.socket, connection: Connection) -> None:
         back.join()
 
 
-def _asked(hello: Hello, early: bytes) -> Frame:
+def _asked(hello: StreamHandshake, early: bytes) -> Frame:
     head = RequestHead(value=msgspec.json.encode(hello).decode())
     return request(Op.STREAM, early, head)
 

@@ -14,12 +14,18 @@ import msgspec
 
 from gym_http_server.access import Identity
 from gym_http_server.rundir import stop_lingering
-from gym_http_wire.external.asks import Ask, BadMessage, Control, Dialect, Fault
-from gym_http_wire.external.binaries import BinaryDialect
-from gym_http_wire.external.carriers import Carrier, CarrierError, Heard, carrier_of
-from gym_http_wire.external.greetings import MAX_HELLO_BYTES, TANGO, Hello, Refused
+from gym_http_wire.external.binary_dialect import BinaryDialect
+from gym_http_wire.external.framing import (
+    Framing,
+    FramingError,
+    ReceivedMessage,
+    framing_of,
+)
+from gym_http_wire.external.handshake import MAX_HELLO_BYTES, TANGO, Hello, Refused
+from gym_http_wire.external.json_dialect import JSONDialect
+from gym_http_wire.external.messages import BadMessage, Control, Dialect, Fault
 from gym_http_wire.external.tango import TangoDialect
-from gym_http_wire.external.texts import TextDialect
+from gym_http_wire.messages import Op
 from gym_http_wire.websocket import Close
 
 __all__ = ["Arrival", "Gone"]
@@ -76,7 +82,7 @@ class Arrival:
             for option, value in KEEPALIVE:
                 line.setsockopt(socket.IPPROTO_TCP, option, value)
         self.line = line
-        self.carrier: Carrier = carrier_of(carrier, MAX_HELLO_BYTES)
+        self.carrier: Framing = framing_of(carrier, MAX_HELLO_BYTES)
         self.identity = identity
         self.hello: Hello | None = None
         self.connection = ""
@@ -85,7 +91,7 @@ class Arrival:
         self.came_at = self.heard_at = now
         self.pinged_at: float | None = None
         self.knocked = self.greeted = False
-        self._dialect: Dialect = TextDialect(msgspec.json.encode, _loads)
+        self._dialect: Dialect = JSONDialect(msgspec.json.encode, _loads)
 
     def fileno(self) -> int:
         """Give the descriptor."""
@@ -113,7 +119,7 @@ class Arrival:
         elif hello.dialect == TANGO:
             self._dialect = TangoDialect(msgspec.json.encode, _loads)
 
-    def receive(self, now: float) -> list[Heard]:
+    def receive(self, now: float) -> list[ReceivedMessage]:
         """Read what has come.
 
         Raises:
@@ -129,7 +135,7 @@ class Arrival:
             raise Gone("it ended the connection")
         return self.feed(data, now)
 
-    def feed(self, data: bytes, now: float) -> list[Heard]:
+    def feed(self, data: bytes, now: float) -> list[ReceivedMessage]:
         """Take bytes that have been read already.
 
         Raises:
@@ -140,7 +146,7 @@ class Arrival:
         carrier = self.carrier
         try:
             heard = carrier.feed(data)
-        except CarrierError as error:
+        except FramingError as error:
             self.say(error.farewell)
             raise Gone(str(error)) from None
         if carrier.replies:
@@ -150,7 +156,7 @@ class Arrival:
             raise Gone("it ended the connection")
         return heard
 
-    def idle(self, heard: Heard) -> None:
+    def idle(self, heard: ReceivedMessage) -> None:
         """Take a message while nothing is asked of it.
 
         Raises:
@@ -160,18 +166,20 @@ class Arrival:
         try:
             if heard.text is not None and heard.text != dialect.text:
                 raise BadMessage("a message is of the other dialect", fatal=True)
-            said = dialect.glance(heard.payload)
+            said = dialect.peek_id(heard.payload)
         except BadMessage as error:
             self._blame(error)
             return
-        if said == Control(Ask.PING):
-            self._send(dialect.control(Ask.PONG))
+        if said == Control(Op.PING):
+            self._send(dialect.encode_control(Op.PONG))
         elif isinstance(said, int) and said >= self.next_number:
             words = f"an answer to {said} came, and nothing was asked"
-            self._send(dialect.fault(Fault(words, said)))
+            self._send(dialect.encode_fault(Fault(words, said)))
 
     def _blame(self, error: BadMessage) -> None:
-        self._send(self._dialect.fault(Fault(str(error), error.number, error.field)))
+        self._send(
+            self._dialect.encode_fault(Fault(str(error), error.number, error.field))
+        )
         if error.fatal:
             self.farewell(str(error), Close.UNSUPPORTED)
             raise Gone(str(error))
@@ -181,7 +189,7 @@ class Arrival:
         self.pinged_at = now
         ping = self.carrier.ping()
         if ping is None:
-            self._send(self._dialect.control(Ask.PING))
+            self._send(self._dialect.encode_control(Op.PING))
         else:
             self.say(ping)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from gym_http_server.lobby.arrivals import Arrival
 from gym_http_server.passing import PassingLine
-from gym_http_wire.external.greetings import Hello
+from gym_http_wire.external.handshake import Hello
 
 __all__ = ["Guests", "Taken", "Taking"]
 

@@ -16,15 +16,15 @@ from gym_http_server.lobby.guests import Guests, Taken
 from gym_http_server.lobby.reception import received
 from gym_http_server.lobby.said import Come, LobbySettings, State
 from gym_http_server.log_lines import LimitedLog
-from gym_http_wire.external.carriers import COUNTED, Heard
-from gym_http_wire.external.greetings import (
+from gym_http_wire.external.framing import COUNTED, ReceivedMessage
+from gym_http_wire.external.handshake import (
     PROTOCOL,
     TANGO,
     BadHello,
     Hello,
     Limits,
     Welcome,
-    token_of,
+    parse_token,
 )
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op
@@ -179,7 +179,7 @@ class Hall:
         except Gone as gone:
             self.leave(oldest, gone)
 
-    def _sort(self, arrival: Arrival, messages: list[Heard]) -> None:
+    def _sort(self, arrival: Arrival, messages: list[ReceivedMessage]) -> None:
         for heard in messages:
             if arrival.hello is None:
                 self._greet(arrival, heard.payload)
@@ -232,7 +232,7 @@ class Hall:
             Problem: The token is missing or wrong.
         """
         if arrival.identity is None and self.authenticator is not None:
-            shown = token_of(payload).encode()
+            shown = parse_token(payload).encode()
             arrival.identity = self.authenticator.identify(shown, arrival.address)
         return arrival.identity or EVERYONE
 

@@ -15,12 +15,12 @@ import msgspec
 from gym_http_server.errors import NotFound
 from gym_http_server.lobby.arrivals import Gone
 from gym_http_server.lobby.callers import Caller
-from gym_http_wire.external.asks import Ask, BadMessage, Dialect, Fault, Request
-from gym_http_wire.external.binaries import BinaryDialect
-from gym_http_wire.external.carriers import CarrierError, CountedCarrier
-from gym_http_wire.external.greetings import Refused, Welcome, reply_of
-from gym_http_wire.external.texts import TextDialect
-from gym_http_wire.messages import AnswerHead, Form, answer, problem_answer
+from gym_http_wire.external.binary_dialect import BinaryDialect
+from gym_http_wire.external.framing import CountedFraming, FramingError
+from gym_http_wire.external.handshake import Refused, Welcome, parse_reply
+from gym_http_wire.external.json_dialect import JSONDialect
+from gym_http_wire.external.messages import BadMessage, Dialect, Fault, Request
+from gym_http_wire.messages import AnswerHead, Form, Op, answer, problem_answer
 from gym_http_wire.problems import Problem
 
 __all__ = ["PostBox", "no_connection"]
@@ -74,7 +74,7 @@ class PostBox:
         self.waiting: Caller | None = None
         self.owner = ""
         self._greeter: Caller | None = caller
-        self._carrier = CountedCarrier(max_message)
+        self._carrier = CountedFraming(max_message)
         self._most = 2 * max_message
         self._binary = _is_binary(hello)
         # What the server asks and was not answered yet, and its ID.
@@ -96,7 +96,7 @@ class PostBox:
     def _dialect(self) -> Dialect:
         if self._binary:
             return BinaryDialect()
-        return TextDialect(msgspec.json.encode, _loads)
+        return JSONDialect(msgspec.json.encode, _loads)
 
     def post(self, payload: bytes) -> None:
         """Pass on what the environment says.
@@ -109,7 +109,7 @@ class PostBox:
             raise Gone("it says more than anybody reads")
         if self._asked:
             try:
-                if self._dialect().glance(payload) == self._number:
+                if self._dialect().peek_id(payload) == self._number:
                     self._asked = b""
             except BadMessage:
                 # Whoever reads it tells what is wrong.
@@ -151,7 +151,7 @@ class PostBox:
             raise Gone("the server ended the connection")
         try:
             messages = self._carrier.feed(data)
-        except CarrierError as error:
+        except FramingError as error:
             raise Gone(str(error)) from None
         for heard in messages:
             if self._greeter is not None:
@@ -162,7 +162,7 @@ class PostBox:
 
     def _greeted(self, greeter: Caller, payload: bytes) -> None:
         self._greeter = None
-        reply = reply_of(payload)
+        reply = parse_reply(payload)
         if isinstance(reply, Welcome):
             self.connection = reply.connection
             body = msgspec.json.encode(reply, order="sorted") + b"\n"
@@ -173,18 +173,18 @@ class PostBox:
 
     def _sort(self, payload: bytes, now: float, patience: float) -> None:
         try:
-            said = self._dialect().hear_request(payload)
+            said = self._dialect().decode_request(payload)
         except BadMessage:
             # A value whose signature came earlier; its number is all that matters.
-            said = Request(Ask.STEP, _number_in(payload), {})
+            said = Request(Op.STEP, _number_in(payload), {})
         if isinstance(said, Request):
             self._asked, self._number = payload, said.number
         elif isinstance(said, Fault):
             self._notes.append(payload)
-        elif said.ask == Ask.PING and (
+        elif said.ask == Op.PING and (
             self.waiting is not None or now - self.seen_at < patience
         ):
-            self.post(self._dialect().control(Ask.PONG))
+            self.post(self._dialect().encode_control(Op.PONG))
 
     def wait(self, caller: Caller) -> None:
         """Have somebody wait for the next request; who waited before is let go."""

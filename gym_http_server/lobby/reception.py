@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from gym_http_wire import rebuilding
-from gym_http_wire.external.greetings import CAPABILITIES, BadHello, Hello, hello_of
+from gym_http_wire import space_parsing
+from gym_http_wire.external.handshake import CAPABILITIES, BadHello, Hello, parse_hello
 
 __all__ = ["check_spaces", "received"]
 
@@ -29,7 +29,7 @@ def received(payload: bytes, max_observation: int) -> Hello:
     Raises:
         BadHello: It is none, its spaces are none, or something is too large.
     """
-    hello = hello_of(payload)
+    hello = parse_hello(payload)
     for each in (
         hello.observation_space,
         hello.action_space,
@@ -64,8 +64,8 @@ def check_spaces(hello: Hello, max_observation: int) -> None:
     """
     for which in ("observation_space", "action_space"):
         try:
-            rebuilding.rebuild(getattr(hello, which), max_observation)
-        except rebuilding.BadDescription as error:
+            space_parsing.parse_space(getattr(hello, which), max_observation)
+        except space_parsing.BadDescription as error:
             raise BadHello(f"{which}: {error}", "bad-space") from None
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from gym_http_server.access import EVERYONE, Identity
-from gym_http_wire.external.carriers import WEBSOCKET
-from gym_http_wire.external.greetings import Hello
+from gym_http_wire.external.framing import WEBSOCKET
+from gym_http_wire.external.handshake import Hello
 
 __all__ = ["Come", "LobbySettings", "Next", "State", "Wanted"]
 

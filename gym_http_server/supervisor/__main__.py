@@ -137,7 +137,7 @@ def _check_tango(settings: Settings) -> None:
     Raises:
         StartError: One is malformed.
     """
-    from gym_http_wire.rebuilding import BadDescription, rebuild
+    from gym_http_wire.space_parsing import BadDescription, parse_space
 
     for flag, text in (
         ("--tango-observation-space", settings.tango_observation_space),
@@ -145,7 +145,7 @@ def _check_tango(settings: Settings) -> None:
     ):
         try:
             if text:
-                rebuild(msgspec.json.decode(text), settings.max_observation)
+                parse_space(msgspec.json.decode(text), settings.max_observation)
         except (msgspec.MsgspecError, ValueError, RecursionError, BadDescription) as e:
             raise StartError(
                 f"{flag} is {text!r:.80}: expected a space as JSON, as "

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from gym_http_core.idempotency import IdempotencyStore, as_replay, request_fingerprint
 from gym_http_server.supervisor.connections import Connection
 from gym_http_server.supervisor.instance import Instance
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op, RequestHead
 from gym_http_wire.problems import DiskFull, ExternalAway
-from gym_http_wire.replays import Replays, as_replay, fingerprint
 
 __all__ = ["Creations"]
 
@@ -18,7 +18,7 @@ class Creations:
     """The keys of create requests, and what came of them."""
 
     def __init__(self) -> None:
-        self._done = Replays(max_answers=1024)
+        self._done = IdempotencyStore(max_answers=1024)
         self._making: dict[str, tuple[bytes, Instance]] = {}
 
     def joined(self, key: str, frame: Frame, connection: Connection) -> bool:
@@ -64,4 +64,4 @@ class Creations:
 
 
 def _print(frame: Frame) -> bytes:
-    return fingerprint(frame._replace(kind=Op.CREATE), RequestHead())
+    return request_fingerprint(frame._replace(kind=Op.CREATE), RequestHead())

@@ -9,7 +9,7 @@ from gym_http_server.gateway import check_installed
 from gym_http_server.log_lines import SUPERVISOR
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor.forks import ServiceProcess
-from gym_http_wire.external.greetings import MAX_HELLO_BYTES
+from gym_http_wire.external.handshake import MAX_HELLO_BYTES
 
 __all__ = ["GatewayProcess"]
 

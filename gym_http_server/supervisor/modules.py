@@ -16,9 +16,9 @@ from typing import Any
 
 import msgspec
 
+from gym_http_core.env_errors import shortened
 from gym_http_server.errors import StartError
 from gym_http_server.titles import set_title
-from gym_http_wire.blame import shortened
 
 __all__ = ["Modules", "threads"]
 

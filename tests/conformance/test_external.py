@@ -13,10 +13,17 @@ from gym_http_server.envhost import plain
 from gym_http_server.envhost.external.border import Border
 from gym_http_server.envhost.external.rendering import read_rendered
 from gym_http_server.lobby.reception import check_spaces
-from gym_http_wire.external.asks import NAMES, Answer, Ask, BadMessage, Dialect, Request
-from gym_http_wire.external.binaries import BinaryDialect
-from gym_http_wire.external.greetings import CAPABILITIES, BadHello, Hello, hello_of
-from gym_http_wire.external.texts import TextDialect
+from gym_http_wire.external.binary_dialect import BinaryDialect
+from gym_http_wire.external.handshake import CAPABILITIES, BadHello, Hello, parse_hello
+from gym_http_wire.external.json_dialect import JSONDialect
+from gym_http_wire.external.messages import (
+    NAMES,
+    OPS,
+    Answer,
+    BadMessage,
+    Dialect,
+    Request,
+)
 from gym_http_wire.spaces import describe
 from gym_http_wire.values import typed
 from tests.clients.python.trees import tree
@@ -51,7 +58,7 @@ def dialect_of(name: str) -> Dialect:
     if name == "binary":
         return BinaryDialect()
     forms = {"json": (plain.dumps, plain.loads), "typed": (typed.encode, typed.decode)}
-    return TextDialect(*forms[name])
+    return JSONDialect(*forms[name])
 
 
 def expected_of(name: str) -> list[dict[str, Any]]:
@@ -116,10 +123,10 @@ def test_what_is_said_otherwise_is_seen(
 def test_servers_take_hellos_or_refuse_them(case: dict[str, Any]) -> None:
     payload = case["text"].encode()
     if "welcome" in case:
-        check_spaces(hello_of(payload), MAX_OBSERVATION)
+        check_spaces(parse_hello(payload), MAX_OBSERVATION)
         return
     with pytest.raises(BadHello) as caught:
-        check_spaces(hello_of(payload), MAX_OBSERVATION)
+        check_spaces(parse_hello(payload), MAX_OBSERVATION)
     assert caught.value.code == case["refused"]
     assert str(caught.value)
 
@@ -130,7 +137,7 @@ def read(case: dict[str, Any]) -> Answer | dict[str, Any]:
     hello = Hello(1, "game", case["observation_space"], space, dialect=case["dialect"])
     hello.reward_channels = case.get("reward_channels")
     payload = case["text"].encode() if "text" in case else bytes.fromhex(case["hex"])
-    answer = dialect_of(case["dialect"]).hear_answer(payload)
+    answer = dialect_of(case["dialect"]).decode_answer(payload)
     assert isinstance(answer, Answer)
     assert answer.number == case["number"]
     if answer.result is None:
@@ -176,7 +183,7 @@ def test_servers_ask_to_the_byte(case: dict[str, Any]) -> None:
         asks = message["asks"]
         given = {name: native_of(model) for name, model in asks["given"].items()}
         request = Request(NAMES[asks["type"]], asks["id"], given)
-        written = dialect.asked(request, DEADLINE_S)
+        written = dialect.encode_request(request, DEADLINE_S)
         if "text" in message:
             # A number may have zeros at its end.
             assert tree(written) == tree(message["text"])
@@ -197,7 +204,7 @@ def test_all_that_may_be_said_is_there() -> None:
     types = {m["asks"]["type"] for c in talks for m in c["messages"] if "asks" in m}
     without = {"generator", "set_generator"}
     said = {"ping", "pong", "fault"}
-    assert types == {ask.name.lower() for ask in Ask} - said - without
+    assert types == {ask.name.lower() for ask in OPS} - said - without
     told = {json.loads(m["text"])["type"] for _, m in controls() if "text" in m}
     assert told == {"welcome", *said}
     can = {each for case in talks for each in case["capabilities"]}

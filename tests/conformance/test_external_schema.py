@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from gym_http_client import RemoteEnv, serve_env
-from gym_http_wire.external.carriers import Heard
+from gym_http_wire.external.framing import ReceivedMessage
 from tests.conformance.generate import VECTORS
 from tests.support.eavesdropper import Eavesdropper
 from tests.support.js_lending import Lending
@@ -125,7 +125,7 @@ def test_the_script_for_godot_says_and_hears_what_there_is() -> None:
         assert f'"{name}": ' in script
 
 
-def check(dialect: str, side: str, heard: list[Heard]) -> set[str]:
+def check(dialect: str, side: str, heard: list[ReceivedMessage]) -> set[str]:
     """Hold what was said against the schema; give the types of it."""
     types = set()
     for each in heard:

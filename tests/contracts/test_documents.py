@@ -528,7 +528,7 @@ def test_the_floors_are_those_of_the_linter() -> None:
         if contract["type"] != "layers":
             continue
         (package,) = contract["containers"]
-        parent = "clients/python" if package == "gym_http_wire" else "."
+        parent = "." if package == "gym_http_server" else "clients/python"
         there = {path.stem for path in (ROOT / parent / package).iterdir()}
         layers = [re.findall(r"\w+", layer) for layer in contract["layers"]]
         floors = [[name for name in layer if name in there] for layer in layers]

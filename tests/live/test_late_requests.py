@@ -8,7 +8,7 @@ import pytest
 
 from gym_http_client import Server as Address
 from gym_http_client.retries import Retries
-from gym_http_wire.replays import MAX_KEYS
+from gym_http_core.idempotency import MAX_KEYS
 from gym_http_wire.values import binary
 from tests.support import api as calls
 from tests.support import tides

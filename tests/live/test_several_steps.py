@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from gym_http_wire.columns import unpacked
+from gym_http_core.columns import unpacked
 from gym_http_wire.messages import MEDIA_TYPES, Form
 from gym_http_wire.values import binary, typed
 from tests.support import api as calls

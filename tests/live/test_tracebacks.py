@@ -111,6 +111,7 @@ def test_python_shows_the_file_and_the_line(
     (note,) = step.value.__notes__
     assert "return 1 // number" in note
     # The server's own frames tell the author nothing.
+    assert "gym_http_core" not in note
     assert "gym_http_wire" not in note
     assert "gym_http_server" not in note
     with pytest.raises(ValueError, match="reset") as reset:

@@ -4,10 +4,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from gym_http_wire.external.asks import Answer, Control, Dialect
-from gym_http_wire.external.binaries import BinaryDialect
-from gym_http_wire.external.texts import TextDialect
-from gym_http_wire.rebuilding import rebuild
+from gym_http_wire.external.binary_dialect import BinaryDialect
+from gym_http_wire.external.json_dialect import JSONDialect
+from gym_http_wire.external.messages import Answer, Control, Dialect
+from gym_http_wire.space_parsing import parse_space
 from gym_http_wire.values import typed
 from tests.conformance.making.models import Model, model_of
 from tests.conformance.making.saying import plain_of
@@ -22,8 +22,8 @@ def listening(dialect: str) -> Dialect:
     if dialect == "binary":
         return BinaryDialect()
     if dialect == "typed":
-        return TextDialect(typed.encode, typed.decode)
-    return TextDialect(lambda value: json.dumps(value).encode(), json.loads)
+        return JSONDialect(typed.encode, typed.decode)
+    return JSONDialect(lambda value: json.dumps(value).encode(), json.loads)
 
 
 def said_in(printed: str) -> Said:
@@ -53,7 +53,7 @@ def problems_of(case: Case, said: list[str]) -> Iterator[str]:
             if "hello" in one:
                 _check_hello(case, one["hello"], message)
             else:
-                told = dialect.hear_answer(_payload(case["dialect"], message))
+                told = dialect.decode_answer(_payload(case["dialect"], message))
                 _check(case, one, told)
         except Exception as error:
             yield f"message {place}, {message[:300]}: {type(error).__name__}: {error}"
@@ -78,7 +78,7 @@ def _check_hello(case: Case, expected: Case, message: str) -> None:
         case[k] for k in case if k == "render_mode"
     ]
     for name in _SPACES:
-        assert rebuild(hello[name]) == rebuild(case[name])
+        assert parse_space(hello[name]) == parse_space(case[name])
 
 
 def _check(case: Case, expected: Case, told: Answer | Control) -> None:
@@ -97,7 +97,7 @@ def _check(case: Case, expected: Case, told: Answer | Control) -> None:
     result = {"info": {}, **told.result}
     for name in _SPACES:
         if name in result:
-            assert rebuild(result[name]) == rebuild(case[name])
+            assert parse_space(result[name]) == parse_space(case[name])
     same = _plainly if case["dialect"] == "json" else _exactly
     for name, model in expected["result"].items():
         assert same(model, result[name]), f"{name} is {result[name]!r}, not {model}"

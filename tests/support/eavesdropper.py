@@ -8,7 +8,11 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from gym_http_wire.external.carriers import CountedCarrier, Heard, WebSocketCarrier
+from gym_http_wire.external.framing import (
+    CountedFraming,
+    ReceivedMessage,
+    WebSocketFraming,
+)
 
 MAX_MESSAGE = 64 * 1024 * 1024
 
@@ -32,8 +36,8 @@ class Eavesdropper:
         self._counted = counted
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
-        self.by_far_sides: list[Heard] = []
-        self.by_server: list[Heard] = []
+        self.by_far_sides: list[ReceivedMessage] = []
+        self.by_server: list[ReceivedMessage] = []
         self._selector = selectors.DefaultSelector()
         self._waker, self._wake = socket.socketpair()
         self._thread = threading.Thread(target=self._run)
@@ -91,11 +95,13 @@ class Eavesdropper:
             other.sendall(data)
         return bool(data)
 
-    def _noter(self, heard: list[Heard], *, client: bool) -> Callable[[bytes], None]:
+    def _noter(
+        self, heard: list[ReceivedMessage], *, client: bool
+    ) -> Callable[[bytes], None]:
         if self._counted:
-            carrier = CountedCarrier(MAX_MESSAGE)
+            carrier = CountedFraming(MAX_MESSAGE)
             return lambda data: heard.extend(carrier.feed(data))
-        socket_reader = WebSocketCarrier(MAX_MESSAGE, client=client)
+        socket_reader = WebSocketFraming(MAX_MESSAGE, client=client)
         head = bytearray()
 
         def note(data: bytes) -> None:

@@ -18,9 +18,9 @@ from gym_http_server.envhost.external.far_side import FarSide
 from gym_http_server.envhost.external.outside import Outside, Terms
 from gym_http_server.envhost.external.state import State
 from gym_http_server.rundir import RunDir
-from gym_http_wire.external.carriers import COUNTED
-from gym_http_wire.external.greetings import Hello
-from gym_http_wire.external.steps import Record
+from gym_http_wire.external.framing import COUNTED
+from gym_http_wire.external.handshake import Hello
+from gym_http_wire.external.steps import PackedStep
 from gym_http_wire.problems import BadAnswer, EnvError, ExternalAway
 from gym_http_wire.spaces import describe
 from gym_http_wire.values import binary
@@ -118,7 +118,7 @@ def toy(tmp_path: Path) -> Iterator[Toy]:
 def test_a_step_becomes_the_leaves_that_its_value_has(toy: Toy) -> None:
     toy.say(step(3, truncated=True))
     record = toy.crossing.step(2)
-    assert isinstance(record, Record)
+    assert isinstance(record, PackedStep)
     assert record.over
     value = {
         "info": {},

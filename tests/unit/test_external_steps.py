@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from gym_http_server.envhost import plain
 from gym_http_server.envhost.external.border import Border
-from gym_http_wire.external.asks import Answer, Ask, BadMessage, Request
-from gym_http_wire.external.greetings import Hello
+from gym_http_wire.external.handshake import Hello
+from gym_http_wire.external.json_dialect import JSONDialect
+from gym_http_wire.external.messages import Answer, BadMessage, Request
 from gym_http_wire.external.steps import Step
 from gym_http_wire.external.tango import TangoDialect
-from gym_http_wire.external.texts import TextDialect
+from gym_http_wire.messages import Op
 from gym_http_wire.spaces import describe
 from gym_http_wire.values import typed
 from gym_http_wire.values.binary import split
@@ -135,8 +136,8 @@ def test_both_ways_give_the_same(data: st.DataObject) -> None:
     if said is None:
         return
     number, step = said
-    dialect = TextDialect(plain.dumps, plain.loads)
-    general = dialect.hear_answer(payload)
+    dialect = JSONDialect(plain.dumps, plain.loads)
+    general = dialect.decode_answer(payload)
     assert isinstance(general, Answer)
     assert number == general.number
     assert general.result is not None
@@ -273,23 +274,23 @@ def test_tangos_answers_are_to_what_was_asked_last() -> None:
     reader = border.steps
     assert reader is not None
     payload = b'{"observation":1,"reward":2,"terminated":false,"truncated":false}'
-    assert dialect.hear_step(payload, reader) is None
-    asked = dialect.asked(Request(Ask.STEP, 5, {"action": np.int64(1)}), 1.0)
+    assert dialect.decode_step(payload, reader) is None
+    asked = dialect.encode_request(Request(Op.STEP, 5, {"action": np.int64(1)}), 1.0)
     assert json.loads(asked) == {"type": "action", "action": "1"}
-    assert dialect.hear_step(b'{"observation":1}', reader) is None
-    said = dialect.hear_step(payload, reader)
+    assert dialect.decode_step(b'{"observation":1}', reader) is None
+    said = dialect.decode_step(payload, reader)
     assert said is not None
     assert (said[0], said[1][1]) == (5, 2.0)
-    assert dialect.hear_step(payload, reader) is None
+    assert dialect.decode_step(payload, reader) is None
 
 
 @pytest.mark.parametrize("action", [0, -3, 2**53, 2**53 + 1, -(2**53) - 1, 2**200])
 def test_integers_are_asked_for_as_the_dialect_writes_them(action: int) -> None:
-    request = Request(Ask.STEP, 5, {"action": action})
-    written = TextDialect(typed.encode, typed.decode).asked(request, 1.5)
+    request = Request(Op.STEP, 5, {"action": action})
+    written = JSONDialect(typed.encode, typed.decode).encode_request(request, 1.5)
     assert typed.decode(written)["action"] == action
     said = json.loads(written)["action"]
     # As in docs/api.md, for readers that have no integers beyond.
     assert said == action if abs(action) <= 2**53 else said["$t"] == "int"
-    written = TextDialect(plain.dumps, plain.loads).asked(request, 1.5)
+    written = JSONDialect(plain.dumps, plain.loads).encode_request(request, 1.5)
     assert json.loads(written)["action"] == action

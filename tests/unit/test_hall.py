@@ -16,7 +16,7 @@ from gym_http_server.lobby.guests import Guests
 from gym_http_server.lobby.hall import Hall
 from gym_http_server.lobby.reception import received
 from gym_http_server.lobby.said import LobbySettings
-from gym_http_wire.external.greetings import BadHello
+from gym_http_wire.external.handshake import BadHello
 
 SPACE = {"type": "Discrete", "n": 5}
 HELLO = {"type": "hello", "protocol": 1, "name": "game"}

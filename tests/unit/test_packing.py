@@ -32,7 +32,12 @@ def test_the_cases_of_the_package_are_the_vectors() -> None:
 
 @pytest.mark.parametrize(
     ("project", "name"),
-    [(ROOT, "gym_http_server"), (CLIENT, "gym_http_client"), (CLIENT, "gym_http_wire")],
+    [
+        (ROOT, "gym_http_server"),
+        (CLIENT, "gym_http_client"),
+        (CLIENT, "gym_http_core"),
+        (CLIENT, "gym_http_wire"),
+    ],
 )
 def test_all_that_is_no_python_is_packed_along(project: Path, name: str) -> None:
     settings = tomllib.loads((project / "pyproject.toml").read_text())

@@ -10,19 +10,19 @@ import gymnasium
 import numpy as np
 import pytest
 
+from gym_http_core.idempotency import AnswerGone
+from gym_http_core.lossless_calls import LosslessCalls
+from gym_http_core.operations import Operations
 from gym_http_server.envhost.answers import Answers
 from gym_http_server.envhost.inspection import Inspection
 from gym_http_server.envhost.stepping import Stepping, frame_of
 from gym_http_server.envhost.streams import Stream
 from gym_http_server.rundir import StatusPage, StatusReader
-from gym_http_wire.exact import Exact
+from gym_http_wire.fast_frames import FastClientFrames
 from gym_http_wire.frames import HEADER, Frame
-from gym_http_wire.handshakes import BINARY_PROTOCOL, Hello
-from gym_http_wire.lanes import AskingLane
+from gym_http_wire.handshakes import BINARY_PROTOCOL, StreamHandshake
 from gym_http_wire.messages import Form, Op
-from gym_http_wire.operations import Operations
-from gym_http_wire.replays import AnswerGone
-from gym_http_wire.signatures import Announced, Announcing
+from gym_http_wire.signatures import ReceivedSignatures, SentSignatures
 from gym_http_wire.values.writing import Writing
 from gym_http_wire.websocket import Masks, MessageReader, Opcode, encode
 from tests.support.values import assert_same
@@ -37,7 +37,7 @@ class Host:
         self.env = gymnasium.make("CartPole-v1")
         self.env.reset(seed=1)
         operations = Operations(self.env, strict_actions=strict)
-        exact = Exact(operations)
+        exact = LosslessCalls(operations)
         inspection = Inspection(operations, exact, "00000000", "CartPole-v1")
         self.answers = Answers(
             operations,
@@ -51,12 +51,12 @@ class Host:
         self.near, far = socket.socketpair()
         far.setblocking(False)
         self.near.settimeout(5.0)
-        hello = Hello("x", BINARY_PROTOCOL, "s")
+        hello = StreamHandshake("x", BINARY_PROTOCOL, "s")
         self.stream = Stream(far, hello, 1 << 20, time.monotonic)
         assert self.near.recv(4096).startswith(b"HTTP/1.1 101 ")
         self._messages = MessageReader(masked=False, max_message=1 << 20)
-        self._announcing, self._announced = Announcing(), Announced()
-        self.asking = AskingLane(self._announcing, self._announced)
+        self._announcing, self._announced = SentSignatures(), ReceivedSignatures()
+        self.asking = FastClientFrames(self._announcing, self._announced)
         self._writing, self._masks = Writing(), Masks()
 
     def message(self, number: int, given: Any) -> bytes:

@@ -16,12 +16,12 @@ from gymnasium.vector import VectorEnv
 from gym_http_client.raising import raised
 from gym_http_client.remote_env import RemoteEnv
 from gym_http_client.remote_vector_env import RemoteVectorEnv
+from gym_http_core.lossless_calls import LosslessCalls
+from gym_http_core.vectors import operations_of
 from gym_http_wire import spaces
-from gym_http_wire.exact import Exact
 from gym_http_wire.problems import CannotSay, NoAttribute, Problem
-from gym_http_wire.rebuilding import rebuild
+from gym_http_wire.space_parsing import parse_space
 from gym_http_wire.values import UnsupportedValue, binary, losses
-from gym_http_wire.vectors import operations_of
 
 __all__ = ["check_wire", "through_wire"]
 
@@ -71,7 +71,7 @@ def check_wire(env: gymnasium.Env[Any, Any], steps: int = STEPS) -> list[str]:
     found: dict[str, None] = {}
     for which in ("action_space", "observation_space"):
         try:
-            same = rebuild(spaces.describe(getattr(env, which)))
+            same = parse_space(spaces.describe(getattr(env, which)))
             if same != getattr(env, which):
                 found[f"{which}: arrives as {same}"] = None
         except (spaces.UnsupportedSpace, ValueError) as error:
@@ -118,7 +118,7 @@ class _Handle:
     def __init__(self, env: gymnasium.Env[Any, Any] | VectorEnv[Any, Any, Any]) -> None:
         self._operations = operations_of(env)
         self._came: deque[Any] = deque()
-        exact = Exact(self._operations)
+        exact = LosslessCalls(self._operations)
         self._calls: dict[str, Callable[[Any], Any]] = {
             "GET ": lambda given: self._describe(exact),
             "GET generator/": lambda given: exact.generator(),
@@ -173,7 +173,7 @@ class _Handle:
             raise NoAttribute(f"there is nothing at {path!r}")
         return self._attribute_calls[" ".join((method, *rest))](name, given)
 
-    def _describe(self, exact: Exact) -> dict[str, Any]:
+    def _describe(self, exact: LosslessCalls) -> dict[str, Any]:
         env = self._operations.env
         env_id = "" if env.spec is None else env.spec.id
         return {**exact.describe(), "instance_id": "in-process", "env_id": env_id}

@@ -116,7 +116,7 @@ def _made_again(problem: dict[str, Any], depth: int = 1) -> Exception | None:
 
 
 def _read(given: Any, depth: int) -> Any:
-    """Read an argument as `gym_http_wire.blame` writes it.
+    """Read an argument as `gym_http_core.env_errors` writes it.
 
     Raises:
         KeyError, TypeError, ValueError: It is malformed.

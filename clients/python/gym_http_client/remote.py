@@ -15,7 +15,7 @@ from gym_http_client.errors import AttributeNotSent, ServerError, ServerUnreacha
 from gym_http_client.handles import Server
 from gym_http_client.lending import Lent
 from gym_http_wire.generators import describe_generator
-from gym_http_wire.rebuilding import rebuild
+from gym_http_wire.space_parsing import parse_space
 from gym_http_wire.specs import rebuild_spec
 from gym_http_wire.values import UnsupportedValue
 from gym_http_wire.values.treewriting import TAG, write
@@ -157,7 +157,7 @@ class Remote:
         self.instance_id: str = told["instance_id"]
         self.env_id: str = told["env_id"]
         for name in self.SPACES:
-            setattr(self, name, rebuild(told[name]))
+            setattr(self, name, parse_space(told[name]))
         self.metadata = told["metadata"]
         self.render_mode = told["render_mode"]
         spec = told["spec"]

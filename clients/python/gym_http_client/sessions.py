@@ -14,9 +14,9 @@ from gym_http_client.handshakes import NoStream
 from gym_http_client.outcomes import over_stream
 from gym_http_client.retries import REPEATED
 from gym_http_client.streaming import Answer, Asked, Streaming
-from gym_http_wire.lanes import MISSED
+from gym_http_core.session_log import MAX_ANSWERS
+from gym_http_wire.fast_frames import MISSED
 from gym_http_wire.messages import Op
-from gym_http_wire.sessions import MAX_ANSWERS
 
 __all__ = ["Session"]
 

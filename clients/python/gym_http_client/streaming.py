@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from gym_http_client.failures import Failure, FailureKind
 from gym_http_client.http1 import BadAnswer
+from gym_http_wire.fast_frames import MISSED
 from gym_http_wire.frames import HEADER
-from gym_http_wire.lanes import MISSED
 from gym_http_wire.messages import Form
-from gym_http_wire.signatures import Announced, Announcing
+from gym_http_wire.signatures import ReceivedSignatures, SentSignatures
 from gym_http_wire.streams import ACKNOWLEDGED
 from gym_http_wire.values import BadValue
 
@@ -65,8 +65,8 @@ class Streaming(ABC):
 
     def __init__(self, time_limit: float) -> None:
         self._time_limit = time_limit
-        self._announcing = Announcing()
-        self._announced = Announced()
+        self._announcing = SentSignatures()
+        self._announced = ReceivedSignatures()
 
     @abstractmethod
     def send(self, asked: Asked, *, acknowledged: bool) -> None:

@@ -16,8 +16,8 @@ from gym_http_client.failures import Failure, FailureKind
 from gym_http_client.handshakes import LONGEST_WAIT, failure_of, shake_hands
 from gym_http_client.http1 import MAX_BODY, BadAnswer
 from gym_http_client.streaming import Answer, Asked, Streaming, answer_in
-from gym_http_wire.lanes import MISSED, AskingLane
-from gym_http_wire.spinning import Spinning, may_spin
+from gym_http_wire.busy_poll import BusyPoll, may_busy_poll
+from gym_http_wire.fast_frames import MISSED, FastClientFrames
 from gym_http_wire.streams import ACKNOWLEDGED
 from gym_http_wire.websocket import (
     Close,
@@ -66,7 +66,7 @@ class Stream(Streaming):
     ) -> None:
         super().__init__(time_limit)
         self._masks = Masks()
-        self._lane = AskingLane(self._announcing, self._announced)
+        self._lane = FastClientFrames(self._announcing, self._announced)
         self._reader = MessageReader(masked=False, max_message=MAX_BODY)
         self._arrived: deque[Message] = deque()
         self._line, rest = shake_hands(dialer, head, handshake_limit)
@@ -76,7 +76,7 @@ class Stream(Streaming):
             self._settle_down()
             secured = isinstance(self._line, ssl.SSLSocket)
             limit = 0 if secured or not _KERNEL_LIMITS else spin_us * 1000
-            self._spinning = Spinning(limit, partial(may_spin, [self._line]))
+            self._spinning = BusyPoll(limit, partial(may_busy_poll, [self._line]))
         except (OSError, BadAnswer, WebSocketError) as error:
             self._line.close()
             raise failure_of(error) from error

@@ -12,7 +12,7 @@ from typing import Any
 __all__ = ["HEADER", "show", "show_header"]
 
 HEADER = "Gym-Warnings"
-_PACKAGES = ("gym_http_client", "gym_http_wire")
+_PACKAGES = ("gym_http_client", "gym_http_core", "gym_http_wire")
 
 
 def show_header(text: str | None) -> None:

@@ -18,7 +18,7 @@ from gym_http_client.http1 import MAX_BODY, BadAnswer
 from gym_http_client.raising import refusal
 from gym_http_wire.frames import HEADER
 from gym_http_wire.messages import Form, Op
-from gym_http_wire.signatures import Announced
+from gym_http_wire.signatures import ReceivedSignatures
 from gym_http_wire.values import BadValue
 from gym_http_wire.websocket import (
     Masks,
@@ -75,7 +75,7 @@ class Watching:
         if form:
             path += f"&form={form}"
         self._url = address.url + path
-        self._announced = Announced()
+        self._announced = ReceivedSignatures()
         self._masks = Masks()
         self._reader = MessageReader(masked=False, max_message=MAX_BODY)
         request = Request("GET", path, accept="application/problem+json")

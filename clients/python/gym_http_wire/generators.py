@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 __all__ = [
-    "FarGenerator",
-    "Serials",
     "describe_generator",
     "is_same",
     "rebuild_generator",
@@ -45,36 +43,6 @@ _MAX_ENTROPY_BITS = 2**13
 _MAX_ENTROPY_WORDS = 2**10
 _MAX_POOL = 64
 _MAX_CHILDREN = 10_000
-
-
-@runtime_checkable
-class FarGenerator(Protocol):
-    """Stands for a generator in another process, which describes it itself."""
-
-    def described(self) -> dict[str, Any]:
-        """Give what `describe_generator` gives there."""
-
-    def set_described(self, given: dict[str, Any]) -> None:
-        """Set ``state``, and ``seed_sequence`` if there is one."""
-
-
-class Serials:
-    """Numbers generators by identity, so that a client sees that one was replaced."""
-
-    def __init__(self) -> None:
-        self._seen: list[Any] = []
-        self._serials: list[int] = []
-
-    def of(self, generators: Sequence[Any]) -> list[int]:
-        """Give a serial number for each; it grows when another one takes its place."""
-        if len(self._seen) != len(generators):
-            self._seen = [None] * len(generators)
-            self._serials = [0] * len(generators)
-        for index, generator in enumerate(generators):
-            if generator is not self._seen[index]:
-                self._seen[index] = generator
-                self._serials[index] += 1
-        return list(self._serials)
 
 
 def describe_generator(generator: Any) -> dict[str, Any]:

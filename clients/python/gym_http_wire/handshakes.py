@@ -17,11 +17,11 @@ __all__ = [
     "BINARY_PROTOCOL",
     "SESSION",
     "TEXT_PROTOCOL",
-    "Hello",
+    "StreamHandshake",
     "UpgradeRequired",
-    "accept_for",
-    "hello_of",
+    "check_upgrade",
     "new_session",
+    "parse_handshake",
 ]
 
 BINARY_PROTOCOL = "gym-http.v1"
@@ -48,7 +48,7 @@ class UpgradeRequired(Problem):
     default_status, default_code = 426, "upgrade-required"
 
 
-class Hello(msgspec.Struct, frozen=True):
+class StreamHandshake(msgspec.Struct, frozen=True):
     """How a stream begins.
 
     Attributes:
@@ -69,7 +69,7 @@ def new_session() -> str:
     return secrets.token_urlsafe(_SESSION_BYTES)
 
 
-def hello_of(
+def parse_handshake(
     upgrade: str,
     connection: str,
     version: str,
@@ -78,7 +78,7 @@ def hello_of(
     session: str,
     watch: str = "",
     form: str = "",
-) -> Hello:
+) -> StreamHandshake:
     """Read a client's handshake.
 
     Args:
@@ -100,17 +100,17 @@ def hello_of(
         "this is a stream: open it as a WebSocket, with the subprotocol "
         f"{BINARY_PROTOCOL} or {TEXT_PROTOCOL}"
     )
-    accept = accept_for(upgrade, connection, version, key, words)
+    accept = check_upgrade(upgrade, connection, version, key, words)
     if session and not SESSION(session):
         raise BadParameter(
             f"session is {session!r:.80}: expected 1 to 64 of A-Z, a-z, 0-9, _ and -"
         )
     protocol = _protocol(protocols)
     watched = _watched(watch, form, protocol)
-    return Hello(accept, protocol, session or new_session(), watched)
+    return StreamHandshake(accept, protocol, session or new_session(), watched)
 
 
-def accept_for(
+def check_upgrade(
     upgrade: str, connection: str, version: str, key: str, words: str
 ) -> str:
     """Read a client's handshake; give the Sec-WebSocket-Accept of its answer.

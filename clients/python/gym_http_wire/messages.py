@@ -33,7 +33,12 @@ __all__ = [
 
 
 class Op(IntEnum):
-    """What is asked for: below 64 of a host, then of supervisor and lobby."""
+    """Operations, by their numbers in frames.
+
+    Below 32 are those of an instance, which streams have, too; 32 and 33 only its host
+    has. Those from 48 on only external environments have. From 64 on they are the
+    supervisor's, and from 96 on those of the process that holds external connections.
+    """
 
     ANSWER = 0
     RESET = 1
@@ -56,6 +61,12 @@ class Op(IntEnum):
     ROLLOUT = 18
     STREAM = 32
     MONITOR = 33
+
+    INIT = 48
+    CLOSE = 49
+    PING = 50
+    PONG = 51
+    FAULT = 52
 
     CREATE = 64
     LIST = 65

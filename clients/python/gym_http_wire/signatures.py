@@ -23,7 +23,7 @@ from gym_http_wire.values import BadValue
 from gym_http_wire.values.binary import compile_reader
 from gym_http_wire.values.fixed import fixed_reader
 
-__all__ = ["MAX_NUMBERED_BYTES", "MAX_NUMBERS", "Announced", "Announcing"]
+__all__ = ["MAX_NUMBERED_BYTES", "MAX_NUMBERS", "ReceivedSignatures", "SentSignatures"]
 
 MAX_NUMBERS = 255
 MAX_NUMBERED_BYTES = 16 * 1024
@@ -33,7 +33,7 @@ _HEADER = struct.Struct("<II")
 _SIZE = _HEADER.size
 
 
-class Announcing:
+class SentSignatures:
     """The signatures that this side has sent.
 
     Attributes:
@@ -59,7 +59,7 @@ class Announcing:
         return _HEADER.pack(len(signature), number) + signature
 
 
-class Announced:
+class ReceivedSignatures:
     """The signatures that the other side has sent.
 
     Attributes:

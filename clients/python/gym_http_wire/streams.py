@@ -17,9 +17,9 @@ from typing import Any, Protocol
 
 import msgspec
 
+from gym_http_wire.fast_frames import FastHostFrames
 from gym_http_wire.frames import HEADER, MAX_HEAD_BYTES, Frame, Pieces, encode
 from gym_http_wire.handshakes import BINARY_PROTOCOL
-from gym_http_wire.lanes import AnsweringLane
 from gym_http_wire.messages import (
     Form,
     Op,
@@ -28,18 +28,18 @@ from gym_http_wire.messages import (
     request,
 )
 from gym_http_wire.problems import BadJSON, BadParameter, Problem
-from gym_http_wire.signatures import Announced, Announcing
+from gym_http_wire.signatures import ReceivedSignatures, SentSignatures
 from gym_http_wire.values import BadValue
 from gym_http_wire.websocket import Close, Opcode, WebSocketError
 
 __all__ = [
     "ACKNOWLEDGED",
-    "ASKING",
-    "BinaryDialect",
-    "Dialect",
-    "Refused",
-    "TextDialect",
-    "dialect",
+    "KEYLESS",
+    "BinaryStreamDialect",
+    "JSONStreamDialect",
+    "RefusedRequest",
+    "StreamDialect",
+    "stream_dialect",
 ]
 
 #: In the place of a request's status: all answers to earlier ones have arrived.
@@ -50,7 +50,7 @@ _VALUE_HEADER_SIZE = 8
 _BINARY = int(Form.BINARY)
 _NUMBERS = 2**32
 #: What does nothing to an environment needs no key.
-ASKING = frozenset(
+KEYLESS = frozenset(
     {
         Op.DESCRIBE,
         Op.ACTION_SPACE,
@@ -72,7 +72,7 @@ _BOTH = frozenset(
 )
 
 
-class Refused(Exception):
+class RefusedRequest(Exception):
     """A message is no request, though it could be told apart from the next.
 
     Attributes:
@@ -84,7 +84,7 @@ class Refused(Exception):
         self.answer = problem_answer(problem, number)
 
 
-class Dialect(Protocol):
+class StreamDialect(Protocol):
     """Reads requests and writes answers.
 
     Attributes:
@@ -95,7 +95,7 @@ class Dialect(Protocol):
 
     acknowledges: bool
     opcode: int
-    lane: AnsweringLane | None
+    lane: FastHostFrames | None
 
     def read(self, payload: bytes) -> Frame:
         """Read a request.
@@ -117,21 +117,21 @@ class Dialect(Protocol):
         """
 
 
-def dialect(protocol: str) -> Dialect:
+def stream_dialect(protocol: str) -> StreamDialect:
     """Give the dialect of a name."""
-    return BinaryDialect() if protocol == BINARY_PROTOCOL else TextDialect()
+    return BinaryStreamDialect() if protocol == BINARY_PROTOCOL else JSONStreamDialect()
 
 
-class BinaryDialect:
+class BinaryStreamDialect:
     """Frames, with numbered signatures both ways."""
 
     acknowledges = True
     opcode = int(Opcode.BINARY)
 
     def __init__(self) -> None:
-        self._asked = Announced()
-        self._answered = Announcing()
-        self.lane: AnsweringLane | None = AnsweringLane(self._answered, self._asked)
+        self._asked = ReceivedSignatures()
+        self._answered = SentSignatures()
+        self.lane: FastHostFrames | None = FastHostFrames(self._answered, self._asked)
 
     def read(self, payload: bytes) -> Frame:
         """Read a request; a value in it is `Pieces`."""
@@ -148,14 +148,14 @@ class BinaryDialect:
             )
         if kind not in _KINDS or form not in _BOTH:
             words = f"there is no operation {kind} with the forms {form:#x}"
-            raise Refused(number, BadParameter(words))
+            raise RefusedRequest(number, BadParameter(words))
         head = _head(payload[_HEADER_SIZE:start], number) if head_size else b""
         body: Any
         if body_size and form & 15 == _BINARY:
             try:
                 body = self._asked.pieces(payload, start)
             except BadValue as error:
-                raise Refused(number, BadJSON(f"the body {error}")) from None
+                raise RefusedRequest(number, BadJSON(f"the body {error}")) from None
         else:
             body = payload[start:]
         return Frame(kind, number, status, form, head, body)
@@ -183,12 +183,12 @@ class BinaryDialect:
         return self.write(answer._replace(head=head))
 
 
-class TextDialect:
+class JSONStreamDialect:
     """JSON that a person can type."""
 
     acknowledges = False
     opcode = int(Opcode.TEXT)
-    lane: AnsweringLane | None = None
+    lane: FastHostFrames | None = None
 
     def __init__(self) -> None:
         self._last = 0
@@ -209,10 +209,10 @@ class TextDialect:
             elif op == Op.RENDER:
                 head = _RENDERED_AS_JSON
         except Problem as problem:
-            raise Refused(number, problem) from None
+            raise RefusedRequest(number, problem) from None
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             words = f'expected an object, as {{"op": "step", "action": 0}}: {error}'
-            raise Refused(number, BadJSON(words)) from None
+            raise RefusedRequest(number, BadJSON(words)) from None
         body = msgspec.json.encode(given)
         return request(op, body, head, number, form=form | form << 4)
 
@@ -242,7 +242,7 @@ def _head(head: bytes, number: int) -> bytes:
     try:
         msgspec.json.decode(head, type=RequestHead)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise Refused(number, BadJSON(f"the head is no head: {error}")) from None
+        raise RefusedRequest(number, BadJSON(f"the head is no head: {error}")) from None
     return head
 
 

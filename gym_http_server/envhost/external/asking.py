@@ -9,8 +9,9 @@ from gym_http_server.envhost.external.calls import Call
 from gym_http_server.envhost.external.far_side import Begun, FarSide
 from gym_http_server.envhost.external.outside import Outside
 from gym_http_server.envhost.external.reports import reported
-from gym_http_wire.external.asks import REPEATABLE, Ask, BadMessage
+from gym_http_wire.external.messages import REPEATABLE, BadMessage
 from gym_http_wire.external.steps import Step
+from gym_http_wire.messages import Op
 from gym_http_wire.problems import (
     BadAnswer,
     BadParameter,
@@ -56,7 +57,7 @@ class Asking:
         pending, key = self.pending, self._outside.key
         return pending is not None and bool(key) and pending.key == key
 
-    def ask(self, ask: Ask, given: dict[str, Any]) -> dict[str, Any]:
+    def ask(self, ask: Op, given: dict[str, Any]) -> dict[str, Any]:
         """Ask, and wait for the answer.
 
         Raises:
@@ -73,10 +74,10 @@ class Asking:
         Raises:
             Problem: What the agent is to be told instead.
         """
-        call = self._over(Ask.STEP, {"action": action})
+        call = self._over(Op.STEP, {"action": action})
         return self._result(call) if call.step is None else call.step
 
-    def _over(self, ask: Ask, given: dict[str, Any]) -> Call:
+    def _over(self, ask: Op, given: dict[str, Any]) -> Call:
         """Give the call that asks, once it is over."""
         until = time.monotonic() + self._deadline_s
         call = None if self.pending is None else self._lost_before(ask, given)
@@ -90,13 +91,13 @@ class Asking:
                 if self._far.away_since is not None:
                     self._find(ask, until)
                 call = self._sent(call, ask, given, until)
-                if ask is Ask.STEP and self._outside.alone:
-                    self._far.hear_step(call)
+                if ask is Op.STEP and self._outside.alone:
+                    self._far.decode_step(call)
             if call.step is None:
                 self._wait_for(call)
             if not call.lost:
                 return call
-            if ask is Ask.INIT and not self._far.hello.has("replay"):
+            if ask is Op.INIT and not self._far.hello.has("replay"):
                 # Nothing is lost with it, and another one may begin.
                 raise ExternalAway(
                     f"{self._far.name} lost its connection while it began; ask again",
@@ -110,7 +111,7 @@ class Asking:
     def _gone_on(self, begun: Begun, given: dict[str, Any]) -> Call:
         """Give the call of a step that was asked for already."""
         number, deadline, data, _ = begun
-        call = Call(Ask.STEP, given, number, deadline, self._outside.key)
+        call = Call(Op.STEP, given, number, deadline, self._outside.key)
         self._far.go_on(call, data)
         return call
 
@@ -123,7 +124,7 @@ class Asking:
         if far.away_since is not None:
             return
         until = time.monotonic() + CLOSE_SECONDS
-        call = Call(Ask.CLOSE, {}, far.number(), until)
+        call = Call(Op.CLOSE, {}, far.number(), until)
         far.send(call)
         while not call.over and time.monotonic() < until:
             self._outside.pause(call)
@@ -144,7 +145,7 @@ class Asking:
         words = f"{self._far.name} gave a bad answer: {error}"
         return BadAnswer(words, extras={"field": error.field})
 
-    def _lost_before(self, ask: Ask, given: dict[str, Any]) -> Call | None:
+    def _lost_before(self, ask: Op, given: dict[str, Any]) -> Call | None:
         """Give the call that the connection was lost in, if this is that again.
 
         Raises:
@@ -153,14 +154,14 @@ class Asking:
         pending = self.pending
         if pending is None or pending.is_again(ask, given, self._outside.key):
             return pending
-        if ask in REPEATABLE or ask == Ask.RESET:
+        if ask in REPEATABLE or ask == Op.RESET:
             return None
         raise ResetNeeded(
             f"{self._far.name} was lost in another call, and nobody knows whether "
             "that was done: send it again as it was, or reset"
         )
 
-    def _find(self, ask: Ask, until: float) -> None:
+    def _find(self, ask: Op, until: float) -> None:
         """Wait a moment for a far side that is away: most are back at once.
 
         Args:
@@ -176,7 +177,7 @@ class Asking:
         last = min(time.monotonic() + RETURN_SECONDS, until - terms.deadline_s / 2)
         back = _Return(far, last)
         # While it begins it is nobody's: the agent had better begin with another one.
-        waits = ask != Ask.INIT and far.comes_back
+        waits = ask != Op.INIT and far.comes_back
         while waits and not back.over and time.monotonic() < last:
             self._outside.pause(back)
         if not back.over:
@@ -193,7 +194,7 @@ class Asking:
             )
 
     def _sent(
-        self, call: Call | None, ask: Ask, given: dict[str, Any], until: float
+        self, call: Call | None, ask: Op, given: dict[str, Any], until: float
     ) -> Call:
         """Send a request; or go on with the one that the connection was lost in."""
         far = self._far
@@ -246,8 +247,8 @@ class Asking:
             raise problem
         return answer.result
 
-    def _doubt(self, ask: Ask, why: str) -> None:
-        if ask in (Ask.STEP, Ask.RESET):
+    def _doubt(self, ask: Op, why: str) -> None:
+        if ask in (Op.STEP, Op.RESET):
             self.wants_reset = f"{self._far.name} has to be reset, since {why}"
 
 

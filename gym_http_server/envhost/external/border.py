@@ -10,15 +10,15 @@ import numpy as np
 from gymnasium import Space, spaces
 
 from gym_http_server.envhost import plain
-from gym_http_wire import elements, rebuilding
-from gym_http_wire.external.asks import BadMessage
-from gym_http_wire.external.greetings import TANGO, Hello
+from gym_http_wire import elements, space_parsing
+from gym_http_wire.external.handshake import TANGO, Hello
+from gym_http_wire.external.messages import BadMessage
 from gym_http_wire.external.steps import (
-    Records,
     Step,
+    StepPacking,
     StepReader,
-    records_of,
-    steps_of,
+    step_packing,
+    step_reader,
 )
 from gym_http_wire.spaces import UnsupportedSpace, elided
 
@@ -72,12 +72,12 @@ class Border:
         self._read: Callable[[object], Any] | None = None
         self._reads_elements = False
         self.steps: StepReader[Step] | None = None
-        self.records: Records | None = None
+        self.records: StepPacking | None = None
         if self._plain:
             shape = elements.shaped(self.observation_space)
             if shape is not None and self._channels is None:
-                self.steps = steps_of(shape, plain.loads)
-                self.records = records_of(shape)
+                self.steps = step_reader(shape, plain.loads)
+                self.records = step_packing(shape)
             bounded = elements.bounded_reader(self.observation_space)
             self._read = bounded or elements.reader(self.observation_space)
             self._reads_elements = bounded is not None
@@ -194,6 +194,6 @@ def _bad(field: str, value: object, expected: str) -> BadMessage:
 
 def _rebuilt(field: str, description: object, max_element: int | None) -> Space[Any]:
     try:
-        return rebuilding.rebuild(description, max_element)
-    except (rebuilding.BadDescription, UnsupportedSpace) as error:
+        return space_parsing.parse_space(description, max_element)
+    except (space_parsing.BadDescription, UnsupportedSpace) as error:
         raise BadMessage(f"{field}: {error}", field=field) from None

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from gym_http_wire.external.asks import Answer, Ask
+from gym_http_wire.external.messages import Answer
 from gym_http_wire.external.steps import Step
+from gym_http_wire.messages import Op
 from gym_http_wire.problems import Problem
 from gym_http_wire.values import binary
 
@@ -42,7 +43,7 @@ class Call:
         lost: Whether the connection was lost since it was sent.
     """
 
-    ask: Ask
+    ask: Op
     given: dict[str, Any]
     number: int
     deadline: float
@@ -62,7 +63,7 @@ class Call:
             or self.lost
         )
 
-    def is_again(self, ask: Ask, given: dict[str, Any], key: str) -> bool:
+    def is_again(self, ask: Op, given: dict[str, Any], key: str) -> bool:
         """Whether the agent asks the same again.
 
         Two requests with keys are the same by these; an agent that sends none says

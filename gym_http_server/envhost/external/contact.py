@@ -11,9 +11,10 @@ from typing import Any
 from gym_http_server.envhost.external.dialects import dialect_of
 from gym_http_server.envhost.external.lines import Line, Lost
 from gym_http_server.envhost.external.state import State
-from gym_http_wire.external.asks import Ask, BadMessage, Fault
-from gym_http_wire.external.carriers import carrier_of
-from gym_http_wire.external.greetings import TANGO, Hello
+from gym_http_wire.external.framing import framing_of
+from gym_http_wire.external.handshake import TANGO, Hello
+from gym_http_wire.external.messages import BadMessage, Fault
+from gym_http_wire.messages import Op
 from gym_http_wire.websocket import Close
 
 __all__ = ["Contact"]
@@ -67,7 +68,7 @@ class Contact(ABC):
 
     def _connect(self, line: socket.socket) -> None:
         self._line = Line(line)
-        self._carrier = carrier_of(self.state.carrier, self._max_message)
+        self._carrier = framing_of(self.state.carrier, self._max_message)
         self._dialect = dialect_of(self.state.hello)
         self._heard_at = self._owed_until = time.monotonic()
         self._pinged_at: float | None = None
@@ -102,7 +103,7 @@ class Contact(ABC):
             self._pinged_at = now
             ping = self._carrier.ping()
             if ping is None:
-                self._say(self._dialect.control(Ask.PING))
+                self._say(self._dialect.encode_control(Op.PING))
             else:
                 self._send(ping)
 
@@ -130,7 +131,7 @@ class Contact(ABC):
     def blame(self, error: BadMessage) -> None:
         """Tell the environment what was wrong with a message of its own."""
         fault = Fault(str(error), error.number, error.field)
-        self._say(self._dialect.fault(fault))
+        self._say(self._dialect.encode_fault(fault))
 
     def _read(self, *, wait: bool) -> bytes:
         """Read what has come; nothing, if nothing has or the connection is lost."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from gym_http_server.envhost.external.asking import Asking
 from gym_http_server.envhost.external.far_side import Begun, FarSide
-from gym_http_wire.external.steps import Record, Records
+from gym_http_wire.external.steps import PackedStep, StepPacking
 
 __all__ = ["Crossing"]
 
@@ -37,7 +37,7 @@ class Crossing:
         self,
         far: FarSide,
         asking: Asking,
-        records: Records,
+        records: StepPacking,
         deadline_s: float,
     ) -> None:
         self.signature = records.signature
@@ -47,7 +47,7 @@ class Crossing:
         self._deadline_s = deadline_s
         self._rest = 0
 
-    def step(self, action: Any) -> Record | None:
+    def step(self, action: Any) -> PackedStep | None:
         """Take an action.
 
         Returns:
@@ -59,7 +59,7 @@ class Crossing:
         asking = self._asking
         if asking.pending is None and not asking.wants_reset:
             said = self._far.step(action, self._deadline_s, self._reader)
-            if type(said) is Record:
+            if type(said) is PackedStep:
                 return said
             if type(said) is Begun:
                 asking.begun = said

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from gym_http_server.envhost import plain
-from gym_http_wire.external.asks import Dialect
-from gym_http_wire.external.binaries import BinaryDialect
-from gym_http_wire.external.greetings import TANGO, Hello
+from gym_http_wire.external.binary_dialect import BinaryDialect
+from gym_http_wire.external.handshake import TANGO, Hello
+from gym_http_wire.external.json_dialect import JSONDialect
+from gym_http_wire.external.messages import Dialect
 from gym_http_wire.external.tango import TangoDialect
-from gym_http_wire.external.texts import TextDialect
 from gym_http_wire.values import typed
 
 __all__ = ["dialect_of"]
@@ -18,6 +18,6 @@ def dialect_of(hello: Hello) -> Dialect:
     if hello.dialect == "binary":
         return BinaryDialect()
     if hello.dialect == "typed":
-        return TextDialect(typed.encode, typed.decode)
-    kind = TangoDialect if hello.dialect == TANGO else TextDialect
+        return JSONDialect(typed.encode, typed.decode)
+    kind = TangoDialect if hello.dialect == TANGO else JSONDialect
     return kind(plain.dumps, plain.loads)

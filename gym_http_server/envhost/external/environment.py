@@ -14,9 +14,10 @@ from gym_http_server.envhost.external.generators import Generator
 from gym_http_server.envhost.external.lines import ALONE_SECONDS
 from gym_http_server.envhost.external.outside import Outside
 from gym_http_server.envhost.external.rendering import read_rendered
-from gym_http_wire.external.asks import Ask, BadMessage
+from gym_http_wire.external.messages import BadMessage
 from gym_http_wire.external.steps import Step
 from gym_http_wire.generators import describe_generator
+from gym_http_wire.messages import Op
 from gym_http_wire.problems import BadParameter, NoAttribute, ResetNeeded, Unsupported
 from gym_http_wire.specs import rebuild_spec
 
@@ -81,7 +82,7 @@ class ExternalEnv(gymnasium.Env[Any, Any]):
 
     def _begin(self, kwargs: dict[str, Any]) -> None:
         hello, given = self._hello, {"kwargs": kwargs, "render_mode": self.render_mode}
-        begun = self._asking.ask(Ask.INIT, given)
+        begun = self._asking.ask(Op.INIT, given)
         try:
             self._border = Border(
                 hello,
@@ -105,7 +106,7 @@ class ExternalEnv(gymnasium.Env[Any, Any]):
         return Crossing(self._far, self._asking, border.records, deadline_s)
 
     def _describe(self) -> None:
-        told = self._asking.ask(Ask.DESCRIBE, {})
+        told = self._asking.ask(Op.DESCRIBE, {})
         self.render_mode = told.get("render_mode")
         if isinstance(told.get("metadata"), dict):
             self.metadata = told["metadata"]
@@ -125,7 +126,7 @@ class ExternalEnv(gymnasium.Env[Any, Any]):
             raise Unsupported(f"{self._far.name} takes no seed: expected none, or null")
         if options and not (hello.has("options") or hello.has("attributes")):
             raise Unsupported(f"{self._far.name} takes no options: expected none")
-        result = self._asking.ask(Ask.RESET, {"options": options, "seed": seed})
+        result = self._asking.ask(Op.RESET, {"options": options, "seed": seed})
         try:
             observation, info = self._border.reset(result)
         except BadMessage as error:
@@ -154,13 +155,13 @@ class ExternalEnv(gymnasium.Env[Any, Any]):
         hello = self._hello
         if hello.has("attributes"):
             # One of Gymnasium's own gives what it gives.
-            return self._asking.ask(Ask.RENDER, {}).get("rendered")
+            return self._asking.ask(Op.RENDER, {}).get("rendered")
         if self.render_mode is None:
             # As Gymnasium's own do.
             words = f"{self._far.name} was made without a render_mode: it gives none"
             gymnasium.logger.warn(words)
             return None
-        value = self._asking.ask(Ask.RENDER, {}).get("rendered")
+        value = self._asking.ask(Op.RENDER, {}).get("rendered")
         try:
             return read_rendered(value, self.render_mode, plain=hello.dialect == "json")
         except BadMessage as error:
@@ -187,7 +188,7 @@ class ExternalEnv(gymnasium.Env[Any, Any]):
     def generator(self) -> dict[str, Any]:
         """Describe the environment's random generator."""
         self._need_attributes("its generator")
-        return self._asking.ask(Ask.GENERATOR, {})
+        return self._asking.ask(Op.GENERATOR, {})
 
     def set_generator(self, given: dict[str, Any]) -> None:
         """Set the environment's random generator as described."""
@@ -195,7 +196,7 @@ class ExternalEnv(gymnasium.Env[Any, Any]):
         if self._asking.goes_on:
             # This came with the call that was lost, and was done before it.
             return
-        self._asking.ask(Ask.SET_GENERATOR, given)
+        self._asking.ask(Op.SET_GENERATOR, given)
 
     def has_wrapper_attr(self, name: str) -> bool:
         """Whether the environment has an attribute."""
@@ -216,7 +217,7 @@ class ExternalEnv(gymnasium.Env[Any, Any]):
         if not self._hello.has("attributes"):
             raise AttributeError(f"{self._far.name} does not tell its attributes")
         try:
-            told = self._asking.ask(Ask.ATTRIBUTE, {"name": name})
+            told = self._asking.ask(Op.ATTRIBUTE, {"name": name})
         except NoAttribute as error:
             raise AttributeError(error.message) from None
         if not told.get("callable"):
@@ -224,7 +225,7 @@ class ExternalEnv(gymnasium.Env[Any, Any]):
 
         def call(*args: Any, **kwargs: Any) -> Any:
             given = {"args": list(args), "kwargs": kwargs, "name": name}
-            return self._asking.ask(Ask.CALL_ATTRIBUTE, given).get("value")
+            return self._asking.ask(Op.CALL_ATTRIBUTE, given).get("value")
 
         return call
 
@@ -232,7 +233,7 @@ class ExternalEnv(gymnasium.Env[Any, Any]):
         """Set an attribute of the environment."""
         self._need_attributes(f"the attribute {name}")
         given = {"force": force, "name": name, "value": value}
-        return bool(self._asking.ask(Ask.SET_ATTRIBUTE, given).get("set"))
+        return bool(self._asking.ask(Op.SET_ATTRIBUTE, given).get("set"))
 
     def _need_attributes(self, what: str) -> None:
         if not self._hello.has("attributes"):

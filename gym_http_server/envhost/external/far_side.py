@@ -8,16 +8,16 @@ from typing import Any, NamedTuple, TypeVar
 from gym_http_server.envhost.external.calls import Call
 from gym_http_server.envhost.external.contact import Contact
 from gym_http_server.envhost.external.lines import ALONE_SECONDS, Lost
-from gym_http_wire.external.asks import (
+from gym_http_wire.external.framing import FramingError, ReceivedMessage
+from gym_http_wire.external.messages import (
     MAX_NUMBER,
     Answer,
-    Ask,
     BadMessage,
     Control,
     Request,
 )
-from gym_http_wire.external.carriers import CarrierError, Heard
 from gym_http_wire.external.steps import Step, StepReader
+from gym_http_wire.messages import Op
 from gym_http_wire.problems import BadAnswer, ExternalAway
 from gym_http_wire.websocket import Close
 
@@ -71,7 +71,9 @@ class FarSide(Contact):
             UnsupportedValue: This cannot be said.
         """
         left = max(0.0, call.deadline - time.monotonic())
-        payload = self._dialect.asked(Request(call.ask, call.number, call.given), left)
+        payload = self._dialect.encode_request(
+            Request(call.ask, call.number, call.given), left
+        )
         call.lost = False
         if not payload:
             # Nobody has to be asked.
@@ -87,7 +89,7 @@ class FarSide(Contact):
         if data:
             self._take_in(data)
 
-    def hear_step(self, call: Call) -> None:
+    def decode_step(self, call: Call) -> None:
         """Wait a moment for what comes of a step, and read it at once.
 
         If something else comes, or nothing so soon, the call is not over.
@@ -102,7 +104,7 @@ class FarSide(Contact):
             return
         payload = self._carrier.whole(data)
         if payload is not None and self.steps is not None:
-            said = self._dialect.hear_step(payload, self.steps)
+            said = self._dialect.decode_step(payload, self.steps)
             if said is not None and said[0] == call.number:
                 call.step = said[1]
                 self.call = None
@@ -123,9 +125,9 @@ class FarSide(Contact):
         if number > MAX_NUMBER or self.away_since is not None:
             return None
         dialect, carrier = self._dialect, self._carrier
-        request = Request(Ask.STEP, number, {"action": action})
+        request = Request(Op.STEP, number, {"action": action})
         try:
-            payload = dialect.asked(request, deadline_s)
+            payload = dialect.encode_request(request, deadline_s)
         except Exception:
             # That is found again, and told, where there is a call.
             return None
@@ -141,7 +143,7 @@ class FarSide(Contact):
             self._owed_until = self._heard_at
             text = carrier.whole(data)
             if text is not None:
-                said = dialect.hear_step(text, reader)
+                said = dialect.decode_step(text, reader)
                 if said is not None and said[0] == number:
                     return said[1]
                 unfit = True
@@ -165,7 +167,7 @@ class FarSide(Contact):
         carrier = self._carrier
         try:
             heard = carrier.feed(data)
-        except CarrierError as error:
+        except FramingError as error:
             self._send(error.farewell)
             self._fail(BadMessage(str(error), field="message", fatal=True))
             return
@@ -177,19 +179,19 @@ class FarSide(Contact):
         if carrier.over:
             self.lose("it ended the connection")
 
-    def _take(self, heard: Heard) -> None:
+    def _take(self, heard: ReceivedMessage) -> None:
         dialect = self._dialect
         try:
             if heard.text is not None and heard.text != dialect.text:
                 words = "a message is of the other dialect"
                 raise BadMessage(words, field="message", fatal=True)
-            said = dialect.hear_answer(heard.payload)
+            said = dialect.decode_answer(heard.payload)
         except BadMessage as error:
             self._fail(error)
             return
         if isinstance(said, Control):
-            if said.ask == Ask.PING:
-                self._say(dialect.control(Ask.PONG))
+            if said.ask == Op.PING:
+                self._say(dialect.encode_control(Op.PONG))
         elif self.call is not None and said.number == self.call.number:
             self.call.answer = said
             self.call = None

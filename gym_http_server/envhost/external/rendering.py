@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from gym_http_wire import elements
-from gym_http_wire.external.asks import BadMessage
+from gym_http_wire.external.messages import BadMessage
 from gym_http_wire.spaces import elided
 
 __all__ = ["read_rendered"]

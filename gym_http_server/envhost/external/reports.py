@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gym_http_wire.blame import shortened
+from gym_http_core.env_errors import shortened
 from gym_http_wire.problems import (
     BadParameter,
     EnvError,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from gym_http_wire.external.greetings import Hello
+from gym_http_wire.external.handshake import Hello
 
 __all__ = ["State"]
 

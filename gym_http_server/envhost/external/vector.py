@@ -13,7 +13,7 @@ from gymnasium.vector.utils import iterate
 
 from gym_http_server.envhost.external.outside import Outside
 from gym_http_server.envhost.external.together import Outcome, together
-from gym_http_wire.external.asks import Ask
+from gym_http_wire.messages import Op
 from gym_http_wire.problems import ExternalAway, ResetNeeded
 from gym_http_wire.values import binary
 
@@ -71,7 +71,7 @@ class ExternalVectorEnv(SyncVectorEnv[Any, Any]):
                 for i, (env, each) in enumerate(zip(self.envs, seeds, strict=True))
                 if masked[i]
             }
-            played = self._all(Ask.RESET, {"seed": seed, "options": options}, todo)
+            played = self._all(Op.RESET, {"seed": seed, "options": options}, todo)
         else:
             # The base class says what is wrong.
             played = {}
@@ -82,7 +82,7 @@ class ExternalVectorEnv(SyncVectorEnv[Any, Any]):
         """Take an action in each."""
         each = list(iterate(self.action_space, actions))
         todo = {i: self._stepping(i, env, each[i]) for i, env in enumerate(self.envs)}
-        played = self._all(Ask.STEP, {"actions": actions}, todo)
+        played = self._all(Op.STEP, {"actions": actions}, todo)
         result: Any = self._playing(played, super().step, actions)
         return result  # type: ignore[no-any-return]
 
@@ -117,12 +117,12 @@ class ExternalVectorEnv(SyncVectorEnv[Any, Any]):
         return lambda: _step_and_reset(env, action)
 
     def _all(
-        self, ask: Ask, given: dict[str, Any], todo: dict[int, Do]
+        self, ask: Op, given: dict[str, Any], todo: dict[int, Do]
     ) -> dict[int, list[Any]]:
         """Drive environments together, but for those that have done it already."""
         if self._kept:
             again = self._kept_of == bytes([ask]) + binary.encode(given)
-            if not again and ask != Ask.RESET:
+            if not again and ask != Op.RESET:
                 raise ResetNeeded(
                     "environments were lost in another call, which others have done: "
                     "send it again as it was, or reset"

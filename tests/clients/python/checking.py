@@ -12,8 +12,8 @@ from gym_http_client.http1 import Reply
 from gym_http_client.raising import refusal
 from gym_http_client.retries import Retries, Tries
 from gym_http_wire.elements import reader
-from gym_http_wire.rebuilding import BadDescription, rebuild
-from gym_http_wire.signatures import Announced
+from gym_http_wire.signatures import ReceivedSignatures
+from gym_http_wire.space_parsing import BadDescription, parse_space
 from gym_http_wire.spaces import describe
 from gym_http_wire.values import BadValue, binary, typed
 from gym_http_wire.values.parsing import parse
@@ -55,7 +55,7 @@ def _tried(check: Callable[[], Problem]) -> Problem:
 
 def build(model: Model) -> Any:
     """Make the native value of a model."""
-    return native_of(model, rebuild)
+    return native_of(model, parse_space)
 
 
 def _values(case: Case) -> Iterator[Callable[[], Problem]]:
@@ -86,12 +86,12 @@ def _numbers(case: Case) -> Iterator[Callable[[], Problem]]:
 def _spaces(case: Case) -> Iterator[Callable[[], Problem]]:
     data = case["space"]
     if case.get("refused"):
-        yield lambda: refused(lambda: rebuild(data), BadDescription)
+        yield lambda: refused(lambda: parse_space(data), BadDescription)
         return
-    yield lambda: differing(data, json.loads(json.dumps(describe(rebuild(data)))))
+    yield lambda: differing(data, json.loads(json.dumps(describe(parse_space(data)))))
 
     def contained() -> Problem:
-        space = rebuild(data)
+        space = parse_space(data)
         space.seed(1)
         samples = (space.sample() for _ in range(case.get("samples", _SAMPLES)))
         strange = [sample for sample in samples if not space.contains(sample)]
@@ -102,7 +102,7 @@ def _spaces(case: Case) -> Iterator[Callable[[], Problem]]:
 
 def _elements(case: Case) -> Iterator[Callable[[], Problem]]:
     value, member = case["value"], case["member"]
-    space = rebuild(case["space"])
+    space = parse_space(case["space"])
     yield lambda: differing(member, bool(space.contains(build(value))))
     plain = case.get("plain")
     if plain is None:
@@ -122,7 +122,7 @@ def _elements(case: Case) -> Iterator[Callable[[], Problem]]:
 
 
 def _signatures(case: Case) -> Iterator[Callable[[], Problem]]:
-    announced = Announced()
+    announced = ReceivedSignatures()
     for message in case["messages"]:
         raw = bytes.fromhex(message["body"])
 

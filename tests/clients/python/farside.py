@@ -9,8 +9,8 @@ import gymnasium
 from gym_http_client.serving.lender import Lender
 from gym_http_client.serving.lent import LentEnv
 from gym_http_client.serving.lines import Line, LineLost
-from gym_http_wire.external.carriers import Heard
-from gym_http_wire.rebuilding import rebuild
+from gym_http_wire.external.framing import ReceivedMessage
+from gym_http_wire.space_parsing import parse_space
 from tests.clients.python.trees import loosened
 from tests.conformance.making.models import model_of, native_of
 
@@ -60,7 +60,7 @@ class _Line(Line):
         if self._messages and self._messages[0]["from"] == "environment":
             del self._messages[0]
 
-    def receive(self, seconds: float | None) -> Heard | None:
+    def receive(self, seconds: float | None) -> ReceivedMessage | None:
         if not self._messages or self._messages[0]["from"] == "environment":
             # That was all, or there should have been an answer.
             self._stopped.set()
@@ -69,8 +69,8 @@ class _Line(Line):
         if message["from"] == "nobody":
             raise LineLost("the connection was lost")
         if "text" in message:
-            return Heard(message["text"].encode(), True)
-        return Heard(bytes.fromhex(message["hex"]), False)
+            return ReceivedMessage(message["text"].encode(), True)
+        return ReceivedMessage(bytes.fromhex(message["hex"]), False)
 
     def close(self) -> None:
         pass
@@ -80,8 +80,8 @@ class _Scripted(gymnasium.Env[Any, Any]):
     """An environment that does what a script says."""
 
     def __init__(self, case: Case) -> None:
-        self.observation_space = rebuild(case["observation_space"])
-        self.action_space = rebuild(case["action_space"])
+        self.observation_space = parse_space(case["observation_space"])
+        self.action_space = parse_space(case["action_space"])
         self.render_mode = case.get("render_mode")
         self.metadata = {"render_modes": [self.render_mode] if self.render_mode else []}
         self._script = list(case["script"])

@@ -10,23 +10,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gym_http_wire.external.asks import (
+from gym_http_wire.external.binary_dialect import BinaryDialect
+from gym_http_wire.external.framing import (
+    CountedFraming,
+    FramingError,
+    WebSocketFraming,
+)
+from gym_http_wire.external.handshake import BadHello, Hello, parse_hello, parse_reply
+from gym_http_wire.external.json_dialect import JSONDialect
+from gym_http_wire.external.messages import (
     Answer,
-    Ask,
     BadMessage,
     Control,
     Dialect,
     Fault,
     Request,
 )
-from gym_http_wire.external.binaries import BinaryDialect
-from gym_http_wire.external.carriers import (
-    CarrierError,
-    CountedCarrier,
-    WebSocketCarrier,
-)
-from gym_http_wire.external.greetings import BadHello, Hello, hello_of, reply_of
-from gym_http_wire.external.texts import TextDialect
+from gym_http_wire.messages import Op
 from gym_http_wire.values import typed
 
 HELLO = {
@@ -44,8 +44,8 @@ JSON = st.recursive(
 MEMBERS = ("type", "id", "result", "error", "action", "name", "protocol", "dialect")
 
 
-def text() -> TextDialect:
-    return TextDialect(typed.encode, typed.decode)
+def text() -> JSONDialect:
+    return JSONDialect(typed.encode, typed.decode)
 
 
 DIALECTS = [text, BinaryDialect]
@@ -54,7 +54,7 @@ DIALECTS = [text, BinaryDialect]
 @pytest.mark.parametrize("make", DIALECTS)
 @given(data=st.binary(max_size=200))
 def test_any_bytes_give_a_message_or_an_error(make: Any, data: bytes) -> None:
-    for hear in ("hear_answer", "hear_request", "glance"):
+    for hear in ("decode_answer", "decode_request", "peek_id"):
         dialect: Dialect = make()
         with contextlib.suppress(BadMessage):
             getattr(dialect, hear)(data)
@@ -67,10 +67,10 @@ def test_any_bytes_give_a_message_or_an_error(make: Any, data: bytes) -> None:
 )
 def test_any_object_gives_a_message_or_an_error(message: dict[str, Any]) -> None:
     data = json.dumps(message).encode()
-    for hear in ("hear_answer", "hear_request", "glance"):
+    for hear in ("decode_answer", "decode_request", "peek_id"):
         with contextlib.suppress(BadMessage):
             getattr(text(), hear)(data)
-    for greet in (hello_of, reply_of):
+    for greet in (parse_hello, parse_reply):
         with contextlib.suppress(BadHello):
             greet(data)
 
@@ -85,7 +85,7 @@ def test_any_frame_gives_a_message_or_an_error(
 ) -> None:
     body = len(rest).to_bytes(4, "little") + bytes(4)
     data = body + head[8:10] + bytes([kind, head[11] & 0x33]) + head[12:] + rest
-    for hear in ("hear_answer", "hear_request", "glance"):
+    for hear in ("decode_answer", "decode_request", "peek_id"):
         with contextlib.suppress(BadMessage):
             getattr(BinaryDialect(), hear)(data)
 
@@ -97,7 +97,7 @@ def test_any_frame_gives_a_message_or_an_error(
 def test_counted_messages_come_out_as_they_went_in(
     messages: list[bytes], cuts: list[int]
 ) -> None:
-    carrier = CountedCarrier(1000)
+    carrier = CountedFraming(1000)
     data = b"".join(carrier.message(each, text=True) for each in messages)
     heard = []
     places = sorted({min(cut, len(data)) for cut in cuts} | {0, len(data)})
@@ -108,20 +108,20 @@ def test_counted_messages_come_out_as_they_went_in(
 
 
 def test_a_count_over_the_limit_ends_the_connection_before_memory_is_taken() -> None:
-    with pytest.raises(CarrierError, match="announces 4294967295 bytes"):
-        CountedCarrier(1000).feed(b"\xff\xff\xff\xff")
+    with pytest.raises(FramingError, match="announces 4294967295 bytes"):
+        CountedFraming(1000).feed(b"\xff\xff\xff\xff")
 
 
 @given(data=st.binary(max_size=200))
 def test_any_bytes_give_messages_or_an_end(data: bytes) -> None:
-    for carrier in (WebSocketCarrier(100), CountedCarrier(100)):
-        with contextlib.suppress(CarrierError):
+    for carrier in (WebSocketFraming(100), CountedFraming(100)):
+        with contextlib.suppress(FramingError):
             for heard in carrier.feed(data):
                 assert len(heard.payload) <= 100
 
 
 def test_a_websocket_answers_pings_and_closes_by_itself() -> None:
-    ours, theirs = WebSocketCarrier(100), WebSocketCarrier(100, client=True)
+    ours, theirs = WebSocketFraming(100), WebSocketFraming(100, client=True)
     ping = ours.ping()
     assert ping
     assert theirs.feed(ping) == []
@@ -136,15 +136,15 @@ def test_a_websocket_answers_pings_and_closes_by_itself() -> None:
 @pytest.mark.parametrize(
     "request_",
     [
-        Request(Ask.INIT, 1, {"kwargs": {"level": 3}, "render_mode": None}),
-        Request(Ask.RESET, 2, {"seed": 7, "options": None}),
-        Request(Ask.STEP, 3, {"action": 1}),
-        Request(Ask.ATTRIBUTE, 4, {"name": "length"}),
-        Request(Ask.SET_ATTRIBUTE, 5, {"name": "a", "value": 0.5, "force": True}),
+        Request(Op.INIT, 1, {"kwargs": {"level": 3}, "render_mode": None}),
+        Request(Op.RESET, 2, {"seed": 7, "options": None}),
+        Request(Op.STEP, 3, {"action": 1}),
+        Request(Op.ATTRIBUTE, 4, {"name": "length"}),
+        Request(Op.SET_ATTRIBUTE, 5, {"name": "a", "value": 0.5, "force": True}),
     ],
 )
 def test_requests_arrive(make: Any, request_: Request) -> None:
-    heard = make().hear_request(make().asked(request_, 30.0))
+    heard = make().decode_request(make().encode_request(request_, 30.0))
     assert isinstance(heard, Request)
     assert (heard.ask, heard.number) == (request_.ask, request_.number)
     assert {k: v for k, v in heard.given.items() if k != "deadline_s"} == request_.given
@@ -161,36 +161,38 @@ def test_requests_arrive(make: Any, request_: Request) -> None:
 )
 def test_answers_arrive(make: Any, answer: Answer) -> None:
     near, far = make(), make()
-    assert near.hear_answer(far.answered(answer)) == answer
+    assert near.decode_answer(far.encode_answer(answer)) == answer
     # By its number, the second time.
-    assert near.hear_answer(far.answered(answer)) == answer
-    assert near.glance(far.answered(answer)) == answer.number
+    assert near.decode_answer(far.encode_answer(answer)) == answer
+    assert near.peek_id(far.encode_answer(answer)) == answer.number
 
 
 @pytest.mark.parametrize("make", DIALECTS)
 def test_pings_and_faults_arrive(make: Any) -> None:
-    for ask in (Ask.PING, Ask.PONG):
-        assert make().hear_answer(make().control(ask)) == Control(ask)
-        assert make().hear_request(make().control(ask)) == Control(ask)
+    for ask in (Op.PING, Op.PONG):
+        assert make().decode_answer(make().encode_control(ask)) == Control(ask)
+        assert make().decode_request(make().encode_control(ask)) == Control(ask)
     fault = Fault("too large", 7, "observation")
-    assert make().hear_request(make().fault(fault)) == fault
+    assert make().decode_request(make().encode_fault(fault)) == fault
 
 
 def test_numbers_of_signatures_begin_anew_with_an_instance() -> None:
     near, far = BinaryDialect(), BinaryDialect()
     for number in (1, 2):
-        far.hear_request(near.asked(Request(Ask.INIT, number, {"kwargs": {}}), 1.0))
+        far.decode_request(
+            near.encode_request(Request(Op.INIT, number, {"kwargs": {}}), 1.0)
+        )
         for _ in range(3):
-            assert near.hear_answer(far.answered(Answer(number, {"a": 1})))
+            assert near.decode_answer(far.encode_answer(Answer(number, {"a": 1})))
 
 
 def test_a_hello_says_what_is_not_said_by_what_it_leaves_out() -> None:
-    hello = hello_of(json.dumps(HELLO).encode())
+    hello = parse_hello(json.dumps(HELLO).encode())
     assert (hello.dialect, hello.capabilities, hello.reward_channels) == (
         "json",
         [],
         None,
     )
-    assert hello_of(msgspec.json.encode(hello)) == hello
+    assert parse_hello(msgspec.json.encode(hello)) == hello
     secret = Hello(1, "game", {}, {}, token="secret", resume="secret")
     assert "secret" not in str(secret.public())

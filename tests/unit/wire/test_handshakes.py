@@ -6,16 +6,16 @@ from gym_http_wire.handshakes import (
     BINARY_PROTOCOL,
     SESSION,
     TEXT_PROTOCOL,
-    Hello,
+    StreamHandshake,
     UpgradeRequired,
-    hello_of,
     new_session,
+    parse_handshake,
 )
 from gym_http_wire.problems import BadParameter
 from tests.support.websocket import ACCEPT, KEY
 
 
-def hello(**changes: str) -> Hello:
+def hello(**changes: str) -> StreamHandshake:
     """Read a handshake that is right, but for these changes."""
     given = {
         "upgrade": "websocket",
@@ -25,11 +25,11 @@ def hello(**changes: str) -> Hello:
         "protocols": BINARY_PROTOCOL,
         "session": "s-1",
     }
-    return hello_of(**(given | changes))
+    return parse_handshake(**(given | changes))
 
 
 def test_the_example_of_the_rfc() -> None:
-    assert hello() == Hello(ACCEPT, BINARY_PROTOCOL, "s-1")
+    assert hello() == StreamHandshake(ACCEPT, BINARY_PROTOCOL, "s-1")
 
 
 @pytest.mark.parametrize(

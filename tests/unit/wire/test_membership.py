@@ -10,8 +10,8 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gym_http_core.operations import Operations
 from gym_http_wire.elements import membership
-from gym_http_wire.operations import Operations
 from gym_http_wire.problems import InvalidAction
 from tests.support.spaces import HOSTILE, TAME
 

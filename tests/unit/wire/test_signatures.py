@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from gym_http_wire.signatures import (
     MAX_NUMBERED_BYTES,
     MAX_NUMBERS,
-    Announced,
-    Announcing,
+    ReceivedSignatures,
+    SentSignatures,
 )
 from gym_http_wire.values import BadValue, binary
 from tests.support.identity import assert_identical
@@ -30,7 +30,7 @@ anything = st.recursive(
 )
 
 
-def sent(announcing: Announcing, given: Any) -> bytes:
+def sent(announcing: SentSignatures, given: Any) -> bytes:
     """Return a value as a side sends it."""
     signature, leaves = binary.split(given)
     return announcing.header(signature) + b"".join(leaves)
@@ -40,7 +40,11 @@ def sent(announcing: Announcing, given: Any) -> bytes:
 def test_what_is_sent_is_read(given: list[Any], before: bytes) -> None:
     # Leaves are read where they stand, at a multiple of 8.
     before += b" " * (-len(before) % 8)
-    announcing, announced, apart = Announcing(), Announced(), Announced()
+    announcing, announced, apart = (
+        SentSignatures(),
+        ReceivedSignatures(),
+        ReceivedSignatures(),
+    )
     for each in [*given, *given, *given]:
         message = before + sent(announcing, each)
         assert_identical(announced.read(message, len(before)), each)
@@ -50,7 +54,7 @@ def test_what_is_sent_is_read(given: list[Any], before: bytes) -> None:
 
 
 def test_a_signature_goes_over_once() -> None:
-    announcing = Announcing()
+    announcing = SentSignatures()
     first = sent(announcing, {"action": 1})
     again = sent(announcing, {"action": 2})
     other = sent(announcing, [])
@@ -60,7 +64,7 @@ def test_a_signature_goes_over_once() -> None:
 
 
 def test_there_are_255_numbers() -> None:
-    announcing, announced = Announcing(), Announced()
+    announcing, announced = SentSignatures(), ReceivedSignatures()
     for size in range(300):
         for _ in "twice":
             message = sent(announcing, [0] * size)
@@ -70,7 +74,7 @@ def test_there_are_255_numbers() -> None:
 
 
 def test_long_signatures_are_written_out() -> None:
-    announcing = Announcing()
+    announcing = SentSignatures()
     long = [0] * (MAX_NUMBERED_BYTES // 6 + 1)
     for _ in "twice":
         assert sent(announcing, long) == binary.encode(long)
@@ -96,7 +100,7 @@ GOOD = value('{"list":["int"]}', bytes(8), number=1)
     ],
 )
 def test_what_breaks_the_rules_is_refused(message: bytes, words: str) -> None:
-    read, apart = Announced(), Announced()
+    read, apart = ReceivedSignatures(), ReceivedSignatures()
     assert read.read(GOOD, 0) == [0]
     apart.pieces(GOOD, 0)
     with pytest.raises(BadValue, match=words):
@@ -108,7 +112,7 @@ def test_what_breaks_the_rules_is_refused(message: bytes, words: str) -> None:
 
 
 def test_a_signature_that_is_none_is_refused_each_time() -> None:
-    announced = Announced()
+    announced = ReceivedSignatures()
     with pytest.raises(BadValue):
         announced.read(value('{"nonsense":1}', number=1), 0)
     with pytest.raises(BadValue):
@@ -117,7 +121,7 @@ def test_a_signature_that_is_none_is_refused_each_time() -> None:
 
 @given(st.binary(max_size=60))
 def test_no_bytes_do_anything_else(message: bytes) -> None:
-    announced = Announced()
+    announced = ReceivedSignatures()
     announced.read(GOOD, 0)
     for read in (announced.read, announced.pieces):
         try:

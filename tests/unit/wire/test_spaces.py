@@ -12,7 +12,7 @@ from gymnasium import spaces as gs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gym_http_wire.rebuilding import MAX_BYTES, BadDescription, rebuild
+from gym_http_wire.space_parsing import MAX_BYTES, BadDescription, parse_space
 from gym_http_wire.spaces import UnsupportedSpace, describe
 from tests.support.spaces import HOSTILE, assert_same_element, assert_same_space
 from tests.support.strict_json import parse_strictly
@@ -167,7 +167,7 @@ def test_a_space_is_described_as_the_contract_says(
     space: gymnasium.Space[Any], description: object
 ) -> None:
     assert describe(space) == description
-    assert_same_space(rebuild(description), space)
+    assert_same_space(parse_space(description), space)
 
 
 def test_float32_bounds_are_their_shortest_decimals() -> None:
@@ -179,7 +179,7 @@ def test_float32_bounds_are_their_shortest_decimals() -> None:
 @given(HOSTILE)
 def test_a_space_comes_back_through_json_as_it_was(space: gymnasium.Space[Any]) -> None:
     description = through_json(describe(space))
-    again = rebuild(description)
+    again = parse_space(description)
     assert again == space
     assert_same_space(again, space)
     # Gymnasium takes seconds to sample a graph of graphs.
@@ -208,7 +208,7 @@ def test_the_largest_floats_come_back(dtype: Any) -> None:
     tiny = np.finfo(dtype).smallest_subnormal
     low = np.array([-limit, -0.0, tiny, -np.inf], dtype)
     space = gs.Box(low, np.array([limit, 0.0, limit, np.inf], dtype), dtype=dtype)
-    assert_same_space(rebuild(through_json(describe(space))), space)
+    assert_same_space(parse_space(through_json(describe(space))), space)
 
 
 def test_signed_zeros_are_not_taken_for_one_another() -> None:
@@ -221,7 +221,7 @@ def test_nan_in_a_bound_comes_back() -> None:
     space.low = np.array([np.nan, 0.0])
     description = describe(space)
     assert description["low"] == ["nan", 0.0]
-    assert np.isnan(rebuild(description).low[0])  # type: ignore[attr-defined]
+    assert np.isnan(parse_space(description).low[0])  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -253,11 +253,11 @@ def test_a_space_is_described_down_to_32_levels() -> None:
     for _ in range(31):
         space = gs.Tuple([space])
     description = describe(space)
-    assert rebuild(description) == space
+    assert parse_space(description) == space
     with pytest.raises(UnsupportedSpace, match="32"):
         describe(gs.Tuple([space]))
     with pytest.raises(BadDescription, match="32"):
-        rebuild({"type": "Tuple", "spaces": [description]})
+        parse_space({"type": "Tuple", "spaces": [description]})
 
 
 def test_a_space_that_contains_itself_is_refused() -> None:
@@ -291,7 +291,7 @@ def test_a_space_that_contains_itself_is_refused() -> None:
 def test_gymnasiums_defaults_may_be_left_out(
     description: object, space: gymnasium.Space[Any]
 ) -> None:
-    assert_same_space(rebuild(description), space)
+    assert_same_space(parse_space(description), space)
 
 
 def box(**fields: object) -> dict[str, object]:
@@ -371,7 +371,7 @@ def test_a_bad_description_is_refused_by_its_field(
     description: object, field: str, words: str
 ) -> None:
     with pytest.raises(BadDescription, match=words) as caught:
-        rebuild(description)
+        parse_space(description)
     assert caught.value.field == field
     assert len(str(caught.value)) < 400
 
@@ -379,10 +379,10 @@ def test_a_bad_description_is_refused_by_its_field(
 def test_the_size_of_all_spaces_together_is_limited(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("gym_http_wire.rebuilding.fields.MAX_BYTES", 100_000)
+    monkeypatch.setattr("gym_http_wire.space_parsing.fields.MAX_BYTES", 100_000)
     half = box(shape=[10_000])
     with pytest.raises(BadDescription, match="100000") as caught:
-        rebuild({"type": "Tuple", "spaces": [half, half, half]})
+        parse_space({"type": "Tuple", "spaces": [half, half, half]})
     assert caught.value.field == "spaces[2].shape"
 
 
@@ -401,7 +401,7 @@ def test_copies_that_gymnasium_would_make_are_limited(
     for _ in range(12):
         inner = {**outer, **dict.fromkeys(fields, inner)}
     with pytest.raises(BadDescription, match=str(MAX_BYTES)):
-        rebuild(inner)
+        parse_space(inner)
 
 
 JSON = st.recursive(
@@ -439,10 +439,10 @@ def test_a_damaged_description_is_refused_or_rebuilt(
     part, key = data.draw(st.sampled_from(places))
     part[key] = data.draw(JSON)
     try:
-        rebuilt = rebuild(description)
+        rebuilt = parse_space(description)
     except BadDescription:
         return
-    assert_same_space(rebuild(through_json(describe(rebuilt))), rebuilt)
+    assert_same_space(parse_space(through_json(describe(rebuilt))), rebuilt)
 
 
 def test_a_deep_description_needs_no_deep_stack() -> None:
@@ -450,4 +450,4 @@ def test_a_deep_description_needs_no_deep_stack() -> None:
     for _ in range(sys.getrecursionlimit() * 2):
         description = {"type": "Tuple", "spaces": [description]}
     with pytest.raises(BadDescription, match="32"):
-        rebuild(description)
+        parse_space(description)

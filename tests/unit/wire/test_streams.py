@@ -18,11 +18,11 @@ from gym_http_wire.messages import (
     request_head,
 )
 from gym_http_wire.streams import (
-    ASKING,
-    BinaryDialect,
-    Refused,
-    TextDialect,
-    dialect,
+    KEYLESS,
+    BinaryStreamDialect,
+    JSONStreamDialect,
+    RefusedRequest,
+    stream_dialect,
 )
 from gym_http_wire.values import binary as values
 from gym_http_wire.websocket import WebSocketError
@@ -38,14 +38,14 @@ def body_of(frame: Frame) -> bytes:
 
 
 def test_the_dialects_by_name() -> None:
-    assert isinstance(dialect("gym-http.v1"), BinaryDialect)
-    assert isinstance(dialect("gym-http.v1.json"), TextDialect)
-    assert isinstance(dialect(""), TextDialect)
-    assert (BinaryDialect.opcode, TextDialect.opcode) == (2, 1)
+    assert isinstance(stream_dialect("gym-http.v1"), BinaryStreamDialect)
+    assert isinstance(stream_dialect("gym-http.v1.json"), JSONStreamDialect)
+    assert isinstance(stream_dialect(""), JSONStreamDialect)
+    assert (BinaryStreamDialect.opcode, JSONStreamDialect.opcode) == (2, 1)
 
 
 def test_a_binary_request() -> None:
-    ours = BinaryDialect()
+    ours = BinaryStreamDialect()
     frame = ours.read(raw.binary(Op.STEP, 7, ACTION, status=1))
     assert (frame.kind, frame.number, frame.status, frame.form) == (2, 7, 1, 0x33)
     assert body_of(frame) == ACTION
@@ -56,21 +56,21 @@ def test_a_binary_request() -> None:
 
 
 def test_numbered_signatures_are_written_out() -> None:
-    ours = BinaryDialect()
+    ours = BinaryStreamDialect()
     signature, leaves = '{"dict":[["action","int"]]}', struct.pack("<q", 1)
     named = raw.value(signature, leaves, number=9)
     assert body_of(ours.read(raw.binary(Op.STEP, 1, named))) == ACTION
     short = struct.pack("<II", 0, 9) + leaves
     assert body_of(ours.read(raw.binary(Op.STEP, 2, short))) == ACTION
-    with pytest.raises(Refused) as refused:
-        BinaryDialect().read(raw.binary(Op.STEP, 3, short))
+    with pytest.raises(RefusedRequest) as refused:
+        BinaryStreamDialect().read(raw.binary(Op.STEP, 3, short))
     assert (refused.value.answer.number, refused.value.answer.status) == (3, 400)
 
 
 @pytest.mark.parametrize("size", range(16))
 def test_less_than_a_header_breaks_the_protocol(size: int) -> None:
     with pytest.raises(WebSocketError) as raised:
-        BinaryDialect().read(raw.binary(Op.STEP, 1)[:size])
+        BinaryStreamDialect().read(raw.binary(Op.STEP, 1)[:size])
     assert raised.value.code == 1002
 
 
@@ -78,7 +78,7 @@ def test_less_than_a_header_breaks_the_protocol(size: int) -> None:
 def test_sizes_that_are_not_so_break_the_protocol(body: int, head: int) -> None:
     message = struct.pack("<IIHBBI", body, head, 0, Op.STEP, 0x11, 1) + bytes(7)
     with pytest.raises(WebSocketError) as raised:
-        BinaryDialect().read(message)
+        BinaryStreamDialect().read(message)
     assert raised.value.code == 1002
 
 
@@ -90,15 +90,15 @@ def test_no_message_does_anything_else(rest: bytes, op: int, form: int) -> None:
         raw.binary(op, 1, rest, form=form),
         raw.binary(op, 1, rest[size:], head=rest[:size], form=form),
     ):
-        for ours in (BinaryDialect(), TextDialect()):
+        for ours in (BinaryStreamDialect(), JSONStreamDialect()):
             try:
                 request_head(ours.read(message))
-            except (Refused, WebSocketError):
+            except (RefusedRequest, WebSocketError):
                 continue
 
 
 def test_a_binary_answer_has_its_signature_once() -> None:
-    ours = BinaryDialect()
+    ours = BinaryStreamDialect()
     given = values.encode({"reward": 1.0})
     size = struct.unpack_from("<I", given)[0]
     signature, leaves = given[8 : 8 + size], given[8 + size :]
@@ -115,18 +115,18 @@ def test_a_binary_answer_has_its_signature_once() -> None:
 
 def test_other_answers_are_frames_as_they_are() -> None:
     frame = answer(404, b'{"code":"x"}', number=5)
-    assert b"".join(BinaryDialect().write(frame)) == (
+    assert b"".join(BinaryStreamDialect().write(frame)) == (
         struct.pack("<IIHBBI", 12, 0, 404, 0, 1, 5) + b'{"code":"x"}'
     )
 
 
-def said(ours: TextDialect, **members: Any) -> Frame:
+def said(ours: JSONStreamDialect, **members: Any) -> Frame:
     """Read a request in the text dialect."""
     return ours.read(json.dumps(members).encode())
 
 
 def test_a_text_request() -> None:
-    ours = TextDialect()
+    ours = JSONStreamDialect()
     frame = said(ours, op="step", action=[1, 2.5], more=None)
     assert (frame.kind, frame.number, frame.form) == (Op.STEP, 1, PLAIN)
     assert frame.body == b'{"action":[1, 2.5],"more":null}'
@@ -139,14 +139,14 @@ def test_a_text_request() -> None:
 
 
 def test_numbers_that_are_left_out_go_on() -> None:
-    ours = TextDialect()
+    ours = JSONStreamDialect()
     given = [None, None, 10, None, 3, None, 2**32 - 1]
     numbers = [
         said(ours, op="step", **({} if number is None else {"number": number})).number
         for number in given
     ]
     assert numbers == [1, 2, 10, 11, 3, 12, 2**32 - 1]
-    with pytest.raises(Refused):
+    with pytest.raises(RefusedRequest):
         said(ours, op="step")
 
 
@@ -154,10 +154,10 @@ def test_every_operation_has_its_name() -> None:
     for op in Op:
         name = op.name.lower()
         if 0 < op < Op.STREAM:
-            assert said(TextDialect(), op=name).kind == op
+            assert said(JSONStreamDialect(), op=name).kind == op
         else:
-            with pytest.raises(Refused):
-                said(TextDialect(), op=name)
+            with pytest.raises(RefusedRequest):
+                said(JSONStreamDialect(), op=name)
 
 
 @pytest.mark.parametrize(
@@ -181,11 +181,11 @@ def test_every_operation_has_its_name() -> None:
     ],
 )
 def test_a_text_answer(frame: Frame, expected: dict[str, Any]) -> None:
-    assert json.loads(b"".join(TextDialect().write(frame))) == expected
+    assert json.loads(b"".join(JSONStreamDialect().write(frame))) == expected
 
 
 def test_what_changes_nothing_is_asked_without_a_key() -> None:
-    changing = {op.name for op in Op if 0 < op < Op.STREAM and op not in ASKING}
+    changing = {op.name for op in Op if 0 < op < Op.STREAM and op not in KEYLESS}
     assert changing == {
         "RESET",
         "STEP",

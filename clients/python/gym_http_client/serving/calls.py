@@ -10,8 +10,8 @@ from gym_http_client.links import Link
 from gym_http_client.raising import told_by
 from gym_http_client.retries import Retries
 from gym_http_client.serving.lines import LineLost
-from gym_http_wire.external.carriers import Heard
-from gym_http_wire.external.greetings import Refused
+from gym_http_wire.external.framing import ReceivedMessage
+from gym_http_wire.external.handshake import Refused
 
 __all__ = ["CallingLine"]
 
@@ -59,7 +59,7 @@ class CallingLine:
             words = str(told.get("message", "bad hello"))
             self._welcome = msgspec.json.encode(Refused(code, words))
 
-    def receive(self, seconds: float | None) -> Heard | None:
+    def receive(self, seconds: float | None) -> ReceivedMessage | None:
         """Wait for a request, for longer than asked for: each look is a call.
 
         Raises:
@@ -67,11 +67,11 @@ class CallingLine:
         """
         if self._welcome is not None:
             payload, self._welcome = self._welcome, None
-            return Heard(payload, True)
+            return ReceivedMessage(payload, True)
         reply = self._call("GET", f"{self._path}/request?wait_s={WAIT_S:g}")
         if reply.status == 204:
             return None
-        return Heard(reply.body, None)
+        return ReceivedMessage(reply.body, None)
 
     def _call(
         self, method: str, path: str, body: bytes = b"", kind: str | None = None

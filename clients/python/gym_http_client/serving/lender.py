@@ -12,19 +12,19 @@ import msgspec
 from gym_http_client.serving.heartbeats import Heartbeats
 from gym_http_client.serving.lent import LentEnv
 from gym_http_client.serving.lines import AnyLine, LineLost
-from gym_http_wire.external.asks import (
+from gym_http_wire.external.binary_dialect import BinaryDialect
+from gym_http_wire.external.framing import ReceivedMessage
+from gym_http_wire.external.handshake import BadHello, Refused, Welcome, parse_reply
+from gym_http_wire.external.json_dialect import JSONDialect
+from gym_http_wire.external.messages import (
     Answer,
-    Ask,
     BadMessage,
     Control,
     Dialect,
     Fault,
     Request,
 )
-from gym_http_wire.external.binaries import BinaryDialect
-from gym_http_wire.external.carriers import Heard
-from gym_http_wire.external.greetings import BadHello, Refused, Welcome, reply_of
-from gym_http_wire.external.texts import TextDialect
+from gym_http_wire.messages import Op
 from gym_http_wire.values import UnsupportedValue, typed
 
 __all__ = ["Lender"]
@@ -122,12 +122,12 @@ class Lender:
                 # While the environment was at work, nobody listened.
                 beats.begin()
             elif line.idles and beats.is_due():
-                line.send(dialect.control(Ask.PING), text=dialect.text)
+                line.send(dialect.encode_control(Op.PING), text=dialect.text)
 
-    def _take(self, line: AnyLine, dialect: Dialect, heard: Heard) -> None:
+    def _take(self, line: AnyLine, dialect: Dialect, heard: ReceivedMessage) -> None:
         """Do what the server says."""
         try:
-            said = dialect.hear_request(heard.payload)
+            said = dialect.decode_request(heard.payload)
         except BadMessage as error:
             raise LineLost(f"the server sent what is no request: {error}") from None
         if isinstance(said, Request):
@@ -135,8 +135,8 @@ class Lender:
         elif isinstance(said, Fault):
             where = f" in {said.field}" if said.field else ""
             log.error("external/%s: fault%s: %s", self._name, where, said.message)
-        elif said == Control(Ask.PING):
-            line.send(dialect.control(Ask.PONG), text=dialect.text)
+        elif said == Control(Op.PING):
+            line.send(dialect.encode_control(Op.PONG), text=dialect.text)
 
     def _greet(self, line: AnyLine) -> Welcome:
         hello = msgspec.structs.replace(self._hello, resume=self._resume)
@@ -145,7 +145,7 @@ class Lender:
         if heard is None:
             raise LineLost("the server does not answer to hello")
         try:
-            reply = reply_of(heard.payload)
+            reply = parse_reply(heard.payload)
         except BadHello as error:
             raise LineLost(str(error)) from None
         if isinstance(reply, Refused):
@@ -167,11 +167,11 @@ class Lender:
             elif taken and not self._lent.taken:
                 self._tell_free()
         try:
-            return dialect.answered(last)
+            return dialect.encode_answer(last)
         except UnsupportedValue as error:
             words = f"what the environment gave cannot be said: {error}"
             told = {"code": "env-error", "message": words}
-            return dialect.answered(Answer(request.number, None, told))
+            return dialect.encode_answer(Answer(request.number, None, told))
 
     def _warn(self, words: str) -> None:
         # A server may be away for hours.
@@ -199,4 +199,4 @@ class Lender:
 def _dialect_of(name: str) -> Dialect:
     if name == "binary":
         return BinaryDialect()
-    return TextDialect(typed.encode, typed.decode)
+    return JSONDialect(typed.encode, typed.decode)

@@ -7,11 +7,12 @@ from typing import Any
 
 import gymnasium
 
+from gym_http_core.lossless_calls import LosslessCalls
+from gym_http_core.operations import Operations
 from gym_http_wire import spaces
-from gym_http_wire.exact import Exact
-from gym_http_wire.external.asks import Answer, Ask, Request
-from gym_http_wire.external.greetings import PROTOCOL, Hello
-from gym_http_wire.operations import Operations
+from gym_http_wire.external.handshake import PROTOCOL, Hello
+from gym_http_wire.external.messages import Answer, Request
+from gym_http_wire.messages import Op
 from gym_http_wire.problems import Problem
 
 __all__ = ["LentEnv"]
@@ -39,21 +40,21 @@ class LentEnv:
         self.env: Env = factory() if env is None and factory is not None else env  # type: ignore[assignment]
         self.taken = False
         self._fresh = True
-        self._exact = Exact(Operations(self.env))
-        self._calls: dict[Ask, Callable[[Values], Values]] = {
-            Ask.INIT: self._init,
-            Ask.CLOSE: self._close,
-            Ask.RESET: lambda given: self._exact.reset(given),
-            Ask.STEP: lambda given: self._exact.step(given),
-            Ask.RENDER: lambda given: self._exact.render(),
-            Ask.DESCRIBE: lambda given: self._exact.describe(),
-            Ask.GENERATOR: lambda given: self._exact.generator(),
-            Ask.SET_GENERATOR: lambda given: self._exact.set_generator(given),
-            Ask.ATTRIBUTE: lambda given: self._exact.attribute(given["name"]),
-            Ask.SET_ATTRIBUTE: lambda given: self._exact.set_attribute(
+        self._exact = LosslessCalls(Operations(self.env))
+        self._calls: dict[Op, Callable[[Values], Values]] = {
+            Op.INIT: self._init,
+            Op.CLOSE: self._close,
+            Op.RESET: lambda given: self._exact.reset(given),
+            Op.STEP: lambda given: self._exact.step(given),
+            Op.RENDER: lambda given: self._exact.render(),
+            Op.DESCRIBE: lambda given: self._exact.describe(),
+            Op.GENERATOR: lambda given: self._exact.generator(),
+            Op.SET_GENERATOR: lambda given: self._exact.set_generator(given),
+            Op.ATTRIBUTE: lambda given: self._exact.attribute(given["name"]),
+            Op.SET_ATTRIBUTE: lambda given: self._exact.set_attribute(
                 given["name"], given
             ),
-            Ask.CALL_ATTRIBUTE: lambda given: self._exact.call_attribute(
+            Op.CALL_ATTRIBUTE: lambda given: self._exact.call_attribute(
                 given["name"], given
             ),
         }
@@ -124,7 +125,7 @@ class LentEnv:
             self.env = self._factory(**kwargs)
         self._fresh = False
         self.taken = True
-        self._exact = Exact(Operations(self.env))
+        self._exact = LosslessCalls(Operations(self.env))
         return {
             "action_space": spaces.describe(self.env.action_space),
             "observation_space": spaces.describe(self.env.observation_space),

@@ -20,13 +20,13 @@ from gym_http_client.heads import Request, RequestHeads
 from gym_http_client.http1 import BadAnswer
 from gym_http_client.ports import OtherPort, Port, port_that_says
 from gym_http_client.raising import told_by
-from gym_http_wire.external.carriers import (
-    Carrier,
-    CarrierError,
-    CountedCarrier,
-    Heard,
+from gym_http_wire.external.framing import (
+    CountedFraming,
+    Framing,
+    FramingError,
+    ReceivedMessage,
 )
-from gym_http_wire.external.carriers import WebSocketCarrier as WebSocket
+from gym_http_wire.external.framing import WebSocketFraming as WebSocket
 
 __all__ = ["AnyLine", "Line", "LineLost", "open_tcp", "open_websocket"]
 
@@ -62,7 +62,7 @@ class AnyLine(Protocol):
             LineLost: The connection has ended.
         """
 
-    def receive(self, seconds: float | None) -> Heard | None:
+    def receive(self, seconds: float | None) -> ReceivedMessage | None:
         """Wait for a message; ``None`` if there is none yet.
 
         Raises:
@@ -85,7 +85,7 @@ class Line:
     idles = True
 
     def __init__(
-        self, end: socket.socket, carrier: Carrier, early: bytes = b""
+        self, end: socket.socket, carrier: Framing, early: bytes = b""
     ) -> None:
         end.settimeout(None)
         if _USER_TIMEOUT is not None and end.family != _UNIX:
@@ -94,7 +94,7 @@ class Line:
         self._selector = selectors.DefaultSelector()
         self._selector.register(end, selectors.EVENT_READ)
         self._carrier = carrier
-        self._arrived: deque[Heard] = deque()
+        self._arrived: deque[ReceivedMessage] = deque()
         self._early = early
         self._unheard = True
 
@@ -109,7 +109,7 @@ class Line:
         except OSError as error:
             raise LineLost(str(error)) from error
 
-    def receive(self, seconds: float | None) -> Heard | None:
+    def receive(self, seconds: float | None) -> ReceivedMessage | None:
         """Wait for a message.
 
         Args:
@@ -157,7 +157,7 @@ class Line:
                 raise LineLost(str(OtherPort(port)))
         try:
             self._arrived.extend(carrier.feed(data))
-        except CarrierError as error:
+        except FramingError as error:
             raise LineLost(str(error)) from error
         if carrier.replies:
             replies, carrier.replies = carrier.replies, b""
@@ -188,7 +188,7 @@ def open_tcp(host: str, port: int) -> Line:
     except OSError as error:
         raise LineLost(f"there is no server at {host}:{port}: {error}") from error
     end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return Line(end, CountedCarrier(MAX_MESSAGE))
+    return Line(end, CountedFraming(MAX_MESSAGE))
 
 
 def open_websocket(address: Address) -> Line:

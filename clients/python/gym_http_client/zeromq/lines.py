@@ -8,7 +8,7 @@ from gym_http_client.addresses import Address
 from gym_http_client.failures import Failure
 from gym_http_client.serving.lines import HANDSHAKE_SECONDS, MAX_MESSAGE, LineLost
 from gym_http_client.zeromq.dealers import REFUSED, Dealer
-from gym_http_wire.external.carriers import Heard
+from gym_http_wire.external.framing import ReceivedMessage
 
 __all__ = ["ZeroMQLine"]
 
@@ -47,7 +47,7 @@ class ZeroMQLine:
         except OSError as error:
             raise LineLost(str(error)) from error
 
-    def receive(self, seconds: float | None) -> Heard | None:
+    def receive(self, seconds: float | None) -> ReceivedMessage | None:
         """Wait for a message; ``None`` if there is none yet.
 
         Raises:
@@ -62,7 +62,7 @@ class ZeroMQLine:
         if self._greeted and payload.startswith(REFUSED):
             raise LineLost(str(json.loads(payload).get("message")))
         self._greeted = True
-        return Heard(payload, None)
+        return ReceivedMessage(payload, None)
 
     def close(self) -> None:
         """End the connection."""

@@ -13,11 +13,18 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 import msgspec
 
 from gym_http_wire.elements import LARGEST, Shaped
-from gym_http_wire.external.asks import MAX_NUMBER
-from gym_http_wire.lanes import MAX_LEAVES
+from gym_http_wire.external.messages import MAX_NUMBER
+from gym_http_wire.fast_frames import MAX_LEAVES
 from gym_http_wire.values import binary
 
-__all__ = ["Record", "Records", "Step", "StepReader", "records_of", "steps_of"]
+__all__ = [
+    "PackedStep",
+    "Step",
+    "StepPacking",
+    "StepReader",
+    "step_packing",
+    "step_reader",
+]
 
 T = TypeVar("T")
 M = TypeVar("M")
@@ -35,7 +42,7 @@ class Step(NamedTuple):
     info: dict[str, Any]
 
 
-class Record(NamedTuple):
+class PackedStep(NamedTuple):
     """What came of a step, as a stream has it.
 
     Attributes:
@@ -104,7 +111,7 @@ class StepReader(Generic[M]):
             return None
 
 
-def steps_of(shape: Shaped, loads: Callable[[bytes], object]) -> StepReader[Step]:
+def step_reader(shape: Shaped, loads: Callable[[bytes], object]) -> StepReader[Step]:
     """Give a reader of steps, for Gymnasium.
 
     Args:
@@ -128,7 +135,7 @@ def steps_of(shape: Shaped, loads: Callable[[bytes], object]) -> StepReader[Step
     return StepReader(_Said[kind], make)
 
 
-class Records(NamedTuple):
+class StepPacking(NamedTuple):
     """How steps without an info become leaves of a stream.
 
     Attributes:
@@ -136,11 +143,11 @@ class Records(NamedTuple):
         signature: Of the value that the leaves belong to.
     """
 
-    reader: StepReader[Record]
+    reader: StepReader[PackedStep]
     signature: bytes
 
 
-def records_of(shape: Shaped) -> Records | None:
+def step_packing(shape: Shaped) -> StepPacking | None:
     """Give how steps become leaves; ``None`` if a quick lane has no room for them.
 
     Args:
@@ -152,10 +159,10 @@ def records_of(shape: Shaped) -> Records | None:
         return None
     pack = record.pack
 
-    def make(said: _SaidBare[Any]) -> Record:
+    def make(said: _SaidBare[Any]) -> PackedStep:
         ended, cut = said.terminated, said.truncated
         packed = pack(*leaves(said.observation), said.reward, ended, cut)
-        return Record(packed, ended or cut)
+        return PackedStep(packed, ended or cut)
 
     kind: Any = shape.type
     like = {
@@ -165,4 +172,4 @@ def records_of(shape: Shaped) -> Records | None:
         "terminated": False,
         "truncated": False,
     }
-    return Records(StepReader(_SaidBare[kind], make), binary.split(like)[0])
+    return StepPacking(StepReader(_SaidBare[kind], make), binary.split(like)[0])

@@ -20,15 +20,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from gym_http_wire.external.asks import (
-    Answer,
-    Ask,
-    BadMessage,
-    Control,
-    Fault,
-    Request,
-)
+from gym_http_wire.external.messages import Answer, BadMessage, Control, Fault, Request
 from gym_http_wire.external.steps import StepReader
+from gym_http_wire.messages import Op
 
 __all__ = ["TangoDialect"]
 
@@ -57,16 +51,16 @@ class TangoDialect:
         # ID of the request that is under way, or 0.
         self._number = 0
 
-    def asked(self, request: Request, deadline_s: float) -> bytes:
+    def encode_request(self, request: Request, deadline_s: float) -> bytes:
         """Write a request; nothing for what such an environment is not asked."""
         ask, number, given = request
-        if ask == Ask.STEP:
+        if ask == Op.STEP:
             action = given["action"]
             if type(action) is int:
                 asked = b'{"type":"action","action":"%d"}' % action
             else:
                 asked = self._acted(self._dumps(action).rstrip())
-        elif ask == Ask.RESET:
+        elif ask == Op.RESET:
             asked = _encode(
                 {
                     "type": "reset",
@@ -74,14 +68,14 @@ class TangoDialect:
                     "options": self._written(given["options"]),
                 }
             )
-        elif ask == Ask.CLOSE:
+        elif ask == Op.CLOSE:
             asked = b'{"type":"close"}'
         else:
             return b""
         self._number = number
         return asked
 
-    def answered(self, answer: Answer) -> bytes:
+    def encode_answer(self, answer: Answer) -> bytes:
         """Write an answer, which only the other side does.
 
         Raises:
@@ -89,21 +83,21 @@ class TangoDialect:
         """
         raise NotImplementedError
 
-    def control(self, ask: Ask) -> bytes:
+    def encode_control(self, ask: Op) -> bytes:
         """Write nothing: the carrier has pings."""
         return b""
 
-    def fault(self, fault: Fault) -> bytes:
+    def encode_fault(self, fault: Fault) -> bytes:
         """Write what was wrong; who does not know this type does nothing."""
         return _encode(
             {"type": "fault", "message": fault.message, "field": fault.field}
         )
 
-    def glance(self, payload: bytes) -> Control | int:
+    def peek_id(self, payload: bytes) -> Control | int:
         """Refuse a message that came while nothing was asked."""
         raise _unasked()
 
-    def hear_answer(self, payload: bytes) -> Answer | Control:
+    def decode_answer(self, payload: bytes) -> Answer | Control:
         """Read what an environment says."""
         number, self._number = self._number, 0
         if not number:
@@ -119,7 +113,9 @@ class TangoDialect:
             raise BadMessage(words, number=number, fatal=True)
         return Answer(number, result)
 
-    def hear_step(self, payload: bytes, reader: StepReader[M]) -> tuple[int, M] | None:
+    def decode_step(
+        self, payload: bytes, reader: StepReader[M]
+    ) -> tuple[int, M] | None:
         """Read what came of a step, if it is just that."""
         number = self._number
         step = reader.result(payload) if number else None
@@ -128,7 +124,7 @@ class TangoDialect:
         self._number = 0
         return number, step
 
-    def hear_request(self, payload: bytes) -> Request | Control | Fault:
+    def decode_request(self, payload: bytes) -> Request | Control | Fault:
         """Read what a server says, which only the other side does.
 
         Raises:

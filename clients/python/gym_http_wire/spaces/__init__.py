@@ -5,7 +5,7 @@ alike: infinities and NaN are the strings ``"inf"``, ``"-inf"`` and ``"nan"``, a
 integers beyond 2**53, which many readers round, are decimal strings. An array is a
 single number when all its elements are bit-equal, else a flat list in C order.
 
-`gym_http_wire.rebuilding` turns a description back into an equal space.
+`gym_http_wire.space_parsing` turns a description back into an equal space.
 """
 
 from gym_http_wire.spaces.describing import MAX_DEPTH, UnsupportedSpace, describe

@@ -14,7 +14,7 @@ Objects of a subclass arrive as their base, and arrays of other libraries as Num
 `losses` tells where. Bytes that come in need not be trusted.
 """
 
-from gym_http_wire.values.losing import losses
+from gym_http_wire.values.loss_report import losses
 from gym_http_wire.values.refusal import BadValue, UnsupportedValue
 
 __all__ = ["BadValue", "UnsupportedValue", "losses"]

@@ -5,7 +5,7 @@ from typing import Any
 
 from gymnasium import Space
 
-from gym_http_wire.rebuilding import BadDescription, rebuild
+from gym_http_wire.space_parsing import BadDescription, parse_space
 from gym_http_wire.spaces import DTYPES, MAX_DEPTH, UnsupportedSpace, describe
 from gym_http_wire.values.refusal import BadValue, UnsupportedValue
 
@@ -31,7 +31,7 @@ def description_of(space: Space[Any]) -> dict[str, object]:
 def space_of(description: object) -> Space[Any]:
     """Rebuild a space that was weighed before."""
     try:
-        return rebuild(description)
+        return parse_space(description)
     except BadDescription as error:
         raise BadValue(f"is a space that cannot be rebuilt: {error}") from error
 
@@ -39,11 +39,11 @@ def space_of(description: object) -> Space[Any]:
 def weigh(description: object, copies: int = 1, depth: int = 0) -> int:
     """Estimate from above how many bytes a space takes when it is rebuilt.
 
-    A message may hold many spaces, each described by few bytes, so that what `rebuild`
-    allows a single one is no limit.
+    A message may hold many spaces, each described by few bytes, so the limit that
+    `parse_space` has for a single one does not hold for the message.
     """
     if not isinstance(description, dict) or depth > MAX_DEPTH:
-        return 0  # `rebuild` refuses it.
+        return 0  # `parse_space` refuses it.
     weight = _SPACE_BYTES * copies * copies
     weight += _elements(description) * copies * (2 * _itemsize(description) + 2)
     charset = description.get("charset")

@@ -21,15 +21,15 @@ from gymnasium.spaces import (
 )
 from gymnasium.spaces.text import alphanumeric
 
-from gym_http_wire.rebuilding.fields import BadDescription, Fields
-from gym_http_wire.rebuilding.sizes import element_bytes
+from gym_http_wire.space_parsing.fields import BadDescription, Fields
+from gym_http_wire.space_parsing.sizes import element_bytes
 from gym_http_wire.spaces import DTYPES, MAX_EXACT
 
 _LENGTH = DTYPES["int64"]
 _FLAG = DTYPES["bool"]
 
 
-def rebuild(description: object, max_element: int | None = None) -> Space[Any]:
+def parse_space(description: object, max_element: int | None = None) -> Space[Any]:
     """Rebuild the space that a description tells of.
 
     Args:

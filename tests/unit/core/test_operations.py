@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from gym_http_wire.blame import env_error
-from gym_http_wire.exact import Exact
+from gym_http_core.env_errors import env_error
+from gym_http_core.lossless_calls import LosslessCalls
+from gym_http_core.operations import Operations
 from gym_http_wire.messages import problem_answer, problem_of
-from gym_http_wire.operations import Operations
 from gym_http_wire.problems import EnvError, UnsupportedSpace
 
 
@@ -84,6 +84,6 @@ def test_an_environment_without_an_inside_is_described_as_broken() -> None:
     env = gymnasium.Wrapper(Room())
     operations = Operations(env)
     env.env = None  # type: ignore[assignment]
-    for call in (Exact(operations).describe, operations.check_render_mode):
+    for call in (LosslessCalls(operations).describe, operations.check_render_mode):
         with pytest.raises(EnvError, match="AttributeError"):
             call()

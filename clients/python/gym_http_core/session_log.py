@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from typing import NamedTuple
 
+from gym_http_core.idempotency import AnswerGone, IdempotencyStore, request_fingerprint
 from gym_http_wire.frames import Frame, Pieces
 from gym_http_wire.messages import Form, Op, request_head
 from gym_http_wire.problems import ExternalAway
-from gym_http_wire.replays import AnswerGone, Replays, fingerprint
 
-__all__ = ["Sessions"]
+__all__ = ["SessionLog"]
 
 MAX_ANSWERS = 16
 MAX_ANSWER_BYTES = 8 * 1024 * 1024
@@ -36,14 +36,14 @@ class _Done(NamedTuple):
 _Quick = tuple[str, int, bytes, bytes, bytes, bytes]
 
 
-class Sessions:
+class SessionLog:
     """The sessions of one instance.
 
     Args:
         replays: What other requests got; a session may have begun there.
     """
 
-    def __init__(self, replays: Replays) -> None:
+    def __init__(self, replays: IdempotencyStore) -> None:
         self._replays = replays
         # Of each session, the number of its last request.
         self._last: OrderedDict[str, int] = OrderedDict()
@@ -137,15 +137,15 @@ class Sessions:
         for each in self._done:
             if each[:2] == (session, number):
                 done = _whole(each)
-                first = fingerprint(done.request, request_head(done.request))
-                again = fingerprint(request, request_head(request))
+                first = request_fingerprint(done.request, request_head(done.request))
+                again = request_fingerprint(request, request_head(request))
                 self._replays.compare(f"{session}-{number}", first, again)
                 return done.answer
         # Before its first stream, a session's requests are like any others.
         key = f"{session}-{number}"
         if key in self._replays:
             return self._replays.recall(
-                key, fingerprint(request, request_head(request))
+                key, request_fingerprint(request, request_head(request))
             )
         if last is not None:
             raise AnswerGone(

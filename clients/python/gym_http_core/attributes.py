@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
 
-from gym_http_wire.blame import env_error, said
+from gym_http_core.env_errors import env_error, text_of
 from gym_http_wire.generators import (
-    FarGenerator,
-    Serials,
     describe_generator,
     rebuild_generator,
     restore_generator,
 )
 from gym_http_wire.problems import BadParameter, NoAttribute, Problem
 
-__all__ = ["Attributes"]
+__all__ = ["Attributes", "GeneratorSerials", "RemoteGenerator"]
 
 
 #: Methods of environments and vectors whose first argument names an attribute.
@@ -31,6 +30,36 @@ _BY_NAME = frozenset(
 )
 
 
+@runtime_checkable
+class RemoteGenerator(Protocol):
+    """Stands for a generator in another process, which describes it itself."""
+
+    def described(self) -> dict[str, Any]:
+        """Give what `describe_generator` gives there."""
+
+    def set_described(self, given: dict[str, Any]) -> None:
+        """Set ``state``, and ``seed_sequence`` if there is one."""
+
+
+class GeneratorSerials:
+    """Numbers generators by identity, so that a client sees that one was replaced."""
+
+    def __init__(self) -> None:
+        self._seen: list[Any] = []
+        self._serials: list[int] = []
+
+    def of(self, generators: Sequence[Any]) -> list[int]:
+        """Give a serial number for each; it grows when another one takes its place."""
+        if len(self._seen) != len(generators):
+            self._seen = [None] * len(generators)
+            self._serials = [0] * len(generators)
+        for index, generator in enumerate(generators):
+            if generator is not self._seen[index]:
+                self._seen[index] = generator
+                self._serials[index] += 1
+        return list(self._serials)
+
+
 class Attributes:
     """What an environment has, and what may be asked of that.
 
@@ -40,7 +69,7 @@ class Attributes:
 
     def __init__(self, env: Any) -> None:
         self.env = env
-        self._serials = Serials()
+        self._serials = GeneratorSerials()
 
     def generator(self) -> dict[str, Any]:
         """Describe the environment's random generator.
@@ -54,7 +83,7 @@ class Attributes:
         """
         try:
             found = self.env.np_random
-            if isinstance(found, FarGenerator):
+            if isinstance(found, RemoteGenerator):
                 return found.described()
             return {
                 "seed": self.env.np_random_seed,
@@ -86,7 +115,7 @@ class Attributes:
             return
         try:
             found = self.env.np_random
-            if isinstance(found, FarGenerator):
+            if isinstance(found, RemoteGenerator):
                 given = {"state": state, "seed_sequence": seed_sequence}
                 found.set_described(
                     {name: each for name, each in given.items() if each is not None}
@@ -97,14 +126,16 @@ class Attributes:
             raise
         except (Exception, SystemExit) as error:
             raise BadParameter(
-                f"the generator refuses this state: {said(error)}"
+                f"the generator refuses this state: {text_of(error)}"
             ) from None
 
     def _replace_generator(self, state: Any, seed_sequence: Any) -> None:
         try:
             new = rebuild_generator(state, seed_sequence)
         except ValueError as error:
-            raise BadParameter(f"there is no such generator: {said(error)}") from None
+            raise BadParameter(
+                f"there is no such generator: {text_of(error)}"
+            ) from None
         try:
             self.env.np_random = new
         except Problem:
@@ -123,7 +154,7 @@ class Attributes:
         try:
             return self.env.get_wrapper_attr(name)
         except AttributeError as error:
-            raise NoAttribute(said(error) or f"there is no {name}") from None
+            raise NoAttribute(text_of(error) or f"there is no {name}") from None
         except Problem:
             raise
         except (Exception, SystemExit) as error:

@@ -11,7 +11,7 @@ import os
 import socket
 from collections.abc import Callable, Iterable
 
-__all__ = ["Spinning", "may_spin"]
+__all__ = ["BusyPoll", "may_busy_poll"]
 
 _CHECK_NS = 50_000_000
 _MISSES = 2
@@ -21,7 +21,7 @@ _UNIX = getattr(socket, "AF_UNIX", None)
 _INCOMING_CPU = getattr(socket, "SO_INCOMING_CPU", None)
 
 
-def may_spin(lines: Iterable[socket.socket]) -> bool:
+def may_busy_poll(lines: Iterable[socket.socket]) -> bool:
     """Whether there is a core for everyone who wants one, the far ends included.
 
     Args:
@@ -48,7 +48,7 @@ def _far_core(line: socket.socket) -> int:
     return line.getsockopt(socket.SOL_SOCKET, _INCOMING_CPU)
 
 
-class Spinning:
+class BusyPoll:
     """Decides for how long to spin.
 
     Whether it is worth it shows only when both ends do it: sleeping, each keeps the

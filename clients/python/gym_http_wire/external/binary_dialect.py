@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from gym_http_wire.external.asks import (
+from gym_http_wire.external.messages import (
+    OPS,
     Answer,
-    Ask,
     BadMessage,
     Control,
     Fault,
@@ -20,8 +20,8 @@ from gym_http_wire.external.asks import (
 )
 from gym_http_wire.external.steps import StepReader
 from gym_http_wire.frames import HEADER, MAX_HEAD_BYTES
-from gym_http_wire.messages import Form
-from gym_http_wire.signatures import Announced, Announcing
+from gym_http_wire.messages import Form, Op
+from gym_http_wire.signatures import ReceivedSignatures, SentSignatures
 from gym_http_wire.values import BadValue
 from gym_http_wire.values.binary import split
 
@@ -32,8 +32,7 @@ _SIZE = HEADER.size
 _PLAIN = int(Form.PLAIN)
 _BINARY = int(Form.BINARY)
 _BOTH = _BINARY | _BINARY << 4
-_ASKS = frozenset(map(int, Ask))
-_CONTROLS = (Ask.PING, Ask.PONG)
+_CONTROLS = (Op.PING, Op.PONG)
 _encode = msgspec.json.Encoder().encode
 _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -47,10 +46,10 @@ class BinaryDialect:
     def __init__(self) -> None:
         self._forget()
 
-    def asked(self, request: Request, deadline_s: float) -> bytes:
+    def encode_request(self, request: Request, deadline_s: float) -> bytes:
         """Write a request."""
         ask, number, given = request
-        if ask == Ask.INIT:
+        if ask == Op.INIT:
             self._forget()
             given = {**given, "deadline_s": deadline_s}
         head = b""
@@ -62,7 +61,7 @@ class BinaryDialect:
         form = _BOTH if given else _BINARY << 4
         return HEADER.pack(len(body), len(head), 0, ask, form, number) + head + body
 
-    def answered(self, answer: Answer) -> bytes:
+    def encode_answer(self, answer: Answer) -> bytes:
         """Write an answer."""
         number, result, error = answer
         if error is not None:
@@ -72,25 +71,25 @@ class BinaryDialect:
         body = self._value(result)
         return HEADER.pack(len(body), 0, 200, 0, _BINARY, number) + body
 
-    def control(self, ask: Ask) -> bytes:
+    def encode_control(self, ask: Op) -> bytes:
         """Write a ping or a pong."""
         return HEADER.pack(0, 0, 0, ask, 0, 0)
 
-    def fault(self, fault: Fault) -> bytes:
+    def encode_fault(self, fault: Fault) -> bytes:
         """Write what was wrong."""
         body = _encode({"message": fault.message, "field": fault.field})
-        return HEADER.pack(len(body), 0, 0, Ask.FAULT, _PLAIN, fault.number) + body
+        return HEADER.pack(len(body), 0, 0, Op.FAULT, _PLAIN, fault.number) + body
 
-    def glance(self, payload: bytes) -> Control | int:
+    def peek_id(self, payload: bytes) -> Control | int:
         """Tell which request a message answers."""
         _, _, kind, _, number = _taken_apart(payload)
-        return Control(Ask(kind)) if kind in _CONTROLS else number
+        return Control(Op(kind)) if kind in _CONTROLS else number
 
-    def hear_answer(self, payload: bytes) -> Answer | Control:
+    def decode_answer(self, payload: bytes) -> Answer | Control:
         """Read what an environment says."""
         start, status, kind, form, number = _taken_apart(payload)
         if kind in _CONTROLS:
-            return Control(Ask(kind))
+            return Control(Op(kind))
         if kind:
             words = f"operation is {kind}: expected 0, as in every answer"
             raise BadMessage(words, number=number, field="operation")
@@ -107,23 +106,25 @@ class BinaryDialect:
             raise BadMessage(words, number=number, field="result")
         return Answer(number, result)
 
-    def hear_step(self, payload: bytes, reader: StepReader[M]) -> tuple[int, M] | None:
+    def decode_step(
+        self, payload: bytes, reader: StepReader[M]
+    ) -> tuple[int, M] | None:
         """Read nothing: this is no JSON."""
         return None
 
-    def hear_request(self, payload: bytes) -> Request | Control | Fault:
+    def decode_request(self, payload: bytes) -> Request | Control | Fault:
         """Read what a server says."""
         start, _, kind, form, number = _taken_apart(payload)
         if kind in _CONTROLS:
-            return Control(Ask(kind))
-        if kind == Ask.FAULT:
+            return Control(Op(kind))
+        if kind == Op.FAULT:
             told = _plain(payload[start:])
             return Fault(
                 str(told.get("message", "")), number, str(told.get("field", ""))
             )
-        if kind not in _ASKS:
+        if kind not in OPS:
             raise BadMessage(f"there is no operation {kind}", number=number)
-        if kind == Ask.INIT:
+        if kind == Op.INIT:
             self._forget()
         given: dict[str, Any] = {}
         if form & 15 == _BINARY and start < len(payload):
@@ -132,11 +133,11 @@ class BinaryDialect:
                 raise BadMessage("the body is no dict", number=number)
         if start > _SIZE:
             given["name"] = str(_plain(payload[_SIZE:start]).get("value", ""))
-        return Request(Ask(kind), number, given)
+        return Request(Op(kind), number, given)
 
     def _forget(self) -> None:
-        self._announcing = Announcing()
-        self._announced = Announced()
+        self._announcing = SentSignatures()
+        self._announced = ReceivedSignatures()
 
     def _value(self, value: Any) -> bytes:
         signature, leaves = split(value)

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from gym_http_wire.operations import Operations
+from gym_http_core.operations import Operations
 from gym_http_wire.problems import BadJSON, BadParameter, MissingParameter
 from gym_http_wire.specs import describe_spec
 from gym_http_wire.values.treewriting import write
 
-__all__ = ["Exact"]
+__all__ = ["LosslessCalls"]
 
 Values = dict[str, Any]
 
 
-class Exact:
+class LosslessCalls:
     """The calls of one environment.
 
     Args:

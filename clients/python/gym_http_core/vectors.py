@@ -15,10 +15,10 @@ from gymnasium.error import ResetNeeded as GymnasiumResetNeeded
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import concatenate, create_empty_array
 
+from gym_http_core.env_errors import env_error, text_of
+from gym_http_core.operations import MakeReader, Operations
 from gym_http_wire import elements, spaces
-from gym_http_wire.blame import env_error, said
 from gym_http_wire.generators import describe_generator, restore_generator
-from gym_http_wire.operations import MakeReader, Operations
 from gym_http_wire.problems import (
     BadParameter,
     ExternalAway,
@@ -32,8 +32,8 @@ __all__ = [
     "CallsSome",
     "SharesGenerators",
     "VectorOperations",
-    "asked",
     "call_some",
+    "env_call",
     "operations_of",
 ]
 
@@ -80,7 +80,7 @@ def operations_of(env: Any, **options: Any) -> Operations:
     return kind(env, **options)
 
 
-def asked(call: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def env_call(call: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Call an environment.
 
     Raises:
@@ -154,7 +154,9 @@ class VectorOperations(Operations):
             seed = self._first_seed
         self._failed = True
         mask = options.get("reset_mask") if isinstance(options, dict) else None
-        observation, info = asked("reset", self.env.reset, seed=seed, options=options)
+        observation, info = env_call(
+            "reset", self.env.reset, seed=seed, options=options
+        )
         self._failed = False
         self._first_seed = None
         self._done[... if mask is None else mask] = False
@@ -171,7 +173,7 @@ class VectorOperations(Operations):
             EnvError: An environment raised an exception.
         """
         try:
-            result = asked("step", self.env.step, action)
+            result = env_call("step", self.env.step, action)
         except (ResetNeeded, ExternalAway):
             raise
         except Problem:
@@ -194,7 +196,7 @@ class VectorOperations(Operations):
             ResetNeeded: They render only after a reset.
             EnvError: An environment raised an exception.
         """
-        return asked("render", self.env.render)
+        return env_call("render", self.env.render)
 
     def generator(self) -> dict[str, Any]:
         """Describe the random generators, as for a single environment.
@@ -204,7 +206,7 @@ class VectorOperations(Operations):
         Raises:
             EnvError: There is none that can be told.
         """
-        return asked("np_random", self._generator)  # type: ignore[no-any-return]
+        return env_call("np_random", self._generator)  # type: ignore[no-any-return]
 
     def _generator(self) -> dict[str, Any]:
         env = self.env
@@ -247,7 +249,7 @@ class VectorOperations(Operations):
             raise
         except (Exception, SystemExit) as error:
             raise BadParameter(
-                f"the generators refuse these states: {said(error)}"
+                f"the generators refuse these states: {text_of(error)}"
             ) from None
 
     def _set_generator(self, state: Any, seed_sequence: Any) -> None:
@@ -269,7 +271,7 @@ class VectorOperations(Operations):
                 restore_generator(generator, **new)
 
     def _check_single_generator(self) -> None:
-        found = asked("np_random", lambda: self.env.np_random)
+        found = env_call("np_random", lambda: self.env.np_random)
         if isinstance(found, tuple):
             raise NoAttribute(
                 f"np_random of this vector is a tuple of {len(found)} generators, one "
@@ -302,7 +304,7 @@ class VectorOperations(Operations):
         try:
             return getattr(self.env, name)
         except AttributeError as error:
-            raise NoAttribute(said(error) or f"there is no {name}") from None
+            raise NoAttribute(text_of(error) or f"there is no {name}") from None
         except Problem:
             raise
         except (Exception, SystemExit) as error:
@@ -318,7 +320,7 @@ class VectorOperations(Operations):
         self._check_name(name)
         if not force and not hasattr(self.env, name):
             return False
-        asked(f"setting the attribute {name}", setattr, self.env, name, value)
+        env_call(f"setting the attribute {name}", setattr, self.env, name, value)
         return True
 
     def call_attribute(self, name: str, args: list[Any], kwargs: Any) -> Any:
@@ -330,7 +332,7 @@ class VectorOperations(Operations):
             EnvError: It raised an exception.
         """
         self._check_arguments(name, args, kwargs)
-        return asked(name, self.attribute(name), *args, **kwargs)
+        return env_call(name, self.attribute(name), *args, **kwargs)
 
     def call_some(self, indices: Any, name: str, args: list[Any], kwargs: Any) -> Any:
         """Call a method of some of the environments, or get an attribute.
@@ -354,13 +356,13 @@ class VectorOperations(Operations):
         self._check_name(name)
         self._check_arguments(name, args, kwargs)
         if isinstance(env, CallsSome):
-            return asked(name, env.call_some, checked, name, args, kwargs)
+            return env_call(name, env.call_some, checked, name, args, kwargs)
         if not isinstance(env, SyncVectorEnv):
             raise BadParameter(
                 f"indices are for vectors of vectorization_mode sync: this is a "
                 f"{type(env).__name__}"
             )
-        return asked(name, call_some, env, checked, name, args, kwargs)
+        return env_call(name, call_some, env, checked, name, args, kwargs)
 
     def _action_reader(self, make: MakeReader) -> Read:
         return self._reader("action", make)

@@ -10,17 +10,17 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from gym_http_wire.episodes import Episode, is_batch
-from gym_http_wire.operations import Operations
+from gym_http_core.episodes import Episode, is_batch
+from gym_http_core.operations import Operations
 
 __all__ = [
     "MAX_EPISODES",
     "MAX_SECONDS",
     "MAX_STEPS",
+    "BatchObserver",
+    "BatchRun",
     "Episode",
     "Rollout",
-    "Run",
-    "Watch",
 ]
 
 MAX_STEPS = 10_000
@@ -42,7 +42,7 @@ _QUIET_SECONDS = 0.02
 Values = dict[str, Any]
 
 
-class Watch:
+class BatchObserver:
     """Hears of every step of a batch; this one does nothing about it."""
 
     def begin(self) -> None:
@@ -55,7 +55,7 @@ class Watch:
         """Hear what came of a step, as the environment gave it."""
 
 
-class Run:
+class BatchRun:
     """The steps of one request.
 
     Args:
@@ -75,14 +75,14 @@ class Run:
         self,
         operations: Operations,
         share: Callable[[list[Any]], float],
-        watch: Watch | None = None,
+        watch: BatchObserver | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.steps = 0
         self.stopped: str | None = None
         self._operations = operations
         self._share = share
-        self._watch = watch or Watch()
+        self._watch = watch or BatchObserver()
         self._clock = clock
         self._end = clock() + MAX_SECONDS
         self._held = 0.0
@@ -156,7 +156,7 @@ class Rollout:
 
     def play(
         self,
-        run: Run,
+        run: BatchRun,
         actions: Iterable[Iterable[Any]],
         *,
         seed: int | None = None,

@@ -26,10 +26,10 @@ __all__ = [
     "Limits",
     "Refused",
     "Welcome",
-    "hello_of",
     "is_name",
-    "reply_of",
-    "token_of",
+    "parse_hello",
+    "parse_reply",
+    "parse_token",
 ]
 
 PROTOCOL = 1
@@ -156,7 +156,7 @@ def is_name(name: str) -> bool:
     return _NAME(name) is not None
 
 
-def token_of(payload: bytes) -> str:
+def parse_token(payload: bytes) -> str:
     """Read the token of a hello; all other members are skipped unread.
 
     Raises:
@@ -168,7 +168,7 @@ def token_of(payload: bytes) -> str:
         raise BadHello(f"this is no hello: {error}") from None
 
 
-def hello_of(payload: bytes) -> Hello:
+def parse_hello(payload: bytes) -> Hello:
     """Read a hello; its spaces are not looked into.
 
     Raises:
@@ -198,7 +198,7 @@ def hello_of(payload: bytes) -> Hello:
     return hello
 
 
-def reply_of(payload: bytes) -> Welcome | Refused:
+def parse_reply(payload: bytes) -> Welcome | Refused:
     """Read what a server answers to a hello.
 
     Raises:

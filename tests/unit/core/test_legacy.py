@@ -9,8 +9,8 @@ import pytest
 from gymnasium import spaces as gs
 from hypothesis import given, settings
 
+from gym_http_core.legacy import UnknownInfoKey, info, same_as_info
 from gym_http_server.envhost.plain import dumps
-from gym_http_wire.legacy import UnknownInfoKey, info, same_as_info
 from tests.support.spaces import HOSTILE
 from tests.support.strict_json import parse_strictly
 

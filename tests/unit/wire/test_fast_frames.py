@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gym_http_wire.fast_frames import MISSED, FastClientFrames, FastHostFrames
 from gym_http_wire.frames import HEADER, Frame, Pieces
-from gym_http_wire.lanes import MISSED, AnsweringLane, AskingLane
 from gym_http_wire.messages import Form, Op
-from gym_http_wire.signatures import Announced, Announcing
-from gym_http_wire.streams import BinaryDialect
+from gym_http_wire.signatures import ReceivedSignatures, SentSignatures
+from gym_http_wire.streams import BinaryStreamDialect
 from gym_http_wire.values.writing import Writing
 from gym_http_wire.websocket import Masks, MessageReader, Opcode, encode, head_of
 from tests.support.values import VALUES, assert_same
@@ -31,8 +31,8 @@ class Client:
     """The client's side of a stream, by either way."""
 
     def __init__(self) -> None:
-        self.announcing, self.announced = Announcing(), Announced()
-        self.lane = AskingLane(self.announcing, self.announced)
+        self.announcing, self.announced = SentSignatures(), ReceivedSignatures()
+        self.lane = FastClientFrames(self.announcing, self.announced)
         self._writing, self._masks = Writing(), Masks()
 
     def general(self, number: int, given: Any, op: int = Op.STEP) -> bytes:
@@ -44,9 +44,9 @@ class Client:
         return encode(Opcode.BINARY, header + value, self._masks.next())
 
 
-def taught() -> tuple[Client, BinaryDialect, AnsweringLane]:
+def taught() -> tuple[Client, BinaryStreamDialect, FastHostFrames]:
     """Give both sides of a stream on which steps have been taken already."""
-    client, dialect = Client(), BinaryDialect()
+    client, dialect = Client(), BinaryStreamDialect()
     lane = dialect.lane
     assert lane is not None
     writing = Writing()
@@ -59,7 +59,7 @@ def taught() -> tuple[Client, BinaryDialect, AnsweringLane]:
     return client, dialect, lane
 
 
-def read(dialect: BinaryDialect, data: bytes) -> Frame:
+def read(dialect: BinaryStreamDialect, data: bytes) -> Frame:
     """Read a request in general."""
     (message,) = MessageReader(masked=True, max_message=1 << 20).feed(data)
     return dialect.read(bytes(message.payload))

@@ -25,12 +25,12 @@ from gym_http_wire.websocket import (
 __all__ = [
     "COUNTED",
     "WEBSOCKET",
-    "Carrier",
-    "CarrierError",
-    "CountedCarrier",
-    "Heard",
-    "WebSocketCarrier",
-    "carrier_of",
+    "CountedFraming",
+    "Framing",
+    "FramingError",
+    "ReceivedMessage",
+    "WebSocketFraming",
+    "framing_of",
 ]
 
 WEBSOCKET = "websocket"
@@ -42,7 +42,7 @@ _TEXT_HEADS, _BINARY_HEADS = (
 )
 
 
-class CarrierError(ValueError):
+class FramingError(ValueError):
     """Bytes that the carrier does not have; the connection has to end.
 
     Attributes:
@@ -54,7 +54,7 @@ class CarrierError(ValueError):
         self.farewell = farewell
 
 
-class Heard(NamedTuple):
+class ReceivedMessage(NamedTuple):
     """A message.
 
     Attributes:
@@ -66,7 +66,7 @@ class Heard(NamedTuple):
     text: bool | None
 
 
-class Carrier(Protocol):
+class Framing(Protocol):
     """Cuts messages out of bytes, and makes bytes of messages.
 
     Attributes:
@@ -83,7 +83,7 @@ class Carrier(Protocol):
     def between(self) -> bool:
         """Whether the next byte begins a message."""
 
-    def feed(self, data: bytes) -> list[Heard]:
+    def feed(self, data: bytes) -> list[ReceivedMessage]:
         """Take bytes, give the messages that are now whole.
 
         Raises:
@@ -106,7 +106,7 @@ class Carrier(Protocol):
         """Give what says that the connection ends, and why."""
 
 
-class WebSocketCarrier:
+class WebSocketFraming:
     """A WebSocket after its handshake.
 
     Args:
@@ -129,7 +129,7 @@ class WebSocketCarrier:
         """Whether the next byte begins a message."""
         return self._reader.between
 
-    def feed(self, data: bytes) -> list[Heard]:
+    def feed(self, data: bytes) -> list[ReceivedMessage]:
         """Take bytes, give the messages that are now whole."""
         heard = []
         try:
@@ -142,11 +142,11 @@ class WebSocketCarrier:
                         self.replies += encode(Opcode.CLOSE, said, self._next())
                     self.over = True
                 elif opcode != Opcode.PONG:
-                    heard.append(Heard(bytes(payload), opcode == Opcode.TEXT))
+                    heard.append(ReceivedMessage(bytes(payload), opcode == Opcode.TEXT))
         except WebSocketError as error:
             words = str(error)
             farewell = self.farewell(words, error.code)
-            raise CarrierError(words, farewell) from None
+            raise FramingError(words, farewell) from None
         return heard
 
     def message(self, payload: bytes, *, text: bool) -> bytes:
@@ -167,7 +167,7 @@ class WebSocketCarrier:
         return encode(Opcode.CLOSE, close_of(code, words), self._next())
 
 
-class CountedCarrier:
+class CountedFraming:
     """Messages after their counts of bytes.
 
     Args:
@@ -188,7 +188,7 @@ class CountedCarrier:
         """Whether the next byte begins a message."""
         return not self._buffer
 
-    def feed(self, data: bytes) -> list[Heard]:
+    def feed(self, data: bytes) -> list[ReceivedMessage]:
         """Take bytes, give the messages that are now whole."""
         buffer = self._buffer
         buffer += data
@@ -197,7 +197,7 @@ class CountedCarrier:
         while len(buffer) - at >= self._wanted:
             (size,) = _COUNT.unpack_from(buffer, at)
             if size > self._max_message:
-                raise CarrierError(
+                raise FramingError(
                     f"a message announces {size} bytes; the limit is "
                     f"{self._max_message}"
                 )
@@ -206,7 +206,7 @@ class CountedCarrier:
                 # Without this, what comes in pieces is looked at for each piece.
                 self._wanted = end - at
                 break
-            heard.append(Heard(bytes(buffer[at + _COUNT.size : end]), None))
+            heard.append(ReceivedMessage(bytes(buffer[at + _COUNT.size : end]), None))
             at = end
             self._wanted = _COUNT.size
         del buffer[:at]
@@ -232,8 +232,8 @@ class CountedCarrier:
         return b""
 
 
-def carrier_of(name: str, max_message: int) -> Carrier:
+def framing_of(name: str, max_message: int) -> Framing:
     """Give a server's carrier of a name."""
     if name == WEBSOCKET:
-        return WebSocketCarrier(max_message)
-    return CountedCarrier(max_message)
+        return WebSocketFraming(max_message)
+    return CountedFraming(max_message)

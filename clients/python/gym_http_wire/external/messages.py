@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+from gym_http_wire.messages import Op
 
 if TYPE_CHECKING:
     from gym_http_wire.external.steps import StepReader
@@ -11,9 +12,9 @@ if TYPE_CHECKING:
 __all__ = [
     "MAX_NUMBER",
     "NAMES",
+    "OPS",
     "REPEATABLE",
     "Answer",
-    "Ask",
     "BadMessage",
     "Control",
     "Dialect",
@@ -25,28 +26,28 @@ M = TypeVar("M")
 MAX_NUMBER = 2**32 - 1
 
 
-class Ask(IntEnum):
-    """What is asked for: numbers as of streams, and from 48 on what those have not."""
-
-    RESET = 1
-    STEP = 2
-    RENDER = 3
-    DESCRIBE = 4
-    GENERATOR = 13
-    SET_GENERATOR = 14
-    ATTRIBUTE = 15
-    SET_ATTRIBUTE = 16
-    CALL_ATTRIBUTE = 17
-    INIT = 48
-    CLOSE = 49
-    PING = 50
-    PONG = 51
-    FAULT = 52
-
-
+#: The operations that an external environment may get.
+OPS = frozenset(
+    {
+        Op.RESET,
+        Op.STEP,
+        Op.RENDER,
+        Op.DESCRIBE,
+        Op.GENERATOR,
+        Op.SET_GENERATOR,
+        Op.ATTRIBUTE,
+        Op.SET_ATTRIBUTE,
+        Op.CALL_ATTRIBUTE,
+        Op.INIT,
+        Op.CLOSE,
+        Op.PING,
+        Op.PONG,
+        Op.FAULT,
+    }
+)
 #: What changes nothing, and so may be asked twice.
-REPEATABLE = frozenset({Ask.RENDER, Ask.DESCRIBE, Ask.GENERATOR, Ask.ATTRIBUTE})
-NAMES = {ask.name.lower(): ask for ask in Ask}
+REPEATABLE = frozenset({Op.RENDER, Op.DESCRIBE, Op.GENERATOR, Op.ATTRIBUTE})
+NAMES = {ask.name.lower(): ask for ask in OPS}
 
 
 class Request(NamedTuple):
@@ -58,7 +59,7 @@ class Request(NamedTuple):
         given: By name, what it is asked with.
     """
 
-    ask: Ask
+    ask: Op
     number: int
     given: dict[str, Any]
 
@@ -80,7 +81,7 @@ class Answer(NamedTuple):
 class Control(NamedTuple):
     """A message that is neither: a ping or a pong."""
 
-    ask: Ask
+    ask: Op
 
 
 class Fault(NamedTuple):
@@ -126,7 +127,7 @@ class Dialect(Protocol):
     text: bool
     numbered: bool
 
-    def asked(self, request: Request, deadline_s: float) -> bytes:
+    def encode_request(self, request: Request, deadline_s: float) -> bytes:
         """Write a request.
 
         Returns:
@@ -137,20 +138,20 @@ class Dialect(Protocol):
             UnsupportedValue: Something in it cannot be said.
         """
 
-    def answered(self, answer: Answer) -> bytes:
+    def encode_answer(self, answer: Answer) -> bytes:
         """Write an answer.
 
         Raises:
             UnsupportedValue: Something in it cannot be said.
         """
 
-    def control(self, ask: Ask) -> bytes:
+    def encode_control(self, ask: Op) -> bytes:
         """Write a ping or a pong."""
 
-    def fault(self, fault: Fault) -> bytes:
+    def encode_fault(self, fault: Fault) -> bytes:
         """Write what was wrong."""
 
-    def glance(self, payload: bytes) -> Control | int:
+    def peek_id(self, payload: bytes) -> Control | int:
         """Tell which request a message answers, without reading what it says.
 
         Returns:
@@ -160,21 +161,23 @@ class Dialect(Protocol):
             BadMessage: It is nothing that an environment says.
         """
 
-    def hear_answer(self, payload: bytes) -> Answer | Control:
+    def decode_answer(self, payload: bytes) -> Answer | Control:
         """Read what an environment says.
 
         Raises:
             BadMessage: It is nothing that an environment says.
         """
 
-    def hear_step(self, payload: bytes, reader: StepReader[M]) -> tuple[int, M] | None:
+    def decode_step(
+        self, payload: bytes, reader: StepReader[M]
+    ) -> tuple[int, M] | None:
         """Read what came of a step, and which request's that is.
 
         Returns:
-            These; ``None`` if it is not just that, for `hear_answer` to read.
+            These; ``None`` if it is not just that, for `decode_answer` to read.
         """
 
-    def hear_request(self, payload: bytes) -> Request | Control | Fault:
+    def decode_request(self, payload: bytes) -> Request | Control | Fault:
         """Read what a server says.
 
         Raises:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gym_http_wire.columns import Column, kept, packed, unpacked
+from gym_http_core.columns import Column, kept, packed, unpacked
 from gym_http_wire.values import binary, typed
 from tests.support.identity import assert_identical
 

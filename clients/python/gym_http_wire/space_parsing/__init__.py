@@ -4,7 +4,7 @@ What `gym_http_wire.spaces.describe` wrote comes back exactly. Descriptions writ
 hand may leave out what Gymnasium's constructors have defaults for.
 """
 
-from gym_http_wire.rebuilding.builders import rebuild
-from gym_http_wire.rebuilding.fields import MAX_BYTES, BadDescription
+from gym_http_wire.space_parsing.builders import parse_space
+from gym_http_wire.space_parsing.fields import MAX_BYTES, BadDescription
 
-__all__ = ["MAX_BYTES", "BadDescription", "rebuild"]
+__all__ = ["MAX_BYTES", "BadDescription", "parse_space"]

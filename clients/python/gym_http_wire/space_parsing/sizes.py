@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from gym_http_wire.rebuilding.fields import MAX_AXES, as_integer
+from gym_http_wire.space_parsing.fields import MAX_AXES, as_integer
 from gym_http_wire.spaces import DTYPES, MAX_DEPTH
 
 __all__ = ["element_bytes"]

@@ -3,11 +3,16 @@
 import numpy as np
 import pytest
 
-from gym_http_wire import sessions
+from gym_http_core import session_log
+from gym_http_core.idempotency import (
+    AnswerGone,
+    IdempotencyStore,
+    KeyReused,
+    request_fingerprint,
+)
+from gym_http_core.session_log import SessionLog
 from gym_http_wire.frames import Frame, Pieces
 from gym_http_wire.messages import Form, Op, answer
-from gym_http_wire.replays import AnswerGone, KeyReused, Replays, fingerprint
-from gym_http_wire.sessions import Sessions
 from gym_http_wire.values import binary
 
 
@@ -23,7 +28,9 @@ def pieces(array: np.ndarray) -> Frame:
     return answer(200, body, form=Form.BINARY)  # type: ignore[arg-type]
 
 
-def done(ours: Sessions, session: str, number: int, reply: Frame | None = None) -> None:
+def done(
+    ours: SessionLog, session: str, number: int, reply: Frame | None = None
+) -> None:
     """Execute a request."""
     request = asked(number)
     assert ours.earlier(session, number, request) is None
@@ -31,7 +38,7 @@ def done(ours: Sessions, session: str, number: int, reply: Frame | None = None) 
 
 
 def test_what_comes_again_gets_its_answer() -> None:
-    ours = Sessions(Replays())
+    ours = SessionLog(IdempotencyStore())
     for number in range(1, 5):
         done(ours, "s", number)
         done(ours, "t", number)
@@ -42,7 +49,7 @@ def test_what_comes_again_gets_its_answer() -> None:
 
 
 def test_the_last_answers_are_kept() -> None:
-    ours = Sessions(Replays())
+    ours = SessionLog(IdempotencyStore())
     for number in range(1, 20):
         done(ours, "s", number)
     assert ours.earlier("s", 4, asked(4)) is not None
@@ -51,14 +58,14 @@ def test_the_last_answers_are_kept() -> None:
 
 
 def test_another_request_of_a_number_is_refused() -> None:
-    ours = Sessions(Replays())
+    ours = SessionLog(IdempotencyStore())
     done(ours, "s", 1)
     with pytest.raises(KeyReused, match="s-1"):
         ours.earlier("s", 1, asked(1, b"y"))
 
 
 def test_the_same_value_is_the_same_request_in_pieces_and_in_one() -> None:
-    ours = Sessions(Replays())
+    ours = SessionLog(IdempotencyStore())
     signature, leaves = binary.split({"action": 1})
     joined = binary.encode({"action": 1})
     apart = asked(1)._replace(body=Pieces(signature, leaves, len(joined)))
@@ -73,7 +80,7 @@ def test_the_same_value_is_the_same_request_in_pieces_and_in_one() -> None:
 def test_a_large_answer_lasts_until_a_later_request_of_its_session_acknowledges_it(
     session: str, acknowledged: int
 ) -> None:
-    ours, array = Sessions(Replays()), np.arange(1000)
+    ours, array = SessionLog(IdempotencyStore()), np.arange(1000)
     done(ours, "s", 7, pieces(array))
     ours.settle(session, acknowledged)
     array[:] = 0
@@ -85,7 +92,7 @@ def test_a_large_answer_lasts_until_a_later_request_of_its_session_acknowledges_
 
 
 def test_an_acknowledged_large_answer_is_not_copied() -> None:
-    ours = Sessions(Replays())
+    ours = SessionLog(IdempotencyStore())
     done(ours, "s", 7, pieces(np.arange(1000)))
     ours.settle("s", 8)
     with pytest.raises(AnswerGone):
@@ -95,15 +102,15 @@ def test_an_acknowledged_large_answer_is_not_copied() -> None:
 def test_an_answer_over_the_limit_is_not_kept_and_not_given_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sessions, "MAX_ANSWER_BYTES", 100)
-    ours = Sessions(Replays())
+    monkeypatch.setattr(session_log, "MAX_ANSWER_BYTES", 100)
+    ours = SessionLog(IdempotencyStore())
     done(ours, "s", 1, answer(200, bytes(200)))
     with pytest.raises(AnswerGone):
         ours.earlier("s", 1, asked(1))
 
 
 def test_a_session_goes_forwards_only() -> None:
-    ours = Sessions(Replays())
+    ours = SessionLog(IdempotencyStore())
     for number in (1, 2, 5):
         done(ours, "s", number)
     for number in (0, 3, 4):
@@ -113,11 +120,13 @@ def test_a_session_goes_forwards_only() -> None:
 
 
 def test_requests_before_the_first_stream_are_known_by_their_keys() -> None:
-    replays = Replays()
-    ours = Sessions(replays)
+    replays = IdempotencyStore()
+    ours = SessionLog(replays)
     request = asked(1)
     assert ours.place("s-1") is None
-    replays.keep("s-1", fingerprint(request, sessions.request_head(request)), request)
+    replays.keep(
+        "s-1", request_fingerprint(request, session_log.request_head(request)), request
+    )
     assert ours.earlier("s", 1, request) is request
     done(ours, "s", 2)
     assert ours.place("s-1") == ("s", 1)
@@ -125,7 +134,7 @@ def test_requests_before_the_first_stream_are_known_by_their_keys() -> None:
 
 
 def test_keys_that_look_like_a_sessions_are_not() -> None:
-    ours = Sessions(Replays())
+    ours = SessionLog(IdempotencyStore())
     done(ours, "s", 5)
     assert ours.place("s-6") == ("s", 6)
     for key in ("r-2", "s", "s-", "s-x", "-1", "5", "s-1-1", "s-\N{SUPERSCRIPT TWO}"):
@@ -135,8 +144,8 @@ def test_keys_that_look_like_a_sessions_are_not() -> None:
 def test_of_many_sessions_the_oldest_is_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sessions, "MAX_SESSIONS", 2)
-    ours = Sessions(Replays())
+    monkeypatch.setattr(session_log, "MAX_SESSIONS", 2)
+    ours = SessionLog(IdempotencyStore())
     for session in "abc":
         done(ours, session, 5)
     assert ours.place("a-1") is None

@@ -16,16 +16,23 @@ from typing import Any
 
 from gym_http_wire.frames import Frame, Pieces
 from gym_http_wire.messages import Form, Op
-from gym_http_wire.signatures import Announced, Announcing
+from gym_http_wire.signatures import ReceivedSignatures, SentSignatures
 from gym_http_wire.values import BadValue
 from gym_http_wire.values.fixed import Writer, fixed_writer
 
-__all__ = ["MAX_LEAVES", "MISSED", "AnsweringLane", "Asked", "AskingLane", "Told"]
+__all__ = [
+    "MAX_LEAVES",
+    "MISSED",
+    "FastAnswer",
+    "FastClientFrames",
+    "FastHostFrames",
+    "FastRequest",
+]
 
 #: A request: its operation, number and status, its value, signature and leaves.
-Asked = tuple[int, int, int, Any, bytes, bytes]
+FastRequest = tuple[int, int, int, Any, bytes, bytes]
 #: An answer: its whole message, and the value's signature and leaves.
-Told = tuple[bytes, bytes, bytes]
+FastAnswer = tuple[bytes, bytes, bytes]
 
 #: What a lane gives for what it does not take.
 MISSED: Any = object()
@@ -57,7 +64,7 @@ def _masks() -> Iterator[int]:
         yield from array("I", os.urandom(4 * _MASKS_AT_ONCE))
 
 
-class AskingLane:
+class FastClientFrames:
     """The client's side.
 
     Args:
@@ -65,7 +72,9 @@ class AskingLane:
         announced: The signatures that came.
     """
 
-    def __init__(self, announcing: Announcing, announced: Announced) -> None:
+    def __init__(
+        self, announcing: SentSignatures, announced: ReceivedSignatures
+    ) -> None:
         self._numbers = announcing.numbers
         self._readers = announced.readers
         self._masks = _masks()
@@ -143,7 +152,7 @@ class AskingLane:
             return MISSED
 
 
-class AnsweringLane:
+class FastHostFrames:
     """The host's side.
 
     Args:
@@ -151,14 +160,16 @@ class AnsweringLane:
         announced: The signatures that came.
     """
 
-    def __init__(self, announcing: Announcing, announced: Announced) -> None:
+    def __init__(
+        self, announcing: SentSignatures, announced: ReceivedSignatures
+    ) -> None:
         self._numbers = announcing.numbers
         self._readers = announced.readers
         self._signatures = announced.signatures
         self._writer: tuple[Writer, bytes, int] | None = None
         self._seen = b""
 
-    def asked(self, data: bytes) -> Asked | None:
+    def asked(self, data: bytes) -> FastRequest | None:
         """Give the request that is all of what has come, if it is one for the lane."""
         size = len(data) - _HEAD_SIZE
         if not _SIZE <= size <= _LONGEST or size & 7:
@@ -181,7 +192,7 @@ class AnsweringLane:
             return None
         return kind, number, status, value, self._signatures[signature], payload[_SIZE:]
 
-    def told(self, number: int, value: Any) -> Told | None:
+    def told(self, number: int, value: Any) -> FastAnswer | None:
         """Write the answer to a step, if it is one for the lane."""
         known = self._writer
         if known is None:
@@ -189,11 +200,11 @@ class AnsweringLane:
         leaves = known[0](value)
         if leaves is None or len(leaves) > MAX_LEAVES:
             return None
-        return self.told_leaves(number, leaves, *known[1:])
+        return self.answer_from_leaves(number, leaves, *known[1:])
 
-    def told_leaves(
+    def answer_from_leaves(
         self, number: int, leaves: bytes, signature: bytes, place: int
-    ) -> Told:
+    ) -> FastAnswer:
         """Write the answer to a step whose leaves are written already.
 
         Args:

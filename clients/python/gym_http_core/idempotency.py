@@ -19,7 +19,13 @@ from gym_http_wire.frames import Frame, Pieces
 from gym_http_wire.messages import AnswerHead, Form, RequestHead, answer_head
 from gym_http_wire.problems import Problem
 
-__all__ = ["AnswerGone", "KeyReused", "Replays", "as_replay", "fingerprint"]
+__all__ = [
+    "AnswerGone",
+    "IdempotencyStore",
+    "KeyReused",
+    "as_replay",
+    "request_fingerprint",
+]
 
 MAX_ANSWERS = 16
 MAX_ANSWER_BYTES = 8 * 1024 * 1024
@@ -46,7 +52,7 @@ class _Entry(NamedTuple):
     size: int
 
 
-def fingerprint(frame: Frame, head: RequestHead) -> bytes:
+def request_fingerprint(frame: Frame, head: RequestHead) -> bytes:
     """Digest everything about a request that decides its answer."""
     body = frame.body
     if isinstance(body, Pieces):
@@ -67,7 +73,7 @@ def as_replay(frame: Frame) -> Frame:
     return frame._replace(head=encoded)
 
 
-class Replays:
+class IdempotencyStore:
     """The last keys and the last answers of one instance.
 
     Args:
@@ -86,7 +92,7 @@ class Replays:
         """Whether a request with this key has been executed."""
         return key in self._kept or key in self._gone
 
-    def recall(self, key: str, print_: bytes) -> Frame:
+    def recall(self, key: str, fingerprint: bytes) -> Frame:
         """Give the answer to a request that has been executed before.
 
         Raises:
@@ -99,29 +105,29 @@ class Replays:
                 f"the request with the Idempotency-Key {key!r:.80} was executed, and "
                 "its answer is not kept any more; it is not executed again"
             )
-        self.compare(key, entry.fingerprint, print_)
+        self.compare(key, entry.fingerprint, fingerprint)
         return entry.answer
 
     @staticmethod
-    def compare(key: str, first: bytes, print_: bytes) -> None:
+    def compare(key: str, first: bytes, fingerprint: bytes) -> None:
         """Make sure that a key comes with the request that it first came with.
 
         Raises:
             KeyReused: It does not.
         """
-        if first != print_:
+        if first != fingerprint:
             raise KeyReused(
                 f"the Idempotency-Key {key!r:.80} was used for another request before; "
                 "take a new key for each request"
             )
 
-    def keep(self, key: str, print_: bytes, answer: Frame) -> None:
+    def keep(self, key: str, fingerprint: bytes, answer: Frame) -> None:
         """Remember that a request has been executed, and its answer for a while."""
         size = len(answer.body) + len(answer.head)
         if size > MAX_ANSWER_BYTES:
             self._forget_answer(key)
             return
-        self._kept[key] = _Entry(print_, answer, size)
+        self._kept[key] = _Entry(fingerprint, answer, size)
         self._bytes += size
         while len(self._kept) > self._max_answers or self._bytes > MAX_ANSWER_BYTES:
             oldest, entry = self._kept.popitem(last=False)

@@ -7,9 +7,9 @@ import gymnasium
 import numpy as np
 import pytest
 
-from gym_http_wire import batches
-from gym_http_wire.batches import Episode, Rollout, Run, Watch
-from gym_http_wire.operations import Operations
+from gym_http_core import batches
+from gym_http_core.batches import BatchObserver, BatchRun, Episode, Rollout
+from gym_http_core.operations import Operations
 from gym_http_wire.problems import EnvError
 
 
@@ -33,7 +33,7 @@ class Counter(gymnasium.Env[Any, Any]):
         return self.count, float(action), np.bool_(self.count[0] == 10), False, {}
 
 
-class Heard(Watch):
+class Heard(BatchObserver):
     def __init__(self) -> None:
         self.calls: list[Any] = []
 
@@ -45,13 +45,13 @@ class Heard(Watch):
         self.calls.append((reward, bool(terminated)))
 
 
-def run(**options: Any) -> Run:
-    return Run(
+def run(**options: Any) -> BatchRun:
+    return BatchRun(
         Operations(Counter()), options.pop("share", lambda value: 0.0), **options
     )
 
 
-def played(run: Run, actions: Iterable[Any]) -> dict[str, Any]:
+def played(run: BatchRun, actions: Iterable[Any]) -> dict[str, Any]:
     run.reset(Episode(with_reset=True), None, None)
     episode = Episode()
     run.play(episode, actions)
@@ -155,7 +155,7 @@ def test_many_environments_that_step_as_one_go_on() -> None:
         return env.step(action)
 
     operations.step = step  # type: ignore[method-assign]
-    one, episode = Run(operations, lambda value: 0.0), Episode()
+    one, episode = BatchRun(operations, lambda value: 0.0), Episode()
     env.reset(seed=0)
     one.play(episode, [np.array([0, 1])] * 5)
     told = episode.values(exact=False)

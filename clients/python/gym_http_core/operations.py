@@ -13,10 +13,11 @@ from typing import Any
 import gymnasium
 from gymnasium.error import ResetNeeded as GymnasiumResetNeeded
 
-from gym_http_wire import elements, legacy, spaces
-from gym_http_wire.attributes import Attributes
-from gym_http_wire.blame import env_error, said
-from gym_http_wire.lenient import lenient_reader
+from gym_http_core import legacy
+from gym_http_core.attributes import Attributes
+from gym_http_core.env_errors import env_error, text_of
+from gym_http_core.lenient import lenient_reader
+from gym_http_wire import elements, spaces
 from gym_http_wire.problems import (
     BadParameter,
     InvalidAction,
@@ -277,7 +278,7 @@ class Operations(Attributes):
             return space.sample() if cast is None else space.sample(mask=cast)
         except _UNFIT as error:
             raise BadParameter(
-                f"cannot sample with this seed and mask: {said(error)}"
+                f"cannot sample with this seed and mask: {text_of(error)}"
             ) from None
         except (Exception, SystemExit) as error:
             raise env_error(f"sampling its {which}_space", error) from error

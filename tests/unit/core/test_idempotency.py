@@ -4,28 +4,28 @@ from collections.abc import Callable
 
 import pytest
 
-from gym_http_wire import replays
+from gym_http_core import idempotency
+from gym_http_core.idempotency import AnswerGone, IdempotencyStore
 from gym_http_wire.messages import answer
-from gym_http_wire.replays import AnswerGone, Replays
 
 LIMITS = {"MAX_KEYS": 8, "MAX_ANSWER_BYTES": 100}
 
 
 @pytest.fixture
-def kept(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int], Replays]:
+def kept(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int], IdempotencyStore]:
     """Give a way to keep an answer, with room for few."""
     for name, value in LIMITS.items():
-        monkeypatch.setattr(replays, name, value)
-    ours = Replays(max_answers=2)
+        monkeypatch.setattr(idempotency, name, value)
+    ours = IdempotencyStore(max_answers=2)
 
-    def keep(key: str, size: int = 1) -> Replays:
+    def keep(key: str, size: int = 1) -> IdempotencyStore:
         ours.keep(key, b"", answer(200, b"x" * size))
         return ours
 
     return keep
 
 
-def test_the_last_answers_are_kept(kept: Callable[..., Replays]) -> None:
+def test_the_last_answers_are_kept(kept: Callable[..., IdempotencyStore]) -> None:
     for number in range(3):
         ours = kept(f"key{number}")
     assert ours.recall("key2", b"").body == ours.recall("key1", b"").body == b"x"
@@ -34,7 +34,7 @@ def test_the_last_answers_are_kept(kept: Callable[..., Replays]) -> None:
 
 
 def test_an_answer_too_large_to_keep_throws_no_other_one_out(
-    kept: Callable[..., Replays],
+    kept: Callable[..., IdempotencyStore],
 ) -> None:
     kept("small")
     ours = kept("large", 101)
@@ -44,7 +44,7 @@ def test_an_answer_too_large_to_keep_throws_no_other_one_out(
 
 
 def test_the_keys_whose_answers_are_gone_are_forgotten_one_by_one(
-    kept: Callable[..., Replays],
+    kept: Callable[..., IdempotencyStore],
 ) -> None:
     for number in range(LIMITS["MAX_KEYS"] + 3):
         ours = kept(f"key{number}", 10)
@@ -54,7 +54,9 @@ def test_the_keys_whose_answers_are_gone_are_forgotten_one_by_one(
     assert ours.recall("key9", b"").body == b"x" * 10
 
 
-def test_an_answer_gives_its_room_to_others(kept: Callable[..., Replays]) -> None:
+def test_an_answer_gives_its_room_to_others(
+    kept: Callable[..., IdempotencyStore],
+) -> None:
     kept("first", 90)
     kept("second", 90)
     ours = kept("third", 10)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gym_http_wire.spinning import Spinning, may_spin
+from gym_http_wire.busy_poll import BusyPoll, may_busy_poll
 
 LIMIT = 50_000
 SECOND = 1_000_000_000
@@ -44,14 +44,14 @@ def line() -> Iterator[socket.socket]:
 
 
 def test_a_limit_of_0_is_never(cores: Cores) -> None:
-    ours = Spinning(0, cores)
+    ours = BusyPoll(0, cores)
     assert ours.until(SECOND) == 0
     assert ours.rest > 0
     assert cores.asked == 0
 
 
 def test_it_goes_on_while_it_finds_something(cores: Cores) -> None:
-    ours = Spinning(LIMIT, cores)
+    ours = BusyPoll(LIMIT, cores)
     for now in range(100):
         assert ours.until(now) == now + LIMIT
         ours.found()
@@ -59,7 +59,7 @@ def test_it_goes_on_while_it_finds_something(cores: Cores) -> None:
 
 
 def test_rests_after_looking_in_vain_grow_and_end(cores: Cores) -> None:
-    ours = Spinning(LIMIT, cores)
+    ours = BusyPoll(LIMIT, cores)
     rests = []
     for _ in range(10):
         ours.missed()
@@ -75,7 +75,7 @@ def test_rests_after_looking_in_vain_grow_and_end(cores: Cores) -> None:
 
 
 def test_once_in_vain_is_forgiven(cores: Cores) -> None:
-    ours = Spinning(LIMIT, cores)
+    ours = BusyPoll(LIMIT, cores)
     for _ in range(10):
         ours.missed()
         ours.found()
@@ -83,7 +83,7 @@ def test_once_in_vain_is_forgiven(cores: Cores) -> None:
 
 
 def test_neighbours_are_looked_for_20_times_a_second(cores: Cores) -> None:
-    ours = Spinning(LIMIT, cores)
+    ours = BusyPoll(LIMIT, cores)
     for now in range(0, SECOND, SECOND // 1000):
         assert ours.until(now)
     assert cores.asked == 20
@@ -100,7 +100,7 @@ def test_one_core_alone_is_never_idle(
     monkeypatch: pytest.MonkeyPatch, line: socket.socket
 ) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
-    assert not may_spin([line])
+    assert not may_busy_poll([line])
 
 
 def test_two_on_one_core_do_not_spin(
@@ -109,11 +109,11 @@ def test_two_on_one_core_do_not_spin(
     monkeypatch.setattr(os, "cpu_count", lambda: 100_000)
     far = line.getsockopt(socket.SOL_SOCKET, socket.SO_INCOMING_CPU)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {far})
-    assert not may_spin([line])
+    assert not may_busy_poll([line])
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {far + 1})
-    assert may_spin([line])
+    assert may_busy_poll([line])
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {far, far + 1})
-    assert may_spin([line])
+    assert may_busy_poll([line])
 
 
 def test_there_must_be_as_many_cores_as_who_run(
@@ -121,6 +121,6 @@ def test_there_must_be_as_many_cores_as_who_run(
 ) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 100_000)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
-    assert may_spin([])
+    assert may_busy_poll([])
     monkeypatch.delattr(os, "sched_getaffinity")
-    assert not may_spin([])
+    assert not may_busy_poll([])

@@ -17,32 +17,32 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import UNSET
 
-from gym_http_wire.external.asks import (
+from gym_http_wire.external.messages import (
     MAX_NUMBER,
     NAMES,
     Answer,
-    Ask,
     BadMessage,
     Control,
     Fault,
     Request,
 )
 from gym_http_wire.external.steps import StepReader
+from gym_http_wire.messages import Op
 
-__all__ = ["TextDialect"]
+__all__ = ["JSONDialect"]
 
 M = TypeVar("M")
 
 _encode = msgspec.json.Encoder().encode
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
-_CONTROLS = {"ping": Ask.PING, "pong": Ask.PONG}
+_CONTROLS = {"ping": Op.PING, "pong": Op.PONG}
 #: How a request begins: it is written without a tree of it, since steps are many.
 _BEGUN = {
     ask: b'{"type":"%b","id":%%d,"deadline_s":%%.3f' % name.encode()
     for name, ask in NAMES.items()
 }
-_STEP = _BEGUN[Ask.STEP] + b',"action":%d}'
+_STEP = _BEGUN[Op.STEP] + b',"action":%d}'
 #: Up to here every reader of JSON has integers as they are.
 _EXACT = 2**53
 _OWN = ("type", "id", "deadline_s")
@@ -60,7 +60,7 @@ class _Result(msgspec.Struct, gc=False):
 _decode_result = msgspec.json.Decoder(_Result).decode
 
 
-class TextDialect:
+class JSONDialect:
     """Messages in JSON.
 
     Args:
@@ -77,19 +77,19 @@ class TextDialect:
         self._dumps = dumps
         self._loads = loads
 
-    def asked(self, request: Request, deadline_s: float) -> bytes:
+    def encode_request(self, request: Request, deadline_s: float) -> bytes:
         """Write a request."""
         ask, number, given = request
         action = given.get("action")
         # Beyond, not all dialects write integers as numbers.
-        if ask == Ask.STEP and type(action) is int and -_EXACT <= action <= _EXACT:
+        if ask == Op.STEP and type(action) is int and -_EXACT <= action <= _EXACT:
             return _STEP % (number, deadline_s, action)
         written = _BEGUN[ask] % (number, deadline_s)
         for name, value in given.items():
             written += b',"%b":%b' % (name.encode(), self._dumps(value).rstrip())
         return written + b"}"
 
-    def answered(self, answer: Answer) -> bytes:
+    def encode_answer(self, answer: Answer) -> bytes:
         """Write an answer."""
         number, result, error = answer
         if error is not None:
@@ -97,11 +97,11 @@ class TextDialect:
         written = msgspec.Raw(self._dumps(result).rstrip())
         return _encode({"id": number, "result": written})
 
-    def control(self, ask: Ask) -> bytes:
+    def encode_control(self, ask: Op) -> bytes:
         """Write a ping or a pong."""
         return _encode({"type": ask.name.lower()})
 
-    def fault(self, fault: Fault) -> bytes:
+    def encode_fault(self, fault: Fault) -> bytes:
         """Write what was wrong."""
         told: dict[str, Any] = {"type": "fault", "message": fault.message}
         if fault.number:
@@ -110,12 +110,12 @@ class TextDialect:
             told["field"] = fault.field
         return _encode(told)
 
-    def glance(self, payload: bytes) -> Control | int:
+    def peek_id(self, payload: bytes) -> Control | int:
         """Tell which request a message answers."""
         members = _members(payload)
         return _control(members) if "type" in members else _number(members)
 
-    def hear_answer(self, payload: bytes) -> Answer | Control:
+    def decode_answer(self, payload: bytes) -> Answer | Control:
         """Read what an environment says."""
         try:
             said = _decode_result(payload)
@@ -131,7 +131,9 @@ class TextDialect:
             return self._hear_other(payload)
         return Answer(said.id, result)
 
-    def hear_step(self, payload: bytes, reader: StepReader[M]) -> tuple[int, M] | None:
+    def decode_step(
+        self, payload: bytes, reader: StepReader[M]
+    ) -> tuple[int, M] | None:
         """Read what came of a step, if it is just that."""
         return reader.answer(payload)
 
@@ -156,16 +158,16 @@ class TextDialect:
             raise BadMessage(words, number=number, field="result")
         return Answer(number, result)
 
-    def hear_request(self, payload: bytes) -> Request | Control | Fault:
+    def decode_request(self, payload: bytes) -> Request | Control | Fault:
         """Read what a server says."""
         members = _members(payload)
         kind = _text(members.get("type"))
         ask = NAMES.get(kind)
         if ask is None:
             raise BadMessage(f"type is {kind!r:.80}: there is no such request")
-        if ask in (Ask.PING, Ask.PONG):
+        if ask in (Op.PING, Op.PONG):
             return Control(ask)
-        if ask == Ask.FAULT:
+        if ask == Op.FAULT:
             told = _decode_object(payload)
             number = told.get("id")
             return Fault(

@@ -12,7 +12,7 @@ import msgspec
 
 from gym_http_wire.problems import EnvError
 
-__all__ = ["MAX_TRACEBACK_BYTES", "env_error", "said", "shortened", "traceback_of"]
+__all__ = ["MAX_TRACEBACK_BYTES", "env_error", "shortened", "text_of", "traceback_of"]
 
 #: Bytes of UTF-8 that a traceback may have in an answer; its end is kept.
 MAX_TRACEBACK_BYTES = 16 * 1024
@@ -24,7 +24,12 @@ _UNICODE_PART = 1000
 _MAX_DEPTH = 8
 _CUT = "[the beginning was cut]\n"
 # Frames of these packages, around the environment's, explain nothing to its author.
-_OUR_PACKAGES = ("gym_http_client", "gym_http_server", "gym_http_wire")
+_OUR_PACKAGES = (
+    "gym_http_client",
+    "gym_http_core",
+    "gym_http_server",
+    "gym_http_wire",
+)
 _SIMPLE = {bool, float, int, str}
 
 
@@ -47,7 +52,7 @@ def env_error(call: str, error: BaseException) -> EnvError:
     name = kind.__qualname__
     if kind.__module__ != "builtins":
         name = f"{kind.__module__}.{name}"
-    text = said(error)
+    text = text_of(error)
     return EnvError(
         f"the environment raised {name} in {call}" + (f": {text}" if text else ""),
         extras={
@@ -91,7 +96,7 @@ def _environments(frames: TracebackType | None) -> TracebackType | None:
     return frames
 
 
-def said(error: BaseException) -> str:
+def text_of(error: BaseException) -> str:
     """Give what an exception says, as far as an answer can tell it."""
     try:
         text = str(error)
@@ -120,7 +125,7 @@ def _arguments(error: BaseException) -> list[Any] | None:
     large = isinstance(error, UnicodeError | BaseExceptionGroup)
     most = _MAX_ARGUMENTS if large else _MESSAGE_CHARS
     # The text alone is in the answer already.
-    if not same or len(told) > most or arguments == [said(error)]:
+    if not same or len(told) > most or arguments == [text_of(error)]:
         return None
     return arguments
 
@@ -169,7 +174,7 @@ def _written(value: Any, depth: int) -> Any:
             arguments = [_written(each, depth + 1) for each in _made_of(value)]
         except Exception:
             arguments = None
-        told = {"arguments": arguments, "mro": _lineage(kind), "text": said(value)}
+        told = {"arguments": arguments, "mro": _lineage(kind), "text": text_of(value)}
         return {"error": told}
     raise TypeError("is not simple")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gym_http_wire.columns import SIMPLE, Column, kept, packed
+from gym_http_core.columns import SIMPLE, Column, kept, packed
 
 __all__ = ["Episode", "is_batch"]
 

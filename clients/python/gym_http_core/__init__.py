@@ -1,0 +1,1 @@
+"""The engine that drives an environment: calls in, values or problems out."""
