@@ -13,7 +13,7 @@ from benchmarks.report import Row, row
 from benchmarks.servers import Server, our_server
 from gym_http_client.bench.agents import ENV_ID, LeanAgent
 from gym_http_server.access import EVERYONE
-from gym_http_server.instances.supervision import Supervision
+from gym_http_server.instances.supervisor_client import SupervisorClient
 from gym_http_server.rundir import RunDir
 from gym_http_wire.messages import Op
 
@@ -55,7 +55,7 @@ def _by_request(server: Server) -> float:
 def _by_supervisor(server: Server) -> float:
     """Give the seconds from the word to fork until the host has made it."""
     (run,) = Path(server.folder, "run").iterdir()
-    supervision = Supervision(RunDir(str(run)))
+    supervision = SupervisorClient(RunDir(str(run)))
     body = json.dumps({"env_id": ENV_ID}).encode()
     times = []
     for _ in range(_HOSTS):

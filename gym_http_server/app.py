@@ -10,8 +10,8 @@ from gym_http_server import boot
 from gym_http_server.access import ANY
 from gym_http_server.api import batches, external, instances, service, streams, tango
 from gym_http_server.api.access_log import AccessLog
-from gym_http_server.api.door import Door
 from gym_http_server.api.exchange import Answer, Environ, empty_answer
+from gym_http_server.api.fast_routes import FastRoutes
 from gym_http_server.api.web import Route, Web, flask_response
 from gym_http_server.errors import NotFound
 from gym_http_server.rundir import RunDir
@@ -57,7 +57,7 @@ def create_app(settings: Settings, run: RunDir, *, door: bool = True) -> flask.F
     tango.add_routes(app, web)
     app.register_error_handler(HTTPException, lambda error: _refuse(web, error))
     if door:
-        app.wsgi_app = Door(app, web)  # type: ignore[method-assign]
+        app.wsgi_app = FastRoutes(app, web)  # type: ignore[method-assign]
     if settings.access_log:
         app.wsgi_app = AccessLog(app.wsgi_app)  # type: ignore[method-assign]
     return app

@@ -20,7 +20,7 @@ from gym_http_server import text_tables, tokens
 from gym_http_server.errors import StartError
 from gym_http_server.text_tables import Column, amount, duration, size
 from gym_http_server.units import read_duration
-from gym_http_server.watch_lines import WatchLines
+from gym_http_server.watch_output import WatchOutput
 
 if TYPE_CHECKING:
     from gym_http_client import Client, Server
@@ -355,7 +355,7 @@ def watch(place: Place, instance_id: str, as_json: bool) -> None:
         with place.server().watch(instance_id, plain=as_json) as watching:
             if not as_json:
                 click.echo(f"Watching {instance_id}; Ctrl-C stops.")
-            writer = WatchLines()
+            writer = WatchOutput()
             for copy in watching:
                 if as_json:
                     _print_json(copy._asdict())

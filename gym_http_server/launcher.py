@@ -28,7 +28,7 @@ import msgspec
 from gym_http_server import boot, prctl
 from gym_http_server.access import quotas
 from gym_http_server.errors import StartError
-from gym_http_server.instances.supervision import Supervision
+from gym_http_server.instances.supervisor_client import SupervisorClient
 from gym_http_server.listeners import file_name
 from gym_http_server.rundir import RunDir
 from gym_http_server.settings import PREFIX, Settings
@@ -151,7 +151,7 @@ def _raise_descriptor_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-class Heartbeat:
+class SupervisorHeartbeat:
     """A pipe to which the supervisor writes as long as its loop turns.
 
     Only time in which this process runs counts as silence: when a container is
@@ -218,7 +218,7 @@ class Launcher:
         self._doors = {k: v for k, v in doors.items() if v is not None}
         self._signals, self._waker = socket.socketpair()
         self._alive_reader, self._alive_writer = os.pipe()
-        self._heartbeat = Heartbeat()
+        self._heartbeat = SupervisorHeartbeat()
         self._supervisor: subprocess.Popen[bytes] | None = None
         self._gunicorn: subprocess.Popen[bytes] | None = None
 
@@ -412,7 +412,7 @@ class Launcher:
     def _in_flight(self, began_ns: int) -> bool:
         """Whether a call that was in flight when draining began still is."""
         try:
-            status = Supervision(self._run).status(PATIENCE_SECONDS)
+            status = SupervisorClient(self._run).status(PATIENCE_SECONDS)
         except Problem:
             return False
         return bool(status["making"]) or 0 < status["busy_since_ns"] <= began_ns

@@ -551,7 +551,7 @@ _TOPICS: dict[str, tuple[str | None, ...]] = {
 }
 
 
-class Group(NamedTuple):
+class SettingsGroup(NamedTuple):
     """Settings of one topic.
 
     Attributes:
@@ -565,23 +565,27 @@ class Group(NamedTuple):
     advanced: tuple[Setting, ...]
 
 
-def _groups() -> tuple[Group, ...]:
+def _groups() -> tuple[SettingsGroup, ...]:
     rows = {setting.field: setting for setting in TABLE}
     groups = []
     for title, fields in _TOPICS.items():
         at = fields.index(None)
         common, advanced = fields[:at], fields[at + 1 :]
         groups.append(
-            Group(
+            SettingsGroup(
                 title,
                 tuple(rows.pop(str(field)) for field in common),
                 tuple(rows.pop(str(field)) for field in advanced),
             )
         )
-    return (*groups, Group("Others", (), tuple(rows.values()))) if rows else (*groups,)
+    return (
+        (*groups, SettingsGroup("Others", (), tuple(rows.values())))
+        if rows
+        else (*groups,)
+    )
 
 
-GROUPS: tuple[Group, ...] = _groups()
+GROUPS: tuple[SettingsGroup, ...] = _groups()
 
 
 def from_mapping(environ: Mapping[str, str], flags: Mapping[str, Any]) -> Settings:

@@ -26,7 +26,7 @@ from gym_http_server.api.exchange import (
 from gym_http_server.api.guard import MAX_QUERY
 from gym_http_server.api.web import Web, add_route
 from gym_http_server.errors import Draining, LogsDisabled, UnknownInstance
-from gym_http_server.instances.supervision import Abandoned
+from gym_http_server.instances.supervisor_client import Abandoned
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op, RequestHead, answer_head, request
 from gym_http_wire.problems import BadJSON, BadParameter, MissingParameter
@@ -119,7 +119,7 @@ def _create(web: Web, environ: Environ) -> Answer:
     client = None if key else environ.get("gunicorn.socket")
     gone = bool if client is None else client.has_left
     try:
-        frame = web.supervision.create(
+        frame = web.supervisor.create(
             *(body, key, caller_of(environ), client, gone, request_id_of(environ)),
             form=forms(environ),
         )
@@ -139,14 +139,14 @@ def _instance_in(made: Frame) -> str:
 
 def _list(web: Web, environ: Environ) -> Answer:
     read_body(environ, web.settings.max_body)
-    envs = web.supervision.ask(Op.LIST, owner=caller_of(environ).only)
+    envs = web.supervisor.ask(Op.LIST, owner=caller_of(environ).only)
     return json_answer(msgspec.json.encode(envs) + b"\n")
 
 
 def _list_instances(web: Web, environ: Environ) -> Answer:
     read_body(environ, web.settings.max_body)
     head = RequestHead(owner=caller_of(environ).only)
-    return frame_answer(web.supervision.forward(Op.INSTANCES, head))
+    return frame_answer(web.supervisor.forward(Op.INSTANCES, head))
 
 
 def _log(web: Web, environ: Environ, instance_id: str) -> Answer:

@@ -94,7 +94,7 @@ def _json(value: object) -> Answer:
 
 def _about(web: Web, environ: Environ) -> Answer:
     read_body(environ, web.settings.max_body)
-    status = web.supervision.ask(Op.STATUS, owner=caller_of(environ).only)
+    status = web.supervisor.ask(Op.STATUS, owner=caller_of(environ).only)
     return _json(
         {
             "api": "v1",
@@ -136,7 +136,7 @@ def _registry(web: Web, environ: Environ) -> Answer:
         raise BadParameter(f"available is {available!r:.40}: expected true or false")
     envs = [
         env
-        for env in (*web.supervision.ask(Op.REGISTRY), *_external(web))
+        for env in (*web.supervisor.ask(Op.REGISTRY), *_external(web))
         if search in env["env_id"].lower()
         and (available is None or env["available"] == (available == "true"))
     ]
@@ -189,7 +189,7 @@ def _check_processes(web: Web) -> None:
         SupervisorUnavailable: One of them does not answer in time.
     """
     deadline = time.monotonic() + HEALTH_SECONDS
-    web.supervision.status(HEALTH_SECONDS)
+    web.supervisor.status(HEALTH_SECONDS)
     web.lobby.check(max(0.1, deadline - time.monotonic()))
 
 
@@ -227,6 +227,6 @@ def _shutdown(web: Web, environ: Environ) -> Answer:
             "this server is not shut down by requests; start it with "
             "--enable-shutdown if it shall be"
         )
-    web.supervision.ask(Op.SHUTDOWN)
+    web.supervisor.ask(Op.SHUTDOWN)
     headers = [("Content-Type", "text/html; charset=utf-8")]
     return Answer(200, headers, b"Server shutting down")

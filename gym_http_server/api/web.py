@@ -32,9 +32,9 @@ from gym_http_server.errors import (
     Unauthorized,
 )
 from gym_http_server.instances.budget import LargeBody, Pieces
-from gym_http_server.instances.hosts import Hosts
+from gym_http_server.instances.host_client import HostClient
 from gym_http_server.instances.lobby import Lobby
-from gym_http_server.instances.supervision import Supervision
+from gym_http_server.instances.supervisor_client import SupervisorClient
 from gym_http_server.log_lines import LimitedLog
 from gym_http_server.rundir import RunDir
 from gym_http_server.settings import Settings
@@ -81,11 +81,11 @@ class Web:
         self.run = run
         self.tickets = Tickets(run.tickets)
         self.guard = Guard(settings, self.tickets)
-        self.hosts = Hosts(
+        self.hosts = HostClient(
             run, settings.max_answer, settings.max_waiting, settings.answer_budget
         )
-        self.supervision = Supervision(run)
-        self.lobby = Lobby(run, self.supervision)
+        self.supervisor = SupervisorClient(run)
+        self.lobby = Lobby(run, self.supervisor)
         self.routes: dict[str, Route] = {}
         self._refusals: dict[str, LimitedLog] = {}
 

@@ -36,7 +36,7 @@ class Asking:
         except OSError:
             house.timers.add(0.0, self._fail)
             return
-        self._line = Line(house.watches, end, self._hear, self._fail, MAX_QUEUED)
+        self._line = Line(house.poller, end, self._hear, self._fail, MAX_QUEUED)
         self._line.send(encode(question))
 
     def cancel(self) -> Frame | None:

@@ -53,7 +53,7 @@ class FarSide:
         self._carrier = CountedFraming(most)
         ours, theirs = socket.socketpair()
         self._line = Line(
-            house.watches, ours, self._said, self._ended, MAX_WAITING * most
+            house.poller, ours, self._said, self._ended, MAX_WAITING * most
         )
         with theirs:
             try:

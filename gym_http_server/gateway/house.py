@@ -12,8 +12,8 @@ import msgspec
 from gym_http_server.authentication import Authenticator
 from gym_http_server.gateway.lobby import LobbyLine
 from gym_http_server.gateway.posts import Post
+from gym_http_server.poller import Poller
 from gym_http_server.rundir import RunDir
-from gym_http_server.watches import Watches
 
 __all__ = ["GatewaySettings", "House", "Timers"]
 
@@ -82,8 +82,8 @@ class House:
         self.run = run
         self.settings = settings
         self.authenticator = authenticator
-        self.watches = Watches()
+        self.poller = Poller()
         self.timers = Timers()
-        self.lobby = LobbyLine(run, self.watches)
+        self.lobby = LobbyLine(run, self.poller)
         # Those to whom nothing can be sent at the moment.
         self.troubled: set[Post] = set()

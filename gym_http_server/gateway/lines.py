@@ -5,8 +5,8 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 
+from gym_http_server.poller import READ, WRITE, Poller
 from gym_http_server.rundir import refuse_descriptors
-from gym_http_server.watches import READ, WRITE, Watches
 
 __all__ = ["Line", "connected"]
 
@@ -35,7 +35,7 @@ class Line:
     """One of them.
 
     Args:
-        watches: Watches it.
+        poller: Watches it.
         end: Its socket.
         on_data: Called with what has come.
         on_end: Called once when the other end is gone, or takes too little.
@@ -44,14 +44,14 @@ class Line:
 
     def __init__(
         self,
-        watches: Watches,
+        poller: Poller,
         end: socket.socket,
         on_data: Callable[[bytes], None],
         on_end: Callable[[], None],
         max_queued: int,
     ) -> None:
         end.setblocking(False)
-        self._watches = watches
+        self._poller = poller
         self._end = end
         self._on_data = on_data
         self._on_end = on_end
@@ -59,7 +59,7 @@ class Line:
         self._out = bytearray()
         self._open = True
         self._paused = False
-        watches.add(end, self._serve)
+        poller.add(end, self._serve)
 
     def send(self, data: bytes) -> None:
         """Send, and keep what is not taken at once."""
@@ -74,13 +74,13 @@ class Line:
         """Read nothing for a while."""
         if self._open and not self._paused:
             self._paused = True
-            self._watches.remove(self._end)
+            self._poller.remove(self._end)
 
     def resume(self) -> None:
         """Read again."""
         if self._open and self._paused:
             self._paused = False
-            self._watches.add(self._end, self._serve)
+            self._poller.add(self._end, self._serve)
             self._flush()
 
     def last_words(self) -> bytes:
@@ -95,7 +95,7 @@ class Line:
         if self._open:
             self._open = False
             if not self._paused:
-                self._watches.remove(self._end)
+                self._poller.remove(self._end)
             self._end.close()
 
     def _serve(self, events: int) -> None:
@@ -124,7 +124,7 @@ class Line:
             # Reading tells the end, after what was said before it.
             self._out.clear()
         if not self._paused:
-            self._watches.want(self._end, READ | WRITE if self._out else READ)
+            self._poller.want(self._end, READ | WRITE if self._out else READ)
 
     def _fail(self) -> None:
         if self._open:

@@ -8,9 +8,9 @@ import socket
 import msgspec
 
 from gym_http_server.access import Identity
-from gym_http_server.passing import PassingLine
+from gym_http_server.frame_socket import FrameSocket
+from gym_http_server.poller import Poller
 from gym_http_server.rundir import RunDir
-from gym_http_server.watches import Watches
 from gym_http_wire.external.framing import COUNTED
 from gym_http_wire.messages import Op, RequestHead, request
 
@@ -22,13 +22,13 @@ class LobbyLine:
 
     Args:
         run: The run directory.
-        watches: Watches it.
+        poller: Watches it.
     """
 
-    def __init__(self, run: RunDir, watches: Watches) -> None:
+    def __init__(self, run: RunDir, poller: Poller) -> None:
         self._path = run.lobby_socket
-        self._watches = watches
-        self._line: PassingLine | None = None
+        self._poller = poller
+        self._line: FrameSocket | None = None
 
     def hand_over(self, end: socket.socket, identity: Identity) -> None:
         """Hand one end of a far side's connection over.
@@ -55,15 +55,15 @@ class LobbyLine:
             self._drop()
             raise
 
-    def _connected(self) -> PassingLine:
+    def _connected(self) -> FrameSocket:
         end = socket.socket(socket.AF_UNIX)
         try:
             end.connect(self._path)
         except OSError:
             end.close()
             raise
-        self._line = PassingLine(end)
-        self._watches.add(self._line, self._hear)
+        self._line = FrameSocket(end)
+        self._poller.add(self._line, self._hear)
         return self._line
 
     def _hear(self, events: int) -> None:
@@ -74,5 +74,5 @@ class LobbyLine:
     def _drop(self) -> None:
         line, self._line = self._line, None
         if line is not None:
-            self._watches.remove(line)
+            self._poller.remove(line)
             line.close()

@@ -97,7 +97,7 @@ class Gateway:
         self._refusals = LimitedLog(log)
         for descriptor in router.descriptors:
             # What they are readable for is taken after each turn.
-            house.watches.add(descriptor, lambda events: None)
+            house.poller.add(descriptor, lambda events: None)
         end_left(house)
 
     def run(self) -> None:
@@ -115,7 +115,7 @@ class Gateway:
             tick = BLOCKED_TICK_SECONDS if house.troubled else TICK_SECONDS
             if self._strangers:
                 tick = min(tick, LOOK_SECONDS)
-            house.watches.serve(0.0 if more else house.timers.left(tick))
+            house.poller.serve(0.0 if more else house.timers.left(tick))
             house.timers.serve()
 
     def farewell(self) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import msgspec
 
+from gym_http_server.ended import told, was_in_flight
 from gym_http_server.errors import UnknownInstance
-from gym_http_server.fates import told, was_in_flight
 from gym_http_server.gateway.asking import Asking
 from gym_http_server.gateway.house import House
 from gym_http_server.gateway.lines import Line, connected
@@ -113,7 +113,7 @@ class HostStream:
             self._ask_why()
             return
         most = MAX_WAITING * house.settings.max_message
-        self._line = Line(house.watches, end, self._hear, self._ask_why, most)
+        self._line = Line(house.poller, end, self._hear, self._ask_why, most)
         head = RequestHead(value=msgspec.json.encode(hello).decode())
         self._line.send(encode(request(Op.STREAM, head=head)))
 

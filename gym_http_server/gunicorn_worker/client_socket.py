@@ -36,7 +36,7 @@ class Wait(enum.IntEnum):
 
 
 @dataclass
-class Terms:
+class ConnectionLimits:
     """What all connections of a worker are held to.
 
     Attributes:
@@ -77,7 +77,7 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
     `deadline` of all connections a few times a second and calls `cut_off`.
 
     Attributes:
-        terms: What this connection is held to.
+        limits: What this connection is held to.
         waiting: What it waits for at the moment.
         deadline: Until when, on the monotonic clock.
         since: When the connection, its present request or its idle time began.
@@ -93,17 +93,17 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
         "_send_patience",
         "answered",
         "deadline",
+        "limits",
         "lost",
         "relayed",
         "served",
         "since",
-        "terms",
         "waiting",
     )
 
-    def __init__(self, terms: Terms, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, limits: ConnectionLimits, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.terms = terms
+        self.limits = limits
         self.waiting = Wait.NOTHING
         self.deadline = 0.0
         self.since = time.monotonic()
@@ -112,8 +112,8 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
         self.lost = False
         self.relayed = False
         self._receiving = Wait.FIRST_BYTE
-        self._patience = terms.request_deadline_s
-        self._send_patience = terms.send_timeout_s
+        self._patience = limits.request_deadline_s
+        self._send_patience = limits.send_timeout_s
 
     def expect_request(self, begun: bool) -> None:
         """Begin to wait for another request.
@@ -124,13 +124,13 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
         self.since = time.monotonic()
         self.served = True
         self.answered = False
-        self._send_patience = self.terms.send_timeout_s
+        self._send_patience = self.limits.send_timeout_s
         if begun:
             self._receiving = Wait.REST
-            self._patience = self.terms.request_deadline_s
+            self._patience = self.limits.request_deadline_s
         else:
             self._receiving = Wait.FIRST_BYTE
-            self._patience = self.terms.keepalive_s
+            self._patience = self.limits.keepalive_s
 
     def has_left(self) -> bool:
         """Return whether the client has closed the connection, without waiting."""
@@ -159,7 +159,7 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
         if kind is Wait.FIRST_BYTE:
             self.since = time.monotonic()
             self._receiving = Wait.REST
-            self._patience = self.terms.request_deadline_s
+            self._patience = self.limits.request_deadline_s
         else:
             self._patience = self.deadline - time.monotonic()
         return data

@@ -16,7 +16,7 @@ from gunicorn.http.message import Request  # type: ignore[import-untyped]
 from gunicorn.http.parser import RequestParser  # type: ignore[import-untyped]
 
 from gym_http_server.gunicorn_worker.client_socket import ClientSocket
-from gym_http_server.gunicorn_worker.whole import WholeReader, WholeRequest
+from gym_http_server.gunicorn_worker.fast_request import FastReader, FastRequest
 
 #: A body of which more than this is left unread costs the connection.
 MOST_UNREAD = 64 * 1024
@@ -138,7 +138,7 @@ class ClientRequest(Request):  # type: ignore[misc]
         body = self.body
         unsent = isinstance(body, ExpectedBody) and not body.announced
         most = 0 if unsent else MOST_UNREAD
-        if self.unreader.sock.terms.last_answers or self.unread() > most:
+        if self.unreader.sock.limits.last_answers or self.unread() > most:
             # It may be announced now, so it stays true.
             self.force_close()
         if "close" in self._connection_options():
@@ -173,14 +173,14 @@ class ClientParser(RequestParser):  # type: ignore[misc]
         cfg: Any,
         client: ClientSocket,
         address: Any,
-        whole: Callable[[], WholeReader] | None = None,
+        whole: Callable[[], FastReader] | None = None,
     ) -> None:
         super().__init__(cfg, client, address)
         self._client = client
         self._make_whole = whole
-        self._whole: WholeReader | None = None
+        self._whole: FastReader | None = None
 
-    def __next__(self) -> ClientRequest | WholeRequest:
+    def __next__(self) -> ClientRequest | FastRequest:
         """Read the next request.
 
         Raises:
@@ -200,7 +200,7 @@ class ClientParser(RequestParser):  # type: ignore[misc]
                 self.unreader.unread(rest)
         if self.mesg is None:
             super().__next__()
-        return cast(ClientRequest | WholeRequest, self.mesg)
+        return cast(ClientRequest | FastRequest, self.mesg)
 
     def unread(self) -> float:
         """Return how many bytes of the present request's body nobody asked for."""
@@ -208,7 +208,7 @@ class ClientParser(RequestParser):  # type: ignore[misc]
 
     def finish_body(self, *args: Any, **kwargs: Any) -> bool:
         """Read the little that may be left of a body; the next byte is a request's."""
-        is_whole = type(self.mesg) is WholeRequest
+        is_whole = type(self.mesg) is FastRequest
         finished = is_whole or super().finish_body(*args, **kwargs)
         if finished and self.mesg is not None:
             self._client.expect_request(self.unreader.buf.tell() > 0)

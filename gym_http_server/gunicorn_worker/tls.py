@@ -21,8 +21,11 @@ from gevent.pool import Pool  # type: ignore[import-untyped]
 from gevent.socket import wait_write  # type: ignore[import-untyped]
 from gunicorn.http.errors import ParseException  # type: ignore[import-untyped]
 
-from gym_http_server.gunicorn_worker.answers import describe, error_answer
-from gym_http_server.gunicorn_worker.client_socket import SLOWEST_CLIENT, Terms
+from gym_http_server.gunicorn_worker.client_socket import (
+    SLOWEST_CLIENT,
+    ConnectionLimits,
+)
+from gym_http_server.gunicorn_worker.error_answers import describe, error_answer
 from gym_http_server.log_lines import LimitedLog
 
 __all__ = ["TLSRelay", "TLSRelays"]
@@ -50,15 +53,15 @@ class TLSRelay:
         context: The server's certificate and key.
         client: The client's connection, a socket of gevent's.
         local: One end of a pair of sockets, of gevent's.
-        terms: Deadlines: of a request for the handshake, and for sending.
+        limits: Deadlines: of a request for the handshake, and for sending.
     """
 
     def __init__(
-        self, context: ssl.SSLContext, client: Any, local: Any, terms: Terms
+        self, context: ssl.SSLContext, client: Any, local: Any, limits: ConnectionLimits
     ) -> None:
         self._client = client
         self._local = local
-        self._terms = terms
+        self._limits = limits
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._sending = BoundedSemaphore()
@@ -71,7 +74,7 @@ class TLSRelay:
         back = gevent.spawn(self._send, gevent.getcurrent())
         try:
             with contextlib.suppress(OSError, gevent.Timeout):
-                with gevent.Timeout(self._terms.request_deadline_s):
+                with gevent.Timeout(self._limits.request_deadline_s):
                     self._shake_hands()
                 if self._established:
                     self._receive()
@@ -155,7 +158,7 @@ class TLSRelay:
         """
         with self._sending:
             data = memoryview(self._outgoing.read())
-            patience = self._terms.send_timeout_s + len(data) / SLOWEST_CLIENT
+            patience = self._limits.send_timeout_s + len(data) / SLOWEST_CLIENT
             end = time.monotonic() + patience
             while data:
                 try:

@@ -20,22 +20,22 @@ from gunicorn.sock import ssl_context  # type: ignore[import-untyped]
 from gunicorn.workers.ggevent import GeventWorker  # type: ignore[import-untyped]
 
 from gym_http_server import prctl
-from gym_http_server.gunicorn_worker.answers import describe, error_answer
 from gym_http_server.gunicorn_worker.client_socket import (
     ClientSocket,
+    ConnectionLimits,
     CutOff,
-    Terms,
     Wait,
 )
-from gym_http_server.gunicorn_worker.parser import ClientParser
-from gym_http_server.gunicorn_worker.replies import Replies
-from gym_http_server.gunicorn_worker.tls import TLSRelay, TLSRelays
-from gym_http_server.gunicorn_worker.whole import (
+from gym_http_server.gunicorn_worker.error_answers import describe, error_answer
+from gym_http_server.gunicorn_worker.fast_reply import FastReplies
+from gym_http_server.gunicorn_worker.fast_request import (
+    FastReader,
+    FastRequest,
     KnownHeads,
-    WholeReader,
-    WholeRequest,
-    reads_whole,
+    reads_fast,
 )
+from gym_http_server.gunicorn_worker.parser import ClientParser
+from gym_http_server.gunicorn_worker.tls import TLSRelay, TLSRelays
 from gym_http_server.log_lines import access
 
 _TICK_S = 0.1
@@ -51,7 +51,7 @@ _FRESH_GRACE_S = 0.5
 class Server(StreamServer):  # type: ignore[misc]
     """Accepts connections as `ClientSocket`."""
 
-    terms: Terms
+    limits: ConnectionLimits
     context: ssl.SSLContext | None = None
     relays: TLSRelays
     #: Whether connections wait that have no place.
@@ -66,7 +66,7 @@ class Server(StreamServer):  # type: ignore[misc]
         if self.context is not None:
             plain = self._relayed(self.context, plain)
         kind = (plain.family, plain.type, plain.proto)
-        client = ClientSocket(self.terms, *kind, fileno=plain.detach())
+        client = ClientSocket(self.limits, *kind, fileno=plain.detach())
         client.relayed = self.context is not None
         return client, address
 
@@ -85,7 +85,7 @@ class Server(StreamServer):  # type: ignore[misc]
     def _relayed(self, context: ssl.SSLContext, client: Any) -> Any:
         """Return the worker's end of a pair; the other end speaks TLS to a client."""
         near, far = gevent.socket.socketpair()
-        relay = TLSRelay(context, client, far, self.terms)
+        relay = TLSRelay(context, client, far, self.limits)
         self.relays.start(relay, self._start_accepting_if_started)
         return near
 
@@ -110,12 +110,12 @@ class Worker(GeventWorker):  # type: ignore[misc]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._terms = Terms(
+        self._limits = ConnectionLimits(
             self.request_deadline_s, self.cfg.keepalive, self.send_timeout_s
         )
         self._clients: set[ClientSocket] = set()
         self._known_heads: KnownHeads = {}
-        self._reads_whole = reads_whole(self.cfg)
+        self._reads_fast = reads_fast(self.cfg)
 
     def init_signals(self) -> None:
         """Set the signal handlers, and die with the arbiter."""
@@ -133,7 +133,7 @@ class Worker(GeventWorker):  # type: ignore[misc]
             files //= 4
             self._relays = TLSRelays(files)
         self._pool = Pool(min(self.worker_connections, files))
-        self._replies = Replies(self.cfg, self.wsgi)
+        self._replies = FastReplies(self.cfg, self.wsgi)
         servers = [self._start(listener) for listener in self.sockets]
         notified = 0.0
         while self.alive:
@@ -152,7 +152,7 @@ class Worker(GeventWorker):  # type: ignore[misc]
         listener.setblocking(True)
         handle = partial(self.handle, listener.getsockname())
         server = Server(listener, handle, spawn=self._pool)
-        server.terms = self._terms
+        server.limits = self._limits
         if self.cfg.is_ssl and listener.family != socket.AF_UNIX:
             server.context, server.relays = self._context, self._relays
         server.full = partial(self._full, server)
@@ -203,7 +203,7 @@ class Worker(GeventWorker):  # type: ignore[misc]
 
     def _drain(self) -> None:
         """Wait for the answers in flight, no longer than gunicorn's grace."""
-        self._terms.last_answers = True
+        self._limits.last_answers = True
         began = time.monotonic()
         end = began + self.cfg.graceful_timeout - _KILL_MARGIN_S
         while len(self._pool) and time.monotonic() < end:
@@ -255,9 +255,9 @@ class Worker(GeventWorker):  # type: ignore[misc]
 
     def _parser(self, address: Any, client: ClientSocket, addr: Any) -> ClientParser:
         whole = None
-        if self._reads_whole and isinstance(address, tuple):
+        if self._reads_fast and isinstance(address, tuple):
             places = addr, address
-            whole = partial(WholeReader, self.cfg, client, places, self._known_heads)
+            whole = partial(FastReader, self.cfg, client, places, self._known_heads)
         return ClientParser(self.cfg, client, addr, whole)
 
     def _serve(
@@ -265,7 +265,7 @@ class Worker(GeventWorker):  # type: ignore[misc]
     ) -> None:
         proxy: Any = {}
         for request in parser:
-            if isinstance(request, WholeRequest):
+            if isinstance(request, FastRequest):
                 if self._replies.reply(request, client):
                     continue
                 return

@@ -14,7 +14,7 @@ import threading
 import msgspec
 
 from gym_http_server.instances.connections import Connection
-from gym_http_server.instances.hosts import Hosts
+from gym_http_server.instances.host_client import HostClient
 from gym_http_wire.frames import Frame
 from gym_http_wire.handshakes import StreamHandshake
 from gym_http_wire.messages import Op, RequestHead, request
@@ -25,7 +25,7 @@ RECEIVE_BYTES = 256 * 1024
 
 
 def hand_over(
-    hosts: Hosts,
+    hosts: HostClient,
     instance_id: str,
     owner: str,
     hello: StreamHandshake,
@@ -53,7 +53,7 @@ def hand_over(
 
 
 def relay(
-    hosts: Hosts,
+    hosts: HostClient,
     instance_id: str,
     owner: str,
     hello: StreamHandshake,

@@ -14,7 +14,7 @@ from gym_http_server.access import Identity
 from gym_http_server.errors import NotFound, SupervisorUnavailable
 from gym_http_server.instances.connections import Connection, ConnectionLost
 from gym_http_server.instances.handover import give_away, pass_both_ways
-from gym_http_server.instances.supervision import Supervision
+from gym_http_server.instances.supervisor_client import SupervisorClient
 from gym_http_server.rundir import RunDir
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op, RequestHead, problem_of, request
@@ -31,12 +31,12 @@ class Lobby:
 
     Args:
         run: The run directory.
-        supervision: Starts the lobby, if there is none yet.
+        supervisor: Starts the lobby, if there is none yet.
     """
 
-    def __init__(self, run: RunDir, supervision: Supervision) -> None:
+    def __init__(self, run: RunDir, supervisor: SupervisorClient) -> None:
         self._path = run.lobby_socket
-        self._supervision = supervision
+        self._supervisor = supervisor
 
     def hand_over(
         self,
@@ -89,7 +89,7 @@ class Lobby:
         Raises:
             Problem: It is refused.
         """
-        self._supervision.ask(Op.LOBBY)
+        self._supervisor.ask(Op.LOBBY)
         head = RequestHead(value=msgspec.json.encode(caller).decode())
         return self._call(request(Op.FAR_HELLO, hello, head))
 
@@ -180,7 +180,7 @@ class Lobby:
         said |= {"identity": caller}
         value = msgspec.json.encode(said).decode()
         frame = request(Op.FAR_COME, early, RequestHead(value=value))
-        self._supervision.ask(Op.LOBBY)
+        self._supervisor.ask(Op.LOBBY)
         try:
             connection = Connection(self._path, MAX_ANSWER, patience_s=PATIENCE_SECONDS)
         except OSError:

@@ -11,11 +11,11 @@ from collections.abc import Callable
 import msgspec
 
 from gym_http_server.access import Identity
+from gym_http_server.frame_socket import FrameSocket
 from gym_http_server.lobby.arrivals import Gone
 from gym_http_server.lobby.callers import Caller
 from gym_http_server.lobby.postboxes import PostBox, no_connection
 from gym_http_server.lobby.said import LobbySettings, Next
-from gym_http_server.passing import PassingLine
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Form, answer, request_head
 
@@ -52,7 +52,7 @@ class Boxes:
         """How many there are."""
         return len(self._boxes)
 
-    def hear_hello(self, line: PassingLine, frame: Frame) -> None:
+    def hear_hello(self, line: FrameSocket, frame: Frame) -> None:
         """Take an environment in that calls by HTTP."""
         value = request_head(frame).value or ""
         identity = msgspec.json.decode(value, type=Identity)
@@ -66,14 +66,14 @@ class Boxes:
         self._boxes[box.fileno()] = box
         self._poll.register(box, _interest(box))
 
-    def give_next(self, line: PassingLine, frame: Frame) -> None:
+    def give_next(self, line: FrameSocket, frame: Frame) -> None:
         """Give a web worker the next request, once there is one."""
         head = request_head(frame)
         asked = msgspec.json.decode(head.value or "", type=Next)
         box = self._box(asked.connection, head.owner)
         box.wait(Caller(line, frame.number, box.seen_at + asked.wait_s))
 
-    def take_answer(self, line: PassingLine, frame: Frame) -> None:
+    def take_answer(self, line: FrameSocket, frame: Frame) -> None:
         """Pass on what an environment posts."""
         head = request_head(frame)
         box = self._box(head.value or "", head.owner)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import NamedTuple
 
-from gym_http_server.passing import PassingLine
+from gym_http_server.frame_socket import FrameSocket
 from gym_http_wire.frames import Frame
 
 __all__ = ["Caller"]
@@ -18,7 +18,7 @@ class Caller(NamedTuple):
         until: Monotonic seconds.
     """
 
-    line: PassingLine
+    line: FrameSocket
     number: int
     until: float
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import msgspec
 
+from gym_http_server.frame_socket import FrameSocket
 from gym_http_server.lobby.arrivals import Arrival
 from gym_http_server.lobby.guests import Guests, Taken, Taking
 from gym_http_server.lobby.hall import Hall
 from gym_http_server.lobby.said import State, Wanted
-from gym_http_server.passing import PassingLine
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import answer, problem_answer
 from gym_http_wire.problems import ExternalAway
@@ -32,18 +32,18 @@ class Desk:
     """
 
     def __init__(
-        self, guests: Guests, hall: Hall, hang_up: Callable[[PassingLine], None]
+        self, guests: Guests, hall: Hall, hang_up: Callable[[FrameSocket], None]
     ) -> None:
         self._guests = guests
         self._hall = hall
         self._hang_up = hang_up
 
-    def list_guests(self, line: PassingLine, frame: Frame) -> None:
+    def list_guests(self, line: FrameSocket, frame: Frame) -> None:
         """Tell which environments there are."""
         body = msgspec.json.encode(self._guests.listed())
         line.send(answer(200, body, number=frame.number))
 
-    def take(self, line: PassingLine, frame: Frame) -> None:
+    def take(self, line: FrameSocket, frame: Frame) -> None:
         """Give connections to a host, or have it wait for them."""
         wanted = msgspec.json.decode(frame.body, type=Wanted)
         until = time.monotonic() + wanted.wait_s
@@ -51,7 +51,7 @@ class Desk:
         self.serve_waiting()
         self.refuse_late(time.monotonic())
 
-    def release(self, line: PassingLine, frame: Frame) -> None:
+    def release(self, line: FrameSocket, frame: Frame) -> None:
         """Take a connection back from a host."""
         state = msgspec.json.decode(frame.body, type=State)
         end = line.taken()
@@ -59,7 +59,7 @@ class Desk:
         if end is not None:
             self._hall.come_again(end, state)
 
-    def adopt(self, line: PassingLine, frame: Frame) -> None:
+    def adopt(self, line: FrameSocket, frame: Frame) -> None:
         """Learn what a host has, after another lobby ended that knew."""
         for state in msgspec.json.decode(frame.body, type=list[State]):
             taken = Taken(line, state.connection, state.resume, state.hello)
@@ -81,7 +81,7 @@ class Desk:
             except OSError:
                 self._hang_up(taking.line)
 
-    def _give(self, line: PassingLine, arrival: Arrival) -> None:
+    def _give(self, line: FrameSocket, arrival: Arrival) -> None:
         hello = arrival.hello
         assert hello is not None  # noqa: S101 - it was free
         line.send(answer(200, arrival.state()), arrival.line)

@@ -7,8 +7,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
+from gym_http_server.frame_socket import FrameSocket
 from gym_http_server.lobby.arrivals import Arrival
-from gym_http_server.passing import PassingLine
 from gym_http_wire.external.handshake import Hello
 
 __all__ = ["Guests", "Taken", "Taking"]
@@ -23,7 +23,7 @@ class Taken:
         connection: Its ID.
     """
 
-    line: PassingLine
+    line: FrameSocket
     connection: str
     resume: str
     hello: Hello
@@ -44,7 +44,7 @@ class Taking:
         until: Monotonic seconds.
     """
 
-    line: PassingLine
+    line: FrameSocket
     name: str
     count: int
     until: float
@@ -100,7 +100,7 @@ class Guests:
                     return arrival
         return None
 
-    def forget_line(self, line: PassingLine) -> None:
+    def forget_line(self, line: FrameSocket) -> None:
         """Forget what a host had and wanted: it is gone."""
         self.taken = {k: v for k, v in self.taken.items() if v.line is not line}
         self.waiting = deque(each for each in self.waiting if each.line is not line)

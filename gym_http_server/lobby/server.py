@@ -16,12 +16,12 @@ from collections.abc import Callable
 import msgspec
 
 from gym_http_server.authentication import Authenticator
+from gym_http_server.frame_socket import FrameSocket
 from gym_http_server.lobby.boxes import Boxes
 from gym_http_server.lobby.desk import Desk
 from gym_http_server.lobby.guests import Guests
 from gym_http_server.lobby.hall import Hall
 from gym_http_server.lobby.said import Come, LobbySettings
-from gym_http_server.passing import PassingLine
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Form, Op, answer, problem_answer, request_head
 from gym_http_wire.problems import ExternalAway, Problem
@@ -46,14 +46,14 @@ class Lobby:
         self._door: socket.socket | None = None
         # Of these two, where nobody can be let in at the moment.
         self._shut: list[socket.socket] = []
-        self._lines: dict[int, PassingLine] = {}
+        self._lines: dict[int, FrameSocket] = {}
         self._poll = select.poll()
         self._poll.register(listener, select.POLLIN)
         self._guests = Guests()
         self._hall = Hall(self._poll, self._guests, settings)
         self._desk = Desk(self._guests, self._hall, self._hang_up)
         self._boxes = Boxes(self._poll, self._hall.enter_posted, settings)
-        self._operations: dict[int, Callable[[PassingLine, Frame], None]] = {
+        self._operations: dict[int, Callable[[FrameSocket, Frame], None]] = {
             Op.FAR_COME: self._come,
             Op.FAR_LIST: self._desk.list_guests,
             Op.FAR_TAKE: self._desk.take,
@@ -136,11 +136,11 @@ class Lobby:
         end = self._accepted(self._listener)
         if end is None:
             return
-        line = PassingLine(end)
+        line = FrameSocket(end)
         self._lines[line.fileno()] = line
         self._poll.register(line, select.POLLIN)
 
-    def _serve(self, line: PassingLine) -> None:
+    def _serve(self, line: FrameSocket) -> None:
         frames = line.receive()
         if frames is None:
             self._hang_up(line)
@@ -155,22 +155,22 @@ class Lobby:
             log.warning("a request to the lobby is malformed: %r", error)
             self._hang_up(line)
 
-    def _dispatch(self, line: PassingLine, frame: Frame) -> None:
+    def _dispatch(self, line: FrameSocket, frame: Frame) -> None:
         try:
             self._operations[frame.kind](line, frame)
         except Problem as problem:
             line.send(problem_answer(problem, frame.number))
 
-    def _hang_up(self, line: PassingLine) -> None:
+    def _hang_up(self, line: FrameSocket) -> None:
         self._forget(line)
         line.close()
 
-    def _forget(self, line: PassingLine) -> None:
+    def _forget(self, line: FrameSocket) -> None:
         if self._lines.pop(line.fileno(), None) is not None:
             self._poll.unregister(line)
             self._guests.forget_line(line)
 
-    def _come(self, line: PassingLine, frame: Frame) -> None:
+    def _come(self, line: FrameSocket, frame: Frame) -> None:
         """Take a connection: the socket that came along, or else this very one."""
         come = msgspec.json.decode(request_head(frame).value or "", type=Come)
         end = None if come.own else line.taken()
@@ -183,6 +183,6 @@ class Lobby:
         self._hall.come(end, come, frame.body)
 
 
-def _answer_status(line: PassingLine, frame: Frame) -> None:
+def _answer_status(line: FrameSocket, frame: Frame) -> None:
     """Show that the loop turns."""
     line.send(answer(204, number=frame.number, form=Form.NONE))

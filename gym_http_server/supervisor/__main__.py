@@ -26,7 +26,7 @@ from gym_http_server.rundir import RunDir
 from gym_http_server.sandbox import prepare
 from gym_http_server.services import limit_waits
 from gym_http_server.settings import Settings
-from gym_http_server.supervisor import heap
+from gym_http_server.supervisor import prefork_memory
 from gym_http_server.supervisor.modules import Modules
 from gym_http_server.supervisor.supervisor import Supervisor
 from gym_http_server.titles import set_title
@@ -112,7 +112,7 @@ def main(descriptor: int) -> int:
         return 1
     envs = _count(modules)
     newest.look_through()
-    heap.settle()
+    prefork_memory.settle()
     _report(start.report, {"envs": envs})
     limit_waits()
     supervisor.run()

@@ -20,7 +20,7 @@ from gym_http_server.log_lines import SUPERVISOR, write
 from gym_http_server.rundir import RunDir, Status, close_at_once, is_full
 from gym_http_server.sandbox import Sandbox
 from gym_http_server.settings import Settings
-from gym_http_server.supervisor import processes, watch
+from gym_http_server.supervisor import limits, processes
 from gym_http_server.supervisor.heartbeats import AwakeClock
 from gym_http_server.supervisor.instance import Ended, Idle, Instance, Tombstones
 from gym_http_server.supervisor.memory import MemoryLimit
@@ -149,7 +149,7 @@ class Hosts:
         found: list[tuple[float, Instance]] = []
         for each in self.serving():
             if owner in (None, each.owner):
-                orphaned = watch.orphaned_for(each.page.read(), now_ns)
+                orphaned = limits.orphaned_for(each.page.read(), now_ns)
                 if orphaned is not None and orphaned >= timeout:
                     found.append((orphaned, each))
         return max(found, key=lambda each: each[0], default=(0.0, None))[1]
@@ -164,9 +164,9 @@ class Hosts:
         found = []
         for each in among:
             status = each.page.read()
-            idle = watch.idle_for(status, now_ns)
+            idle = limits.idle_for(status, now_ns)
             if idle is not None:
-                ends_in = watch.ends_in(status, now_ns, self._settings)
+                ends_in = limits.ends_in(status, now_ns, self._settings)
                 found.append(Idle(each.instance_id, each.env_id, idle, ends_in))
         return max(found, key=lambda each: each.idle_s, default=None)
 
@@ -359,7 +359,7 @@ class Hosts:
         awake, heartbeat = self._clock.now, instance.heartbeat
         heartbeat.look(status.marks, awake)
         settings = self._settings
-        reason = watch.overdue(
+        reason = limits.overdue(
             status,
             live=instance.live,
             age=now - instance.started,

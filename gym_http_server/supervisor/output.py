@@ -21,7 +21,7 @@ import time
 from collections import OrderedDict
 from typing import NamedTuple
 
-from gym_http_server.watches import Watches
+from gym_http_server.poller import Poller
 
 __all__ = [
     "MAX_LOG_BYTES",
@@ -323,28 +323,28 @@ class Outputs:
     """Reads the output of all hosts as it comes.
 
     Args:
-        watches: The supervisor's.
+        poller: The supervisor's.
     """
 
-    def __init__(self, watches: Watches) -> None:
-        self._watches = watches
+    def __init__(self, poller: Poller) -> None:
+        self._poller = poller
         # When to poll them again, monotonic seconds.
         self._resting: dict[Output, float] = {}
 
     def add(self, output: Output) -> None:
         """Read the output of a host from now on."""
-        self._watches.add(output.reader, lambda events: self._read(output))
+        self._poller.add(output.reader, lambda events: self._read(output))
 
     def remove(self, output: Output) -> None:
         """Stop reading it."""
         self._resting.pop(output, None)
-        self._watches.remove(output.reader)
+        self._poller.remove(output.reader)
 
     def _read(self, output: Output) -> None:
         if not output.read():
-            self._watches.remove(output.reader)
+            self._poller.remove(output.reader)
         elif output.rest:
-            self._watches.remove(output.reader)
+            self._poller.remove(output.reader)
             self._resting[output] = time.monotonic() + output.rest
 
     def resume(self) -> float:

@@ -31,6 +31,7 @@ from gym_http_server.errors import (
 )
 from gym_http_server.log_lines import SUPERVISOR
 from gym_http_server.peers import Peers
+from gym_http_server.poller import READ, WRITE, Poller
 from gym_http_server.rundir import (
     RunDir,
     is_full,
@@ -42,7 +43,7 @@ from gym_http_server.sandbox import Sandbox
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor import listing, processes
 from gym_http_server.supervisor.connections import Connection
-from gym_http_server.supervisor.creations import Creations
+from gym_http_server.supervisor.create_keys import CreateKeys
 from gym_http_server.supervisor.forks import ServiceProcess
 from gym_http_server.supervisor.gateway import GatewayProcess
 from gym_http_server.supervisor.hosts import Hosts
@@ -54,7 +55,6 @@ from gym_http_server.supervisor.output import LogPart, Outputs
 from gym_http_server.supervisor.owners import Owners
 from gym_http_server.supervisor.remover import Remover
 from gym_http_server.supervisor.survey import Survey
-from gym_http_server.watches import READ, WRITE, Watches
 from gym_http_wire.frames import Frame, FrameError
 from gym_http_wire.messages import (
     AnswerHead,
@@ -130,7 +130,7 @@ class Supervisor:
             on_end=self._on_end,
         )
         self._owners = Owners(self._hosts, quotas or {})
-        self._creations = Creations()
+        self._creations = CreateKeys()
         self._lobby = LobbyProcess(run, settings, sandbox, doors)
         self._gateway = GatewayProcess(settings, zmq_doors)
         self._services = (self._remover, self._lobby, self._gateway)
@@ -145,8 +145,8 @@ class Supervisor:
         self._accepts = True
         self._services_until = 0.0
         self._peers = Peers(os.getpid())
-        self._watches = Watches()
-        self._outputs = Outputs(self._watches)
+        self._poller = Poller()
+        self._outputs = Outputs(self._poller)
         self._listener = listen(run.supervisor_socket, BACKLOG)
         # Accepted connections inherit it.
         refuse_descriptors(self._listener)
@@ -163,9 +163,9 @@ class Supervisor:
             Op.SHUTDOWN: self._shutdown,
             Op.LOBBY: self._open_lobby,
         }
-        self._watches.add(self._listener, self._accept)
-        self._watches.add(signals, self._on_signal)
-        self._watches.add(launcher, self._on_launcher_end)
+        self._poller.add(self._listener, self._accept)
+        self._poller.add(signals, self._on_signal)
+        self._poller.add(launcher, self._on_launcher_end)
 
     def run(self) -> None:
         """Work until told to stop and no host is left."""
@@ -175,7 +175,7 @@ class Supervisor:
         next_tick = time.monotonic() + TICK_SECONDS
         while not self._stopping or len(self._hosts) or self._services_say_goodbye():
             due = min(next_tick, self._outputs.resume())
-            self._watches.serve(max(0.0, due - time.monotonic()))
+            self._poller.serve(max(0.0, due - time.monotonic()))
             if time.monotonic() >= next_tick:
                 self._tick()
                 next_tick = time.monotonic() + TICK_SECONDS
@@ -187,7 +187,7 @@ class Supervisor:
             os.write(self._heartbeat, b"\n")
         if not self._accepts:
             self._accepts = True
-            self._watches.want(self._listener, READ)
+            self._poller.want(self._listener, READ)
         self._hosts.tick()
         self._restore_permissions()
         self._start_services()
@@ -219,7 +219,7 @@ class Supervisor:
         except OSError:
             # Too many descriptors are open. The connection would be reported again and
             # again; there may be fewer descriptors at the next tick.
-            self._watches.want(self._listener, 0)
+            self._poller.want(self._listener, 0)
             self._accepts = False
             return
         if not self._peers.admits(sock):
@@ -227,7 +227,7 @@ class Supervisor:
             sock.close()
             return
         connection = Connection(sock, MAX_REQUEST_BYTES)
-        self._watches.add(sock, lambda events: self._serve(connection, events))
+        self._poller.add(sock, lambda events: self._serve(connection, events))
 
     def _serve(self, connection: Connection, events: int) -> None:
         if events & WRITE:
@@ -258,7 +258,7 @@ class Supervisor:
         if connection.closed:
             return
         wanted = READ | WRITE if connection.unsent else READ
-        self._watches.want(connection.socket, wanted)
+        self._poller.want(connection.socket, wanted)
 
     def _reply(self, connection: Connection, value: Any) -> None:
         body = value if isinstance(value, bytes) else msgspec.json.encode(value)
@@ -266,7 +266,7 @@ class Supervisor:
         self._listen_to(connection)
 
     def _hang_up(self, connection: Connection) -> None:
-        self._watches.remove(connection.socket)
+        self._poller.remove(connection.socket)
         connection.close()
         instance = connection.instance
         if instance is not None and not instance.live and not instance.create_key:
@@ -301,7 +301,7 @@ class Supervisor:
         instance.request_id = head.request_id
         instance.creators.append(connection)
         connection.instance = instance
-        self._watches.add(instance.channel, lambda events: self._hear(instance))
+        self._poller.add(instance.channel, lambda events: self._hear(instance))
         self._outputs.add(instance.output)
 
     def _explained(self, full: TooManyInstances, head: RequestHead) -> TooManyInstances:
@@ -377,7 +377,7 @@ class Supervisor:
             deadline = self._settings.create_deadline
             survey = self._survey = Survey(self._modules.apart, deadline)
             self._hosts.spared.add(survey.pid)
-            self._watches.add(survey.reader, lambda events: self._read_survey(survey))
+            self._poller.add(survey.reader, lambda events: self._read_survey(survey))
         self._survey_waiters.append(connection)
 
     def _read_survey(self, survey: Survey) -> None:
@@ -390,7 +390,7 @@ class Supervisor:
 
     def _end_survey(self, survey: Survey, failed: SurveyFailed | None) -> None:
         """Answer the connections that wait for it, and end what it has started."""
-        self._watches.remove(survey.reader)
+        self._poller.remove(survey.reader)
         survey.close()
         self._survey = None
         self._hosts.end_spared(survey.pid)
@@ -468,7 +468,7 @@ class Supervisor:
     def _hear(self, instance: Instance) -> None:
         if not self._hosts.hear(instance):
             # It is ending; how, the wait status will say.
-            self._watches.remove(instance.channel)
+            self._poller.remove(instance.channel)
 
     def _on_made(self, instance: Instance, frame: Frame) -> None:
         if instance.live:
@@ -485,7 +485,7 @@ class Supervisor:
             self._listen_to(creator)
 
     def _on_end(self, instance: Instance, ended: Ended) -> None:
-        self._watches.remove(instance.channel)
+        self._poller.remove(instance.channel)
         self._outputs.remove(instance.output)
         for connection in instance.waiters:
             self._reply(connection, {"replayed": False})

@@ -5,7 +5,7 @@
     run               the groups one after the other, and what comes of it
      └─ groups/       what is checked, a topic each
          ├─ streams   a stream of an instance; sockets: the WebSocket that it is
-         ├─ served    the server: its capabilities, its instances
+         ├─ target    the server: its capabilities, its instances
          │   ├─ calls       one exchange of HTTP
          │   └─ document    the OpenAPI document, which every answer is held against
          ├─ binary, typed   values without loss, read into

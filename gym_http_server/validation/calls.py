@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 from gym_http_server.errors import StartError
 from gym_http_server.validation.checks import Mismatch
 
-__all__ = ["Address", "Answer", "CallFailed", "answer_of", "basic", "call"]
+__all__ = ["Address", "CallFailed", "Response", "answer_of", "basic", "call"]
 
 MAX_ANSWER = 64 * 1024 * 1024
 _PORTS = {"http": 80, "https": 443, "http+unix": 0}
@@ -112,7 +112,7 @@ class Address:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     """An answer, whole.
 
     Attributes:
@@ -154,7 +154,7 @@ def call(
     body: bytes | None = None,
     headers: Mapping[str, str] | None = None,
     timeout_s: float = 60.0,
-) -> Answer:
+) -> Response:
     """Send a request and read its answer.
 
     Args:
@@ -200,10 +200,10 @@ def call(
         connection.close()
 
 
-def answer_of(response: http.client.HTTPResponse, body: bytes) -> Answer:
+def answer_of(response: http.client.HTTPResponse, body: bytes) -> Response:
     """Give an answer whose body was read."""
     headers = {name.lower(): value for name, value in response.getheaders()}
-    return Answer(response.status, headers, body)
+    return Response(response.status, headers, body)
 
 
 def _hang_up(sock: socket.socket) -> None:

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gym_http_server.validation.served import Served
+    from gym_http_server.validation.target import Target
 
 __all__ = [
     "Absent",
     "Check",
+    "CheckGroup",
     "Checks",
-    "Group",
     "Mismatch",
     "equal",
     "one_of",
@@ -53,7 +53,7 @@ class Check:
     """
 
     id: str
-    run: Callable[[Served], None]
+    run: Callable[[Target], None]
 
 
 class Checks(list[Check]):
@@ -61,10 +61,10 @@ class Checks(list[Check]):
 
     def __call__(
         self, id: str
-    ) -> Callable[[Callable[[Served], None]], Callable[[Served], None]]:
+    ) -> Callable[[Callable[[Target], None]], Callable[[Target], None]]:
         """Add the decorated function under an ID."""
 
-        def add(run: Callable[[Served], None]) -> Callable[[Served], None]:
+        def add(run: Callable[[Target], None]) -> Callable[[Target], None]:
             self.append(Check(id, run))
             return run
 
@@ -72,7 +72,7 @@ class Checks(list[Check]):
 
 
 @dataclass(frozen=True)
-class Group:
+class CheckGroup:
     """Checks of one topic.
 
     Attributes:
@@ -83,7 +83,7 @@ class Group:
 
     name: str
     checks: Callable[[], Iterable[Check]]
-    needs: Callable[[Served], None] = lambda served: None
+    needs: Callable[[Target], None] = lambda target: None
 
     def made(self) -> Iterator[Check]:
         """Give the checks, with their whole IDs."""

@@ -11,7 +11,7 @@ import referencing
 import referencing.exceptions
 import referencing.jsonschema
 
-from gym_http_server.validation.calls import Answer
+from gym_http_server.validation.calls import Response
 from gym_http_server.validation.checks import Mismatch
 
 __all__ = ["Document"]
@@ -113,7 +113,7 @@ class Document:
         operation = self.data["paths"][found[0]][found[1]]
         return str(operation.get("operationId", f"{found[1]}-{found[0]}"))
 
-    def check(self, method: str, path: str, answer: Answer) -> None:
+    def check(self, method: str, path: str, answer: Response) -> None:
         """Hold an answer against what the document says of it.
 
         Raises:
@@ -125,7 +125,7 @@ class Document:
             words = f"{type(error).__name__}: {error}"
             raise Mismatch("a document that can be followed", words[:300]) from None
 
-    def _check(self, method: str, path: str, answer: Answer) -> None:
+    def _check(self, method: str, path: str, answer: Response) -> None:
         found = self._find(method, path)
         if found is None:
             return
@@ -140,14 +140,14 @@ class Document:
         self._check_headers(response, answer)
         self._check_body(response, answer)
 
-    def _check_headers(self, response: dict[str, Any], answer: Answer) -> None:
+    def _check_headers(self, response: dict[str, Any], answer: Response) -> None:
         for name, told in response.get("headers", {}).items():
             if self.resolved(told).get("required") and (
                 name.lower() not in answer.headers
             ):
                 raise Mismatch(f"a header {name}", ", ".join(answer.headers))
 
-    def _check_body(self, response: dict[str, Any], answer: Answer) -> None:
+    def _check_body(self, response: dict[str, Any], answer: Response) -> None:
         content = response.get("content")
         if not content:
             if answer.body and answer.status != 426:

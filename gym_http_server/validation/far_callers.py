@@ -1,27 +1,33 @@
-"""Far sides that fetch what they are asked by HTTP, and post their answers."""
+"""External environments that fetch requests by HTTP, and post their answers."""
 
 from __future__ import annotations
 
 import time
 
 from gym_http_server.validation.checks import equal
-from gym_http_server.validation.far_sides import PATH, PATIENCE_S, Far, Json, hello_of
-from gym_http_server.validation.served import Served
+from gym_http_server.validation.external_env import (
+    PATH,
+    PATIENCE_S,
+    AnyExternalEnv,
+    Json,
+    hello_of,
+)
+from gym_http_server.validation.target import Target
 
-__all__ = ["Caller"]
+__all__ = ["PollingEnv"]
 
 #: Seconds that a request waits for what is asked.
 LOOK_S = 5
 
 
-class Caller(Far):
+class PollingEnv(AnyExternalEnv):
     """One that calls by HTTP."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, target: Target) -> None:
         hello = hello_of()
-        super().__init__(served, hello["name"])
-        answer = served.post(PATH, hello)
-        served.needs("external", answer)
+        super().__init__(target, hello["name"])
+        answer = target.post(PATH, hello)
+        target.needs("external", answer)
         equal(answer.status, 200, "status of a hello")
         self.welcome = answer.json()
         self.path = f"{PATH}{self.welcome['connection']}/"
@@ -30,7 +36,7 @@ class Caller(Far):
         """Fetch what the server asks."""
         until = time.monotonic() + PATIENCE_S
         while True:
-            answer = self.served.get(f"{self.path}request?wait_s={LOOK_S}")
+            answer = self.target.get(f"{self.path}request?wait_s={LOOK_S}")
             if answer.status != 204 or time.monotonic() > until:
                 break
         equal(answer.status, 200, "status of what is fetched")
@@ -39,5 +45,5 @@ class Caller(Far):
 
     def say(self, message: dict[str, Json]) -> None:
         """Post an answer."""
-        answer = self.served.post(f"{self.path}answer", message)
+        answer = self.target.post(f"{self.path}answer", message)
         equal(answer.status, 204, "status of an answer")

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
-__all__ = ["ABSENT", "FAILED", "PASSED", "Outcome", "Report"]
+__all__ = ["ABSENT", "FAILED", "PASSED", "CheckResult", "Report"]
 
 PASSED, FAILED, ABSENT = "passed", "failed", "absent"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CheckResult:
     """How one check ended.
 
     Attributes:
@@ -41,7 +41,7 @@ class Report:
         say: Callable[[str], object],
         busy: Callable[[str], object] | None = None,
     ) -> None:
-        self.outcomes: list[Outcome] = []
+        self.outcomes: list[CheckResult] = []
         self._say = say
         self.begin = busy or (lambda name: None)
 
@@ -56,7 +56,7 @@ class Report:
         counts = self.counts
         return ", ".join(f"{counts[each]} {each}" for each in (PASSED, FAILED, ABSENT))
 
-    def group(self, name: str, outcomes: list[Outcome]) -> None:
+    def group(self, name: str, outcomes: list[CheckResult]) -> None:
         """Take what came of one group, and say it in a line, and one for each wrong."""
         self.outcomes += outcomes
         counts = Counter(outcome.result for outcome in outcomes)

@@ -10,18 +10,18 @@ from fnmatch import fnmatchcase
 
 from gym_http_server.errors import StartError
 from gym_http_server.validation.calls import Address, CallFailed
-from gym_http_server.validation.checks import Absent, Check, Group, Mismatch
+from gym_http_server.validation.checks import Absent, Check, CheckGroup, Mismatch
 from gym_http_server.validation.document import Document
 from gym_http_server.validation.groups import GROUPS
 from gym_http_server.validation.report import (
     ABSENT,
     FAILED,
     PASSED,
-    Outcome,
+    CheckResult,
     Report,
 )
-from gym_http_server.validation.served import CART_POLE, Served
-from gym_http_server.validation.sockets import Closed
+from gym_http_server.validation.target import CART_POLE, Target
+from gym_http_server.validation.websocket import Closed
 
 __all__ = ["RIGHT", "WRONG", "validate"]
 
@@ -58,25 +58,25 @@ def validate(
             nothing.
     """
     say = _sayer(as_json)
-    served = Served(address, timeout_s, env_id or CART_POLE)
+    target = Target(address, timeout_s, env_id or CART_POLE)
     chosen = _chosen(list(only))
-    _greet(served)
+    _greet(target)
     if env_id:
-        _check_env(served)
+        _check_env(target)
     report = Report(say, busy=None if as_json else _busy)
     say(f"Checking {address.url}\n")
-    leave = _leaver(served)
+    leave = _leaver(target)
     before = {each: signal.signal(each, leave) for each in _ENDINGS}
     try:
         for group, checks in chosen:
             if checks:
                 report.begin(group.name)
-                report.group(group.name, _run(served, group, checks))
+                report.group(group.name, _run(target, group, checks))
         if not only or ANSWERS in only:
-            report.group(ANSWERS, _answers(served))
+            report.group(ANSWERS, _answers(target))
     finally:
-        served.interrupted_by = 0
-        for words in served.close_all():
+        target.interrupted_by = 0
+        for words in target.close_all():
             say(f"could not close {words}")
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -86,7 +86,7 @@ def validate(
     return WRONG if report.counts[FAILED] else RIGHT
 
 
-def _leaver(served: Served) -> Callable[[int, object], None]:
+def _leaver(target: Target) -> Callable[[int, object], None]:
     """Make the handler of what interrupts: the next call is not made.
 
     An exception out of a handler may come anywhere, where it is lost, or a lock is.
@@ -94,7 +94,7 @@ def _leaver(served: Served) -> Callable[[int, object], None]:
     """
 
     def leave(number: int, frame: object) -> None:
-        served.interrupted_by = number
+        target.interrupted_by = number
         signal.signal(number, signal.SIG_DFL)
 
     return leave
@@ -112,7 +112,7 @@ def _busy(name: str) -> None:
         print(f"{name:<14} …", end="\r", flush=True)
 
 
-def _chosen(only: list[str]) -> list[tuple[Group, list[Check]]]:
+def _chosen(only: list[str]) -> list[tuple[CheckGroup, list[Check]]]:
     chosen = []
     for group in GROUPS:
         checks = list(group.made())
@@ -132,102 +132,104 @@ def _chosen(only: list[str]) -> list[tuple[Group, list[Check]]]:
     return chosen
 
 
-def _greet(served: Served) -> None:
+def _greet(target: Target) -> None:
     """Learn what the server says of itself.
 
     Raises:
         StartError: Nobody is there.
     """
     try:
-        about = served.get("/v1/")
-        document = served.get("/openapi.json")
+        about = target.get("/v1/")
+        document = target.get("/openapi.json")
     except CallFailed as error:
         raise StartError(str(error)) from None
     if about.status == 401:
         raise StartError(
-            f"{served.address.url} asks for a token: give it with --token-file, "
+            f"{target.address.url} asks for a token: give it with --token-file, "
             "GHS_TOKEN or --token"
         )
     try:
         told = about.json() if about.status == 200 else None
-        served.about = told if isinstance(told, dict) else None
+        target.about = told if isinstance(told, dict) else None
         if document.status == 200:
-            served.document = Document(document.json())
+            target.document = Document(document.json())
     except (Mismatch, AttributeError, TypeError):
         # The checks will say so.
         return
 
 
-def _check_env(served: Served) -> None:
+def _check_env(target: Target) -> None:
     """Make an instance of the environment that was named.
 
     Raises:
         StartError: It cannot be made.
     """
     try:
-        served.create(served.env_id).close()
+        target.create(target.env_id).close()
     except (Absent, Mismatch, CallFailed) as error:
         raise StartError(
-            f"--env is {served.env_id!r}, which {served.address.url} does not make: "
+            f"--env is {target.env_id!r}, which {target.address.url} does not make: "
             f"{error}"
         ) from None
 
 
-def _run(served: Served, group: Group, checks: list[Check]) -> list[Outcome]:
+def _run(target: Target, group: CheckGroup, checks: list[Check]) -> list[CheckResult]:
     try:
-        group.needs(served)
+        group.needs(target)
     except Absent as absent:
-        return [Outcome(group.name, ABSENT, actual=str(absent))]
+        return [CheckResult(group.name, ABSENT, actual=str(absent))]
     except (Mismatch, CallFailed, Closed) as error:
         return [_failed(group.name, error)]
     outcomes = []
     for check in checks:
-        served.go_on()
-        outcome = _outcome(served, check)
+        target.go_on()
+        outcome = _outcome(target, check)
         outcomes.append(outcome)
-        if outcome.result == FAILED and not _is_there(served):
+        if outcome.result == FAILED and not _is_there(target):
             words = f"no answer any more, after {check.id}"
             outcomes.append(
-                Outcome(f"{group.name}.alive", FAILED, "a server that goes on", words)
+                CheckResult(
+                    f"{group.name}.alive", FAILED, "a server that goes on", words
+                )
             )
             break
     return outcomes
 
 
-def _outcome(served: Served, check: Check) -> Outcome:
+def _outcome(target: Target, check: Check) -> CheckResult:
     try:
-        check.run(served)
+        check.run(target)
     except Absent as absent:
-        return Outcome(check.id, ABSENT, actual=str(absent))
+        return CheckResult(check.id, ABSENT, actual=str(absent))
     except (Mismatch, CallFailed, Closed) as error:
         return _failed(check.id, error)
     except _UNFORESEEN as error:
         # What came was of another build than the check could know.
         words = f"{type(error).__name__}: {error}"
-        return Outcome(check.id, FAILED, "an answer of the documented build", words)
-    return Outcome(check.id, PASSED)
+        return CheckResult(check.id, FAILED, "an answer of the documented build", words)
+    return CheckResult(check.id, PASSED)
 
 
-def _failed(id: str, error: Exception) -> Outcome:
+def _failed(id: str, error: Exception) -> CheckResult:
     if isinstance(error, Mismatch):
-        return Outcome(id, FAILED, error.expected, error.actual)
-    return Outcome(id, FAILED, "an answer", str(error))
+        return CheckResult(id, FAILED, error.expected, error.actual)
+    return CheckResult(id, FAILED, "an answer", str(error))
 
 
-def _is_there(served: Served) -> bool:
+def _is_there(target: Target) -> bool:
     try:
-        served.get("/v1/envs/")
+        target.get("/v1/envs/")
     except CallFailed:
         return False
     return True
 
 
-def _answers(served: Served) -> list[Outcome]:
-    if served.document is None:
-        return [Outcome(ANSWERS, ABSENT, actual="there is no OpenAPI document")]
+def _answers(target: Target) -> list[CheckResult]:
+    if target.document is None:
+        return [CheckResult(ANSWERS, ABSENT, actual="there is no OpenAPI document")]
     return [
         _failed(f"{ANSWERS}.{key}", mismatch)
         if mismatch
-        else Outcome(f"{ANSWERS}.{key}", PASSED)
-        for key, mismatch in sorted(served.against_document.items())
+        else CheckResult(f"{ANSWERS}.{key}", PASSED)
+        for key, mismatch in sorted(target.against_document.items())
     ]

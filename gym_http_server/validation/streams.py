@@ -7,17 +7,17 @@ import struct
 from typing import Any, NamedTuple, Self
 
 from gym_http_server.validation.checks import Mismatch
-from gym_http_server.validation.served import Instance
-from gym_http_server.validation.sockets import (
+from gym_http_server.validation.target import TargetInstance
+from gym_http_server.validation.websocket import (
     BINARY,
     TEXT,
     TEXT_DIALECT,
-    Socket,
+    WebSocket,
     frame,
 )
 from gym_http_wire.websocket import accept_of
 
-__all__ = ["OPERATIONS", "Said", "Stream"]
+__all__ = ["OPERATIONS", "Said", "TargetStream"]
 
 OPERATIONS = {
     "reset": 1,
@@ -46,22 +46,22 @@ class Said(NamedTuple):
     body: bytes
 
 
-class Stream(Socket):
-    """A stream, or what became of the wish for one; see `Socket`."""
+class TargetStream(WebSocket):
+    """A stream, or what became of the wish for one; see `WebSocket`."""
 
     def __init__(
         self,
-        instance: Instance,
+        instance: TargetInstance,
         dialect: str = TEXT_DIALECT,
         *arguments: Any,
         **options: Any,
     ) -> None:
         self._signatures: dict[int, bytes] = {}
         path = instance.path("stream")
-        super().__init__(instance.served, path, dialect, *arguments, **options)
+        super().__init__(instance.target, path, dialect, *arguments, **options)
 
     @classmethod
-    def opened(cls, instance: Instance, dialect: str, **more: Any) -> Self:
+    def opened(cls, instance: TargetInstance, dialect: str, **more: Any) -> Self:
         """Open a stream, and demand that there is one.
 
         Raises:
@@ -71,7 +71,7 @@ class Stream(Socket):
         stream = cls(instance, dialect, **more)
         if stream.answer.status != 101:
             stream.end()
-            instance.served.needs("streams", stream.answer)
+            instance.target.needs("streams", stream.answer)
             raise Mismatch("101 to the handshake of a stream", str(stream.answer))
         accept = stream.answer.headers.get("sec-websocket-accept")
         if accept != accept_of(stream.key):

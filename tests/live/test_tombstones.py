@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from gym_http_server.instances.supervision import Supervision
+from gym_http_server.instances.supervisor_client import SupervisorClient
 from gym_http_server.rundir import RunDir
 from gym_http_wire.messages import Op
 from tests.support import api as calls
@@ -23,7 +23,7 @@ def test_only_instances_that_crashed_keep_their_log(
     told = calls.error(crashed.post("step/", {"action": 1}), 502, "env-crashed")
     assert "about to read address 0" in told["log_tail"]
     (run,) = server.run_dir.iterdir()
-    supervision = Supervision(RunDir(str(run)))
+    supervision = SupervisorClient(RunDir(str(run)))
     fates = [supervision.ask(Op.FATE, each.id) for each in (closed, crashed)]
     assert [fate["reason"] for fate in fates] == ["closed", "crashed"]
     assert fates[0]["log_tail"] == ""

@@ -495,14 +495,16 @@ def test_bodies_without_end_are_cut(gunicorn: Gunicorn, count: int) -> None:
 LINGERING = """
     import socket
     import gevent
-    from gym_http_server.gunicorn_worker.client_socket import ClientSocket, Terms
+    from gym_http_server.gunicorn_worker import client_socket
+    from gym_http_server.gunicorn_worker.client_socket import ClientSocket
 
     class Endless(ClientSocket):
         def recv(self, size, flags=0):
             return b"x"
 
     ours, theirs = socket.socketpair()
-    client = Endless(Terms(0.1, 1, 1), ours.family, fileno=ours.detach())
+    limits = client_socket.ConnectionLimits(0.1, 1, 1)
+    client = Endless(limits, ours.family, fileno=ours.detach())
     other = gevent.spawn(lambda: "ran")
     client.close_lingering()
     print(other.value)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from gym_http_server.poller import Poller
 from gym_http_server.supervisor import output as module
 from gym_http_server.supervisor.output import MAX_LOG_BYTES, Output, Outputs
-from gym_http_server.watches import Watches
 from tests.support.wait import wait_until
 
 
@@ -174,32 +174,32 @@ def test_on_a_full_disk_output_is_dropped_but_the_last_is_told(
 
 
 def test_a_pipe_of_which_little_comes_rests(output: Output) -> None:
-    watches = Watches()
-    outputs = Outputs(watches)
+    poller = Poller()
+    outputs = Outputs(poller)
     outputs.add(output)
     rests = []
     for _ in range(8):
         os.write(output.writer, b"a line\n")
-        watches.serve(1.0)
+        poller.serve(1.0)
         rests.append(output.rest)
         wait_until(lambda: outputs.resume() == float("inf"))
     assert rests == sorted(rests)
     assert rests[-1] == module.LONGEST_REST
     for _ in range(8):
         os.write(output.writer, bytes(output._capacity * 3 // 4))
-        watches.serve(1.0)
+        poller.serve(1.0)
         wait_until(lambda: outputs.resume() == float("inf"))
     assert output.rest < module.SHORTEST_REST
 
 
 def test_the_end_of_a_host_is_the_end_of_its_output(output: Output) -> None:
-    watches = Watches()
-    outputs = Outputs(watches)
+    poller = Poller()
+    outputs = Outputs(poller)
     outputs.add(output)
     os.write(output.writer, b"the last\n")
     output.started()
     for _ in range(3):
-        watches.serve(0.0)
+        poller.serve(0.0)
         wait_until(lambda: outputs.resume() == float("inf"))
     outputs.remove(output)
     assert output.finish() == "the last\n"

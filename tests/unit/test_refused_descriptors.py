@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from gym_http_server.frame_socket import FrameSocket
 from gym_http_server.instances.connections import Connection
-from gym_http_server.passing import PassingLine
 from gym_http_server.rundir import listen
 from gym_http_wire.frames import HEADER
 
@@ -32,7 +32,7 @@ def test_a_connection_with_more_descriptors_than_frames_ends() -> None:
     ours, theirs = socket.socketpair()
     # The beginning of one frame, a byte at a time.
     data = HEADER.pack(100, 0, 0, 0, 0, 1) + bytes(10)
-    line = PassingLine(ours)
+    line = FrameSocket(ours)
     with theirs:
         received = []
         for byte in data[:20]:

@@ -18,7 +18,7 @@ import msgspec
 from gym_http_server.envhost.external.calls import Awaited
 from gym_http_server.envhost.external.far_side import FarSide
 from gym_http_server.envhost.external.state import State
-from gym_http_server.passing import PassingLine
+from gym_http_server.frame_socket import FrameSocket
 from gym_http_server.rundir import RunDir
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op, problem_of, request
@@ -80,7 +80,7 @@ class Outside:
         self._run = run
         self._epoll = select.epoll()
         self._by_descriptor: dict[int, FarSide] = {}
-        self._lobby: PassingLine | None = None
+        self._lobby: FrameSocket | None = None
         self.due = 0.0
 
     @property
@@ -120,7 +120,7 @@ class Outside:
         self._watch_lobby(lobby)
         return self.far_sides
 
-    def _enter(self, frame: Frame, lobby: PassingLine) -> None:
+    def _enter(self, frame: Frame, lobby: FrameSocket) -> None:
         line = lobby.taken()
         if line is None:
             raise ExternalAway("a connection was lost on its way; ask again")
@@ -134,17 +134,17 @@ class Outside:
         with contextlib.suppress(FileExistsError):
             self._epoll.register(descriptor, select.EPOLLIN)
 
-    def _connect_lobby(self) -> PassingLine | None:
+    def _connect_lobby(self) -> FrameSocket | None:
         end = socket.socket(socket.AF_UNIX)
         try:
             end.connect(self._run.lobby_socket)
         except OSError:
             end.close()
             return None
-        self._lobby = PassingLine(end)
+        self._lobby = FrameSocket(end)
         return self._lobby
 
-    def _watch_lobby(self, lobby: PassingLine) -> None:
+    def _watch_lobby(self, lobby: FrameSocket) -> None:
         lobby.end.setblocking(False)
         self._epoll.register(lobby.fileno(), select.EPOLLIN)
 
@@ -180,7 +180,7 @@ class Outside:
     def _pause(self, call: Awaited) -> None:
         self.attend(max(0.0, call.deadline - time.monotonic()))
 
-    def _hear_lobby(self, lobby: PassingLine) -> None:
+    def _hear_lobby(self, lobby: FrameSocket) -> None:
         frames = lobby.receive()
         if frames is None:
             self._epoll.unregister(lobby.fileno())

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import secrets
 
-from gym_http_server.validation.checks import Checks, Group, equal, that
+from gym_http_server.validation.checks import CheckGroup, Checks, equal, that
 from gym_http_server.validation.groups.errors import problem
 from gym_http_server.validation.groups.keys import steps_of
-from gym_http_server.validation.served import Served
+from gym_http_server.validation.target import Target
 
 __all__ = ["GROUP"]
 
 checks = Checks()
-GROUP = Group("batches", lambda: checks)
+GROUP = CheckGroup("batches", lambda: checks)
 
 
 @checks("several-steps")
-def _several(served: Served) -> None:
-    served.needs("batches")
-    with served.made() as one, served.made() as other:
+def _several(target: Target) -> None:
+    target.needs("batches")
+    with target.made() as one, target.made() as other:
         one.post("reset/", {"seed": 42})
         other.post("reset/", {"seed": 42})
         actions = [1, 0, 1, 1]
@@ -37,9 +37,9 @@ def _several(served: Served) -> None:
 
 
 @checks("stops-with-the-episode")
-def _stops(served: Served) -> None:
-    served.needs("batches")
-    with served.made(max_episode_steps=3) as instance:
+def _stops(target: Target) -> None:
+    target.needs("batches")
+    with target.made(max_episode_steps=3) as instance:
         instance.post("reset/", {"seed": 42})
         told = instance.post("step/", {"actions": [0, 1, 0, 1, 0]}).json()
         equal((told["steps"], told["stopped"]), (3, "episode"), "steps and stopped")
@@ -48,9 +48,9 @@ def _stops(served: Served) -> None:
 
 
 @checks("all-actions-are-looked-at")
-def _looked_at(served: Served) -> None:
-    served.needs("batches")
-    with served.made() as instance:
+def _looked_at(target: Target) -> None:
+    target.needs("batches")
+    with target.made() as instance:
         instance.post("reset/", {"seed": 42})
         answer = instance.post("step/", {"actions": [0, 1, "x"]})
         told = problem(answer, "invalid-action", 400)
@@ -59,9 +59,9 @@ def _looked_at(served: Served) -> None:
 
 
 @checks("many-instances")
-def _many(served: Served) -> None:
-    served.needs("batches", served.post("/v1/batch/step/", {"steps": []}))
-    with served.made() as one, served.made() as other:
+def _many(target: Target) -> None:
+    target.needs("batches", target.post("/v1/batch/step/", {"steps": []}))
+    with target.made() as one, target.made() as other:
         one.post("reset/", {"seed": 1})
         other.post("reset/", {"seed": 2})
         key = secrets.token_hex(8)
@@ -70,7 +70,7 @@ def _many(served: Served) -> None:
             {"instance_id": other.id, "actions": [0, 1]},
             {"instance_id": "ffffffff", "action": 0},
         ]
-        told = served.post("/v1/batch/step/", {"steps": steps}).json()
+        told = target.post("/v1/batch/step/", {"steps": steps}).json()
         equal(told["pending"], [], "pending")
         results = {each["instance_id"]: each for each in told["results"]}
         equal(results[one.id]["status"], 200, "status of a step")
@@ -78,18 +78,18 @@ def _many(served: Served) -> None:
         equal(results[other.id]["answer"]["steps"], 2, "steps of several")
         lost = results["ffffffff"]
         equal(lost["problem"]["code"], "unknown-instance", "code of one that is not")
-        again = served.post("/v1/batch/step/", {"steps": steps[:1]}).json()["results"]
+        again = target.post("/v1/batch/step/", {"steps": steps[:1]}).json()["results"]
         equal(again[0]["replayed"], True, "replayed under its key")
         equal(again[0]["answer"], results[one.id]["answer"], "the answer again")
         equal(steps_of(one), 1, "steps")
 
 
 @checks("rollout")
-def _rollout(served: Served) -> None:
-    with served.made() as one, served.made() as other:
+def _rollout(target: Target) -> None:
+    with target.made() as one, target.made() as other:
         request = {"actions": [[1, 0, 1]], "seed": 42}
         answer = one.post("rollout/", request)
-        served.needs("rollouts", answer)
+        target.needs("rollouts", answer)
         episode = answer.json()["episodes"][0]
         first = other.post("reset/", {"seed": 42}).json()
         single = [other.post("step/", {"action": each}).json() for each in (1, 0, 1)]
@@ -100,11 +100,11 @@ def _rollout(served: Served) -> None:
 
 
 @checks("random-rollout")
-def _random(served: Served) -> None:
-    with served.made() as instance:
+def _random(target: Target) -> None:
+    with target.made() as instance:
         request = {"episodes": 2, "seed": 7, "max_steps": 20}
         answers = [instance.post("rollout/", request) for _ in range(2)]
-        served.needs("rollouts", answers[0])
+        target.needs("rollouts", answers[0])
         equal(answers[0].status, 200, "status")
         equal(len(answers[0].json()["episodes"]), 2, "episodes")
         that(

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from gym_http_server.validation.checks import Absent, Checks, Group, Mismatch, equal
-from gym_http_server.validation.served import Served, code_of
+from gym_http_server.validation.checks import (
+    Absent,
+    CheckGroup,
+    Checks,
+    Mismatch,
+    equal,
+)
+from gym_http_server.validation.target import Target, code_of
 
 __all__ = ["GROUP"]
 
 checks = Checks()
-GROUP = Group("document", lambda: checks)
+GROUP = CheckGroup("document", lambda: checks)
 
 #: What has to be there, and what belongs to a capability.
 ROUTES = {
@@ -42,47 +48,47 @@ ROUTES = {
 
 
 @checks("served")
-def _served(served: Served) -> None:
-    if served.document is None:
-        answer = served.get("/openapi.json")
+def _served(target: Target) -> None:
+    if target.document is None:
+        answer = target.get("/openapi.json")
         if answer.status == 404:
             raise Absent("GET /openapi.json answers 404")
         raise Mismatch("an OpenAPI document of 3.1", str(answer))
 
 
 @checks("valid")
-def _valid(served: Served) -> None:
-    if served.document is None:
+def _valid(target: Target) -> None:
+    if target.document is None:
         raise Absent("there is none")
-    for fault in served.document.faults():
+    for fault in target.document.faults():
         raise Mismatch("a valid document", fault)
 
 
 @checks("routes")
-def _routes(served: Served) -> None:
-    if served.document is None:
+def _routes(target: Target) -> None:
+    if target.document is None:
         raise Absent("there is none")
     for capability, routes in ROUTES.items():
-        if capability and not served.claims(capability):
+        if capability and not target.claims(capability):
             continue
         for route in routes:
-            if not served.document.has(*route.split()):
+            if not target.document.has(*route.split()):
                 raise Mismatch(f"the operation {route}", "none")
 
 
 @checks("routes-are-there")
-def _routes_are_there(served: Served) -> None:
+def _routes_are_there(target: Target) -> None:
     """What the document tells of has to be there."""
-    if served.document is None:
+    if target.document is None:
         raise Absent("there is none")
-    for path, item in served.document.data["paths"].items():
+    for path, item in target.document.data["paths"].items():
         if "get" not in item:
             continue
         if "{" in path and not path.startswith("/v1/envs/{instance_id}/"):
             # What these name is known to nobody, so 404 is right.
             continue
-        target = path.replace("{instance_id}", "ffffffff")
-        target = target.replace("{name}", "gravity").replace("{value}", "1")
-        answer = served.get(target)
+        route = path.replace("{instance_id}", "ffffffff")
+        route = route.replace("{name}", "gravity").replace("{value}", "1")
+        answer = target.get(route)
         if answer.status == 404:
-            equal(code_of(answer), "unknown-instance", f"code of GET {target}")
+            equal(code_of(answer), "unknown-instance", f"code of GET {route}")

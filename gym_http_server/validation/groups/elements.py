@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from gym_http_server.validation.checks import Check, Group, equal
+from gym_http_server.validation.checks import Check, CheckGroup, equal
 from gym_http_server.validation.forms import from_model
 from gym_http_server.validation.groups.spaces import given_space
 from gym_http_server.validation.groups.values import needs_attributes
-from gym_http_server.validation.served import Served
+from gym_http_server.validation.target import Target
 from gym_http_server.validation.typed import to_typed
 from gym_http_server.validation.vectors import cases
 
@@ -26,11 +26,11 @@ def _checks() -> Iterator[Check]:
             yield Check(f"{case['id']}.plain", partial(_plain, case))
 
 
-GROUP = Group("elements", _checks, needs_attributes)
+GROUP = CheckGroup("elements", _checks, needs_attributes)
 
 
-def _typed(case: dict[str, Any], served: Served) -> None:
-    instance = given_space(served, case["space"])
+def _typed(case: dict[str, Any], target: Target) -> None:
+    instance = given_space(target, case["space"])
     value = {"value": to_typed(from_model(case["value"]))}
     answer = instance.typed(_CONTAINS, value)
     equal(answer.status, 200, "status")
@@ -41,8 +41,8 @@ def _typed(case: dict[str, Any], served: Served) -> None:
     equal(told, {"member": case["member"]}, "whether it is an element")
 
 
-def _plain(case: dict[str, Any], served: Served) -> None:
-    instance = given_space(served, case["space"])
+def _plain(case: dict[str, Any], target: Target) -> None:
+    instance = given_space(target, case["space"])
     body = b'{"value":%s}' % case["plain"].encode()
     answer = instance.post(_CONTAINS, body=body)
     equal(answer.status, 200, "status")

@@ -10,9 +10,16 @@ from functools import partial
 from typing import Any
 
 from gym_http_server.validation.binary import BINARY
-from gym_http_server.validation.calls import Answer
-from gym_http_server.validation.checks import Absent, Check, Checks, Group, equal, that
-from gym_http_server.validation.served import Served, code_of
+from gym_http_server.validation.calls import Response
+from gym_http_server.validation.checks import (
+    Absent,
+    Check,
+    CheckGroup,
+    Checks,
+    equal,
+    that,
+)
+from gym_http_server.validation.target import Target, code_of
 from gym_http_server.validation.typed import TYPED
 
 __all__ = ["GROUP", "problem"]
@@ -112,15 +119,15 @@ def _checks() -> Iterator[Check]:
 
 
 checks = Checks()
-GROUP = Group("errors", _checks)
+GROUP = CheckGroup("errors", _checks)
 
 
-def _caused(code: str, cause: Cause, served: Served) -> None:
+def _caused(code: str, cause: Cause, target: Target) -> None:
     if cause.capability:
-        served.needs(cause.capability)
-    ask = functools.partial(_ask, served, cause)
+        target.needs(cause.capability)
+    ask = functools.partial(_ask, target, cause)
     if cause.path.startswith("ID/"):
-        with served.made() as instance:
+        with target.made() as instance:
             path = instance.path(cause.path.removeprefix("ID/"))
             answers = ask(path), ask(path, Accept=PROBLEM)
     else:
@@ -139,14 +146,14 @@ def _caused(code: str, cause: Cause, served: Served) -> None:
     equal(code_of(answers[1]), code, "code")
 
 
-def _ask(served: Served, cause: Cause, path: str, **more: str) -> Answer:
+def _ask(target: Target, cause: Cause, path: str, **more: str) -> Response:
     headers = {**more, **cause.headers}
     if cause.value is None:
-        return served.call(cause.method, path, body=cause.body, headers=headers)
-    return served.call(cause.method, path, cause.value, headers=headers)
+        return target.call(cause.method, path, body=cause.body, headers=headers)
+    return target.call(cause.method, path, cause.value, headers=headers)
 
 
-def problem(answer: Answer, code: str, status: int) -> dict[str, Any]:
+def problem(answer: Response, code: str, status: int) -> dict[str, Any]:
     """Demand that an answer is an error of a kind, in its form.
 
     Raises:
@@ -167,8 +174,8 @@ def problem(answer: Answer, code: str, status: int) -> dict[str, Any]:
 
 
 @checks("invalid-action")
-def _invalid_action(served: Served) -> None:
-    with served.made() as instance:
+def _invalid_action(target: Target) -> None:
+    with target.made() as instance:
         instance.post("reset/", {})
         wrong: tuple[Any, ...] = ("left", 2, -1, 0.5, [0, 1], {})
         for action in wrong:
@@ -179,8 +186,8 @@ def _invalid_action(served: Served) -> None:
 
 
 @checks("instance-gone")
-def _gone(served: Served) -> None:
-    instance = served.create()
+def _gone(target: Target) -> None:
+    instance = target.create()
     instance.close()
     answer = instance.post("step/", {"action": 0})
     that(answer.status in (400, 410), "status 400 or 410", answer.status)
@@ -189,33 +196,33 @@ def _gone(served: Served) -> None:
 
 
 @checks("request-id")
-def _request_id(served: Served) -> None:
+def _request_id(target: Target) -> None:
     given = secrets.token_hex(4)
-    answer = served.get("/v1/validate-nothing/", headers={"X-Request-Id": given})
+    answer = target.get("/v1/validate-nothing/", headers={"X-Request-Id": given})
     equal(answer.json().get("request_id"), given, "request_id")
 
 
 @checks("origin-refused")
-def _origin(served: Served) -> None:
+def _origin(target: Target) -> None:
     headers = {"Origin": "https://validate.invalid"}
-    problem(served.get("/v1/envs/", headers=headers), "origin-refused", 403)
+    problem(target.get("/v1/envs/", headers=headers), "origin-refused", 403)
 
 
 @checks("host-refused")
-def _host(served: Served) -> None:
-    if served.address.token:
+def _host(target: Target) -> None:
+    if target.address.token:
         raise Absent("a server with a token goes by any name")
     headers = {"Host": "validate.invalid"}
-    problem(served.get("/v1/envs/", headers=headers), "host-refused", 403)
+    problem(target.get("/v1/envs/", headers=headers), "host-refused", 403)
 
 
 @checks("dependency-missing")
-def _dependency(served: Served) -> None:
-    served.needs("registry")
-    envs = served.get("/v1/registry/?available=false").json()["envs"]
+def _dependency(target: Target) -> None:
+    target.needs("registry")
+    envs = target.get("/v1/registry/?available=false").json()["envs"]
     if not envs:
         raise Absent("everything that is registered can be made here")
-    answer = served.post("/v1/envs/", {"env_id": envs[0]["env_id"]})
+    answer = target.post("/v1/envs/", {"env_id": envs[0]["env_id"]})
     if code_of(answer) == "env-refused":
         raise Absent("it makes only the environments that are allowed: env-refused")
     problem(answer, "dependency-missing", 501)

@@ -5,11 +5,16 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
-from gym_http_server.validation.checks import Absent, Checks, Group, equal, that
-from gym_http_server.validation.far_callers import Caller
-from gym_http_server.validation.far_sides import OBSERVATION, PATH, Far, FarSide
+from gym_http_server.validation.checks import Absent, CheckGroup, Checks, equal, that
+from gym_http_server.validation.external_env import (
+    OBSERVATION,
+    PATH,
+    AnyExternalEnv,
+    ExternalEnv,
+)
+from gym_http_server.validation.far_callers import PollingEnv
 from gym_http_server.validation.groups.errors import problem
-from gym_http_server.validation.served import Served, code_of
+from gym_http_server.validation.target import Target, code_of
 
 __all__ = ["GROUP", "STEP", "needs_external"]
 
@@ -19,38 +24,38 @@ STEP |= {"terminated": False, "truncated": False, "done": False}
 checks = Checks()
 
 
-def needs_external(served: Served) -> None:
+def needs_external(target: Target) -> None:
     """Leave out what needs external environments.
 
     Raises:
         Absent: There are none.
     """
-    served.needs("external", served.get(PATH))
-    answer = served.post("/v1/envs/", {"env_id": "external/validate-needs"})
+    target.needs("external", target.get(PATH))
+    answer = target.post("/v1/envs/", {"env_id": "external/validate-needs"})
     if code_of(answer) == "env-refused":
         raise Absent("it makes no external environments: env-refused")
 
 
-GROUP = Group("external", lambda: checks, needs_external)
+GROUP = CheckGroup("external", lambda: checks, needs_external)
 
 
 @checks("upgrade-required")
-def _upgrade(served: Served) -> None:
-    problem(served.get(PATH), "upgrade-required", 426)
+def _upgrade(target: Target) -> None:
+    problem(target.get(PATH), "upgrade-required", 426)
 
 
 @checks("away")
-def _away(served: Served) -> None:
+def _away(target: Target) -> None:
     name = f"external/validate-{secrets.token_hex(4)}"
-    answer = served.post("/v1/envs/", {"env_id": name})
+    answer = target.post("/v1/envs/", {"env_id": name})
     problem(answer, "external-away", 503)
     after = answer.headers.get("retry-after", "")
     that(after.isdigit(), "a header Retry-After, in seconds", after)
 
 
 @checks("conversation")
-def _conversation(served: Served) -> None:
-    with FarSide.welcomed(served, capabilities=["reset", "seed", "options"]) as far:
+def _conversation(target: Target) -> None:
+    with ExternalEnv.welcomed(target, capabilities=["reset", "seed", "options"]) as far:
         for member in ("connection", "resume", "heartbeat_s", "grace_s", "limits"):
             that(member in far.welcome, f"{member} in the welcome", far.welcome)
         equal(_counts(far), (1, 0), "how many are free and taken")
@@ -71,16 +76,16 @@ def _conversation(served: Served) -> None:
         far.left(instance)
 
 
-def _counts(far: Far) -> tuple[Any, Any]:
+def _counts(far: AnyExternalEnv) -> tuple[Any, Any]:
     path = f"/v1/registry/?search=external/{far.name}"
-    told = far.served.get(path).json()["envs"][0]["external"]
+    told = far.target.get(path).json()["envs"][0]["external"]
     return told["free"], told["taken"]
 
 
 @checks("over-http")
-def _over_http(served: Served) -> None:
-    with Caller(served) as far:
-        answer = served.get(f"{far.path}request?wait_s=0")
+def _over_http(target: Target) -> None:
+    with PollingEnv(target) as far:
+        answer = target.get(f"{far.path}request?wait_s=0")
         equal(answer.status, 204, "status, since nothing is asked")
         instance = far.began()
         agent = far.asking(instance.post, "step/", {"action": 2})
@@ -92,13 +97,13 @@ def _over_http(served: Served) -> None:
         far.say({"id": first["id"], "result": step})
         equal(agent.told(200), STEP, "the answer to a step")
         far.left(instance)
-    problem(served.get(f"{PATH}ffffffff/request?wait_s=0"), "not-found", 404)
+    problem(target.get(f"{PATH}ffffffff/request?wait_s=0"), "not-found", 404)
 
 
 @checks("what-it-cannot-do")
-def _unsupported(served: Served) -> None:
+def _unsupported(target: Target) -> None:
     modes = {"render_modes": ["ansi"], "capabilities": []}
-    with FarSide.welcomed(served, **modes) as far:
+    with ExternalEnv.welcomed(target, **modes) as far:
         instance = far.created()
         problem(instance.post("reset/", {"seed": 1}), "unsupported", 501)
         problem(instance.post("reset/", {"options": {"a": 1}}), "unsupported", 501)
@@ -110,9 +115,9 @@ def _unsupported(served: Served) -> None:
 
 
 @checks("renders")
-def _renders(served: Served) -> None:
+def _renders(target: Target) -> None:
     modes = {"render_modes": ["ansi"], "capabilities": ["reset", "render"]}
-    with FarSide.welcomed(served, **modes) as far:
+    with ExternalEnv.welcomed(target, **modes) as far:
         instance = far.began(render_mode="ansi")
         agent = far.asking(instance.get, "render/")
         far.answer("render", rendered="#..")
@@ -122,12 +127,12 @@ def _renders(served: Served) -> None:
 
 
 @checks("spaces-of-init")
-def _spaces(served: Served) -> None:
-    with FarSide.welcomed(served) as far:
+def _spaces(target: Target) -> None:
+    with ExternalEnv.welcomed(target) as far:
         request = {"env_id": f"external/{far.name}"}
-        agent = far.asking(served.post, "/v1/envs/", request)
+        agent = far.asking(target.post, "/v1/envs/", request)
         far.answer("init", observation_space={"type": "Discrete", "n": 50})
-        instance = served.adopt(agent.told(200)["instance_id"])
+        instance = target.adopt(agent.told(200)["instance_id"])
         told = instance.get("observation_space/").json()
         equal(told["info"], {"n": 50, "name": "Discrete"}, "the observation space")
         agent = far.asking(instance.post, "reset/", {})
@@ -137,8 +142,8 @@ def _spaces(served: Served) -> None:
 
 
 @checks("reward-channels")
-def _channels(served: Served) -> None:
-    with FarSide.welcomed(served, reward_channels=["food", "pain"]) as far:
+def _channels(target: Target) -> None:
+    with ExternalEnv.welcomed(target, reward_channels=["food", "pain"]) as far:
         instance = far.began()
         told = far.stepped(instance, reward=[1.5, -0.25])
         equal(told["reward"], 1.25, "reward")
@@ -148,8 +153,8 @@ def _channels(served: Served) -> None:
 
 
 @checks("pings")
-def _pings(served: Served) -> None:
-    with FarSide.welcomed(served) as far:
+def _pings(target: Target) -> None:
+    with ExternalEnv.welcomed(target) as far:
         far.say({"type": "ping"})
         equal(far.hear(), {"type": "pong"}, "the answer to a ping")
         instance = far.created()
@@ -159,16 +164,16 @@ def _pings(served: Served) -> None:
 
 
 @checks("vector")
-def _vector(served: Served) -> None:
-    with FarSide.welcomed(served) as one:
+def _vector(target: Target) -> None:
+    with ExternalEnv.welcomed(target) as one:
         request = {"env_id": f"external/{one.name}", "num_envs": 2}
-        problem(served.post("/v1/envs/", request), "external-away", 503)
-        with FarSide.welcomed(served, name=one.name) as other:
-            agent = one.asking(served.post, "/v1/envs/", request)
+        problem(target.post("/v1/envs/", request), "external-away", 503)
+        with ExternalEnv.welcomed(target, name=one.name) as other:
+            agent = one.asking(target.post, "/v1/envs/", request)
             asked = [far.asked("init") for far in (one, other)]
             for far, each in zip((one, other), asked, strict=True):
                 far.say({"id": each["id"], "result": {}})
-            instance = served.adopt(agent.told(200)["instance_id"])
+            instance = target.adopt(agent.told(200)["instance_id"])
             agent = one.asking(instance.post, "reset/", {})
             # Both are asked before one has answered.
             asked = [far.asked("reset") for far in (one, other)]

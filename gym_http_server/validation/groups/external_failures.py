@@ -6,23 +6,23 @@ import json
 import secrets
 from typing import Any
 
-from gym_http_server.validation.checks import Checks, Group, equal, that
-from gym_http_server.validation.far_sides import Far, FarSide
+from gym_http_server.validation.checks import CheckGroup, Checks, equal, that
+from gym_http_server.validation.external_env import AnyExternalEnv, ExternalEnv
 from gym_http_server.validation.groups.errors import problem
 from gym_http_server.validation.groups.external import STEP, needs_external
-from gym_http_server.validation.served import Instance, Served
+from gym_http_server.validation.target import Target, TargetInstance
 
 __all__ = ["GROUP"]
 
 REPLAY = ["reset", "replay"]
 
 checks = Checks()
-GROUP = Group("external-failures", lambda: checks, needs_external)
+GROUP = CheckGroup("external-failures", lambda: checks, needs_external)
 
 
 @checks("errors-are-told")
-def _errors(served: Served) -> None:
-    with FarSide.welcomed(served) as far:
+def _errors(target: Target) -> None:
+    with ExternalEnv.welcomed(target) as far:
         instance = far.began()
         agent = _step(far, instance)
         error = {"code": "invalid-action", "message": "that way is closed"}
@@ -41,15 +41,15 @@ def _errors(served: Served) -> None:
         far.left(instance)
 
 
-def _step(far: Far, instance: Instance, key: str = "") -> Any:
+def _step(far: AnyExternalEnv, instance: TargetInstance, key: str = "") -> Any:
     headers = {"Idempotency-Key": key} if key else {}
     return far.asking(instance.post, "step/", {"action": 1}, headers=headers)
 
 
 @checks("replay")
-def _replay(served: Served) -> None:
+def _replay(target: Target) -> None:
     key = secrets.token_hex(8)
-    with FarSide.welcomed(served, capabilities=REPLAY) as far:
+    with ExternalEnv.welcomed(target, capabilities=REPLAY) as far:
         instance = far.began()
         agent = _step(far, instance, key)
         request = far.asked("step")
@@ -69,9 +69,9 @@ def _replay(served: Served) -> None:
 
 
 @checks("outcome-unknown")
-def _unknown(served: Served) -> None:
+def _unknown(target: Target) -> None:
     key = secrets.token_hex(8)
-    with FarSide.welcomed(served) as far:
+    with ExternalEnv.welcomed(target) as far:
         instance = far.began()
         agent = _step(far, instance, key)
         far.asked("step")
@@ -86,18 +86,18 @@ def _unknown(served: Served) -> None:
 
 
 @checks("newer-connection-wins")
-def _newer(served: Served) -> None:
-    with FarSide.welcomed(served) as far:
+def _newer(target: Target) -> None:
+    with ExternalEnv.welcomed(target) as far:
         token = far.welcome["resume"]
-        with FarSide.welcomed(served, name=far.name, resume=token) as newer:
+        with ExternalEnv.welcomed(target, name=far.name, resume=token) as newer:
             equal(newer.welcome.get("resumed"), True, "resumed")
             instance = newer.began()
             newer.left(instance)
 
 
 @checks("unasked-answers")
-def _unasked(served: Served) -> None:
-    with FarSide.welcomed(served) as far:
+def _unasked(target: Target) -> None:
+    with ExternalEnv.welcomed(target) as far:
         far.say({"id": 900, "result": {}})
         told = far.asked("fault")
         equal(told.get("id"), 900, "id of the fault")

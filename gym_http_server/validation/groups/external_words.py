@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from gym_http_server.validation.checks import Check, Group, Mismatch, equal, that
-from gym_http_server.validation.far_sides import FarSide
-from gym_http_server.validation.far_talk import BinaryTalk, TextTalk
+from gym_http_server.validation.checks import Check, CheckGroup, Mismatch, equal, that
+from gym_http_server.validation.external_dialects import BinaryTalk, TextTalk
+from gym_http_server.validation.external_env import ExternalEnv
 from gym_http_server.validation.groups.external import needs_external
-from gym_http_server.validation.served import Served
-from gym_http_server.validation.sockets import Closed
+from gym_http_server.validation.target import Target
 from gym_http_server.validation.vectors import cases
+from gym_http_server.validation.websocket import Closed
 
 __all__ = ["GROUPS"]
 
@@ -32,13 +32,13 @@ def _answers() -> Iterator[Check]:
 
 
 GROUPS = (
-    Group("external-hellos", _hellos, needs_external),
-    Group("external-answers", _answers, needs_external),
+    CheckGroup("external-hellos", _hellos, needs_external),
+    CheckGroup("external-answers", _answers, needs_external),
 )
 
 
-def _hello(case: dict[str, Any], served: Served) -> None:
-    with FarSide(served, case["text"]) as far:
+def _hello(case: dict[str, Any], target: Target) -> None:
+    with ExternalEnv(target, case["text"]) as far:
         if "welcome" in case:
             equal(far.welcome.get("type"), "welcome", "type of the answer")
             equal(far.welcome.get("protocol"), 1, "protocol")
@@ -50,7 +50,7 @@ def _hello(case: dict[str, Any], served: Served) -> None:
         _ended(far)
 
 
-def _ended(far: FarSide) -> None:
+def _ended(far: ExternalEnv) -> None:
     try:
         far.hear()
     except Closed:
@@ -58,15 +58,15 @@ def _ended(far: FarSide) -> None:
     raise Mismatch("the end of the connection", "a message")
 
 
-def _bad(case: dict[str, Any], served: Served) -> None:
+def _bad(case: dict[str, Any], target: Target) -> None:
     """Answer a step with what is no answer: both sides are told the field."""
     about = {"dialect": case["dialect"], "reward_channels": case.get("reward_channels")}
-    with FarSide.welcomed(served, **about) as far:
+    with ExternalEnv.welcomed(target, **about) as far:
         talk = (BinaryTalk if case["dialect"] == "binary" else TextTalk)(far)
         request = {"env_id": f"external/{far.name}"}
-        agent = far.asking(served.post, "/v1/envs/", request)
+        agent = far.asking(target.post, "/v1/envs/", request)
         talk.answer("init")
-        instance = served.adopt(agent.told(200)["instance_id"])
+        instance = target.adopt(agent.told(200)["instance_id"])
         agent = far.asking(instance.post, "reset/", {})
         talk.answer("reset")
         agent.told(200)

@@ -10,21 +10,21 @@ from typing import Any
 from gym_http_server.validation.binary import body_with, from_binary
 from gym_http_server.validation.checks import (
     Check,
-    Group,
+    CheckGroup,
     equal,
 )
 from gym_http_server.validation.forms import nested
 from gym_http_server.validation.groups.streams import needs_streams
 from gym_http_server.validation.groups.values import needs_attributes, same
-from gym_http_server.validation.served import Served
-from gym_http_server.validation.sockets import (
+from gym_http_server.validation.streams import TargetStream
+from gym_http_server.validation.target import Target
+from gym_http_server.validation.vectors import cases
+from gym_http_server.validation.websocket import (
     BINARY,
     BINARY_DIALECT,
     Closed,
     frame,
 )
-from gym_http_server.validation.streams import Stream
-from gym_http_server.validation.vectors import cases
 
 __all__ = ["GROUPS"]
 
@@ -50,20 +50,20 @@ def _signatures() -> Iterator[Check]:
         yield Check(case["id"], partial(_numbered, case))
 
 
-def _needs_echo(served: Served) -> None:
-    needs_streams(served)
-    needs_attributes(served)
+def _needs_echo(target: Target) -> None:
+    needs_streams(target)
+    needs_attributes(target)
 
 
 GROUPS = (
-    Group("frames", _frames, needs_streams),
-    Group("signatures", _signatures, _needs_echo),
+    CheckGroup("frames", _frames, needs_streams),
+    CheckGroup("signatures", _signatures, _needs_echo),
 )
 
 
-def _malformed(case: dict[str, Any], served: Served) -> None:
-    instance = served.shared()
-    with Stream.opened(instance, BINARY_DIALECT) as stream:
+def _malformed(case: dict[str, Any], target: Target) -> None:
+    instance = target.shared()
+    with TargetStream.opened(instance, BINARY_DIALECT) as stream:
         stream.send(frame(BINARY, bytes.fromhex(case["hex"])))
         try:
             said = stream.answered_binary()
@@ -73,10 +73,10 @@ def _malformed(case: dict[str, Any], served: Served) -> None:
     equal(instance.post("reset/", {}).status, 200, "status of the next request")
 
 
-def _numbered(case: dict[str, Any], served: Served) -> None:
+def _numbered(case: dict[str, Any], target: Target) -> None:
     """Send bodies with numbered signatures, each a value that is to be kept."""
     head = {"value": _NAME}
-    with Stream.opened(served.shared(), BINARY_DIALECT) as stream:
+    with TargetStream.opened(target.shared(), BINARY_DIALECT) as stream:
         numbers = iter(range(1, 1_000_000))
         for message in case["messages"]:
             body = body_with("value", bytes.fromhex(message["body"]))

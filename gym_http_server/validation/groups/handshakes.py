@@ -10,19 +10,19 @@ from typing import Any
 
 from gym_http_server.validation.checks import (
     Check,
+    CheckGroup,
     Checks,
-    Group,
     equal,
     that,
 )
 from gym_http_server.validation.groups.streams import needs_streams
-from gym_http_server.validation.served import Instance, Served, code_of
-from gym_http_server.validation.sockets import (
+from gym_http_server.validation.streams import TargetStream
+from gym_http_server.validation.target import Target, TargetInstance, code_of
+from gym_http_server.validation.vectors import cases
+from gym_http_server.validation.websocket import (
     BINARY_DIALECT,
     TEXT_DIALECT,
 )
-from gym_http_server.validation.streams import Stream
-from gym_http_server.validation.vectors import cases
 
 __all__ = ["GROUP"]
 
@@ -39,25 +39,25 @@ def _checks() -> Iterator[Check]:
     yield from checks
 
 
-GROUP = Group("handshakes", _checks, needs_streams)
+GROUP = CheckGroup("handshakes", _checks, needs_streams)
 
 
-def _accept(case: dict[str, Any], served: Served) -> None:
-    with Stream(served.shared(), key=case["key"]) as stream:
+def _accept(case: dict[str, Any], target: Target) -> None:
+    with TargetStream(target.shared(), key=case["key"]) as stream:
         equal(stream.answer.status, 101, "status")
         accept = stream.answer.headers.get("sec-websocket-accept")
         equal(accept, case["accept"], "Sec-WebSocket-Accept")
 
 
 @checks("dialects")
-def _dialects(served: Served) -> None:
+def _dialects(target: Target) -> None:
     for asked, chosen in (
         (TEXT_DIALECT, TEXT_DIALECT),
         (BINARY_DIALECT, BINARY_DIALECT),
         (f"chat, {BINARY_DIALECT}, {TEXT_DIALECT}", BINARY_DIALECT),
         ("", None),
     ):
-        with Stream.opened(served.shared(), asked) as stream:
+        with TargetStream.opened(target.shared(), asked) as stream:
             told = stream.answer.headers.get("sec-websocket-protocol")
             equal(told, chosen, f"the dialect for {asked!r}")
             told = stream.answer.headers.get("sec-websocket-extensions")
@@ -65,38 +65,38 @@ def _dialects(served: Served) -> None:
 
 
 @checks("unknown-dialect")
-def _unknown_dialect(served: Served) -> None:
-    with Stream(served.shared(), "chat") as stream:
+def _unknown_dialect(target: Target) -> None:
+    with TargetStream(target.shared(), "chat") as stream:
         told = stream.answer.status, code_of(stream.answer)
         equal(told, (400, "bad-parameter"), "status and code")
 
 
 @checks("session")
-def _session(served: Served) -> None:
+def _session(target: Target) -> None:
     session = f"validate-{secrets.token_hex(4)}"
-    with Stream.opened(
-        served.shared(), TEXT_DIALECT, query=f"session={session}"
+    with TargetStream.opened(
+        target.shared(), TEXT_DIALECT, query=f"session={session}"
     ) as stream:
         equal(stream.answer.headers.get("gym-session"), session, "Gym-Session")
-    with Stream.opened(served.shared(), TEXT_DIALECT) as stream:
+    with TargetStream.opened(target.shared(), TEXT_DIALECT) as stream:
         that(stream.answer.headers.get("gym-session"), "a session of its own", "none")
-    with Stream(served.shared(), query="session=a/b") as stream:
+    with TargetStream(target.shared(), query="session=a/b") as stream:
         equal(stream.answer.status, 400, "status for a session a/b")
 
 
 @checks("unknown-instance")
-def _unknown(served: Served) -> None:
-    with Stream(Instance(served, "ffffffff")) as stream:
+def _unknown(target: Target) -> None:
+    with TargetStream(TargetInstance(target, "ffffffff")) as stream:
         told = stream.answer.status, code_of(stream.answer)
         equal(told, (400, "unknown-instance"), "status and code")
 
 
 @checks("too-many-streams")
-def _too_many(served: Served) -> None:
-    with served.made() as instance, contextlib.ExitStack() as stack:
+def _too_many(target: Target) -> None:
+    with target.made() as instance, contextlib.ExitStack() as stack:
         for _ in range(MAX_STREAMS):
-            stack.enter_context(Stream.opened(instance, TEXT_DIALECT))
-        with Stream(instance) as stream:
+            stack.enter_context(TargetStream.opened(instance, TEXT_DIALECT))
+        with TargetStream(instance) as stream:
             told = stream.answer.status, code_of(stream.answer)
             equal(told, (503, "too-many-streams"), "status and code of one more")
             after = stream.answer.headers.get("retry-after", "")
@@ -104,8 +104,8 @@ def _too_many(served: Served) -> None:
 
 
 @checks("origin-refused")
-def _origin(served: Served) -> None:
+def _origin(target: Target) -> None:
     headers = {"Origin": "https://validate.invalid"}
-    with Stream(served.shared(), headers=headers) as stream:
+    with TargetStream(target.shared(), headers=headers) as stream:
         told = stream.answer.status, code_of(stream.answer)
         equal(told, (403, "origin-refused"), "status and code")

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from gym_http_server.validation.checks import Checks, Group, equal
+from gym_http_server.validation.checks import CheckGroup, Checks, equal
 from gym_http_server.validation.groups.errors import problem
-from gym_http_server.validation.served import Served
+from gym_http_server.validation.target import Target
 
 __all__ = ["GROUP"]
 
 checks = Checks()
-GROUP = Group("internals", lambda: checks)
+GROUP = CheckGroup("internals", lambda: checks)
 
 
 @checks("attribute")
-def _attribute(served: Served) -> None:
-    with served.made() as instance:
+def _attribute(target: Target) -> None:
+    with target.made() as instance:
         answer = instance.get("attributes/gravity/")
-        served.needs("attributes", answer)
+        target.needs("attributes", answer)
         equal(answer.json(), {"callable": False, "value": 9.8}, "gravity")
         told = instance.post("attributes/gravity/", {"value": 1.62}).json()
         equal(told, {"set": True}, "the answer")
@@ -24,40 +24,40 @@ def _attribute(served: Served) -> None:
 
 
 @checks("attribute-not-forced")
-def _not_forced(served: Served) -> None:
-    with served.made() as instance:
+def _not_forced(target: Target) -> None:
+    with target.made() as instance:
         path = "attributes/validate_none/"
         answer = instance.post(path, {"value": 1, "force": False})
-        served.needs("attributes", answer)
+        target.needs("attributes", answer)
         equal(answer.json(), {"set": False}, "the answer")
         problem(instance.get(path), "no-attribute", 404)
 
 
 @checks("private-attribute")
-def _private(served: Served) -> None:
-    with served.made() as instance:
+def _private(target: Target) -> None:
+    with target.made() as instance:
         answer = instance.get("attributes/__class__/")
-        served.needs("attributes")
+        target.needs("attributes")
         problem(answer, "no-attribute", 404)
 
 
 @checks("method")
-def _method(served: Served) -> None:
-    with served.made("Taxi-v4") as instance:
+def _method(target: Target) -> None:
+    with target.made("Taxi-v4") as instance:
         path = "attributes/encode/"
         answer = instance.get(path)
-        served.needs("attributes", answer)
+        target.needs("attributes", answer)
         equal(answer.json(), {"callable": True}, "encode")
         told = instance.post(f"{path}call/", {"args": [3, 1, 2, 0]}).json()
         equal(told, {"value": 328}, "what it returns")
 
 
 @checks("generator")
-def _generator(served: Served) -> None:
-    with served.made() as instance:
+def _generator(target: Target) -> None:
+    with target.made() as instance:
         instance.post("reset/", {"seed": 42})
         answer = instance.get("generator/")
-        served.needs("generator", answer)
+        target.needs("generator", answer)
         equal(answer.json()["seed"], 42, "seed")
         first = instance.post("reset/", {}).json()
         again = instance.post("reset/", {}).json()

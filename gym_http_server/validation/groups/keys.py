@@ -5,10 +5,10 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
-from gym_http_server.validation.calls import Answer
-from gym_http_server.validation.checks import Checks, Group, equal
+from gym_http_server.validation.calls import Response
+from gym_http_server.validation.checks import CheckGroup, Checks, equal
 from gym_http_server.validation.groups.errors import problem
-from gym_http_server.validation.served import CART_POLE, Instance, Served
+from gym_http_server.validation.target import CART_POLE, Target, TargetInstance
 
 __all__ = ["GROUP", "steps_of"]
 
@@ -16,31 +16,33 @@ __all__ = ["GROUP", "steps_of"]
 KEPT = 16
 
 checks = Checks()
-GROUP = Group("keys", lambda: checks, lambda served: served.needs("idempotency"))
+GROUP = CheckGroup("keys", lambda: checks, lambda target: target.needs("idempotency"))
 
 
 def _key() -> dict[str, str]:
     return {"Idempotency-Key": secrets.token_hex(12)}
 
 
-def _replayed(answer: Answer) -> bool:
+def _replayed(answer: Response) -> bool:
     return answer.headers.get("idempotent-replayed") == "true"
 
 
-def steps_of(instance: Instance) -> int:
+def steps_of(instance: TargetInstance) -> int:
     """Ask how many steps an instance has taken."""
     return int(instance.get().json()["steps"])
 
 
-def _twice(instance: Instance, rest: str, value: Any) -> tuple[Answer, Answer]:
+def _twice(
+    instance: TargetInstance, rest: str, value: Any
+) -> tuple[Response, Response]:
     key = _key()
     first = instance.post(rest, value, headers=key)
     return first, instance.post(rest, value, headers=key)
 
 
 @checks("step-once")
-def _step(served: Served) -> None:
-    with served.made() as instance:
+def _step(target: Target) -> None:
+    with target.made() as instance:
         instance.post("reset/", {"seed": 1})
         first, again = _twice(instance, "step/", {"action": 1})
         equal((first.status, again.status), (200, 200), "status of both")
@@ -50,32 +52,32 @@ def _step(served: Served) -> None:
 
 
 @checks("reset-once")
-def _reset(served: Served) -> None:
-    with served.made() as instance:
+def _reset(target: Target) -> None:
+    with target.made() as instance:
         first, again = _twice(instance, "reset/", {})
         equal(again.body, first.body, "the second answer")
         equal(_replayed(again), True, "replayed")
 
 
 @checks("create-once")
-def _create(served: Served) -> None:
+def _create(target: Target) -> None:
     # Whether it can be made; else there is nothing to check.
-    served.shared()
+    target.shared()
     key, ids = _key()["Idempotency-Key"], []
     for _ in range(2):
-        answer = served.post_create(key, {"env_id": CART_POLE})
-        ids.append(served.adopt(answer.json()["instance_id"]).id)
+        answer = target.post_create(key, {"env_id": CART_POLE})
+        ids.append(target.adopt(answer.json()["instance_id"]).id)
     for instance_id in set(ids):
-        Instance(served, instance_id).close()
+        TargetInstance(target, instance_id).close()
     equal(ids[1], ids[0], "the instance that the second create tells")
 
 
 @checks("close-once")
-def _close(served: Served) -> None:
-    instance, key = served.create(), _key()
+def _close(target: Target) -> None:
+    instance, key = target.create(), _key()
     try:
         answers = [
-            served.call("DELETE", instance.path(), headers=key) for _ in range(2)
+            target.call("DELETE", instance.path(), headers=key) for _ in range(2)
         ]
     finally:
         instance.close()
@@ -83,8 +85,8 @@ def _close(served: Served) -> None:
 
 
 @checks("key-reused")
-def _reused(served: Served) -> None:
-    with served.made() as instance:
+def _reused(target: Target) -> None:
+    with target.made() as instance:
         instance.post("reset/", {"seed": 1})
         key = _key()
         instance.post("step/", {"action": 1}, headers=key)
@@ -94,8 +96,8 @@ def _reused(served: Served) -> None:
 
 
 @checks("answer-gone")
-def _gone(served: Served) -> None:
-    with served.made() as instance:
+def _gone(target: Target) -> None:
+    with target.made() as instance:
         instance.post("reset/", {"seed": 1})
         keys = [_key() for _ in range(KEPT + 1)]
         for number, key in enumerate(keys):
@@ -111,8 +113,8 @@ def _gone(served: Served) -> None:
 
 
 @checks("refusals-are-not-kept")
-def _refused(served: Served) -> None:
-    with served.made() as instance:
+def _refused(target: Target) -> None:
+    with target.made() as instance:
         instance.post("reset/", {"seed": 1})
         key = _key()
         refused = instance.post("step/", {"action": "x"}, headers=key)
@@ -122,8 +124,8 @@ def _refused(served: Served) -> None:
 
 
 @checks("conflicts-are-kept")
-def _conflict(served: Served) -> None:
-    with served.made() as instance:
+def _conflict(target: Target) -> None:
+    with target.made() as instance:
         key = _key()
         early = instance.post("step/", {"action": 1}, headers=key)
         problem(early, "reset-needed", 409)
@@ -134,8 +136,8 @@ def _conflict(served: Served) -> None:
 
 
 @checks("bad-key")
-def _bad(served: Served) -> None:
-    with served.made() as instance:
+def _bad(target: Target) -> None:
+    with target.made() as instance:
         for key in ("a b", "x" * 129):
             answer = instance.post("reset/", {}, headers={"Idempotency-Key": key})
             problem(answer, "bad-parameter", 400)

@@ -7,16 +7,23 @@ import math
 import re
 from typing import Any
 
-from gym_http_server.validation.calls import Answer
-from gym_http_server.validation.checks import Absent, Checks, Group, equal, one_of, that
+from gym_http_server.validation.calls import Response
+from gym_http_server.validation.checks import (
+    Absent,
+    CheckGroup,
+    Checks,
+    equal,
+    one_of,
+    that,
+)
 from gym_http_server.validation.groups import old_requests
 from gym_http_server.validation.plain import shortest
-from gym_http_server.validation.served import CART_POLE, Instance, Served, code_of
+from gym_http_server.validation.target import CART_POLE, Target, TargetInstance, code_of
 
 __all__ = ["GROUP", "action_of", "nothing", "told"]
 
 checks = Checks()
-GROUP = Group("legacy", lambda: [*checks, *old_requests.checks])
+GROUP = CheckGroup("legacy", lambda: [*checks, *old_requests.checks])
 #: Below the server's data directory, as absolute paths of old clients are.
 MONITORED = "/gym-http-validate"
 _ID = re.compile("[0-9a-f]{8}").fullmatch
@@ -24,7 +31,7 @@ _ID = re.compile("[0-9a-f]{8}").fullmatch
 _OLD_IDS = {"CartPole-v0": CART_POLE, "FrozenLake-v0": "FrozenLake-v1"}
 
 
-def told(answer: Answer) -> Any:
+def told(answer: Response) -> Any:
     """Give what an answer says, if its form is as it has to be."""
     equal(answer.status, 200, "status")
     equal(answer.media, "application/json", "Content-Type")
@@ -40,14 +47,14 @@ def told(answer: Answer) -> Any:
     return value
 
 
-def nothing(answer: Answer) -> None:
+def nothing(answer: Response) -> None:
     """Demand that an answer says that it is done."""
     equal(answer.status, 204, "status")
     equal(answer.body, b"", "body")
     equal(answer.media, "text/html", "Content-Type")
 
 
-def action_of(instance: Instance) -> Any:
+def action_of(instance: TargetInstance) -> Any:
     """Draw an action of an instance."""
     return told(instance.get("action_space/sample"))["action"]
 
@@ -75,63 +82,63 @@ def _leaves(value: Any, shape: list[int], what: str) -> list[Any]:
     return level
 
 
-def _check_observation(instance: Instance, value: Any, when: str) -> None:
+def _check_observation(instance: TargetInstance, value: Any, when: str) -> None:
     info = told(instance.get("observation_space/"))["info"]
     _check_element(value, info, f"an observation {when}")
-    if instance.served.env_id == CART_POLE:
+    if instance.target.env_id == CART_POLE:
         right = isinstance(value, list) and all(type(each) is float for each in value)
         that(right and len(value) == 4, f"four floats {when}", value)
 
 
 @checks("create")
-def _create(served: Served) -> None:
+def _create(target: Target) -> None:
     # Whether it can be made; else there is nothing to check.
-    served.shared(served.env_id)
-    value = told(served.post("/v1/envs/", {"env_id": served.env_id}))
-    instance = served.adopt(value["instance_id"])
+    target.shared(target.env_id)
+    value = told(target.post("/v1/envs/", {"env_id": target.env_id}))
+    instance = target.adopt(value["instance_id"])
     instance.close()
     that(_ID(instance.id), "an instance ID of 8 hex digits", instance.id)
     equal(value, {"instance_id": instance.id}, "the answer")
 
 
 @checks("list")
-def _list(served: Served) -> None:
-    with served.made(served.env_id) as instance:
-        listed = told(served.get("/v1/envs/"))["all_envs"]
-        equal(listed.get(instance.id), served.env_id, f"the env of {instance.id}")
-    listed = told(served.get("/v1/envs/"))["all_envs"]
+def _list(target: Target) -> None:
+    with target.made(target.env_id) as instance:
+        listed = told(target.get("/v1/envs/"))["all_envs"]
+        equal(listed.get(instance.id), target.env_id, f"the env of {instance.id}")
+    listed = told(target.get("/v1/envs/"))["all_envs"]
     that(instance.id not in listed, "no instance that was closed", listed)
 
 
 @checks("old-ids")
-def _old_ids(served: Served) -> None:
-    if served.env_id != CART_POLE:
+def _old_ids(target: Target) -> None:
+    if target.env_id != CART_POLE:
         raise Absent("they are checked where CartPole-v1 is")
     for env_id, today in _OLD_IDS.items():
-        served.create(today).close()
-        value = told(served.post("/v1/envs/", {"env_id": env_id}))
-        instance = served.adopt(value["instance_id"])
-        listed = told(served.get("/v1/envs/"))["all_envs"]
+        target.create(today).close()
+        value = told(target.post("/v1/envs/", {"env_id": env_id}))
+        instance = target.adopt(value["instance_id"])
+        listed = told(target.get("/v1/envs/"))["all_envs"]
         instance.close()
         equal(listed.get(instance.id), env_id, f"the env of {instance.id}")
 
 
 @checks("reset")
-def _reset(served: Served) -> None:
-    with served.made(served.env_id) as instance:
+def _reset(target: Target) -> None:
+    with target.made(target.env_id) as instance:
         for body in (b"", b"{}", b'""', b"null", b"[]", b"a=b"):
             observation = told(instance.post("reset/", body=body))["observation"]
             _check_observation(instance, observation, f"after a body {body!r}")
 
 
 @checks("step")
-def _step(served: Served) -> None:
-    with served.made(served.env_id) as instance:
+def _step(target: Target) -> None:
+    with target.made(target.env_id) as instance:
         instance.post("reset/", {})
         body = {"action": action_of(instance), "render": False}
         value = told(instance.post("step/", body))
         _check_observation(instance, value["observation"], "after a step")
-        if served.env_id == CART_POLE:
+        if target.env_id == CART_POLE:
             equal(value["reward"], 1.0, "reward")
             equal(value["done"], False, "done")
             equal(value["info"], {}, "info")
@@ -141,8 +148,8 @@ def _step(served: Served) -> None:
 
 
 @checks("render-in-step")
-def _render(served: Served) -> None:
-    with served.made(served.env_id) as instance:
+def _render(target: Target) -> None:
+    with target.made(target.env_id) as instance:
         for render in (True, "true"):
             instance.post("reset/", {})
             body = {"action": action_of(instance), "render": render}
@@ -151,16 +158,16 @@ def _render(served: Served) -> None:
 
 
 @checks("floats-have-points")
-def _floats(served: Served) -> None:
-    with served.made("FrozenLake-v1", kwargs={"is_slippery": False}) as instance:
+def _floats(target: Target) -> None:
+    with target.made("FrozenLake-v1", kwargs={"is_slippery": False}) as instance:
         instance.post("reset/", {"seed": 1})
         answer = instance.post("step/", {"action": 0})
         that(b'"reward":0.0' in answer.body, "a reward 0.0, not 0", answer.body)
 
 
 @checks("float32-is-short")
-def _short(served: Served) -> None:
-    with served.made() as instance:
+def _short(target: Target) -> None:
+    with target.made() as instance:
         for _ in range(5):
             for number in told(instance.post("reset/", {}))["observation"]:
                 short = shortest(number, "f4")
@@ -168,19 +175,19 @@ def _short(served: Served) -> None:
 
 
 @checks("action-space")
-def _action_space(served: Served) -> None:
-    _check_info(served, "action_space/")
-    if served.env_id == CART_POLE:
-        info = told(served.shared().get("action_space/"))["info"]
+def _action_space(target: Target) -> None:
+    _check_info(target, "action_space/")
+    if target.env_id == CART_POLE:
+        info = told(target.shared().get("action_space/"))["info"]
         equal(info, {"name": "Discrete", "n": 2}, "info")
 
 
 @checks("observation-space")
-def _observation_space(served: Served) -> None:
-    _check_info(served, "observation_space/")
-    if served.env_id != CART_POLE:
+def _observation_space(target: Target) -> None:
+    _check_info(target, "observation_space/")
+    if target.env_id != CART_POLE:
         return
-    info = told(served.shared().get("observation_space/"))["info"]
+    info = told(target.shared().get("observation_space/"))["info"]
     equal((info["name"], info["shape"]), ("Box", [4]), "name and shape")
     for which, sign in (("low", -1.0), ("high", 1.0)):
         bounds = info[which]
@@ -188,8 +195,8 @@ def _observation_space(served: Served) -> None:
         equal(bounds[1], sign * 1e100, f"{which} of the velocity, which has no end")
 
 
-def _check_info(served: Served, rest: str) -> None:
-    info = told(served.shared(served.env_id).get(rest))["info"]
+def _check_info(target: Target, rest: str) -> None:
+    info = told(target.shared(target.env_id).get(rest))["info"]
     if info["name"] == "Discrete":
         keys = {"name", "n"} | ({"start"} if info.get("start") else set())
         equal(sorted(info), sorted(keys), "members of info")
@@ -204,8 +211,8 @@ def _check_info(served: Served, rest: str) -> None:
 
 
 @checks("sample")
-def _sample(served: Served) -> None:
-    instance = served.shared(served.env_id)
+def _sample(target: Target) -> None:
+    instance = target.shared(target.env_id)
     info = told(instance.get("action_space/"))["info"]
     for _ in range(4):
         value = told(instance.get("action_space/sample"))
@@ -214,8 +221,8 @@ def _sample(served: Served) -> None:
 
 
 @checks("contains")
-def _contains(served: Served) -> None:
-    instance = served.shared(served.env_id)
+def _contains(target: Target) -> None:
+    instance = target.shared(target.env_id)
     info = told(instance.get("action_space/"))["info"]
     if info["name"] != "Discrete":
         raise Absent("gym-http-api had it for Discrete spaces alone")
@@ -232,8 +239,8 @@ def _contains(served: Served) -> None:
 
 
 @checks("contains-observation")
-def _contains_observation(served: Served) -> None:
-    instance = served.shared(served.env_id)
+def _contains_observation(target: Target) -> None:
+    instance = target.shared(target.env_id)
     info = told(instance.get("observation_space/"))["info"]
     for given, member in (({"name": info["name"]}, True), ({"name": "None"}, False)):
         value = told(instance.post("observation_space/contains", given))
@@ -241,56 +248,56 @@ def _contains_observation(served: Served) -> None:
 
 
 @checks("close")
-def _close(served: Served) -> None:
-    nothing(served.create(served.env_id).close())
-    instance = served.create(served.env_id)
-    answer = instance.served.call("POST", instance.path("close/"), body=b'""')
-    instance.served.forget(instance.id)
+def _close(target: Target) -> None:
+    nothing(target.create(target.env_id).close())
+    instance = target.create(target.env_id)
+    answer = instance.target.call("POST", instance.path("close/"), body=b'""')
+    instance.target.forget(instance.id)
     nothing(answer)
 
 
 @checks("monitor-close")
-def _monitor_close(served: Served) -> None:
-    nothing(served.shared(served.env_id).post("monitor/close/"))
+def _monitor_close(target: Target) -> None:
+    nothing(target.shared(target.env_id).post("monitor/close/"))
 
 
 @checks("monitor-start")
-def _monitor_start(served: Served) -> None:
-    _start_monitor(served, {"force": True, "resume": False, "video_callable": False})
+def _monitor_start(target: Target) -> None:
+    _start_monitor(target, {"force": True, "resume": False, "video_callable": False})
 
 
 @checks("monitor-start-text")
-def _monitor_start_text(served: Served) -> None:
+def _monitor_start_text(target: Target) -> None:
     """The Lua client sends its flags so."""
     flags = {"force": "true", "resume": "false", "video_callable": "false"}
-    _start_monitor(served, flags)
+    _start_monitor(target, flags)
 
 
-def _start_monitor(served: Served, flags: dict[str, Any]) -> None:
-    with served.made(served.env_id) as instance:
+def _start_monitor(target: Target, flags: dict[str, Any]) -> None:
+    with target.made(target.env_id) as instance:
         body = {"directory": MONITORED, **flags}
         answer = instance.post("monitor/start/", body)
-        served.needs("monitor", answer)
+        target.needs("monitor", answer)
         nothing(answer)
         nothing(instance.post("monitor/close/"))
 
 
 @checks("upload")
-def _upload(served: Served) -> None:
-    answer = served.post("/v1/upload/", {"api_key": "key"})
+def _upload(target: Target) -> None:
+    answer = target.post("/v1/upload/", {"api_key": "key"})
     if answer.status == 404:
         raise Absent("it answers 404")
     equal(answer.status, 400, "status without a training_dir")
     words = "A required request parameter 'training_dir' was not provided"
     equal(answer.json()["message"], words, "message")
-    answer = served.post("/v1/upload/", {"training_dir": "results", "api_key": "key"})
+    answer = target.post("/v1/upload/", {"training_dir": "results", "api_key": "key"})
     # What it was uploaded to is gone; a server may be of a time when it was there.
     one_of(answer.status, (204, 400, 410), "status")
 
 
 @checks("both-slash-forms")
-def _slashes(served: Served) -> None:
-    with served.made(served.env_id) as instance:
+def _slashes(target: Target) -> None:
+    with target.made(target.env_id) as instance:
         for end in ("/", ""):
             for rest in ("action_space", "observation_space"):
                 told(instance.get(rest + end))
@@ -299,20 +306,20 @@ def _slashes(served: Served) -> None:
             told(instance.get("action_space/sample" + end))
             nothing(instance.post("monitor/close" + end))
     for path in ("/v1/envs", "/v1/envs/"):
-        value = told(served.post(path, {"env_id": served.env_id}))
-        served.adopt(value["instance_id"]).close()
+        value = told(target.post(path, {"env_id": target.env_id}))
+        target.adopt(value["instance_id"]).close()
 
 
 @checks("unknown-instance")
-def _unknown(served: Served) -> None:
-    answer = served.post("/v1/envs/ffffffff/step/", {"action": 0})
+def _unknown(target: Target) -> None:
+    answer = target.post("/v1/envs/ffffffff/step/", {"action": 0})
     equal(answer.status, 400, "status")
     equal(answer.json()["message"], "Instance_id ffffffff unknown", "message")
 
 
 @checks("unknown-env")
-def _unknown_env(served: Served) -> None:
-    answer = served.post("/v1/envs/", {"env_id": "there is none"})
+def _unknown_env(target: Target) -> None:
+    answer = target.post("/v1/envs/", {"env_id": "there is none"})
     if code_of(answer) == "env-refused":
         raise Absent("it makes only the environments that are allowed: env-refused")
     equal(answer.status, 400, "status")
@@ -322,8 +329,8 @@ def _unknown_env(served: Served) -> None:
 
 
 @checks("bad-json")
-def _bad_json(served: Served) -> None:
-    answer = served.post("/v1/envs/", body=b"{")
+def _bad_json(target: Target) -> None:
+    answer = target.post("/v1/envs/", body=b"{")
     equal(answer.status, 400, "status")
     words = "Request is not a valid json"
     message = answer.json()["message"]
@@ -331,10 +338,10 @@ def _bad_json(served: Served) -> None:
 
 
 @checks("missing-parameter")
-def _missing(served: Served) -> None:
+def _missing(target: Target) -> None:
     nothing_told: tuple[Any, ...] = ({}, {"env_id": None}, {"env_id": ""})
     for body in (*nothing_told, {"env_id": []}):
-        answer = served.post("/v1/envs/", body)
+        answer = target.post("/v1/envs/", body)
         equal(answer.status, 400, "status")
         words = "A required request parameter 'env_id' was not provided"
         equal(answer.json()["message"], words, "message")

@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any
 
 from gym_http_server.validation.binary import BINARY, body_with
-from gym_http_server.validation.checks import Check, Group, equal
+from gym_http_server.validation.checks import Check, CheckGroup, equal
 from gym_http_server.validation.groups.values import ECHO, needs_attributes
-from gym_http_server.validation.served import Served, code_of
+from gym_http_server.validation.target import Target, code_of
 from gym_http_server.validation.typed import TYPED
 from gym_http_server.validation.vectors import cases
 
@@ -21,11 +21,11 @@ def _checks() -> Iterator[Check]:
         yield Check(case["id"], partial(_refused, case))
 
 
-GROUP = Group("malformed", _checks, needs_attributes)
+GROUP = CheckGroup("malformed", _checks, needs_attributes)
 
 
-def _refused(case: dict[str, Any], served: Served) -> None:
-    instance = served.shared()
+def _refused(case: dict[str, Any], target: Target) -> None:
+    instance = target.shared()
     raw = bytes.fromhex(case["hex"]) if "hex" in case else case["text"].encode()
     if case["form"] == "typed":
         media, body = TYPED, b'{"value":%s}' % raw

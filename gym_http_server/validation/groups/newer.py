@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from gym_http_server.validation.checks import Absent, Checks, Group, equal, that
+from gym_http_server.validation.checks import Absent, CheckGroup, Checks, equal, that
 from gym_http_server.validation.groups.legacy import action_of, told
-from gym_http_server.validation.served import CART_POLE, Instance, Served
+from gym_http_server.validation.target import CART_POLE, Target, TargetInstance
 
 __all__ = ["GROUP"]
 
 checks = Checks()
-GROUP = Group("newer", lambda: checks)
+GROUP = CheckGroup("newer", lambda: checks)
 
 
 @checks("terminated-and-truncated")
-def _flags(served: Served) -> None:
-    with served.made(served.env_id) as instance:
+def _flags(target: Target) -> None:
+    with target.made(target.env_id) as instance:
         instance.post("reset/", {})
         value = _step(instance, action_of(instance))
         for name in ("terminated", "truncated"):
@@ -25,32 +25,32 @@ def _flags(served: Served) -> None:
         equal(value["done"], either, "done, of terminated and truncated")
 
 
-def _step(instance: Instance, action: Any) -> Any:
+def _step(instance: TargetInstance, action: Any) -> Any:
     value = told(instance.post("step/", {"action": action}))
-    _there(instance.served, value, "terminated")
-    _there(instance.served, value, "truncated")
+    _there(instance.target, value, "terminated")
+    _there(instance.target, value, "truncated")
     return value
 
 
-def _there(served: Served, value: Any, name: str) -> None:
+def _there(target: Target, value: Any, name: str) -> None:
     """Leave a check out if the server is of gym-http-api's kind."""
-    if name not in value and served.about is None:
+    if name not in value and target.about is None:
         raise Absent(f"its answer has no {name}")
     that(name in value, f"a member {name}", value)
 
 
 @checks("reset-info")
-def _info(served: Served) -> None:
-    with served.made(served.env_id) as instance:
+def _info(target: Target) -> None:
+    with target.made(target.env_id) as instance:
         value = told(instance.post("reset/", {}))
-        _there(served, value, "info")
+        _there(target, value, "info")
         that(isinstance(value["info"], dict), "info: an object", value["info"])
 
 
 @checks("reset-seed")
-def _seed(served: Served) -> None:
-    with served.made() as instance:
-        _there(served, told(instance.post("reset/", {})), "info")
+def _seed(target: Target) -> None:
+    with target.made() as instance:
+        _there(target, told(instance.post("reset/", {})), "info")
         first, again = (
             told(instance.post("reset/", {"seed": 42}))["observation"] for _ in "12"
         )
@@ -60,8 +60,8 @@ def _seed(served: Served) -> None:
 
 
 @checks("done-is-either")
-def _done(served: Served) -> None:
-    with served.made(max_episode_steps=2) as instance:
+def _done(target: Target) -> None:
+    with target.made(max_episode_steps=2) as instance:
         instance.post("reset/", {"seed": 42})
         _step(instance, 0)
         value = _step(instance, 1)
@@ -70,9 +70,9 @@ def _done(served: Served) -> None:
 
 
 @checks("actions-are-cast")
-def _cast(served: Served) -> None:
-    with served.made(CART_POLE) as instance:
-        _there(served, told(instance.post("reset/", {})), "info")
+def _cast(target: Target) -> None:
+    with target.made(CART_POLE) as instance:
+        _there(target, told(instance.post("reset/", {})), "info")
         for action in (1, 1.0, "1", [1]):
             instance.post("reset/", {"seed": 42})
             value = told(instance.post("step/", {"action": action}))

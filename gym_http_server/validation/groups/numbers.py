@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any
 
 from gym_http_server.validation.binary import BINARY
-from gym_http_server.validation.checks import Absent, Check, Group, equal
+from gym_http_server.validation.checks import Absent, Check, CheckGroup, equal
 from gym_http_server.validation.groups.values import ECHO, back, needs_attributes, same
-from gym_http_server.validation.served import Served, code_of
+from gym_http_server.validation.target import Target, code_of
 from gym_http_server.validation.vectors import cases
 
 __all__ = ["GROUP"]
@@ -24,11 +24,11 @@ def _checks() -> Iterator[Check]:
         yield Check(case["id"], partial(run, case))
 
 
-GROUP = Group("numbers", _checks, needs_attributes)
+GROUP = CheckGroup("numbers", _checks, needs_attributes)
 
 
-def _read(case: dict[str, Any], served: Served) -> None:
-    instance = served.shared()
+def _read(case: dict[str, Any], target: Target) -> None:
+    instance = target.shared()
     body = b'{"value":%s}' % case["text"].encode()
     answer = instance.post(ECHO, body=body)
     large = abs(int(case["value"].get("int", 0))) > LARGEST
@@ -38,7 +38,7 @@ def _read(case: dict[str, Any], served: Served) -> None:
     same(back(instance.get(ECHO, headers={"Accept": BINARY})), case["value"])
 
 
-def _refused(case: dict[str, Any], served: Served) -> None:
+def _refused(case: dict[str, Any], target: Target) -> None:
     body = b'{"value":%s}' % case["text"].encode()
-    answer = served.shared().post(ECHO, body=body)
+    answer = target.shared().post(ECHO, body=body)
     equal((answer.status, code_of(answer)), (400, "bad-json"), "status and code")

@@ -6,10 +6,10 @@ import json
 import select
 from typing import Any
 
-from gym_http_server.validation.calls import Answer, CallFailed
+from gym_http_server.validation.calls import CallFailed, Response
 from gym_http_server.validation.checks import Checks, Mismatch, equal, that
 from gym_http_server.validation.groups.http import head_of, raw, read
-from gym_http_server.validation.served import Instance, Served
+from gym_http_server.validation.target import Target, TargetInstance
 
 __all__ = ["checks"]
 
@@ -18,25 +18,25 @@ checks = Checks()
 CONTINUE_S = 1.0
 
 
-def _info(answer: Answer, what: str) -> Any:
+def _info(answer: Response, what: str) -> Any:
     equal(answer.status, 200, f"status of {what}")
     equal(answer.media, "application/json", f"Content-Type of {what}")
     return answer.json()["info"]
 
 
-def _target(served: Served, instance: Instance, rest: str) -> str:
-    return served.address.base + instance.path(rest)
+def _target(target: Target, instance: TargetInstance, rest: str) -> str:
+    return target.address.base + instance.path(rest)
 
 
 @checks("get-with-body")
-def _get_with_body(served: Served) -> None:
+def _get_with_body(target: Target) -> None:
     """Python and Lua send a Content-Type, Julia and Scala a body."""
-    instance = served.shared(served.env_id)
+    instance = target.shared(target.env_id)
     expected = _info(instance.get("action_space/"), "a GET")
-    start = f"GET {_target(served, instance, 'action_space/')} HTTP/1.1"
+    start = f"GET {_target(target, instance, 'action_space/')} HTTP/1.1"
     json_type = "Content-Type: application/json"
-    request = head_of(served, start, json_type, "Content-Length: 2") + b"{}"
-    with served.address.connect(served.timeout_s) as sock:
+    request = head_of(target, start, json_type, "Content-Length: 2") + b"{}"
+    with target.address.connect(target.timeout_s) as sock:
         for which in ("first", "second"):
             try:
                 sock.sendall(request)
@@ -50,13 +50,13 @@ def _get_with_body(served: Served) -> None:
 
 
 @checks("http-1.0")
-def _http_1_0(served: Served) -> None:
+def _http_1_0(target: Target) -> None:
     """The C++ client goes on in it after an answer of gym-http-api."""
-    instance = served.shared(served.env_id)
+    instance = target.shared(target.env_id)
     expected = _info(instance.get("action_space/"), "a GET")
-    start = f"GET {_target(served, instance, 'action_space/')} HTTP/1.0"
-    with served.address.connect(served.timeout_s) as sock:
-        sock.sendall(head_of(served, start))
+    start = f"GET {_target(target, instance, 'action_space/')} HTTP/1.0"
+    with target.address.connect(target.timeout_s) as sock:
+        sock.sendall(head_of(target, start))
         data = bytearray()
         try:
             while piece := sock.recv(65536):
@@ -74,16 +74,16 @@ def _http_1_0(served: Served) -> None:
 
 
 @checks("expect-continue")
-def _expect(served: Served) -> None:
+def _expect(target: Target) -> None:
     """Clients by curl and .NET send it with some bodies."""
-    with served.made(served.env_id) as instance:
+    with target.made(target.env_id) as instance:
         instance.post("reset/", {})
         action = instance.get("action_space/sample").json()["action"]
         body = json.dumps({"action": action}).encode()
-        start = f"POST {_target(served, instance, 'step/')} HTTP/1.1"
+        start = f"POST {_target(target, instance, 'step/')} HTTP/1.1"
         lines = "Content-Type: application/json", f"Content-Length: {len(body)}"
-        with served.address.connect(served.timeout_s) as sock:
-            sock.sendall(head_of(served, start, *lines, "Expect: 100-continue"))
+        with target.address.connect(target.timeout_s) as sock:
+            sock.sendall(head_of(target, start, *lines, "Expect: 100-continue"))
             select.select([sock], [], [], CONTINUE_S)
             sock.sendall(body)
             # It reads over 100 Continue.
@@ -93,12 +93,12 @@ def _expect(served: Served) -> None:
 
 
 @checks("accept-html")
-def _accept(served: Served) -> None:
+def _accept(target: Target) -> None:
     """Haskell and Java ask for HTML, and read JSON."""
-    instance, headers = served.shared(served.env_id), {"Accept": "text/html"}
+    instance, headers = target.shared(target.env_id), {"Accept": "text/html"}
     _info(instance.get("action_space/", headers=headers), "a GET that accepts HTML")
     answer = instance.post("monitor/close/", headers=headers)
     equal(answer.status, 204, "status of monitor/close that accepts HTML")
     equal(answer.media, "text/html", "Content-Type of monitor/close")
-    answer = raw(served, head_of(served, f"GET {served.address.base}/v1/envs HTTP/1.1"))
+    answer = raw(target, head_of(target, f"GET {target.address.base}/v1/envs HTTP/1.1"))
     equal(answer.media, "application/json", "Content-Type without Accept")

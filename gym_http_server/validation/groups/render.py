@@ -5,8 +5,8 @@ from __future__ import annotations
 import secrets
 import zlib
 
-from gym_http_server.validation.checks import Checks, Group, Mismatch, equal, that
-from gym_http_server.validation.served import Instance, Served
+from gym_http_server.validation.checks import CheckGroup, Checks, Mismatch, equal, that
+from gym_http_server.validation.target import Target, TargetInstance
 
 __all__ = ["GROUP"]
 
@@ -14,22 +14,22 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 checks = Checks()
 
 
-def _needs(served: Served) -> None:
-    served.needs("render", served.shared().get("render/"))
+def _needs(target: Target) -> None:
+    target.needs("render", target.shared().get("render/"))
 
 
-GROUP = Group("render", lambda: checks, _needs)
+GROUP = CheckGroup("render", lambda: checks, _needs)
 
 
-def _drawn(served: Served) -> Instance:
-    instance = served.create("MountainCar-v0", render_mode="rgb_array")
+def _drawn(target: Target) -> TargetInstance:
+    instance = target.create("MountainCar-v0", render_mode="rgb_array")
     instance.post("reset/", {"seed": 1})
     return instance
 
 
 @checks("png")
-def _png(served: Served) -> None:
-    instance = _drawn(served)
+def _png(target: Target) -> None:
+    instance = _drawn(target)
     try:
         answer = instance.get("render/", headers={"Accept": "image/png"})
     finally:
@@ -43,8 +43,8 @@ def _png(served: Served) -> None:
 
 
 @checks("bytes")
-def _bytes(served: Served) -> None:
-    instance = _drawn(served)
+def _bytes(target: Target) -> None:
+    instance = _drawn(target)
     try:
         raw = instance.get("render/", headers={"Accept": "application/octet-stream"})
         listed = instance.get("render/", headers={"Accept": "application/json"}).json()
@@ -61,8 +61,8 @@ def _bytes(served: Served) -> None:
 
 
 @checks("text")
-def _text(served: Served) -> None:
-    with served.made("CliffWalking-v1", render_mode="ansi") as instance:
+def _text(target: Target) -> None:
+    with target.made("CliffWalking-v1", render_mode="ansi") as instance:
         instance.post("reset/", {"seed": 1})
         answer = instance.get("render/")
         equal((answer.status, answer.media), (200, "text/plain"), "status and type")
@@ -71,8 +71,8 @@ def _text(served: Served) -> None:
 
 
 @checks("once-for-each-key")
-def _key(served: Served) -> None:
-    instance = _drawn(served)
+def _key(target: Target) -> None:
+    instance = _drawn(target)
     try:
         key = {"Idempotency-Key": secrets.token_hex(8)}
         answers = [instance.post("render/", {}, headers=key) for _ in range(2)]

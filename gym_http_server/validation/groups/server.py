@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from gym_http_server.validation.calls import Answer, basic
-from gym_http_server.validation.checks import Absent, Checks, Group, equal, one_of, that
-from gym_http_server.validation.served import Served, code_of
+from gym_http_server.validation.calls import Response, basic
+from gym_http_server.validation.checks import (
+    Absent,
+    CheckGroup,
+    Checks,
+    equal,
+    one_of,
+    that,
+)
+from gym_http_server.validation.target import Target, code_of
 
 __all__ = ["GROUP"]
 
 checks = Checks()
-GROUP = Group("server", lambda: checks)
+GROUP = CheckGroup("server", lambda: checks)
 
 
 @checks("about")
-def _about(served: Served) -> None:
-    told = _present(served.get("/v1/")).json()
+def _about(target: Target) -> None:
+    told = _present(target.get("/v1/")).json()
     equal(told["api"], "v1", "api")
     that(isinstance(told["name"], str) and told["name"], "a name", told["name"])
     that(isinstance(told["version"], str), "a version", told["version"])
@@ -26,21 +33,21 @@ def _about(served: Served) -> None:
 
 
 @checks("healthz")
-def _healthz(served: Served) -> None:
-    answer = _present(served.get("/healthz", token=False))
+def _healthz(target: Target) -> None:
+    answer = _present(target.get("/healthz", token=False))
     equal(answer.json(), {"status": "ok"}, "the answer")
 
 
 @checks("readyz")
-def _readyz(served: Served) -> None:
-    answer = _present(served.get("/readyz", token=False))
+def _readyz(target: Target) -> None:
+    answer = _present(target.get("/readyz", token=False))
     equal(answer.json(), {"status": "ready"}, "the answer")
 
 
 @checks("registry")
-def _registry(served: Served) -> None:
-    answer = served.get("/v1/registry/?search=CartPole")
-    served.needs("registry", answer)
+def _registry(target: Target) -> None:
+    answer = target.get("/v1/registry/?search=CartPole")
+    target.needs("registry", answer)
     told = answer.json()
     equal(told["count"], len(told["envs"]), "count")
     for env in told["envs"]:
@@ -48,7 +55,7 @@ def _registry(served: Served) -> None:
         equal(type(env["available"]), bool, "the type of available")
 
 
-def _present(answer: Answer) -> Answer:
+def _present(answer: Response) -> Response:
     if answer.status == 404:
         raise Absent("it answers 404")
     equal(answer.status, 200, "status")
@@ -57,46 +64,46 @@ def _present(answer: Answer) -> Answer:
 
 
 @checks("both-slash-forms")
-def _slashes(served: Served) -> None:
+def _slashes(target: Target) -> None:
     for path in ("/v1/envs", "/v1/envs/"):
-        equal(served.get(path).status, 200, f"status of {path}, without a redirect")
+        equal(target.get(path).status, 200, f"status of {path}, without a redirect")
 
 
 @checks("token-missing")
-def _token_missing(served: Served) -> None:
-    _guarded(served)
-    _refused(served.get("/v1/envs/", token=False))
+def _token_missing(target: Target) -> None:
+    _guarded(target)
+    _refused(target.get("/v1/envs/", token=False))
 
 
 @checks("token-wrong")
-def _token_wrong(served: Served) -> None:
-    _guarded(served)
-    headers = {"Authorization": f"Bearer {served.address.token}x"}
-    _refused(served.get("/v1/envs/", headers=headers))
+def _token_wrong(target: Target) -> None:
+    _guarded(target)
+    headers = {"Authorization": f"Bearer {target.address.token}x"}
+    _refused(target.get("/v1/envs/", headers=headers))
 
 
 @checks("token-in-address")
-def _token_in_address(served: Served) -> None:
-    _guarded(served)
+def _token_in_address(target: Target) -> None:
+    _guarded(target)
     # Not the token itself, which a server's log would keep.
     for name in ("token", "access_token"):
-        _refused(served.get(f"/v1/envs/?{name}=x", token=False))
+        _refused(target.get(f"/v1/envs/?{name}=x", token=False))
 
 
 @checks("token-as-password")
-def _token_as_password(served: Served) -> None:
-    _guarded(served)
-    headers = {"Authorization": basic(served.address.token)}
-    equal(served.get("/v1/envs/", headers=headers).status, 200, "status")
+def _token_as_password(target: Target) -> None:
+    _guarded(target)
+    headers = {"Authorization": basic(target.address.token)}
+    equal(target.get("/v1/envs/", headers=headers).status, 200, "status")
 
 
-def _guarded(served: Served) -> None:
-    if not served.address.token:
+def _guarded(target: Target) -> None:
+    if not target.address.token:
         raise Absent("no token was given, so none is asked for")
-    one_of(served.get("/v1/envs/").status, (200,), "status with the token")
+    one_of(target.get("/v1/envs/").status, (200,), "status with the token")
 
 
-def _refused(answer: Answer) -> None:
+def _refused(answer: Response) -> None:
     equal(answer.status, 401, "status")
     equal(code_of(answer), "unauthorized", "code")
     told = answer.headers.get("www-authenticate", "")

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from gym_http_server.validation.checks import Check, Group, Mismatch, equal, shown
+from gym_http_server.validation.checks import Check, CheckGroup, Mismatch, equal, shown
 from gym_http_server.validation.groups.values import needs_attributes
-from gym_http_server.validation.served import Instance, Served, code_of
+from gym_http_server.validation.target import Target, TargetInstance, code_of
 from gym_http_server.validation.typed import TYPED
 from gym_http_server.validation.vectors import cases
 
@@ -38,32 +38,32 @@ def _checks() -> Iterator[Check]:
         yield Check(case["id"], partial(run, case))
 
 
-GROUP = Group("spaces", _checks)
+GROUP = CheckGroup("spaces", _checks)
 
 
-def _known(env_id: str, served: Served) -> None:
-    with served.made(env_id) as instance:
+def _known(env_id: str, target: Target) -> None:
+    with target.made(env_id) as instance:
         answer = instance.get("action_space/")
-        served.needs("spaces")
+        target.needs("spaces")
         equal(answer.json().get("space"), _KNOWN[env_id], "space")
 
 
-def given_space(served: Served, space: Any) -> Instance:
+def given_space(target: Target, space: Any) -> TargetInstance:
     """Give an instance whose observation space is a certain one.
 
     Raises:
         Absent: There are no attributes to set.
         Mismatch: This one cannot be set.
     """
-    needs_attributes(served)
-    instance = served.shared("FrozenLake-v1")
+    needs_attributes(target)
+    instance = target.shared("FrozenLake-v1")
     answer = instance.typed(_SPACE, {"value": {"$t": "space", "v": space}})
     equal(answer.status, 200, "status, as the space is set")
     return instance
 
 
-def _described(case: dict[str, Any], served: Served) -> None:
-    instance = given_space(served, case["space"])
+def _described(case: dict[str, Any], target: Target) -> None:
+    instance = given_space(target, case["space"])
     answer = instance.get("observation_space/")
     equal(answer.status, 200, "status")
     actual = answer.json().get("space")
@@ -83,7 +83,7 @@ def _alike(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
-def _sampled(instance: Instance) -> None:
+def _sampled(instance: TargetInstance) -> None:
     """What is drawn from a space is in it, and is the same with the same seed."""
     drawn = [instance.typed("observation_space/sample", {"seed": 7}) for _ in range(2)]
     equal(drawn[0].status, 200, "status of the sample")
@@ -93,9 +93,9 @@ def _sampled(instance: Instance) -> None:
     equal(told.json(), {"member": True}, "whether the sample is in its space")
 
 
-def _refused(case: dict[str, Any], served: Served) -> None:
-    needs_attributes(served)
-    instance = served.shared()
+def _refused(case: dict[str, Any], target: Target) -> None:
+    needs_attributes(target)
+    instance = target.shared()
     value = {"value": {"$t": "space", "v": case["space"]}}
     answer = instance.typed("attributes/validate_echo/", value)
     equal((answer.status, code_of(answer)), (400, "bad-json"), "status and code")

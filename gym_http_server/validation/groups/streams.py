@@ -12,15 +12,16 @@ from gym_http_server.validation.binary import BINARY as BINARY_MEDIA
 from gym_http_server.validation.binary import from_binary
 from gym_http_server.validation.checks import (
     Check,
+    CheckGroup,
     Checks,
-    Group,
     Mismatch,
     equal,
     that,
 )
 from gym_http_server.validation.groups.keys import steps_of
-from gym_http_server.validation.served import Served
-from gym_http_server.validation.sockets import (
+from gym_http_server.validation.streams import TargetStream
+from gym_http_server.validation.target import Target
+from gym_http_server.validation.websocket import (
     BINARY,
     BINARY_DIALECT,
     CLOSE,
@@ -31,7 +32,6 @@ from gym_http_server.validation.sockets import (
     Closed,
     frame,
 )
-from gym_http_server.validation.streams import Stream
 
 __all__ = ["GROUP", "needs_streams"]
 
@@ -42,13 +42,13 @@ _PUSH = _ACTION + struct.pack("<q", 1)
 checks = Checks()
 
 
-def needs_streams(served: Served) -> None:
+def needs_streams(target: Target) -> None:
     """Leave out what needs streams.
 
     Raises:
         Absent: There are none.
     """
-    served.needs("streams", served.shared().get("stream"))
+    target.needs("streams", target.shared().get("stream"))
 
 
 def _checks() -> Iterator[Check]:
@@ -57,14 +57,14 @@ def _checks() -> Iterator[Check]:
         yield Check(f"closes-{name}", partial(_broken, data, code))
 
 
-GROUP = Group("streams", _checks, needs_streams)
+GROUP = CheckGroup("streams", _checks, needs_streams)
 
 
 @checks("numbers")
-def _numbers(served: Served) -> None:
+def _numbers(target: Target) -> None:
     with (
-        served.made() as instance,
-        Stream.opened(instance, TEXT_DIALECT) as stream,
+        target.made() as instance,
+        TargetStream.opened(instance, TEXT_DIALECT) as stream,
     ):
         equal(stream.ask("reset", seed=1)["number"], 1, "number of the first answer")
         equal(stream.ask("step", action=1)["number"], 2, "number of the second")
@@ -76,15 +76,15 @@ def _numbers(served: Served) -> None:
 
 
 @checks("replays")
-def _replays(served: Served) -> None:
+def _replays(target: Target) -> None:
     session = secrets.token_hex(8)
-    with served.made() as instance:
+    with target.made() as instance:
         query = f"session={session}"
-        with Stream.opened(instance, TEXT_DIALECT, query=query) as stream:
+        with TargetStream.opened(instance, TEXT_DIALECT, query=query) as stream:
             stream.ask("reset", seed=1)
             first = stream.ask("step", action=1)
             equal(stream.ask("step", action=1, number=2), first, "the answer again")
-        with Stream.opened(instance, TEXT_DIALECT, query=query) as stream:
+        with TargetStream.opened(instance, TEXT_DIALECT, query=query) as stream:
             again = stream.ask("step", action=1, number=2)
             equal(again, first, "the answer over another stream")
             reused = stream.ask("step", action=0, number=2)
@@ -94,11 +94,13 @@ def _replays(served: Served) -> None:
 
 
 @checks("keys-are-numbers")
-def _keys(served: Served) -> None:
+def _keys(target: Target) -> None:
     session = secrets.token_hex(8)
     with (
-        served.made() as instance,
-        Stream.opened(instance, BINARY_DIALECT, query=f"session={session}") as stream,
+        target.made() as instance,
+        TargetStream.opened(
+            instance, BINARY_DIALECT, query=f"session={session}"
+        ) as stream,
     ):
         stream.ask_binary("reset", 1)
         said = stream.ask_binary("step", 2, _PUSH)
@@ -113,8 +115,11 @@ def _keys(served: Served) -> None:
 
 
 @checks("problems-are-answers")
-def _problems(served: Served) -> None:
-    with served.made() as instance, Stream.opened(instance, TEXT_DIALECT) as stream:
+def _problems(target: Target) -> None:
+    with (
+        target.made() as instance,
+        TargetStream.opened(instance, TEXT_DIALECT) as stream,
+    ):
         early = stream.ask("step", action=1)
         told = early["status"], early["body"].get("code")
         equal(told, (409, "reset-needed"), "status and code")
@@ -133,23 +138,29 @@ def _problems(served: Served) -> None:
 
 
 @checks("problems-in-binary")
-def _problems_in_binary(served: Served) -> None:
-    with served.made() as instance, Stream.opened(instance, BINARY_DIALECT) as stream:
+def _problems_in_binary(target: Target) -> None:
+    with (
+        target.made() as instance,
+        TargetStream.opened(instance, BINARY_DIALECT) as stream,
+    ):
         said = stream.ask_binary("step", 1, _PUSH)
         equal((said.number, said.status, said.form), (1, 409, 1), "its head")
         equal(json.loads(said.body).get("code"), "reset-needed", "code")
 
 
 @checks("typed-in-text")
-def _typed(served: Served) -> None:
-    with served.made() as instance, Stream.opened(instance, TEXT_DIALECT) as stream:
+def _typed(target: Target) -> None:
+    with (
+        target.made() as instance,
+        TargetStream.opened(instance, TEXT_DIALECT) as stream,
+    ):
         body = stream.ask("reset", seed=1, form="typed")["body"]
         equal(body["observation"].get("$t"), "nd", "the kind of the observation")
 
 
 @checks("pings")
-def _pings(served: Served) -> None:
-    with Stream.opened(served.shared(), TEXT_DIALECT) as stream:
+def _pings(target: Target) -> None:
+    with TargetStream.opened(target.shared(), TEXT_DIALECT) as stream:
         for payload in (b"", b"x" * 125):
             stream.send(frame(PING, payload))
             equal(stream.hear(PONG), payload, "the pong")
@@ -158,8 +169,8 @@ def _pings(served: Served) -> None:
 
 
 @checks("fragments")
-def _fragments(served: Served) -> None:
-    with Stream.opened(served.shared(), TEXT_DIALECT) as stream:
+def _fragments(target: Target) -> None:
+    with TargetStream.opened(target.shared(), TEXT_DIALECT) as stream:
         stream.ask("reset")
         first, ping = bytearray(frame(TEXT, _STEP[:9])), frame(PING, b"?")
         first[0] &= 0x7F
@@ -169,17 +180,20 @@ def _fragments(served: Served) -> None:
 
 
 @checks("close-is-answered")
-def _close(served: Served) -> None:
+def _close(target: Target) -> None:
     for payload in (b"", b"\x03\xe8", b"\x0f\xa0mine"):
-        with Stream.opened(served.shared(), TEXT_DIALECT) as stream:
+        with TargetStream.opened(target.shared(), TEXT_DIALECT) as stream:
             stream.send(frame(CLOSE, payload))
             code = int.from_bytes(payload[:2], "big")
             _closes(stream, code)
 
 
 @checks("says-goodbye")
-def _goodbye(served: Served) -> None:
-    with served.made() as instance, Stream.opened(instance, TEXT_DIALECT) as stream:
+def _goodbye(target: Target) -> None:
+    with (
+        target.made() as instance,
+        TargetStream.opened(instance, TEXT_DIALECT) as stream,
+    ):
         instance.close()
         _closes(stream, 1001)
 
@@ -198,15 +212,15 @@ _BROKEN = {
 }
 
 
-def _broken(data: bytes, code: int, served: Served) -> None:
-    instance = served.shared()
-    with Stream.opened(instance, TEXT_DIALECT) as stream:
+def _broken(data: bytes, code: int, target: Target) -> None:
+    instance = target.shared()
+    with TargetStream.opened(instance, TEXT_DIALECT) as stream:
         stream.send(data)
         _closes(stream, code)
     equal(instance.post("reset/", {}).status, 200, "status of the next request")
 
 
-def _closes(stream: Stream, code: int) -> None:
+def _closes(stream: TargetStream, code: int) -> None:
     """Demand that the stream is closed with a status; 0 is a close without one."""
     try:
         message = stream.read()

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from gym_http_server.validation.checks import Checks, Group, equal, that
-from gym_http_server.validation.served import Instance, Served, code_of
-from gym_http_server.validation.sockets import TEXT_DIALECT
-from gym_http_server.validation.streams import Stream
+from gym_http_server.validation.checks import CheckGroup, Checks, equal, that
+from gym_http_server.validation.streams import TargetStream
+from gym_http_server.validation.target import Target, TargetInstance, code_of
+from gym_http_server.validation.websocket import TEXT_DIALECT
 
 __all__ = ["GROUP"]
 
 checks = Checks()
 
 
-def _needs(served: Served) -> None:
-    served.needs("tickets", served.post("/v1/tickets/"))
+def _needs(target: Target) -> None:
+    target.needs("tickets", target.post("/v1/tickets/"))
 
 
-GROUP = Group("tickets", lambda: checks, _needs)
+GROUP = CheckGroup("tickets", lambda: checks, _needs)
 
 
-def _issue(served: Served) -> str:
-    answer = served.post("/v1/tickets/")
+def _issue(target: Target) -> str:
+    answer = target.post("/v1/tickets/")
     equal(answer.status, 200, "status")
     told = answer.json()
     expires = told["expires_in_s"]
@@ -29,18 +29,18 @@ def _issue(served: Served) -> str:
     return str(told["ticket"])
 
 
-def _shake(instance: Instance, query: str, **headers: str) -> Stream:
-    return Stream(instance, TEXT_DIALECT, query, headers, token=False)
+def _shake(instance: TargetInstance, query: str, **headers: str) -> TargetStream:
+    return TargetStream(instance, TEXT_DIALECT, query, headers, token=False)
 
 
-def _refused(stream: Stream) -> None:
+def _refused(stream: TargetStream) -> None:
     told = stream.answer.status, code_of(stream.answer)
     equal(told, (401, "ticket-refused"), "status and code")
 
 
 @checks("opens-one-stream")
-def _one(served: Served) -> None:
-    instance, ticket = served.shared(), _issue(served)
+def _one(target: Target) -> None:
+    instance, ticket = target.shared(), _issue(target)
     with _shake(instance, f"ticket={ticket}") as stream:
         equal(stream.answer.status, 101, "status")
         equal(stream.ask("reset")["status"], 200, "status of a reset")
@@ -49,14 +49,14 @@ def _one(served: Served) -> None:
 
 
 @checks("made-up")
-def _made_up(served: Served) -> None:
-    with _shake(served.shared(), f"ticket={'A' * 32}") as stream:
+def _made_up(target: Target) -> None:
+    with _shake(target.shared(), f"ticket={'A' * 32}") as stream:
         _refused(stream)
 
 
 @checks("origin-is-looked-at")
-def _origin(served: Served) -> None:
-    instance, ticket = served.shared(), _issue(served)
+def _origin(target: Target) -> None:
+    instance, ticket = target.shared(), _issue(target)
     evil = {"Origin": "https://validate.invalid"}
     with _shake(instance, f"ticket={ticket}", **evil) as stream:
         told = stream.answer.status, code_of(stream.answer)

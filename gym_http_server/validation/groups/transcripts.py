@@ -8,15 +8,15 @@ from functools import partial
 from typing import Any
 
 from gym_http_server.validation.binary import BINARY, from_binary
-from gym_http_server.validation.calls import Answer
-from gym_http_server.validation.checks import Check, Group, Mismatch, equal, shown
+from gym_http_server.validation.calls import Response
+from gym_http_server.validation.checks import Check, CheckGroup, Mismatch, equal, shown
 from gym_http_server.validation.forms import Form, from_model, named
 from gym_http_server.validation.plain import plain_of
-from gym_http_server.validation.served import Instance, Served
-from gym_http_server.validation.sockets import BINARY_DIALECT, TEXT_DIALECT
-from gym_http_server.validation.streams import Stream
+from gym_http_server.validation.streams import TargetStream
+from gym_http_server.validation.target import Target, TargetInstance
 from gym_http_server.validation.typed import TYPED, from_typed
 from gym_http_server.validation.vectors import cases
+from gym_http_server.validation.websocket import BINARY_DIALECT, TEXT_DIALECT
 
 __all__ = ["GROUPS"]
 
@@ -26,9 +26,9 @@ Way = Callable[[str, Json], Any]
 _PLAIN = "application/json"
 
 
-def _episodes(served: Served, case: Json) -> Instance:
+def _episodes(target: Target, case: Json) -> TargetInstance:
     """Make the instance that a transcript is of."""
-    return served.create_from(case["create"])
+    return target.create_from(case["create"])
 
 
 def _play(case: Json, ask: Way, demand: Callable[[Any, Json, str], None]) -> None:
@@ -73,14 +73,14 @@ def _plain(value: Any) -> Any:
     return plain_of(_form(value))
 
 
-def _good(answer: Answer, media: str) -> Answer:
+def _good(answer: Response, media: str) -> Response:
     equal(answer.status, 200, "status")
     equal(answer.media, media, "Content-Type")
     return answer
 
 
-def _over_plain(served: Served, case: Json) -> None:
-    instance = _episodes(served, case)
+def _over_plain(target: Target, case: Json) -> None:
+    instance = _episodes(target, case)
 
     def ask(op: str, body: Json) -> Any:
         return _good(instance.post(f"{op}/", body), _PLAIN).json()
@@ -91,9 +91,9 @@ def _over_plain(served: Served, case: Json) -> None:
         instance.close()
 
 
-def _over_lossless(media: str, served: Served, case: Json) -> None:
-    served.needs("lossless")
-    instance = _episodes(served, case)
+def _over_lossless(media: str, target: Target, case: Json) -> None:
+    target.needs("lossless")
+    instance = _episodes(target, case)
 
     def ask(op: str, body: Json) -> Form:
         # The action in plain JSON, so that it is cast to the action space.
@@ -108,10 +108,10 @@ def _over_lossless(media: str, served: Served, case: Json) -> None:
         instance.close()
 
 
-def _over_text(served: Served, case: Json) -> None:
-    instance = _episodes(served, case)
+def _over_text(target: Target, case: Json) -> None:
+    instance = _episodes(target, case)
     try:
-        with Stream.opened(instance, TEXT_DIALECT) as stream:
+        with TargetStream.opened(instance, TEXT_DIALECT) as stream:
 
             def ask(op: str, body: Json) -> Any:
                 told = stream.ask(op, **body)
@@ -123,10 +123,10 @@ def _over_text(served: Served, case: Json) -> None:
         instance.close()
 
 
-def _over_binary(served: Served, case: Json) -> None:
-    instance = _episodes(served, case)
+def _over_binary(target: Target, case: Json) -> None:
+    instance = _episodes(target, case)
     try:
-        with Stream.opened(instance, BINARY_DIALECT) as stream:
+        with TargetStream.opened(instance, BINARY_DIALECT) as stream:
             numbers = iter(range(1, 1_000_000))
 
             def ask(op: str, body: Json) -> Form:
@@ -140,7 +140,7 @@ def _over_binary(served: Served, case: Json) -> None:
         instance.close()
 
 
-_WAYS: dict[str, Callable[[Served, Json], None]] = {
+_WAYS: dict[str, Callable[[Target, Json], None]] = {
     "rest-plain": _over_plain,
     "rest-typed": partial(_over_lossless, TYPED),
     "rest-binary": partial(_over_lossless, BINARY),
@@ -149,8 +149,8 @@ _WAYS: dict[str, Callable[[Served, Json], None]] = {
 }
 
 
-def _run(way: str, case: Json, served: Served) -> None:
-    _WAYS[way](served, case)
+def _run(way: str, case: Json, target: Target) -> None:
+    _WAYS[way](target, case)
 
 
 def _checks(way: str) -> Iterator[Check]:
@@ -158,11 +158,13 @@ def _checks(way: str) -> Iterator[Check]:
         yield Check(case["id"], partial(_run, way, case))
 
 
-def _needs(way: str, served: Served) -> None:
+def _needs(way: str, target: Target) -> None:
     if way.startswith("stream"):
-        served.needs("streams", served.shared().get("stream"))
+        target.needs("streams", target.shared().get("stream"))
     elif way != "rest-plain":
-        served.needs("lossless")
+        target.needs("lossless")
 
 
-GROUPS = tuple(Group(way, partial(_checks, way), partial(_needs, way)) for way in _WAYS)
+GROUPS = tuple(
+    CheckGroup(way, partial(_checks, way), partial(_needs, way)) for way in _WAYS
+)

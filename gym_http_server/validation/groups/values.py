@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any
 
 from gym_http_server.validation.binary import BINARY, body_with, from_binary
-from gym_http_server.validation.calls import Answer
-from gym_http_server.validation.checks import Check, Group, Mismatch, equal, shown
+from gym_http_server.validation.calls import Response
+from gym_http_server.validation.checks import Check, CheckGroup, Mismatch, equal, shown
 from gym_http_server.validation.forms import Form, from_model, nested
-from gym_http_server.validation.served import Served
+from gym_http_server.validation.target import Target
 from gym_http_server.validation.typed import TYPED, from_typed
 from gym_http_server.validation.vectors import cases
 
@@ -21,14 +21,14 @@ __all__ = ["ECHO", "GROUP", "back", "needs_attributes", "same"]
 ECHO = "attributes/validate_echo/"
 
 
-def needs_attributes(served: Served) -> None:
+def needs_attributes(target: Target) -> None:
     """Leave out what needs attributes, or values without loss.
 
     Raises:
         Absent: There are none.
     """
-    served.needs("attributes", served.shared().get("attributes/gravity/"))
-    served.needs("lossless")
+    target.needs("attributes", target.shared().get("attributes/gravity/"))
+    target.needs("lossless")
 
 
 def _checks() -> Iterator[Check]:
@@ -39,19 +39,19 @@ def _checks() -> Iterator[Check]:
             yield Check(f"{case['id']}.binary", partial(_binary, case))
 
 
-GROUP = Group("values", _checks, needs_attributes)
+GROUP = CheckGroup("values", _checks, needs_attributes)
 
 
-def _typed(case: dict[str, Any], served: Served) -> None:
-    instance = served.shared()
+def _typed(case: dict[str, Any], target: Target) -> None:
+    instance = target.shared()
     body = b'{"value":%s}' % case["typed"].encode()
     headers = {"Content-Type": TYPED, "Accept": TYPED}
     equal(instance.post(ECHO, body=body, headers=headers).status, 200, "status")
     same(back(instance.get(ECHO, headers={"Accept": BINARY})), case["value"])
 
 
-def _binary(case: dict[str, Any], served: Served) -> None:
-    instance = served.shared()
+def _binary(case: dict[str, Any], target: Target) -> None:
+    instance = target.shared()
     body = body_with("value", bytes.fromhex(case["binary"]))
     equal(instance.binary(ECHO, body).status, 200, "status")
     answer = instance.get(ECHO, headers={"Accept": TYPED})
@@ -62,7 +62,7 @@ def _binary(case: dict[str, Any], served: Served) -> None:
         equal(written, json.dumps(json.loads(case["typed"])), "typed JSON")
 
 
-def back(answer: Answer) -> Form:
+def back(answer: Response) -> Form:
     """Give the member ``value`` of an answer, whatever its form.
 
     Raises:

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from gym_http_server.validation.checks import Absent, Checks, Group, Mismatch, equal
-from gym_http_server.validation.served import CART_POLE, Instance, Served
+from gym_http_server.validation.checks import (
+    Absent,
+    CheckGroup,
+    Checks,
+    Mismatch,
+    equal,
+)
+from gym_http_server.validation.target import CART_POLE, Target, TargetInstance
 
 __all__ = ["GROUP"]
 
@@ -13,9 +19,9 @@ checks = Checks()
 _COUNT = 3
 
 
-def _needs(served: Served) -> None:
+def _needs(target: Target) -> None:
     """Leave vectors out where ``num_envs`` is a member that nobody knows."""
-    instance = _made(served)
+    instance = _made(target)
     try:
         told = instance.get().json()
     except Mismatch:
@@ -26,17 +32,17 @@ def _needs(served: Served) -> None:
         raise Absent("num_envs makes one environment all the same")
 
 
-GROUP = Group("vectors", lambda: checks, _needs)
+GROUP = CheckGroup("vectors", lambda: checks, _needs)
 
 
-def _made(served: Served, **options: Any) -> Instance:
-    return served.create(num_envs=_COUNT, vectorization_mode="sync", **options)
+def _made(target: Target, **options: Any) -> TargetInstance:
+    return target.create(num_envs=_COUNT, vectorization_mode="sync", **options)
 
 
 @checks("steps-as-one")
-def _one(served: Served) -> None:
-    vector = _made(served)
-    singles = [served.create(CART_POLE) for _ in range(_COUNT)]
+def _one(target: Target) -> None:
+    vector = _made(target)
+    singles = [target.create(CART_POLE) for _ in range(_COUNT)]
     try:
         told = vector.post("reset/", {"seed": 42}).json()["observation"]
         alone = [
@@ -58,8 +64,8 @@ def _one(served: Served) -> None:
 
 
 @checks("seeds-of-their-own")
-def _seeds(served: Served) -> None:
-    vector, single = _made(served), served.create()
+def _seeds(target: Target) -> None:
+    vector, single = _made(target), target.create()
     try:
         told = vector.post("reset/", {"seed": [5, 6, 5]}).json()["observation"]
         alone = single.post("reset/", {"seed": 5}).json()["observation"]
@@ -70,8 +76,8 @@ def _seeds(served: Served) -> None:
 
 
 @checks("spaces")
-def _spaces(served: Served) -> None:
-    vector = _made(served)
+def _spaces(target: Target) -> None:
+    vector = _made(target)
     try:
         told = vector.get().json()
         single = {"type": "Discrete", "n": 2, "start": 0, "dtype": "int64"}
@@ -83,8 +89,8 @@ def _spaces(served: Served) -> None:
 
 
 @checks("autoreset-disabled")
-def _disabled(served: Served) -> None:
-    vector = _made(served, autoreset_mode="disabled", max_episode_steps=1)
+def _disabled(target: Target) -> None:
+    vector = _made(target, autoreset_mode="disabled", max_episode_steps=1)
     try:
         first = vector.post("reset/", {"seed": 3}).json()["observation"]
         step = vector.post("step/", {"action": [0, 0, 0]}).json()

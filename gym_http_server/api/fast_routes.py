@@ -16,12 +16,12 @@ from gym_http_server.api.exchange import Environ, StartResponse, send
 from gym_http_server.api.instances import ENVS, INSTANCE
 from gym_http_server.api.web import Route, Web
 
-__all__ = ["Door"]
+__all__ = ["FastRoutes"]
 
 _PREFIX_LENGTH = len(ENVS)
 
 
-class Door:
+class FastRoutes:
     """A WSGI application in front of Flask's.
 
     Args:

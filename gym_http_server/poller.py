@@ -11,7 +11,7 @@ import select
 from collections.abc import Callable
 from typing import Protocol
 
-__all__ = ["READ", "WRITE", "Handler", "Source", "Watches"]
+__all__ = ["READ", "WRITE", "Handler", "Poller", "Source"]
 
 READ, WRITE = select.POLLIN, select.POLLOUT
 # Whatever else may happen ends a connection: reading tells how.
@@ -29,7 +29,7 @@ class _HasDescriptor(Protocol):
 Source = int | _HasDescriptor
 
 
-class Watches:
+class Poller:
     """Descriptors with their handlers; each is watched for reading at first."""
 
     def __init__(self) -> None:

@@ -12,8 +12,8 @@ from http import HTTPStatus
 
 import msgspec
 
+from gym_http_server.ended import told, was_in_flight
 from gym_http_server.errors import EnvCrashed, UnknownInstance
-from gym_http_server.fates import told, was_in_flight
 from gym_http_server.instances.budget import Budget, Room
 from gym_http_server.instances.connections import (
     Connection,
@@ -22,13 +22,13 @@ from gym_http_server.instances.connections import (
     Pool,
 )
 from gym_http_server.instances.queues import Queues
-from gym_http_server.instances.supervision import Supervision
+from gym_http_server.instances.supervisor_client import SupervisorClient
 from gym_http_server.rundir import RunDir
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op, RequestHead, answer_head, problem_of
 from gym_http_wire.problems import Problem
 
-__all__ = ["Hosts"]
+__all__ = ["HostClient"]
 
 FATE_SECONDS = 2.0
 MAX_EXPECTED = 1024
@@ -41,7 +41,7 @@ _HEADER = re.compile(r"(Gym|Idempotent)-[A-Za-z-]+: [ -~]*").fullmatch
 _INSTANCE_ID = re.compile(r"[0-9a-f]{8}").fullmatch
 
 
-class Hosts:
+class HostClient:
     """The hosts of all instances, as a web worker reaches them.
 
     Args:
@@ -60,7 +60,7 @@ class Hosts:
         self, run: RunDir, max_answer: int, max_waiting: int, answer_budget: int
     ) -> None:
         self._run = run
-        self._supervision = Supervision(run)
+        self._supervisor = SupervisorClient(run)
         self.budget = Budget(answer_budget, self._owner_of)
         # An answer that is over the limit is told by the host, not cut here.
         self.pool = Pool(max_answer + 1024 * 1024, self.budget)
@@ -221,7 +221,7 @@ class Hosts:
         self._check(instance_id, owner)
         self.pool.drop(self._run.host_socket(instance_id))
         try:
-            ended = self._supervision.ask(Op.END, instance_id, key)
+            ended = self._supervisor.ask(Op.END, instance_id, key)
         except Problem as problem:
             if problem.code != UnknownInstance.default_code:
                 raise
@@ -258,7 +258,7 @@ class Hosts:
         while True:
             before = _state_of(path)
             try:
-                answer = self._supervision.forward(Op.LOG, head, b"%d" % offset)
+                answer = self._supervisor.forward(Op.LOG, head, b"%d" % offset)
             except Problem as problem:
                 if problem.code != UnknownInstance.default_code:
                     raise
@@ -287,7 +287,7 @@ class Hosts:
         if not owner or self._owners.get(instance_id) == owner:
             return
         try:
-            fate = self._supervision.ask(Op.FATE, instance_id, owner=owner)
+            fate = self._supervisor.ask(Op.FATE, instance_id, owner=owner)
         except Problem as problem:
             if problem.code == UnknownInstance.default_code:
                 raise UnknownInstance(instance_id) from None
@@ -309,7 +309,7 @@ class Hosts:
         deadline = time.monotonic() + FATE_SECONDS
         while True:
             try:
-                fate = self._supervision.ask(Op.FATE, instance_id)
+                fate = self._supervisor.ask(Op.FATE, instance_id)
             except Problem as problem:
                 if problem.code == UnknownInstance.default_code:
                     return UnknownInstance(instance_id)

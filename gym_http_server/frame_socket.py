@@ -15,7 +15,7 @@ from collections import deque
 from gym_http_server.rundir import close_at_once, stop_lingering
 from gym_http_wire.frames import Frame, FrameError, FrameReader, encode
 
-__all__ = ["PassingLine"]
+__all__ = ["FrameSocket"]
 
 MAX_BODY = 256 * 1024 * 1024
 SEND_SECONDS = 5
@@ -26,7 +26,7 @@ _MOST_IN_MESSAGE = 253
 _SPACE = socket.CMSG_LEN(_MOST_IN_MESSAGE * array.array("i").itemsize)
 
 
-class PassingLine:
+class FrameSocket:
     """One end of a Unix socket.
 
     Args:

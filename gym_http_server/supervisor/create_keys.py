@@ -9,12 +9,12 @@ from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op, RequestHead
 from gym_http_wire.problems import DiskFull, ExternalAway
 
-__all__ = ["Creations"]
+__all__ = ["CreateKeys"]
 
 _NOT_BEGUN = (ExternalAway.default_status, DiskFull.default_status)
 
 
-class Creations:
+class CreateKeys:
     """The keys of create requests, and what came of them."""
 
     def __init__(self) -> None:

@@ -8,9 +8,9 @@ import time
 from collections.abc import Mapping
 from typing import Self
 
-from gym_http_server.validation.calls import Answer, CallFailed
+from gym_http_server.validation.calls import CallFailed, Response
 from gym_http_server.validation.checks import Mismatch
-from gym_http_server.validation.served import Served
+from gym_http_server.validation.target import Target
 from gym_http_wire.websocket import (
     Message,
     MessageReader,
@@ -27,7 +27,7 @@ __all__ = [
     "TEXT",
     "TEXT_DIALECT",
     "Closed",
-    "Socket",
+    "WebSocket",
     "frame",
 ]
 
@@ -48,11 +48,11 @@ class Closed(Exception):
         self.code = code
 
 
-class Socket:
+class WebSocket:
     """A WebSocket, or what became of the wish for one.
 
     Args:
-        served: The server.
+        target: The server.
         path: The path of what has to have one.
         dialect: The subprotocol; "" names none.
         query: The query of the address.
@@ -66,7 +66,7 @@ class Socket:
 
     def __init__(
         self,
-        served: Served,
+        target: Target,
         path: str,
         dialect: str = "",
         query: str = "",
@@ -75,10 +75,10 @@ class Socket:
         token: bool = True,
         key: str = "",
     ) -> None:
-        self._timeout_s = served.timeout_s
+        self._timeout_s = target.timeout_s
         self.key = key or base64.b64encode(os.urandom(16)).decode()
         fields = {
-            "Host": served.address.authority,
+            "Host": target.address.authority,
             "Connection": "Upgrade",
             "Upgrade": "websocket",
             "Sec-WebSocket-Version": "13",
@@ -86,11 +86,11 @@ class Socket:
         }
         if dialect:
             fields["Sec-WebSocket-Protocol"] = dialect
-        fields |= (served.address.authorization if token else {}) | dict(headers or {})
-        target = served.address.base + path + (f"?{query}" if query else "")
+        fields |= (target.address.authorization if token else {}) | dict(headers or {})
+        url = target.address.base + path + (f"?{query}" if query else "")
         lines = [f"{name}: {value}" for name, value in fields.items()]
-        request = "\r\n".join([f"GET {target} HTTP/1.1", *lines, "", ""])
-        self._socket = served.address.connect(self._timeout_s)
+        request = "\r\n".join([f"GET {url} HTTP/1.1", *lines, "", ""])
+        self._socket = target.address.connect(self._timeout_s)
         self._reader = MessageReader(masked=False, max_message=MAX_MESSAGE)
         self._messages: list[Message] = []
         try:
@@ -110,7 +110,7 @@ class Socket:
         """Close the connection, without a word."""
         self._socket.close()
 
-    def _handshake(self) -> Answer:
+    def _handshake(self) -> Response:
         data, deadline = b"", time.monotonic() + self._timeout_s
         while b"\r\n\r\n" not in data:
             self._socket.settimeout(max(0.001, deadline - time.monotonic()))
@@ -125,10 +125,10 @@ class Socket:
         headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
         if status == 101:
             self._feed(rest)
-            return Answer(status, headers, b"")
+            return Response(status, headers, b"")
         while len(rest) < int(headers.get("content-length", 0)):
             rest += self._receive()
-        return Answer(status, headers, rest)
+        return Response(status, headers, rest)
 
     def _receive(self) -> bytes:
         try:

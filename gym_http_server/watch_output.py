@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-__all__ = ["WatchLines"]
+__all__ = ["WatchOutput"]
 
 _WIDTH = 80
 #: Numbers of an array that a line shows; of a larger one it shows dtype and shape.
@@ -36,7 +36,7 @@ class Copy(Protocol):
         """What the environment gave, or the problem."""
 
 
-class WatchLines:
+class WatchOutput:
     """Writes answers as lines, and adds up the rewards of an episode."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ from gunicorn.http import wsgi  # type: ignore[import-untyped]
 
 from gym_http_server.gunicorn_worker.client_socket import ClientSocket
 
-__all__ = ["KnownHeads", "WholeReader", "WholeRequest", "reads_whole"]
+__all__ = ["FastReader", "FastRequest", "KnownHeads", "reads_fast"]
 
 # Within each of the limits that gunicorn has for lines and for headers.
 _MAX_HEAD = 4000
@@ -43,7 +43,7 @@ _Field = tuple[str, str]
 KnownHeads = dict[tuple[bytes, bytes], dict[str, str]]
 
 
-class WholeRequest:
+class FastRequest:
     """A request that was read whole, as the worker and error answers look at it.
 
     Attributes:
@@ -78,10 +78,10 @@ class WholeRequest:
 
     def should_close(self) -> bool:
         """Tell whether the connection ends with this request's answer."""
-        return self._client.terms.last_answers
+        return self._client.limits.last_answers
 
 
-class WholeReader:
+class FastReader:
     """Reads such requests of one connection.
 
     Args:
@@ -102,13 +102,13 @@ class WholeReader:
         self._known = known
         self._common = _common_environ(cfg, client, *places)
 
-    def read(self, data: bytes) -> tuple[WholeRequest | None, bytes]:
+    def read(self, data: bytes) -> tuple[FastRequest | None, bytes]:
         """Read a request, if it is one of these, and return it and the bytes left."""
         environ = self._common.copy()
         end = self._read_into(environ, data)
         if end == 0:
             return None, data
-        return WholeRequest(environ, self._client), data[end:]
+        return FastRequest(environ, self._client), data[end:]
 
     def _read_into(self, environ: dict[str, Any], data: bytes) -> int:
         """Return where the request ends; 0 if gunicorn has to read it."""
@@ -181,7 +181,7 @@ def _field(line: bytes) -> _Field | None:
     return key if key.startswith("CONTENT_") else f"HTTP_{key}", value
 
 
-def reads_whole(cfg: Any) -> bool:
+def reads_fast(cfg: Any) -> bool:
     """Tell whether nothing is configured that gunicorn has to do for each request."""
     return not (
         cfg.proxy_protocol != "off"

@@ -11,8 +11,8 @@ import gevent  # type: ignore[import-untyped]
 import pytest
 
 from gym_http_server.access import EVERYONE
-from gym_http_server.gunicorn_worker.client_socket import ClientSocket, Terms
-from gym_http_server.instances.supervision import Abandoned, Supervision
+from gym_http_server.gunicorn_worker.client_socket import ClientSocket, ConnectionLimits
+from gym_http_server.instances.supervisor_client import Abandoned, SupervisorClient
 from gym_http_server.rundir import RunDir
 from gym_http_wire.frames import FrameReader, encode
 from gym_http_wire.messages import answer
@@ -51,10 +51,12 @@ def test_a_client_with_a_high_descriptor_is_seen_leaving(
     many_descriptors: None, hub: None
 ) -> None:
     near, far = socket.socketpair()
-    terms = Terms(request_deadline_s=5.0, keepalive_s=5.0, send_timeout_s=5.0)
+    limits = ConnectionLimits(
+        request_deadline_s=5.0, keepalive_s=5.0, send_timeout_s=5.0
+    )
     high = fcntl.fcntl(near.fileno(), fcntl.F_DUPFD_CLOEXEC, HIGH)
     near.close()
-    with far, ClientSocket(terms, socket.AF_UNIX, fileno=high) as moved:
+    with far, ClientSocket(limits, socket.AF_UNIX, fileno=high) as moved:
         assert not moved.has_left()
         far.send(b"P")
         assert not moved.has_left(), "it has begun its next request"
@@ -77,10 +79,12 @@ def test_a_client_with_a_high_descriptor_can_create(
         if leaves:
             far.close()
             with pytest.raises(Abandoned):
-                Supervision(run).create(b"{}", "", EVERYONE, near, lambda: True)
+                SupervisorClient(run).create(b"{}", "", EVERYONE, near, lambda: True)
         else:
             far.send(b"P")
-            made = Supervision(run).create(b"{}", "", EVERYONE, near, lambda: False)
+            made = SupervisorClient(run).create(
+                b"{}", "", EVERYONE, near, lambda: False
+            )
             assert made.body == b"made"
         supervisor.join()
 

@@ -27,7 +27,7 @@ from gym_http_wire.messages import (
     request,
 )
 
-__all__ = ["Abandoned", "Supervision"]
+__all__ = ["Abandoned", "SupervisorClient"]
 
 MAX_ANSWER = 64 * 1024 * 1024
 #: Seconds without an answer after which the supervisor's status is requested.
@@ -40,7 +40,7 @@ class Abandoned(Exception):
     """Whoever asked is gone."""
 
 
-class Supervision:
+class SupervisorClient:
     """What web workers ask of the supervisor.
 
     Args:

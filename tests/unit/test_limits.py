@@ -4,7 +4,7 @@ import pytest
 
 from gym_http_server.rundir import Status
 from gym_http_server.settings import Settings
-from gym_http_server.supervisor.watch import ends_in, orphaned_for, overdue
+from gym_http_server.supervisor.limits import ends_in, orphaned_for, overdue
 
 NOW_S = 5000.0
 LIMITS = Settings(step_deadline=10.0, idle_timeout=20.0, create_deadline=5.0)

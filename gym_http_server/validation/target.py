@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gym_http_server.validation.binary import BINARY
-from gym_http_server.validation.calls import Address, Answer, CallFailed, call
+from gym_http_server.validation.calls import Address, CallFailed, Response, call
 from gym_http_server.validation.checks import Absent, Mismatch
 from gym_http_server.validation.document import Document
 from gym_http_server.validation.typed import TYPED
 
-__all__ = ["CART_POLE", "Instance", "Served"]
+__all__ = ["CART_POLE", "Target", "TargetInstance"]
 
 CART_POLE = "CartPole-v1"
 CLOSING_S = 10.0
@@ -27,7 +27,7 @@ _NO_JSON: Any = object()
 _NOT_HERE = {"unknown-env", "dependency-missing", "env-refused"}
 
 
-class Served:
+class Target:
     """A server.
 
     Args:
@@ -56,7 +56,7 @@ class Served:
         self._open: dict[str, None] = {}
         # Creates whose answer has not come: their instances may be there all the same.
         self._making: dict[str, bytes] = {}
-        self._shared: dict[str, Instance] = {}
+        self._shared: dict[str, TargetInstance] = {}
 
     def go_on(self) -> None:
         """Leave, if a signal said so.
@@ -67,11 +67,11 @@ class Served:
         if self.interrupted_by:
             sys.exit(128 + self.interrupted_by)
 
-    def get(self, path: str, **more: Any) -> Answer:
+    def get(self, path: str, **more: Any) -> Response:
         """Send a GET; see `call`."""
         return self.call("GET", path, **more)
 
-    def post(self, path: str, value: Any = _NO_JSON, **more: Any) -> Answer:
+    def post(self, path: str, value: Any = _NO_JSON, **more: Any) -> Response:
         """Send a POST; see `call`."""
         return self.call("POST", path, value, **more)
 
@@ -84,7 +84,7 @@ class Served:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
         token: bool = True,
-    ) -> Answer:
+    ) -> Response:
         """Send a request, and hold its answer against the document.
 
         Args:
@@ -108,7 +108,7 @@ class Served:
         self._hold(method, path, answer)
         return answer
 
-    def _hold(self, method: str, path: str, answer: Answer) -> None:
+    def _hold(self, method: str, path: str, answer: Response) -> None:
         if self.document is None:
             return
         name = self.document.name_of(method, path)
@@ -127,7 +127,7 @@ class Served:
         told = (self.about or {}).get("capabilities")
         return isinstance(told, list) and capability in told
 
-    def needs(self, capability: str, probe: Answer | None = None) -> None:
+    def needs(self, capability: str, probe: Response | None = None) -> None:
         """Leave a check out if the server has no such thing and claims none.
 
         Args:
@@ -145,7 +145,7 @@ class Served:
             told = f"it answers {probe.status} and does not claim {capability!r}"
             raise Absent(told)
 
-    def create(self, env_id: str = CART_POLE, **options: Any) -> Instance:
+    def create(self, env_id: str = CART_POLE, **options: Any) -> TargetInstance:
         """Make an instance, which the caller closes.
 
         Raises:
@@ -154,7 +154,7 @@ class Served:
         """
         return self.create_from({"env_id": env_id, **options})
 
-    def create_from(self, request: dict[str, Any]) -> Instance:
+    def create_from(self, request: dict[str, Any]) -> TargetInstance:
         """Make an instance of what a request asks for; see `create`."""
         key, body = secrets.token_hex(12), json.dumps(request).encode()
         self._making[key] = body
@@ -164,7 +164,7 @@ class Served:
         if isinstance(instance_id, str) and instance_id:
             self._open[instance_id] = None
             del self._making[key]
-            return Instance(self, instance_id)
+            return TargetInstance(self, instance_id)
         if answer.status < 500 or answer.status == 501:
             del self._making[key]
         if code_of(answer) in _NOT_HERE or _is_unknown(answer):
@@ -172,7 +172,7 @@ class Served:
             raise Absent(f"there is no {request['env_id']} here: {why}")
         raise Mismatch(f"an instance of {request['env_id']}", str(answer))
 
-    def post_create(self, key: str, request: dict[str, Any]) -> Answer:
+    def post_create(self, key: str, request: dict[str, Any]) -> Response:
         """Send a create under a key; the instance is closed even if the answer is lost.
 
         Raises:
@@ -183,11 +183,11 @@ class Served:
         del self._making[key]
         return answer
 
-    def _post_create(self, key: str, body: bytes) -> Answer:
+    def _post_create(self, key: str, body: bytes) -> Response:
         headers = {"Idempotency-Key": key, "Content-Type": "application/json"}
         return self.call("POST", "/v1/envs/", body=body, headers=headers)
 
-    def _create(self, key: str, body: bytes) -> Answer:
+    def _create(self, key: str, body: bytes) -> Response:
         for tries_left in reversed(range(TRIES)):
             answer = self._post_create(key, body)
             if answer.status not in (429, 503) or not tries_left:
@@ -198,7 +198,7 @@ class Served:
         return answer
 
     @contextlib.contextmanager
-    def made(self, env_id: str = CART_POLE, **options: Any) -> Iterator[Instance]:
+    def made(self, env_id: str = CART_POLE, **options: Any) -> Iterator[TargetInstance]:
         """Make an instance, and close it in the end; see `create`."""
         instance = self.create(env_id, **options)
         try:
@@ -206,17 +206,17 @@ class Served:
         finally:
             instance.close()
 
-    def shared(self, env_id: str = CART_POLE) -> Instance:
+    def shared(self, env_id: str = CART_POLE) -> TargetInstance:
         """Give an instance that several checks use, one after the other."""
         known = self._shared.get(env_id)
         if known is None or known.id not in self._open:
             known = self._shared[env_id] = self.create(env_id)
         return known
 
-    def adopt(self, instance_id: str) -> Instance:
+    def adopt(self, instance_id: str) -> TargetInstance:
         """Take care of an instance that was made in another way."""
         self._open[instance_id] = None
-        return Instance(self, instance_id)
+        return TargetInstance(self, instance_id)
 
     def forget(self, instance_id: str) -> None:
         """Note that an instance is gone."""
@@ -234,55 +234,55 @@ class Served:
                     self._open[told["instance_id"]] = None
         for instance_id in list(self._open):
             try:
-                Instance(self, instance_id).close()
+                TargetInstance(self, instance_id).close()
             except CallFailed as error:
                 left.append(f"{instance_id}: {error}")
         return left
 
 
-class Instance:
+class TargetInstance:
     """An instance on the server."""
 
-    def __init__(self, served: Served, instance_id: str) -> None:
-        self.served = served
+    def __init__(self, target: Target, instance_id: str) -> None:
+        self.target = target
         self.id = instance_id
 
     def path(self, rest: str = "") -> str:
         """Give the path of one of its routes."""
         return f"/v1/envs/{self.id}/{rest}"
 
-    def get(self, rest: str = "", **more: Any) -> Answer:
+    def get(self, rest: str = "", **more: Any) -> Response:
         """Send a GET to one of its routes."""
-        return self.served.get(self.path(rest), **more)
+        return self.target.get(self.path(rest), **more)
 
-    def post(self, rest: str, value: Any = _NO_JSON, **more: Any) -> Answer:
+    def post(self, rest: str, value: Any = _NO_JSON, **more: Any) -> Response:
         """Send a POST to one of its routes."""
-        return self.served.post(self.path(rest), value, **more)
+        return self.target.post(self.path(rest), value, **more)
 
-    def typed(self, rest: str, value: Any) -> Answer:
+    def typed(self, rest: str, value: Any) -> Response:
         """Send a POST in typed JSON, and have the answer so."""
         headers = {"Content-Type": TYPED, "Accept": TYPED}
         return self.post(rest, body=json.dumps(value).encode(), headers=headers)
 
-    def binary(self, rest: str, body: bytes) -> Answer:
+    def binary(self, rest: str, body: bytes) -> Response:
         """Send a POST in the binary form, and have the answer so."""
         return self.post(
             rest, body=body, headers={"Content-Type": BINARY, "Accept": BINARY}
         )
 
-    def close(self) -> Answer:
+    def close(self) -> Response:
         """Close it."""
         answer = self.post("close/")
-        self.served.forget(self.id)
+        self.target.forget(self.id)
         return answer
 
 
-def _is_unknown(answer: Answer) -> bool:
+def _is_unknown(answer: Response) -> bool:
     """Whether an answer says in gym-http-api's words that there is no environment."""
     return answer.status == 400 and b"malformed environment ID" in answer.body
 
 
-def code_of(answer: Answer) -> str:
+def code_of(answer: Response) -> str:
     """Give the code of an error; "" if it has none."""
     try:
         told = answer.json()

@@ -10,9 +10,9 @@ from gunicorn import util  # type: ignore[import-untyped]
 from gunicorn.http.wsgi import Response  # type: ignore[import-untyped]
 
 from gym_http_server.gunicorn_worker.client_socket import ClientSocket
-from gym_http_server.gunicorn_worker.whole import WholeRequest
+from gym_http_server.gunicorn_worker.fast_request import FastRequest
 
-__all__ = ["Replies"]
+__all__ = ["FastReplies"]
 
 _MAX_KNOWN = 512
 # Up to this size a body is copied behind its head, which is cheaper than a second
@@ -43,7 +43,7 @@ class _Start:
         return self.early.append
 
 
-class Replies:
+class FastReplies:
     """Answers whole requests with what the application says.
 
     Args:
@@ -58,7 +58,7 @@ class Replies:
         self._second = 0
         self._date = b""
 
-    def reply(self, request: WholeRequest, client: ClientSocket) -> bool:
+    def reply(self, request: FastRequest, client: ClientSocket) -> bool:
         """Answer a request; return whether the connection stays."""
         start = _Start()
         chunks = self._application(request.environ, start)
@@ -84,7 +84,7 @@ class Replies:
 
     def _reply_in_pieces(
         self,
-        request: WholeRequest,
+        request: FastRequest,
         client: ClientSocket,
         start: _Start,
         chunks: Iterable[bytes],
@@ -110,7 +110,7 @@ class Replies:
                 response.write(chunk)
 
     def _write_head(
-        self, shape: tuple[Any, ...], request: WholeRequest, client: ClientSocket
+        self, shape: tuple[Any, ...], request: FastRequest, client: ClientSocket
     ) -> bytes:
         status, *headers = shape
         response = Response(request, client, self._cfg)

@@ -7,8 +7,8 @@ import struct
 from typing import Any, NamedTuple
 
 from gym_http_server.validation.checks import Mismatch
-from gym_http_server.validation.far_sides import OBSERVATION, FarSide
-from gym_http_server.validation.sockets import BINARY, frame
+from gym_http_server.validation.external_env import OBSERVATION, ExternalEnv
+from gym_http_server.validation.websocket import BINARY, frame
 
 __all__ = ["BinaryTalk", "Fault", "TextTalk"]
 
@@ -33,7 +33,7 @@ class TextTalk:
         far: The connection.
     """
 
-    def __init__(self, far: FarSide) -> None:
+    def __init__(self, far: ExternalEnv) -> None:
         self._far = far
 
     def answer(self, kind: str) -> None:
@@ -61,7 +61,7 @@ class BinaryTalk:
         far: The connection.
     """
 
-    def __init__(self, far: FarSide) -> None:
+    def __init__(self, far: ExternalEnv) -> None:
         self._far = far
 
     def _heard(self) -> tuple[int, int, bytes]:

@@ -1,4 +1,4 @@
-"""Far sides: environments that connect to the server, and say what a check wants."""
+"""External environments that connect to the server, and send what a check wants."""
 
 from __future__ import annotations
 
@@ -8,17 +8,24 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Self
 
-from gym_http_server.validation.calls import Answer
+from gym_http_server.validation.calls import Response
 from gym_http_server.validation.checks import Mismatch, equal
-from gym_http_server.validation.served import Instance, Served
-from gym_http_server.validation.sockets import BINARY, PING, PONG, TEXT, Socket, frame
+from gym_http_server.validation.target import Target, TargetInstance
+from gym_http_server.validation.websocket import (
+    BINARY,
+    PING,
+    PONG,
+    TEXT,
+    WebSocket,
+    frame,
+)
 
 __all__ = [
     "OBSERVATION",
     "PATH",
     "PATIENCE_S",
-    "Far",
-    "FarSide",
+    "AnyExternalEnv",
+    "ExternalEnv",
     "Json",
     "hello_of",
 ]
@@ -45,11 +52,11 @@ def hello_of(name: str = "", **changes: Json) -> dict[str, Json]:
     return {**_HELLO, "name": name, **changes}
 
 
-class Far:
+class AnyExternalEnv:
     """An environment elsewhere, however it is connected.
 
     Args:
-        served: The server.
+        target: The server.
         name: What it is called.
 
     Attributes:
@@ -58,8 +65,8 @@ class Far:
 
     welcome: dict[str, Json]
 
-    def __init__(self, served: Served, name: str) -> None:
-        self.served = served
+    def __init__(self, target: Target, name: str) -> None:
+        self.target = target
         self.name = name
         self._pool = ThreadPoolExecutor(4)
 
@@ -99,50 +106,52 @@ class Far:
         self.say({"id": request["id"], "result": result})
         return request
 
-    def asking(self, call: Callable[..., Answer], *args: Json, **more: Json) -> Agent:
+    def asking(
+        self, call: Callable[..., Response], *args: Json, **more: Json
+    ) -> TestAgent:
         """Have an agent ask in the background."""
-        return Agent(self._pool.submit(call, *args, **more))
+        return TestAgent(self._pool.submit(call, *args, **more))
 
-    def created(self, **options: Json) -> Instance:
+    def created(self, **options: Json) -> TargetInstance:
         """Have an agent make an instance."""
         request = {"env_id": f"external/{self.name}", "wait_s": 10, **options}
-        future = self._pool.submit(self.served.create_from, request)
+        future = self._pool.submit(self.target.create_from, request)
         asked = self.answer("init")
         equal(asked.get("kwargs"), options.get("kwargs", {}), "kwargs of init")
         return future.result(PATIENCE_S)
 
-    def began(self, **options: Json) -> Instance:
+    def began(self, **options: Json) -> TargetInstance:
         """Have an agent make an instance, and reset it."""
         instance = self.created(**options)
         self.reset(instance)
         return instance
 
-    def reset(self, instance: Instance) -> None:
+    def reset(self, instance: TargetInstance) -> None:
         """Have an agent reset."""
         agent = self.asking(instance.post, "reset/", {})
         self.answer("reset", observation=OBSERVATION)
         equal(agent.told(200).get("observation"), OBSERVATION, "observation")
 
-    def stepped(self, instance: Instance, **changes: Json) -> dict[str, Json]:
+    def stepped(self, instance: TargetInstance, **changes: Json) -> dict[str, Json]:
         """Have an agent step; give what it was told."""
         agent = self.asking(instance.post, "step/", {"action": 1})
         self.answer("step", **{**_STEP, **changes})
         return agent.told(200)
 
-    def left(self, instance: Instance) -> None:
+    def left(self, instance: TargetInstance) -> None:
         """Have the agent close the instance."""
         agent = self.asking(instance.close)
         self.answer("close")
         equal(agent.answer().status, 204, "status of close")
 
 
-class Agent:
+class TestAgent:
     """What somebody asked while the environment was heard."""
 
-    def __init__(self, future: Future[Answer]) -> None:
+    def __init__(self, future: Future[Response]) -> None:
         self._future = future
 
-    def answer(self) -> Answer:
+    def answer(self) -> Response:
         """Wait for the answer."""
         return self._future.result(PATIENCE_S)
 
@@ -165,17 +174,17 @@ class Agent:
         return told
 
 
-class FarSide(Far):
+class ExternalEnv(AnyExternalEnv):
     """One over a WebSocket.
 
     Args:
-        served: The server.
+        target: The server.
         hello: What it says first; a text is sent as it is.
     """
 
-    def __init__(self, served: Served, hello: dict[str, Json] | str) -> None:
-        super().__init__(served, "" if isinstance(hello, str) else hello["name"])
-        self.socket = Socket(served, PATH)
+    def __init__(self, target: Target, hello: dict[str, Json] | str) -> None:
+        super().__init__(target, "" if isinstance(hello, str) else hello["name"])
+        self.socket = WebSocket(target, PATH)
         if self.socket.answer.status != 101:
             self.end()
             raise Mismatch("101 to the handshake", str(self.socket.answer))
@@ -184,13 +193,13 @@ class FarSide(Far):
         self.welcome = self.hear()
 
     @classmethod
-    def welcomed(cls, served: Served, **hello: Json) -> Self:
+    def welcomed(cls, target: Target, **hello: Json) -> Self:
         """Connect, and demand to be welcome.
 
         Raises:
             Mismatch: It is not.
         """
-        far = cls(served, hello_of(**hello))
+        far = cls(target, hello_of(**hello))
         if far.welcome.get("type") != "welcome":
             far.end()
             raise Mismatch("welcome", json.dumps(far.welcome)[:300])
@@ -200,7 +209,7 @@ class FarSide(Far):
         """Connect anew, and go on; the connection before is ended."""
         self.end()
         return self.welcomed(
-            self.served, name=self.name, resume=self.welcome["resume"], **hello
+            self.target, name=self.name, resume=self.welcome["resume"], **hello
         )
 
     def end(self) -> None:

@@ -1,0 +1,82 @@
+"""The supervisor's poller: what happens is taken once, by who is there for it."""
+
+import os
+import socket
+
+import pytest
+
+from gym_http_server.poller import READ, WRITE, Poller
+from gym_http_server.supervisor import prefork_memory
+
+
+def test_what_happens_is_taken() -> None:
+    ours, theirs = socket.socketpair()
+    taken: list[int] = []
+    poller = Poller()
+    poller.add(ours, taken.append)
+    poller.serve(0.0)
+    assert taken == []
+    theirs.send(b"x")
+    poller.serve(5.0)
+    assert taken == [READ]
+    poller.want(ours, READ | WRITE)
+    poller.serve(5.0)
+    poller.want(ours, WRITE)
+    poller.serve(5.0)
+    assert taken == [READ, READ | WRITE, WRITE]
+    poller.remove(ours)
+    poller.remove(ours)
+    poller.want(ours, READ)
+    poller.serve(0.0)
+    assert len(taken) == 3
+    ours.close()
+    theirs.close()
+
+
+def test_an_end_is_something_to_read() -> None:
+    reader, writer = os.pipe()
+    ours, theirs = socket.socketpair()
+    taken: list[int] = []
+    poller = Poller()
+    poller.add(reader, taken.append)
+    os.close(writer)
+    poller.serve(5.0)
+    assert taken == [READ]
+    poller.remove(reader)
+    os.close(reader)
+    poller.add(ours, taken.append)
+    poller.want(ours, WRITE)
+    theirs.close()
+    poller.serve(5.0)
+    assert taken == [READ, WRITE]
+    ours.close()
+
+
+def test_who_has_left_takes_nothing() -> None:
+    """Nor does a newcomer take what came for who had the descriptor before."""
+    pairs = [socket.socketpair() for _ in range(2)]
+    taken: list[str] = []
+    poller = Poller()
+
+    def take(name: str, other: socket.socket) -> None:
+        taken.append(name)
+        poller.remove(other)
+        poller.add(other, lambda events: taken.append("newcomer"))
+
+    poller.add(pairs[0][0], lambda events: take("first", pairs[1][0]))
+    poller.add(pairs[1][0], lambda events: take("second", pairs[0][0]))
+    for _, theirs in pairs:
+        theirs.send(b"x")
+    poller.serve(5.0)
+    assert taken in (["first"], ["second"])
+    for pair in pairs:
+        for each in pair:
+            each.close()
+
+
+def test_settling_ends_where_pools_are_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prefork_memory, "_fillings", [])
+    monkeypatch.setattr(prefork_memory, "_POOL_BYTES", 1 << 60)
+    monkeypatch.setattr(prefork_memory, "_MOST_HOLES", 3)
+    prefork_memory._fill_holes()
+    assert len(prefork_memory._fillings) == 3 * (2 + len(prefork_memory._SIZES))
