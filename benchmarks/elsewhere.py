@@ -18,7 +18,7 @@ from benchmarks.race import Rival, race
 from benchmarks.report import Row, row
 from benchmarks.servers import Server, our_server, program
 from benchmarks.streams import InnerAgent
-from gym_http_client import handles
+from gym_http_client import server as remote_server
 from gym_http_client.remote_env import RemoteEnv
 
 __all__ = ["external", "external_python", "ours", "tangos"]
@@ -34,7 +34,7 @@ class _StreamAgent(InnerAgent):
     """Steps the environment elsewhere over a stream."""
 
     def __init__(self, url: str, seed: int) -> None:
-        server = handles.Server(url)
+        server = remote_server.Server(url)
         self._env = RemoteEnv(server, far_ends.ENV_ID, wait_s=_CONNECT_SECONDS)
         self._first_seed = seed
 

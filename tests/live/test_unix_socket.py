@@ -18,8 +18,8 @@ import psutil
 import pytest
 
 from gym_http_client import RemoteEnv, ServerError
-from gym_http_client.handles import Server as Remote
-from gym_http_client.links import Link
+from gym_http_client.requester import Requester
+from gym_http_client.server import Server as Remote
 from tests.live.test_drain import busy
 from tests.live.test_start_up import complaint
 from tests.support.api import Api
@@ -195,7 +195,7 @@ def test_draining_answers_what_is_in_flight(make_server: Launch, path: Path) -> 
     slow = Api(server).create("hostile/Slow-v0", kwargs={"seconds": 1.5})
     slow.reset()
     told = []
-    with Link(url_of(path)) as link:
+    with Requester(url_of(path)) as link:
 
         def step() -> None:
             told.append(link.request("POST", slow.path("step/"), b'{"action": 1}'))

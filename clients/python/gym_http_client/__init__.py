@@ -8,12 +8,12 @@ from gym_http_client.errors import (
     ServerUnreachable,
     UnexpectedAnswer,
 )
-from gym_http_client.handles import Server
 from gym_http_client.in_process import check_wire, through_wire
 from gym_http_client.registration import register
 from gym_http_client.remote_env import RemoteEnv
 from gym_http_client.remote_vector_env import RemoteVectorEnv
 from gym_http_client.retries import Retries
+from gym_http_client.server import Server
 from gym_http_client.serving import serve_env
 
 __all__ = [

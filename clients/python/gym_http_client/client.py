@@ -7,19 +7,189 @@ and not an array. Actions and values may be NumPy arrays and scalars, though.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
 import requests
 
-from gym_http_client.batches import BatchCalls
 from gym_http_client.connection import Connection
 from gym_http_client.errors import ServerError
-from gym_http_client.instances import InstanceCalls
+from gym_http_client.instance_calls import InstanceCalls, given, instance_route
 from gym_http_client.retries import Retries
-from gym_http_client.spaces import SpaceCalls
 
-__all__ = ["Client"]
+__all__ = ["BatchCalls", "Client", "SpaceCalls"]
+
+_NOT_GIVEN: Any = object()
+
+
+class SpaceCalls:
+    """The part of ``Client`` that concerns spaces."""
+
+    _connection: Connection
+
+    def env_action_space(self, instance_id: str) -> dict[str, Any]:
+        """Describe the action space in full."""
+        return self._describe(instance_id, "action_space", "space")
+
+    def env_observation_space(self, instance_id: str) -> dict[str, Any]:
+        """Describe the observation space in full."""
+        return self._describe(instance_id, "observation_space", "space")
+
+    def env_action_space_info(self, instance_id: str) -> dict[str, Any]:
+        """Describe the action space as gym-http-api did, ``{"name", "n"}`` or so."""
+        return self._describe(instance_id, "action_space", "info")
+
+    def env_observation_space_info(self, instance_id: str) -> dict[str, Any]:
+        """Describe the observation space as gym-http-api did."""
+        return self._describe(instance_id, "observation_space", "info")
+
+    def env_action_space_sample(
+        self, instance_id: str, *, seed: int | None = None, mask: Any = None
+    ) -> Any:
+        """Return a random action.
+
+        Args:
+            instance_id: The instance.
+            seed: Seeds the space first, so that the same action comes each time.
+            mask: What to sample from, as for the ``sample`` of Gymnasium's spaces.
+        """
+        return self._sample(instance_id, "action_space", seed, mask)["action"]
+
+    def env_observation_space_sample(
+        self, instance_id: str, *, seed: int | None = None, mask: Any = None
+    ) -> Any:
+        """Return a random observation; arguments as for ``env_action_space_sample``."""
+        return self._sample(instance_id, "observation_space", seed, mask)["observation"]
+
+    def env_action_space_contains(self, instance_id: str, x: Any) -> bool:
+        """Tell whether a value is an action, whatever it is."""
+        return self._contains(instance_id, "action_space", {"value": x})
+
+    def env_observation_space_contains(
+        self, instance_id: str, params: Any = None, *, value: Any = _NOT_GIVEN
+    ) -> bool:
+        """Tell whether a value is an observation, or a space is described rightly.
+
+        Args:
+            instance_id: The instance.
+            params: A mapping is compared with ``env_observation_space_info``, key
+                by key, as by gym-http-api. Anything else is taken as the value.
+            value: The value. Use this one for observations that are mappings.
+        """
+        if value is _NOT_GIVEN and isinstance(params, Mapping):
+            body = dict(params)
+        else:
+            body = {"value": params if value is _NOT_GIVEN else value}
+        return self._contains(instance_id, "observation_space", body)
+
+    def _describe(self, instance_id: str, space: str, how: str) -> dict[str, Any]:
+        answer = self._connection.get(instance_route(instance_id, f"{space}/"))
+        return dict(answer[how])
+
+    def _sample(self, instance_id: str, space: str, seed: int | None, mask: Any) -> Any:
+        route = instance_route(instance_id, f"{space}/sample")
+        return self._connection.post(route, given(seed=seed, mask=mask))
+
+    def _contains(self, instance_id: str, space: str, body: dict[str, Any]) -> bool:
+        route = instance_route(instance_id, f"{space}/contains")
+        return bool(self._connection.post(route, body)["member"])
+
+
+class BatchCalls:
+    """The part of ``Client`` that concerns more than one step."""
+
+    _connection: Connection
+
+    def step_many(self, instance_id: str, actions: Sequence[Any]) -> dict[str, Any]:
+        """Take one step after the other, until the episode ends.
+
+        Returns:
+            The columns ``observations``, ``rewards``, ``terminated``, ``truncated``,
+            ``done`` and ``infos``, each a list with an item for each step; ``steps``,
+            how many were taken; and ``stopped``, why no more were: None if all were,
+            ``"episode"``, ``"time"`` or ``"answer-size"``.
+
+        Raises:
+            ServerError: One of the actions can be none, and no step was taken; or a
+                step failed, and the error's ``body`` has the ``steps`` before and
+                their columns as ``results``.
+        """
+        route = instance_route(instance_id, "step/")
+        return dict(self._connection.post(route, {"actions": _listed(actions)}))
+
+    def rollout(
+        self,
+        instance_id: str,
+        *,
+        episodes: int | None = None,
+        actions: Sequence[Sequence[Any]] | None = None,
+        seed: int | None = None,
+        options: dict[str, Any] | None = None,
+        max_steps: int | None = None,
+    ) -> dict[str, Any]:
+        """Play whole episodes, each from its reset on.
+
+        Args:
+            instance_id: The instance.
+            episodes: How many; one, or as many as there are lists of actions.
+            actions: The actions of each episode; drawn at random if there are none.
+            seed: Seed of the first reset, and of the actions if they are drawn.
+            options: Options of each reset.
+            max_steps: Steps after which an episode is over.
+
+        Returns:
+            ``episodes``, each with columns as of ``step_many``, its ``actions``, its
+            ``return`` and its ``length``; its ``observations`` and ``infos`` begin with
+            those of the reset. ``steps`` is the number of all steps, and ``stopped``
+            tells why there are no more: None if all is done that was asked for.
+
+        Raises:
+            ServerError: As ``step_many``.
+        """
+        body = given(
+            episodes=episodes,
+            actions=None if actions is None else [_listed(each) for each in actions],
+            seed=seed,
+            options=options,
+            max_steps=max_steps,
+        )
+        return dict(
+            self._connection.post(instance_route(instance_id, "rollout/"), body)
+        )
+
+    def batch_step(
+        self,
+        actions: Mapping[str, Any],
+        *,
+        first: int | None = None,
+        keys: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
+        """Take a step in each of many instances, all at the same time.
+
+        Args:
+            actions: The action for each instance, by instance ID.
+            first: How many steps to wait for; all, if that is not told.
+            keys: For instances that were pending, the keys of their steps, whose
+                actions have to be the same again.
+
+        Returns:
+            ``results``, in the order of the actions: each has ``instance_id``, ``key``,
+            ``status``, ``replayed``, and an ``answer`` or a ``problem``. ``pending``
+            has ``instance_id`` and ``key`` of each step whose answer is not there yet.
+        """
+        keys = keys or {}
+        steps = [
+            {"instance_id": each, "action": action, **given(key=keys.get(each))}
+            for each, action in actions.items()
+        ]
+        body = {"steps": steps, **given(first=first)}
+        return dict(self._connection.post("/v1/batch/step/", body))
+
+
+def _listed(actions: Sequence[Any]) -> Any:
+    # Arrays become lists where the request is written.
+    return actions if hasattr(actions, "tolist") else list(actions)
 
 
 class Client(InstanceCalls, BatchCalls, SpaceCalls):

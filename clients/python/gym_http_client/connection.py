@@ -17,13 +17,13 @@ from requests.auth import AuthBase
 
 from gym_http_client.addresses import Address, base_path, no_scheme
 from gym_http_client.answers import error_in, value_of
-from gym_http_client.causes import check_head, error_of, failure_of
-from gym_http_client.failures import Failure
+from gym_http_client.error_mapping import unanswered_error
+from gym_http_client.errors import Failure
 from gym_http_client.http1 import Reply
 from gym_http_client.processes import PerProcess
+from gym_http_client.requests_transport import UnixAdapter, check_head, requests_failure
 from gym_http_client.retries import REPEATABLE, Retries, Tries, keys
-from gym_http_client.unix_adapter import UnixAdapter
-from gym_http_client.warned import HEADER, show_header
+from gym_http_client.server_warnings import HEADER, show_header
 
 __all__ = ["Connection"]
 
@@ -34,7 +34,7 @@ _UNIX = "http+unix://"
 
 
 @dataclass(frozen=True)
-class _Request:
+class _JsonRequest:
     """What is sent, and sent again, the same to the byte."""
 
     method: str
@@ -115,7 +115,7 @@ class Connection:
             query: What follows the path.
             accept: Media types that the answer may have.
             once: Send it once in any case.
-            creation_wait: As for ``Link.request``.
+            creation_wait: As for ``Requester.request``.
 
         Raises:
             ServerError: If the server says no, or there is no answer.
@@ -137,7 +137,7 @@ class Connection:
         self._met = tries.met
         if isinstance(response, Failure):
             key = request.headers.get("Idempotency-Key")
-            raise error_of(
+            raise unanswered_error(
                 response, method, request.url, key, tries.count, tries.heard
             ) from response
         fine = 200 <= response.status_code < 300
@@ -160,7 +160,7 @@ class Connection:
         body: Any,
         query: dict[str, str] | None,
         accept: str | None,
-    ) -> _Request:
+    ) -> _JsonRequest:
         headers = {} if accept is None else {"Accept": accept}
         data = None
         if method != "GET":
@@ -168,10 +168,10 @@ class Connection:
             data = _encode(body)
         if method == "POST":
             headers["Idempotency-Key"] = next(self._keys.get())
-        return _Request(method, self.base + route, headers, data, query)
+        return _JsonRequest(method, self.base + route, headers, data, query)
 
     def _exchange(
-        self, request: _Request, limit: float | None
+        self, request: _JsonRequest, limit: float | None
     ) -> requests.Response | Failure:
         """Send a request once."""
         _logger.debug("%s %s", request.method, request.url)
@@ -193,7 +193,7 @@ class Connection:
             requests.exceptions.ChunkedEncodingError,
         ) as error:
             # Without a name: its traceback holds this frame, and both would stay.
-            return failure_of(error, limit)
+            return requests_failure(error, limit)
         return response
 
 

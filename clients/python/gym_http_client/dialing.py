@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Callable
 
 from gym_http_client.addresses import Address
-from gym_http_client.failures import Failure, FailureKind
+from gym_http_client.errors import Failure, FailureKind
 
 __all__ = ["Dialer", "check_unix_sockets"]
 

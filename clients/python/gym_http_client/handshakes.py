@@ -9,14 +9,13 @@ import ssl
 import time
 
 from gym_http_client.dialing import Dialer
-from gym_http_client.failures import Failure, FailureKind
-from gym_http_client.headers import read_head
-from gym_http_client.http1 import BadAnswer, Reply, ReplyReader
+from gym_http_client.errors import Failure, FailureKind
+from gym_http_client.http1 import BadAnswer, Reply, ReplyReader, read_head
 from gym_http_client.ports import OtherPort, Port, port_that_says
 from gym_http_wire.handshakes import BINARY_PROTOCOL
 from gym_http_wire.websocket import WebSocketError, accept_of
 
-__all__ = ["LONGEST_WAIT", "NoStream", "failure_of", "shake_hands", "upgraded"]
+__all__ = ["LONGEST_WAIT", "NoStream", "shake_hands", "stream_failure", "upgraded"]
 
 #: Seconds; a socket takes no more.
 LONGEST_WAIT = 1e6
@@ -64,13 +63,13 @@ def shake_hands(
         return line, upgraded(line, head, end, key, BINARY_PROTOCOL)
     except (OSError, BadAnswer) as error:
         line.close()
-        raise failure_of(error) from error
+        raise stream_failure(error) from error
     except BaseException:
         line.close()
         raise
 
 
-def failure_of(error: Exception) -> Failure:
+def stream_failure(error: Exception) -> Failure:
     """Tell what went wrong with the connection of a stream."""
     if isinstance(error, OtherPort):
         return Failure(FailureKind.MISTAKEN, error)

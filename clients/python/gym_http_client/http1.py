@@ -1,12 +1,17 @@
-"""HTTP/1.1 as a client needs it: answers, sans I/O."""
+"""HTTP/1.1 as a client needs it, sans I/O: writes requests, parses answers."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import NamedTuple
 
 import msgspec
 
-from gym_http_client.bodies import (
+from gym_http_client.addresses import Address
+from gym_http_client.http1_bodies import (
     BadAnswer,
     BodyReader,
     ChunkedBody,
@@ -14,14 +19,180 @@ from gym_http_client.bodies import (
     UnsizedBody,
     check_size,
 )
-from gym_http_client.headers import AnswerHead, read_head
 from gym_http_client.ports import OtherPort, port_that_says
 
-__all__ = ["MAX_BODY", "BadAnswer", "Reply", "ReplyReader"]
+__all__ = [
+    "MAX_BODY",
+    "AnswerHead",
+    "BadAnswer",
+    "Reply",
+    "ReplyReader",
+    "Request",
+    "RequestHeads",
+    "read_head",
+]
 
+_MAX_KNOWN = 256
+_METHOD = re.compile(r"[A-Z]+")
+_PATH = re.compile(r"/[!-~]*")
+_VALUE = re.compile(r"[ -~]+")
+
+_Shape = tuple[str, str, str | None, str | None]
+_STATUS_LINE = re.compile(r"HTTP/1\.[0-9] ([1-9][0-9][0-9])(?: [^\r\n]*)?")
+_HEADER_LINE = re.compile(r"([!#-'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\r\n\0]*)")
+_BODYLESS = (204, 304)
 #: Bytes that a body may have: what servers send at most, and room to spare.
 MAX_BODY = 65 * 1024 * 1024
 _MAX_HEAD = 64 * 1024
+
+
+class Request(msgspec.Struct, frozen=True, gc=False):
+    """What is asked of a server.
+
+    Attributes:
+        method: As ``POST``.
+        path: Path below the server's address, quoted.
+        body: What is sent.
+        content_type: Media type of the body.
+        accept: Media types that the answer may have.
+        key: The ``Idempotency-Key``.
+    """
+
+    method: str
+    path: str
+    body: bytes = b""
+    content_type: str | None = None
+    accept: str | None = None
+    key: str | None = None
+
+
+class RequestHeads:
+    """Writes the heads of requests to one server.
+
+    Args:
+        address: The server's.
+    """
+
+    def __init__(self, address: Address) -> None:
+        self._prefix = address.prefix
+        self._common = f"Host: {address.host_header}\r\nUser-Agent: gym_http_client\r\n"
+        if address.token:
+            self._common += f"Authorization: Bearer {address.token}\r\n"
+        self._known: dict[_Shape, bytes] = {}
+
+    def head(self, request: Request) -> bytes:
+        """Return the head of a request.
+
+        Raises:
+            ValueError: Something is not what can stand there.
+        """
+        shape = request.method, request.path, request.content_type, request.accept
+        head = self._known.get(shape) or self._write(shape)
+        key, size = request.key, len(request.body)
+        if key is not None:
+            if not (key.isascii() and key.isprintable()):
+                raise ValueError("A key is printable ASCII characters")
+            head += b"Idempotency-Key: %b\r\n" % key.encode()
+        if size or request.method == "POST":
+            return b"%bContent-Length: %d\r\n\r\n" % (head, size)
+        return head + b"\r\n"
+
+    def _write(self, shape: _Shape) -> bytes:
+        method, path, content_type, accept = shape
+        if not _METHOD.fullmatch(method):
+            raise ValueError(f"{method!r} is no method")
+        if not _PATH.fullmatch(path):
+            raise ValueError(f"{path!r} is no quoted path")
+        head = f"{method} {self._prefix}{path} HTTP/1.1\r\n{self._common}"
+        for name, value in (("Content-Type", content_type), ("Accept", accept)):
+            if value is not None:
+                if not _VALUE.fullmatch(value):
+                    raise ValueError(f"{value!r} is no {name}")
+                head += f"{name}: {value}\r\n"
+        if len(self._known) >= _MAX_KNOWN:
+            self._known.clear()
+        written = self._known[shape] = head.encode()
+        return written
+
+
+class AnswerHead(NamedTuple):
+    """What the head of an answer says.
+
+    Attributes:
+        status: HTTP status.
+        headers: By lower-case name; what was sent several times is one value, with
+            commas between.
+        size: Bytes of the body, if they are known.
+        chunked: Whether the body comes in chunks.
+        keep_alive: Whether the connection stays open.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    size: int | None
+    chunked: bool
+    keep_alive: bool
+
+
+# A server's answers have few heads: within a second only their lengths differ.
+@lru_cache(maxsize=64)
+def read_head(head: bytes) -> AnswerHead:
+    """Read the head of an answer.
+
+    Args:
+        head: Without the line breaks at its end.
+
+    Raises:
+        BadAnswer: It is none.
+    """
+    line, *lines = head.decode("latin-1").split("\r\n")
+    match = _STATUS_LINE.fullmatch(line)
+    if match is None:
+        raise BadAnswer("it is not HTTP/1")
+    headers = _headers(lines)
+    status = int(match[1])
+    size = headers.get("content-length")
+    coding = headers.get("transfer-encoding")
+    if coding is not None and (size is not None or coding.lower() != "chunked"):
+        raise BadAnswer("nobody can tell where its body ends")
+    count = None if size is None else _number(size)
+    stays = _stays(line, headers.get("connection", ""))
+    if status in _BODYLESS:
+        # A body against the rules would be taken for the next answer.
+        stays = stays and (status == 304 or not (count or coding))
+        count, coding = 0, None
+    return AnswerHead(
+        status=status,
+        headers=MappingProxyType(headers),
+        size=count,
+        chunked=coding is not None,
+        keep_alive=stays,
+    )
+
+
+def _headers(lines: list[str]) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for line in lines:
+        match = _HEADER_LINE.fullmatch(line)
+        if match is None:
+            raise BadAnswer("there is a line among its headers that is none")
+        name, value = match[1].lower(), match[2].rstrip(" \t")
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return headers
+
+
+def _number(text: str) -> int:
+    # The length first: long numbers take long to read, and Python refuses some.
+    if len(text) > 18 or not (text.isascii() and text.isdigit()):
+        raise BadAnswer("its Content-Length is none")
+    return int(text)
+
+
+def _stays(line: str, connection: str) -> bool:
+    words = {word.strip() for word in connection.lower().split(",")}
+    if "close" in words:
+        return False
+    return "keep-alive" in words or not line.startswith("HTTP/1.0")
 
 
 class Reply(msgspec.Struct, frozen=True, gc=False):

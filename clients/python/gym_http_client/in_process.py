@@ -13,7 +13,7 @@ from typing import Any, overload
 import gymnasium
 from gymnasium.vector import VectorEnv
 
-from gym_http_client.raising import raised
+from gym_http_client.error_mapping import error_from_problem
 from gym_http_client.remote_env import RemoteEnv
 from gym_http_client.remote_vector_env import RemoteVectorEnv
 from gym_http_core.lossless_calls import LosslessCalls
@@ -48,8 +48,8 @@ def through_wire(
         TypeError: It is no environment.
     """
     if isinstance(env, VectorEnv):
-        return RemoteVectorEnv.over(_Handle(env))
-    return RemoteEnv.over(_Handle(_checked(env)))
+        return RemoteVectorEnv.over(_LocalHandle(env))
+    return RemoteEnv.over(_LocalHandle(_checked(env)))
 
 
 def check_wire(env: gymnasium.Env[Any, Any], steps: int = STEPS) -> list[str]:
@@ -110,7 +110,7 @@ def _look(found: dict[str, None], where: str, value: Any) -> None:
         found[f"{where}: {loss}"] = None
 
 
-class _Handle:
+class _LocalHandle:
     """What `gym_http_client.handles.Handle` is, around an environment object."""
 
     transport = "in process"
@@ -144,7 +144,9 @@ class _Handle:
                 raise CannotSay(f"the answer cannot be said: {error}") from None
         except Problem as problem:
             body = {**problem.extras, "code": problem.code, "message": problem.message}
-            raise raised(body, problem.status, f"in-process:{path}") from None
+            raise error_from_problem(
+                body, problem.status, f"in-process:{path}"
+            ) from None
 
     def send(self, path: str, given: Any) -> None:
         """Ask at once, and keep the answer."""

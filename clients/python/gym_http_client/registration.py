@@ -95,7 +95,7 @@ def _check_plain(url: str) -> None:
 
 def _check_zeromq(url: str) -> None:
     check_installed()
-    from gym_http_client.zeromq.dealers import address_of
+    from gym_http_client.zeromq.dealer import address_of
 
     _check_shown(url.removeprefix("zmq+"), address_of(url, "").url)
 

@@ -12,22 +12,22 @@ import gymnasium
 import numpy as np
 
 from gym_http_client.errors import AttributeNotSent, ServerError, ServerUnreachable
-from gym_http_client.handles import Server
-from gym_http_client.lending import Lent
+from gym_http_client.server import Server
+from gym_http_client.shared_rng import SharedGenerators
 from gym_http_wire.generators import describe_generator
 from gym_http_wire.space_parsing import parse_space
 from gym_http_wire.specs import rebuild_spec
 from gym_http_wire.values import UnsupportedValue
 from gym_http_wire.values.treewriting import TAG, write
 
-__all__ = ["Handle", "Remote", "attribute_read", "create_request"]
+__all__ = ["AnyHandle", "Remote", "attribute_read", "create_request"]
 
 
 _ACTS = ("reset/", "step/")
 _TYPED = ("kwargs", "vector_kwargs", "wrappers")
 
 
-class Handle(Protocol):
+class AnyHandle(Protocol):
     """Reaches one instance, over whatever there is between."""
 
     @property
@@ -126,7 +126,7 @@ class Remote:
         return cls.over(Server.of(server).handle(instance_id))
 
     @classmethod
-    def over(cls, handle: Handle) -> Self:
+    def over(cls, handle: AnyHandle) -> Self:
         """Give the adapter of an instance that somebody holds already.
 
         Args:
@@ -146,10 +146,10 @@ class Remote:
     def _check_kind(cls, told: dict[str, Any]) -> None:
         """Refuse the description of an instance that this is no adapter for."""
 
-    def _hold(self, handle: Handle, told: dict[str, Any] | None = None) -> None:
-        self._handle: Handle | None = handle
+    def _hold(self, handle: AnyHandle, told: dict[str, Any] | None = None) -> None:
+        self._handle: AnyHandle | None = handle
         self._pid = os.getpid()
-        self._lent = Lent()
+        self._lent = SharedGenerators()
         self._take_over(handle.ask("GET", "") if told is None else told)
 
     def _take_over(self, told: dict[str, Any]) -> None:
@@ -291,7 +291,7 @@ class Remote:
         self._renew_lent(answer.get("generator") if isinstance(answer, dict) else None)
         return answer
 
-    def _reached(self) -> Handle:
+    def _reached(self) -> AnyHandle:
         if self._handle is None:
             raise gymnasium.error.ClosedEnvironmentError(
                 f"{self!r} is closed; make another one"

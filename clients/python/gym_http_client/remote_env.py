@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 import gymnasium
 
-from gym_http_client.handles import Server
 from gym_http_client.remote import Remote, create_request
+from gym_http_client.server import Server
 
 __all__ = ["RemoteEnv"]
 

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import gymnasium
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from gym_http_client.handles import Server
 from gym_http_client.remote import Remote, attribute_read, create_request
+from gym_http_client.server import Server
 from gym_http_wire.specs import rebuild_spec
 
 __all__ = ["RemoteVectorEnv"]

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gym_http_client.failures import Failure, FailureKind
+from gym_http_client.error_mapping import json_object
+from gym_http_client.errors import Failure, FailureKind
 from gym_http_client.http1 import Reply
-from gym_http_client.raising import told_by
 
 __all__ = ["REPEATABLE", "REPEATED", "Retries", "Tries", "keys", "wait_of"]
 
@@ -161,7 +161,7 @@ class Tries:
         if reply.status not in REPEATED:
             return False
         final = self._retries.final
-        return not final or told_by(reply).get("code") not in final
+        return not final or json_object(reply).get("code") not in final
 
     def _is_tried_again(self, kind: FailureKind) -> bool:
         if kind is FailureKind.ABSENT and not self._retries.retry_refused:
@@ -204,7 +204,7 @@ def wait_of(request: Mapping[str, Any]) -> float:
 def _words_of(outcome: Reply | Failure) -> str:
     if not isinstance(outcome, Reply):
         return str(outcome)
-    said = told_by(outcome).get("message")
+    said = json_object(outcome).get("message")
     return f"{said} ({outcome.status})" if said else f"status {outcome.status}"
 
 

@@ -11,8 +11,8 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from gym_http_client.handles import Server
 from gym_http_client.remote_vector_env import RemoteVectorEnv
+from gym_http_client.server import Server
 from gym_http_client.vec_env import Indices, VecEnvCore
 
 try:

@@ -1,4 +1,4 @@
-"""A stream by WebSocket to one instance, until it is lost."""
+"""Streams: requests and answers of one instance over one open connection."""
 
 from __future__ import annotations
 
@@ -7,18 +7,22 @@ import ssl
 import struct
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from gym_http_client.dialing import Dialer
-from gym_http_client.failures import Failure, FailureKind
-from gym_http_client.handshakes import LONGEST_WAIT, failure_of, shake_hands
+from gym_http_client.errors import Failure, FailureKind
+from gym_http_client.handshakes import LONGEST_WAIT, shake_hands, stream_failure
 from gym_http_client.http1 import MAX_BODY, BadAnswer
-from gym_http_client.streaming import Answer, Asked, Streaming, answer_in
 from gym_http_wire.busy_poll import BusyPoll, may_busy_poll
 from gym_http_wire.fast_frames import MISSED, FastClientFrames
+from gym_http_wire.frames import HEADER
+from gym_http_wire.messages import Form
+from gym_http_wire.signatures import ReceivedSignatures, SentSignatures
 from gym_http_wire.streams import ACKNOWLEDGED
+from gym_http_wire.values import BadValue
 from gym_http_wire.websocket import (
     Close,
     Masks,
@@ -29,17 +33,141 @@ from gym_http_wire.websocket import (
     encode,
 )
 
-__all__ = ["Stream"]
+__all__ = ["Stream", "StreamAnswer", "StreamRequest", "WebSocketStream", "parse_answer"]
 
+_HEADER_SIZE = HEADER.size
+_BOTH_BINARY = int(Form.BINARY) | int(Form.BINARY) << 4
 RECEIVE_BYTES = 64 * 1024
-_BINARY = int(Opcode.BINARY)
+_BINARY_FRAME = int(Opcode.BINARY)
 # Where the layout of a time limit is known, the kernel can end waits. Then each takes
 # one system call, while Python's own time limits take two, and rule out spinning.
 _KERNEL_LIMITS = sys.platform == "linux"
 _TOO_LARGE = int(Close.TOO_LARGE).to_bytes(2)
 
 
-class Stream(Streaming):
+class StreamRequest(NamedTuple):
+    """A request.
+
+    Attributes:
+        number: Its number in its session.
+        op: The operation.
+        head: The frame's head, padded, or nothing.
+        signature: The value's signature, padded; nothing if there is no value.
+        leaves: The value's leaves.
+    """
+
+    number: int
+    op: int
+    head: bytes
+    signature: bytes
+    leaves: bytes
+
+
+class StreamAnswer(NamedTuple):
+    """An answer.
+
+    Attributes:
+        number: The request's.
+        status: As of HTTP.
+        form: Of the body.
+        message: The whole message; new for each answer.
+        start: Where the body begins in it.
+    """
+
+    number: int
+    status: int
+    form: int
+    message: bytes | memoryview
+    start: int
+
+
+class Stream(ABC):
+    """One connection; what it loses is lost.
+
+    Args:
+        time_limit: Seconds to wait for each answer.
+    """
+
+    def __init__(self, time_limit: float) -> None:
+        self._time_limit = time_limit
+        self._announcing = SentSignatures()
+        self._announced = ReceivedSignatures()
+
+    @abstractmethod
+    def send(self, asked: StreamRequest, *, acknowledged: bool) -> None:
+        """Send a request.
+
+        Args:
+            asked: The request.
+            acknowledged: Whether all earlier ones have been answered.
+
+        Raises:
+            Failure: The connection is lost.
+        """
+
+    @abstractmethod
+    def receive(self) -> StreamAnswer:
+        """Wait for the next answer.
+
+        Raises:
+            NoStream: The instance is gone.
+            Failure: The connection is lost, or what came is no answer.
+        """
+
+    def exchange(self, op: int, number: int, given: Any) -> Any:
+        """Ask in the quick lane, with no other request on its way.
+
+        Returns:
+            The value of the answer; or `MISSED`, if nothing was sent, since this is
+            not for the lane, or there is none; or a `StreamAnswer`, if that is not.
+
+        Raises:
+            Failure: The connection is lost, or what came is no answer.
+        """
+        return MISSED
+
+    def value(self, answer: StreamAnswer) -> object:
+        """Read the value of an answer in the binary form.
+
+        Raises:
+            Failure: It is none.
+        """
+        try:
+            return self._announced.read(answer.message, answer.start)
+        except BadValue as error:
+            words = f"a value {error}"
+            raise Failure(FailureKind.MALFORMED, words) from error
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the connection without a word."""
+
+    def _message(self, asked: StreamRequest, *, acknowledged: bool) -> bytes:
+        """Write a request."""
+        number, op, head, signature, leaves = asked
+        value = self._announcing.header(signature) + leaves if signature else b""
+        status = ACKNOWLEDGED if acknowledged else 0
+        header = HEADER.pack(len(value), len(head), status, op, _BOTH_BINARY, number)
+        return b"".join((header, head, value))
+
+
+def parse_answer(message: bytes | memoryview) -> StreamAnswer:
+    """Read an answer, but for its value.
+
+    Raises:
+        BadAnswer: It is none.
+    """
+    size = len(message)
+    if size < _HEADER_SIZE:
+        raise BadAnswer(f"a message has {size} bytes")
+    body_size, head_size, status, _, form, number = HEADER.unpack_from(message)
+    start = _HEADER_SIZE + head_size
+    if start + body_size != size:
+        raise BadAnswer(f"a message of {size} bytes announces others")
+    return StreamAnswer(number, status, form, message, start)
+
+
+class WebSocketStream(Stream):
     """One WebSocket.
 
     Args:
@@ -79,21 +207,21 @@ class Stream(Streaming):
             self._spinning = BusyPoll(limit, partial(may_busy_poll, [self._line]))
         except (OSError, BadAnswer, WebSocketError) as error:
             self._line.close()
-            raise failure_of(error) from error
+            raise stream_failure(error) from error
         except BaseException:
             self._line.close()
             raise
 
-    def send(self, asked: Asked, *, acknowledged: bool) -> None:
+    def send(self, asked: StreamRequest, *, acknowledged: bool) -> None:
         """Send a request."""
         message = self._message(asked, acknowledged=acknowledged)
         try:
-            self._line.sendall(encode(_BINARY, message, self._masks.next()))
+            self._line.sendall(encode(_BINARY_FRAME, message, self._masks.next()))
         except OSError as error:
-            raise failure_of(error) from error
+            raise stream_failure(error) from error
         self._lane.learn(asked.op, asked.signature)
 
-    def receive(self) -> Answer:
+    def receive(self) -> StreamAnswer:
         """Wait for the next answer."""
         end = 0.0
         try:
@@ -104,9 +232,9 @@ class Stream(Streaming):
                 if now > end:
                     raise TimeoutError
                 self._take()
-            return answer_in(self._arrived.popleft().payload)
+            return parse_answer(self._arrived.popleft().payload)
         except (OSError, BadAnswer, WebSocketError) as error:
-            raise failure_of(error) from error
+            raise stream_failure(error) from error
 
     def exchange(self, op: int, number: int, given: Any) -> Any:
         """Ask in the quick lane, with no other request on its way."""
@@ -121,7 +249,7 @@ class Stream(Streaming):
                 return value
             self._sort(data)
         except (OSError, WebSocketError) as error:
-            raise failure_of(error) from error
+            raise stream_failure(error) from error
         return self.receive()
 
     def close(self) -> None:
@@ -147,7 +275,7 @@ class Stream(Streaming):
 
     def _keep(self, messages: list[Message]) -> None:
         for message in messages:
-            if message.opcode == _BINARY:
+            if message.opcode == _BINARY_FRAME:
                 self._arrived.append(message)
             elif message.opcode == Opcode.CLOSE:
                 reason = bytes(message.payload[2:]).decode(errors="replace")

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.vector import AutoresetMode
 
-from gym_http_client.gym3.parts import each_info
 from gym_http_client.remote_vector_env import RemoteVectorEnv
+from gym_http_client.vector_infos import split_infos
 
 __all__ = ["Indices", "VecEnvCore"]
 
@@ -69,7 +69,7 @@ class VecEnvCore:
                     "options for all"
                 )
         observations, infos = self.env.reset(seed=list(seeds), options=first or None)
-        self.reset_infos = each_info(infos, self.env.num_envs)
+        self.reset_infos = split_infos(infos, self.env.num_envs)
         return observations
 
     def step_async(self, actions: npt.NDArray[Any]) -> None:
@@ -91,10 +91,10 @@ class VecEnvCore:
         observations, rewards, terminated, truncated, given = self.env.step_wait()
         count, dones = self.env.num_envs, terminated | truncated
         present = {name: each for name, each in given.items() if name not in _FINAL}
-        infos = each_info(present, count) if present else [{} for _ in range(count)]
+        infos = split_infos(present, count) if present else [{} for _ in range(count)]
         if dones.any():
             final = given.get("final_info")
-            lasts = each_info(final, count) if final else [{} for _ in range(count)]
+            lasts = split_infos(final, count) if final else [{} for _ in range(count)]
             for index in np.flatnonzero(dones):
                 self.reset_infos[index] = infos[index]
                 infos[index] = lasts[index]

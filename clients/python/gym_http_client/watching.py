@@ -9,13 +9,11 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from gym_http_client.addresses import Address
-from gym_http_client.causes import error_of
 from gym_http_client.dialing import Dialer
-from gym_http_client.failures import Failure
-from gym_http_client.handshakes import NoStream, failure_of, shake_hands
-from gym_http_client.heads import Request, RequestHeads
-from gym_http_client.http1 import MAX_BODY, BadAnswer
-from gym_http_client.raising import refusal
+from gym_http_client.error_mapping import error_from_reply, unanswered_error
+from gym_http_client.errors import Failure
+from gym_http_client.handshakes import NoStream, shake_hands, stream_failure
+from gym_http_client.http1 import MAX_BODY, BadAnswer, Request, RequestHeads
 from gym_http_wire.frames import HEADER
 from gym_http_wire.messages import Form, Op
 from gym_http_wire.signatures import ReceivedSignatures
@@ -83,9 +81,9 @@ class Watching:
         try:
             self._line, early = shake_hands(Dialer(address), head, time_limit)
         except NoStream as none:
-            raise refusal(none.reply, self._url) from none
+            raise error_from_reply(none.reply, self._url) from none
         except Failure as failure:
-            raise error_of(failure, "GET", self._url, None, 1) from failure
+            raise unanswered_error(failure, "GET", self._url, None, 1) from failure
         self._line.settimeout(None)
         # An instance may rest for hours; a server that is gone shall be noticed.
         self._line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -129,8 +127,8 @@ class Watching:
                     self._line.sendall(encode(Opcode.PONG, pong, self._masks.next()))
         except (OSError, BadAnswer, WebSocketError) as error:
             self.close()
-            failure = failure_of(error)
-            raise error_of(failure, "GET", self._url, None, 1) from error
+            failure = stream_failure(error)
+            raise unanswered_error(failure, "GET", self._url, None, 1) from error
 
     def close(self) -> None:
         """Watch no more."""

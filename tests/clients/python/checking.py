@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any
 
 from gym_http_client.connection import _encode as plain_json
+from gym_http_client.error_mapping import error_from_reply
 from gym_http_client.errors import ServerError, UnexpectedAnswer
 from gym_http_client.http1 import Reply
-from gym_http_client.raising import refusal
 from gym_http_client.retries import Retries, Tries
 from gym_http_wire.elements import reader
 from gym_http_wire.signatures import ReceivedSignatures
@@ -148,7 +148,9 @@ def _errors(case: Case) -> Iterator[Callable[[], Problem]]:
     reply = Reply(case["status"], case["headers"], case["body"].encode())
 
     def told() -> Problem:
-        error: BaseException | None = refusal(reply, "http://127.0.0.1:5000/v1/envs/")
+        error: BaseException | None = error_from_reply(
+            reply, "http://127.0.0.1:5000/v1/envs/"
+        )
         while error is not None and not isinstance(error, ServerError):
             error = error.__cause__
         assert error is not None

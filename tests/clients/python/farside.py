@@ -6,9 +6,9 @@ from typing import Any
 
 import gymnasium
 
-from gym_http_client.serving.lender import Lender
-from gym_http_client.serving.lent import LentEnv
-from gym_http_client.serving.lines import Line, LineLost
+from gym_http_client.serving.connections import ConnectionLost, SocketConnection
+from gym_http_client.serving.provided_env import ProvidedEnv
+from gym_http_client.serving.provider import Provider
 from gym_http_wire.external.framing import ReceivedMessage
 from gym_http_wire.space_parsing import parse_space
 from tests.clients.python.trees import loosened
@@ -32,8 +32,8 @@ def talk(case: Case, say: Callable[[str], object]) -> None:
     """
     stopped = threading.Event()
     messages = list(case["messages"])
-    lender = Lender(
-        LentEnv(_Scripted(case), None),
+    lender = Provider(
+        ProvidedEnv(_Scripted(case), None),
         lambda: _Line(messages, say, stopped),
         name="scripted",
         token="",
@@ -45,7 +45,7 @@ def talk(case: Case, say: Callable[[str], object]) -> None:
     lender.run()
 
 
-class _Line(Line):
+class _Line(SocketConnection):
     """A connection that leads nowhere."""
 
     def __init__(
@@ -67,7 +67,7 @@ class _Line(Line):
             return None
         message = self._messages.pop(0)
         if message["from"] == "nobody":
-            raise LineLost("the connection was lost")
+            raise ConnectionLost("the connection was lost")
         if "text" in message:
             return ReceivedMessage(message["text"].encode(), True)
         return ReceivedMessage(bytes.fromhex(message["hex"]), False)

@@ -14,11 +14,11 @@ import psutil
 import pytest
 
 from gym_http_client import RemoteEnv, RemoteVectorEnv, Server
-from gym_http_client.closing import (
+from gym_http_client.handles import (
     CLOSE_SECONDS,
     EXIT_SECONDS,
     RENEWED_SECONDS,
-    Patience,
+    CloseBudget,
 )
 from tests.support.api import Api
 from tests.support.server import Server as RunningServer
@@ -124,7 +124,7 @@ def test_closing_does_not_wait_for_a_thread_that_waits_for_a_frozen_server(
 
 def test_closing_renews_its_patience_with_answers_and_with_time() -> None:
     now = 1000.0
-    patience = Patience(lambda: now)
+    patience = CloseBudget(lambda: now)
     assert patience.left() == CLOSE_SECONDS
     assert patience.spend(2.0)
     assert not patience.spend(0.5)

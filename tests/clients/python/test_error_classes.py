@@ -8,7 +8,7 @@ import pytest
 
 from gym_http_client import RemoteEnv
 from gym_http_client import Server as Place
-from gym_http_client.raising import raised
+from gym_http_client.error_mapping import error_from_problem
 from tests.support.server import Server
 from tests.support.toys import ERRORS
 
@@ -76,5 +76,5 @@ def test_a_group_keeps_what_is_in_it(remote: RemoteEnv) -> None:
 def test_malformed_arguments_leave_the_text(arguments: Any) -> None:
     problem = {"message": "m", "text": "said", "arguments": arguments}
     problem["mro"] = ["builtins.ValueError", "builtins.Exception"]
-    error = raised(problem, 502, "http://here")
+    error = error_from_problem(problem, 502, "http://here")
     assert told(error)[:2] == [ValueError, "said"]

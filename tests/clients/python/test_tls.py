@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gym_http_client import ServerUnreachable
-from gym_http_client.links import Link
+from gym_http_client.requester import Requester
 from tests.support.scripted import page, read_request
 from tests.support.tls import certify, tls_server
 
@@ -42,14 +42,14 @@ def echoing(certificate: Path, each: int) -> Iterator[str]:
 def test_a_trusted_server(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     large = os.urandom(1_000_000)
-    with echoing(certificate, 3) as url, Link(url, token="") as link:
+    with echoing(certificate, 3) as url, Requester(url, token="") as link:
         for body in (b"small", large, b"", b"after the third it is stale"):
             assert link.request("POST", "/", body).body == body
         link.close()
 
 
 def test_a_server_that_is_not_trusted_is_not_asked_again(certificate: Path) -> None:
-    with echoing(certificate, 1) as url, Link(url, token="") as link:
+    with echoing(certificate, 1) as url, Requester(url, token="") as link:
         with pytest.raises(ServerUnreachable, match="CERTIFICATE_VERIFY") as caught:
             link.request("POST", "/", b"secret")
         assert caught.value.attempts == 1
@@ -61,7 +61,7 @@ def test_a_certificate_for_another_name(
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     with echoing(certificate, 1) as url:
         other = url.replace("localhost", "127.0.0.1")
-        with Link(other, token="") as link:
+        with Requester(other, token="") as link:
             with pytest.raises(ServerUnreachable, match=r"127\.0\.0\.1") as caught:
                 link.request("POST", "/")
             assert caught.value.attempts == 1
@@ -79,7 +79,7 @@ def test_a_server_without_tls() -> None:
     thread = threading.Thread(target=refuse)
     thread.start()
     url = f"https://127.0.0.1:{listener.getsockname()[1]}"
-    with listener, Link(url, token="") as link:
+    with listener, Requester(url, token="") as link:
         with pytest.raises(ServerUnreachable, match="SSL") as caught:
             link.request("GET", "/")
         assert caught.value.attempts == 1

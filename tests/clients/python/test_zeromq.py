@@ -15,8 +15,8 @@ import pytest
 import zmq
 
 from gym_http_client import RemoteEnv, Retries, Server, ServerError, ServerTimeout
-from gym_http_client.zeromq.dealers import Dealer, address_of
-from gym_http_client.zeromq.sessions import ZeroMQOpenings, ZeroMQSession
+from gym_http_client.zeromq.dealer import Dealer, address_of
+from gym_http_client.zeromq.session import ZeroMQOpener, ZeroMQSession
 from tests.support.time import Time
 
 PROTOCOL: dict[str, Any] = {"protocol": 1, "instance_id": "3c657dbc"}
@@ -87,7 +87,7 @@ class Router:
 def session_with(router: Router, total: float = 120.0) -> ZeroMQSession:
     """Give a session whose pauses take no time."""
     retries, url = Time().retries(total), router.url
-    openings = ZeroMQOpenings(
+    openings = ZeroMQOpener(
         address_of(url, ""), "3c657dbc", time_limit=0.3, retries=retries
     )
     return ZeroMQSession(openings, f"{url}/v1/envs/3c657dbc/", retries)

@@ -3,7 +3,7 @@
 import pytest
 
 from gym_http_client.addresses import Address
-from gym_http_client.links import Link
+from gym_http_client.requester import Requester
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +70,7 @@ def test_the_first_token_that_there_is_counts(monkeypatch: pytest.MonkeyPatch) -
 
 def test_tokens_are_not_shown() -> None:
     address = Address.parse("http://:secret@h:5000")
-    link = Link("http://:secret@h:5000")
+    link = Requester("http://:secret@h:5000")
     for text in (repr(address), str(address), address.url, repr(link), link.url):
         assert "secret" not in text
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from gym_http_client.causes import error_of
-from gym_http_client.failures import Failure, FailureKind
+from gym_http_client.error_mapping import unanswered_error
+from gym_http_client.errors import Failure, FailureKind
 from gym_http_client.http1 import Reply
 from gym_http_client.processes import PerProcess
 from gym_http_client.retries import Retries, Tries, keys, wait_of
@@ -214,9 +214,9 @@ def test_what_was_heard_before_it_took_too_long() -> None:
         assert tries.again(outcome)
         assert tries.again(late)
         assert tries.heard == words
-    error = error_of(late, "POST", "http://host/", "k", 3, tries.heard)
+    error = unanswered_error(late, "POST", "http://host/", "k", 3, tries.heard)
     assert "nothing within 1 s; before that: gone (after 3 attempts" in str(error)
-    error = error_of(LOST, "POST", "http://host/", "k", 3, "not now (503)")
+    error = unanswered_error(LOST, "POST", "http://host/", "k", 3, "not now (503)")
     assert "not now" not in str(error)
 
 

@@ -15,7 +15,7 @@ FILES = (
     "tests/unit/wire/test_streams.py",
     "tests/unit/wire/test_websocket.py",
     "tests/clients/python/test_in_process.py",
-    "tests/clients/python/test_lean.py",
+    "tests/clients/python/test_socket_transport.py",
 )
 ITSELF = "tests/unit/client/test_without_linux.py"
 

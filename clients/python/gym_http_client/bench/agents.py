@@ -9,12 +9,12 @@ from typing import Any, Protocol
 
 from gymnasium.vector import VectorEnv
 
-from gym_http_client.handles import Server
-from gym_http_client.links import Link
-from gym_http_client.raising import raised
+from gym_http_client.error_mapping import error_from_problem
 from gym_http_client.remote_env import RemoteEnv
 from gym_http_client.remote_vector_env import RemoteVectorEnv
+from gym_http_client.requester import Requester
 from gym_http_client.retries import Retries
+from gym_http_client.server import Server
 
 __all__ = [
     "ENV_ID",
@@ -59,7 +59,7 @@ class LeanAgent:
     """Sends and receives JSON over the connection of our client."""
 
     def __init__(self, url: str, seed: int) -> None:
-        self._link = Link(url, retries=_RETRIES)
+        self._link = Requester(url, retries=_RETRIES)
         told = self._post("/v1/envs/", {"env_id": ENV_ID, "seed": seed})
         self._path = f"/v1/envs/{told['instance_id']}/"
 
@@ -82,7 +82,7 @@ class LeanAgent:
         reply = self._link.request("POST", path, sent, content_type=_JSON)
         told = json.loads(reply.body)
         if reply.status != 200:
-            raise raised(told, reply.status, self._link.url + path)
+            raise error_from_problem(told, reply.status, self._link.url + path)
         return told
 
 

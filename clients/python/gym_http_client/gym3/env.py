@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from gym_http_client.gym3.parts import each_info, each_observation
 from gym_http_client.gym3.types import Env, types_of
+from gym_http_client.vector_infos import split_infos, split_observations
 
 __all__ = ["Gym3Env"]
 
@@ -104,7 +104,7 @@ class Gym3Env(Env):
         """
         self._finish()
         infos, terminated, truncated = self._told
-        told = each_info(infos, self.num)
+        told = split_infos(infos, self.num)
         for index, info in enumerate(told):
             info.setdefault("terminated", bool(terminated[index]))
             info.setdefault("truncated", bool(truncated[index]))
@@ -233,9 +233,9 @@ class Gym3Env(Env):
 
     def _begin_anew(self, done: Any, observation: Any, infos: Any) -> tuple[Any, Any]:
         options = {**(_copied(self._options) or {}), "reset_mask": done.copy()}
-        last = each_observation(observation, self.num)
+        last = split_observations(observation, self.num)
         observation, begun = self.env.reset(options=options)
-        before, after = each_info(infos, self.num), each_info(begun, self.num)
+        before, after = split_infos(infos, self.num), split_infos(begun, self.num)
         told = []
         for index, ended in enumerate(done):
             final = {"final_obs": last[index], "final_info": before[index]}

@@ -9,7 +9,7 @@ from gymnasium import Space, spaces
 from gymnasium.vector import VectorEnv
 
 if TYPE_CHECKING:
-    from gym_http_client.gym3.standin import (
+    from gym_http_client.gym3.fallback import (
         DictType,
         Discrete,
         Env,
@@ -30,7 +30,7 @@ else:
             discrete_scalar,
         )
     except ImportError:
-        from gym_http_client.gym3.standin import (
+        from gym_http_client.gym3.fallback import (
             DictType,
             Discrete,
             Env,

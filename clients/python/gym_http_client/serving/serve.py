@@ -10,10 +10,14 @@ from typing import Any
 import gymnasium
 
 from gym_http_client.addresses import Address
-from gym_http_client.serving.calls import CallingLine
-from gym_http_client.serving.lender import Lender
-from gym_http_client.serving.lent import LentEnv
-from gym_http_client.serving.lines import AnyLine, open_tcp, open_websocket
+from gym_http_client.serving.connections import (
+    PollingConnection,
+    ProviderConnection,
+    open_tcp,
+    open_websocket,
+)
+from gym_http_client.serving.provided_env import ProvidedEnv
+from gym_http_client.serving.provider import Provider
 from gym_http_client.zeromq import check_installed
 
 __all__ = ["serve_env"]
@@ -78,10 +82,10 @@ def serve_env(
 
     def lend() -> None:
         if isinstance(env_or_factory, gymnasium.Env):
-            lent = LentEnv(env_or_factory, None)
+            lent = ProvidedEnv(env_or_factory, None)
         else:
-            lent = LentEnv(None, env_or_factory)
-        lender = Lender(
+            lent = ProvidedEnv(None, env_or_factory)
+        lender = Provider(
             lent,
             open_line,
             name=name,
@@ -124,17 +128,17 @@ def serve_env(
 
 def _opener(
     url: str, token: str | None, transport: str
-) -> tuple[Callable[[], AnyLine], str]:
+) -> tuple[Callable[[], ProviderConnection], str]:
     """Give what opens connections, and the token that a hello has to show."""
     if transport == "http":
-        return functools.partial(CallingLine, url, token), ""
+        return functools.partial(PollingConnection, url, token), ""
     if url.startswith("zmq+tcp://"):
         check_installed()
-        from gym_http_client.zeromq.dealers import address_of
-        from gym_http_client.zeromq.lines import ZeroMQLine
+        from gym_http_client.zeromq.connection import ZeroMQConnection
+        from gym_http_client.zeromq.dealer import address_of
 
         address = address_of(url, token)
-        return functools.partial(ZeroMQLine, address), address.token or ""
+        return functools.partial(ZeroMQConnection, address), address.token or ""
     if not url.startswith("tcp://"):
         return functools.partial(open_websocket, Address.parse(url, token)), ""
     address = Address.parse(url.replace("tcp://", "http://", 1), token)

@@ -13,8 +13,8 @@ import pytest
 import requests
 
 from gym_http_client import ServerTimeout, ServerUnreachable, UnexpectedAnswer
-from gym_http_client.failures import Failure
-from gym_http_client.links import Link
+from gym_http_client.errors import Failure
+from gym_http_client.requester import Requester
 from tests.support.scripted import (
     Act,
     Scripted,
@@ -36,16 +36,18 @@ def time() -> Time:
     return Time()
 
 
-Connect = Callable[..., Link]
+Connect = Callable[..., Requester]
 
 
 @pytest.fixture
 def connect(time: Time) -> Iterator[Connect]:
     """Give a factory of links whose pauses take no time, closed after the test."""
-    made: list[Link] = []
+    made: list[Requester] = []
 
-    def make(url: str, **options: Any) -> Link:
-        made.append(Link(url, **{"token": "", "retries": time.retries(), **options}))
+    def make(url: str, **options: Any) -> Requester:
+        made.append(
+            Requester(url, **{"token": "", "retries": time.retries(), **options})
+        )
         return made[-1]
 
     yield make
@@ -388,7 +390,7 @@ def test_no_proxy_where_there_shall_be_none(
 
 
 def test_the_shipped_server(server: Server) -> None:
-    with Link(server.url) as link:
+    with Requester(server.url) as link:
         reply = link.request("POST", "/v1/envs/", b'{"env_id":"CartPole-v1"}')
         assert reply.status == 200
         path = f"/v1/envs/{json.loads(reply.body)['instance_id']}/"
@@ -401,8 +403,11 @@ def test_the_shipped_server(server: Server) -> None:
 
 def test_the_token_of_the_shipped_server(make_server: Callable[..., Server]) -> None:
     url = make_server("--token", "a-s3cret-token/=").url
-    with Link(url, token="") as without, Link(url, token="a-s3cret-token/=") as link:
+    with (
+        Requester(url, token="") as without,
+        Requester(url, token="a-s3cret-token/=") as link,
+    ):
         assert without.request("GET", "/v1/").status == 401
         assert link.request("GET", "/v1/").status == 200
-    with Link(url.replace("//", "//:a-s3cret-token%2F%3D@")) as link:
+    with Requester(url.replace("//", "//:a-s3cret-token%2F%3D@")) as link:
         assert link.request("GET", "/v1/").status == 200

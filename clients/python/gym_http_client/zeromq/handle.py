@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from gym_http_client.addresses import Address
-from gym_http_client.causes import error_of
-from gym_http_client.failures import Failure
-from gym_http_client.handles.handle import Handle
+from gym_http_client.error_mapping import error_from_reply, unanswered_error
+from gym_http_client.errors import Failure
+from gym_http_client.handles import Handle
 from gym_http_client.handshakes import NoStream
 from gym_http_client.http1 import Reply
-from gym_http_client.raising import refusal
 from gym_http_client.retries import Retries, Tries, keys, wait_of
-from gym_http_client.warned import show
-from gym_http_client.zeromq.sessions import ZeroMQOpenings, ZeroMQSession
-from gym_http_client.zeromq.streams import ZeroMQStream
+from gym_http_client.server_warnings import show
+from gym_http_client.zeromq.session import ZeroMQOpener, ZeroMQSession, ZeroMQStream
 from gym_http_wire.handshakes import new_session
 from gym_http_wire.messages import WARNINGS
 
@@ -40,7 +38,7 @@ class ZeroMQHandle(Handle[ZeroMQSession]):
         url = f"{address.url}/v1/envs/{instance_id}/"
 
         def session() -> ZeroMQSession:
-            openings = ZeroMQOpenings(
+            openings = ZeroMQOpener(
                 address, instance_id, time_limit=time_limit, retries=retries
             )
             return ZeroMQSession(openings, url, retries)
@@ -118,5 +116,5 @@ def _error(
 ) -> Exception:
     url = f"{address.url}/v1/envs/"
     if isinstance(outcome, Reply):
-        return refusal(outcome, url)
-    return error_of(outcome, "POST", url, key, tries.count, tries.heard)
+        return error_from_reply(outcome, url)
+    return unanswered_error(outcome, "POST", url, key, tries.count, tries.heard)

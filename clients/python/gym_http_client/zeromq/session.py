@@ -1,4 +1,4 @@
-"""Sessions by ZeroMQ: all that is asked of an instance goes over its streams."""
+"""Sessions by ZeroMQ: every request to an instance goes over its streams."""
 
 from __future__ import annotations
 
@@ -6,22 +6,28 @@ import json
 import re
 from typing import Any
 
+import msgspec
+
 from gym_http_client.addresses import Address
-from gym_http_client.causes import error_of
-from gym_http_client.failures import Failure, FailureKind
+from gym_http_client.error_mapping import (
+    error_from_reply,
+    json_object,
+    unanswered_error,
+)
+from gym_http_client.errors import Failure, FailureKind
 from gym_http_client.handshakes import NoStream
-from gym_http_client.http1 import Reply
-from gym_http_client.openings import Openings
-from gym_http_client.outcomes import over_stream
-from gym_http_client.raising import refusal, told_by
+from gym_http_client.http1 import MAX_BODY, Reply
 from gym_http_client.retries import REPEATED, Retries, Tries
-from gym_http_client.sessions import Session
-from gym_http_client.streaming import Answer, Asked, Streaming
-from gym_http_client.zeromq.streams import HANDSHAKE_SECONDS, ZeroMQStream
+from gym_http_client.session import Session, over_stream
+from gym_http_client.stream_openers import StreamOpener
+from gym_http_client.streams import Stream, StreamAnswer, StreamRequest, parse_answer
+from gym_http_client.zeromq.dealer import REFUSED, Dealer
 from gym_http_wire.messages import Op
 
-__all__ = ["ZeroMQOpenings", "ZeroMQSession"]
+__all__ = ["ZeroMQOpener", "ZeroMQSession", "ZeroMQStream"]
 
+GREETING_SECONDS = 10.0
+PROTOCOL = 1
 #: The operation that has a route elsewhere.
 CLOSE = 49
 # Each try has some time, even one that begins at the end.
@@ -42,7 +48,117 @@ _ATTRIBUTE_OPS = {
 _ATTRIBUTE = re.compile(r"(GET|POST) attributes/([^/]+)/(?:(call)/)?").fullmatch
 
 
-class ZeroMQOpenings(Openings):
+class ZeroMQStream(Stream):
+    """One connection of ZeroMQ's.
+
+    Args:
+        address: The server's.
+        greeting: What to say first, beside who this is.
+        greeting_limit: Seconds to wait for the welcome.
+        time_limit: Seconds to wait for each answer.
+
+    Attributes:
+        welcome: What the server answered.
+
+    Raises:
+        NoStream: There is a server, but no stream.
+        Failure: There is no answer.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        greeting: dict[str, Any],
+        greeting_limit: float,
+        time_limit: float,
+    ) -> None:
+        super().__init__(time_limit)
+        seconds = min(greeting_limit, GREETING_SECONDS)
+        try:
+            self._dealer = Dealer(address, MAX_BODY, seconds)
+        except OSError as error:
+            raise Failure.of(error) from error
+        said = {"type": "agent", "protocol": PROTOCOL, "dialect": "binary", **greeting}
+        if address.token:
+            said["token"] = address.token
+        try:
+            self._say(json.dumps(said, allow_nan=False).encode())
+            self.welcome = _welcome(self._hear(greeting_limit))
+        except BaseException:
+            self._dealer.close()
+            raise
+
+    def send(self, asked: StreamRequest, *, acknowledged: bool) -> None:
+        """Send a request.
+
+        Raises:
+            NoStream: It is larger than the server takes, which would end the stream.
+        """
+        message = self._message(asked, acknowledged=acknowledged)
+        most = self.welcome.get("limits", {}).get("max_message", len(message))
+        if len(message) > most:
+            raise _too_large(len(message), most)
+        self._say(message)
+
+    def receive(self, seconds: float | None = None) -> StreamAnswer:
+        """Wait for the next answer, for the time limit or so many seconds."""
+        message = self._hear(self._time_limit if seconds is None else seconds)
+        try:
+            return parse_answer(message)
+        except ValueError as error:
+            raise Failure(FailureKind.MALFORMED, error) from error
+
+    def close(self) -> None:
+        """Close the connection without a word."""
+        self._dealer.close()
+
+    def _say(self, message: bytes) -> None:
+        try:
+            self._dealer.send(message)
+        except OSError as error:
+            raise Failure.of(error) from error
+
+    def _hear(self, seconds: float) -> bytes:
+        try:
+            message = self._dealer.receive(seconds)
+        except OSError as error:
+            raise Failure.of(error) from error
+        if message is None:
+            raise Failure(FailureKind.TIMEOUT, f"nothing within {seconds:g} s")
+        if message.startswith(REFUSED):
+            raise _refused(message)
+        return message
+
+
+def _welcome(message: bytes) -> dict[str, Any]:
+    try:
+        told = msgspec.json.decode(message, type=dict[str, Any])
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        told = {}
+    if told.get("type") != "welcome" or not isinstance(told.get("instance_id"), str):
+        words = "the greeting was answered by what is no welcome"
+        raise Failure(FailureKind.MALFORMED, words)
+    return told
+
+
+def _too_large(size: int, most: int) -> NoStream:
+    words = f"the message has {size} bytes, more than the {most} that this server takes"
+    told = {"code": "body-too-large", "message": words, "status": 413}
+    return NoStream(Reply(413, {}, json.dumps(told).encode()))
+
+
+def _refused(message: bytes) -> NoStream | Failure:
+    """Tell what the end of a conversation means."""
+    told = json.loads(message)
+    status = told.get("status")
+    if not isinstance(status, int):
+        return Failure(FailureKind.MALFORMED, "a refusal has no status")
+    if told.get("code") == "stream-ended":
+        return Failure(FailureKind.LOST, told.get("message"))
+    return NoStream(Reply(status, {}, message))
+
+
+class ZeroMQOpener(StreamOpener):
     """Opens streams of one instance.
 
     Args:
@@ -66,7 +182,7 @@ class ZeroMQOpenings(Openings):
         self._instance_id = instance_id
         self.time_limit = time_limit
 
-    def open(self, session: str, seconds: float = HANDSHAKE_SECONDS) -> ZeroMQStream:
+    def open(self, session: str, seconds: float = GREETING_SECONDS) -> ZeroMQStream:
         """Open a stream, within so many seconds."""
         greeting: dict[str, Any] = {
             "instance_id": self._instance_id,
@@ -75,13 +191,13 @@ class ZeroMQOpenings(Openings):
         lost = self._lost_since()
         if lost is not None:
             greeting["lost"] = lost
-        limit = min(self.time_limit, HANDSHAKE_SECONDS, max(_SHORTEST, seconds))
+        limit = min(self.time_limit, GREETING_SECONDS, max(_SHORTEST, seconds))
         try:
             stream = ZeroMQStream(self._address, greeting, limit, self.time_limit)
         except NoStream as none:
             if none.reply.status not in REPEATED:
                 raise
-            words = told_by(none.reply).get("message", "the server is busy")
+            words = json_object(none.reply).get("message", "the server is busy")
             raise Failure(FailureKind.LOST, words) from none
         self.forget_loss()
         return stream
@@ -96,7 +212,7 @@ class ZeroMQSession(Session):
         retries: How requests are sent again.
     """
 
-    def __init__(self, openings: ZeroMQOpenings, url: str, retries: Retries) -> None:
+    def __init__(self, openings: ZeroMQOpener, url: str, retries: Retries) -> None:
         super().__init__(None, openings, url, "", retries=retries)
         self._zeromq = openings
         # The stream on which the end was asked for.
@@ -152,7 +268,7 @@ class ZeroMQSession(Session):
         """
         stream = self._take_stream(seconds / 2)
         self._ending = stream or self._zeromq.open(self.name, seconds)
-        asked = Asked(self._number + 1, CLOSE, b"", b"", b"")
+        asked = StreamRequest(self._number + 1, CLOSE, b"", b"", b"")
         self._ending.send(asked, acknowledged=True)
 
     def finish_end(self, seconds: float) -> None:
@@ -203,7 +319,7 @@ class ZeroMQSession(Session):
         op = _ATTRIBUTE_OPS[f"{method} {call}" if call else method]
         return op, head + b" " * (-len(head) % 8)
 
-    def _repeated(self, pending: Any, stream: Streaming, answer: Answer) -> Any:
+    def _repeated(self, pending: Any, stream: Stream, answer: StreamAnswer) -> Any:
         """Ask again for what may be done later.
 
         What was sent behind it goes again as well: with a stream of its own, answers
@@ -222,7 +338,7 @@ class ZeroMQSession(Session):
                     return outcome
                 again = tries.again(_reply_of(answer))
             except NoStream as none:
-                return refusal(none.reply, self._url)
+                return error_from_reply(none.reply, self._url)
             except Failure as failure:
                 if self._stream is not None:
                     self._openings.lose()
@@ -231,7 +347,7 @@ class ZeroMQSession(Session):
                     raise self._error_of(failure, pending.path, tries) from None
         return outcome
 
-    def _opened(self) -> Streaming:
+    def _opened(self) -> Stream:
         """Give the stream, opened if need be."""
         if self._stream is None:
             self._reopen()
@@ -240,12 +356,12 @@ class ZeroMQSession(Session):
 
     def _error_of(self, failure: Failure, path: str, tries: Tries) -> Exception:
         url = self._url + path
-        return error_of(failure, "POST", url, None, tries.count, tries.heard)
+        return unanswered_error(failure, "POST", url, None, tries.count, tries.heard)
 
     def _tries(self) -> Tries:
         return Tries(self._retries, self._retries.clock(), what=self._url)
 
 
-def _reply_of(answer: Answer) -> Reply:
+def _reply_of(answer: StreamAnswer) -> Reply:
     """Give an answer that is a problem as HTTP would give it."""
     return Reply(answer.status, {}, bytes(answer.message[answer.start :]))

@@ -1,4 +1,4 @@
-"""Lines: connections of an environment to a server, as messages."""
+"""Connections of a provider to a server, as messages: TCP, WebSocket, HTTP."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ import time
 from collections import deque
 from typing import Protocol
 
+import msgspec
+
 from gym_http_client.addresses import Address
 from gym_http_client.dialing import Dialer
-from gym_http_client.failures import Failure
+from gym_http_client.error_mapping import json_object
+from gym_http_client.errors import Failure, ServerError
 from gym_http_client.handshakes import NoStream, upgraded
-from gym_http_client.heads import Request, RequestHeads
-from gym_http_client.http1 import BadAnswer
+from gym_http_client.http1 import BadAnswer, Reply, Request, RequestHeads
 from gym_http_client.ports import OtherPort, Port, port_that_says
-from gym_http_client.raising import told_by
+from gym_http_client.requester import Requester
+from gym_http_client.retries import Retries
 from gym_http_wire.external.framing import (
     CountedFraming,
     Framing,
@@ -27,8 +30,16 @@ from gym_http_wire.external.framing import (
     ReceivedMessage,
 )
 from gym_http_wire.external.framing import WebSocketFraming as WebSocket
+from gym_http_wire.external.handshake import Refused
 
-__all__ = ["AnyLine", "Line", "LineLost", "open_tcp", "open_websocket"]
+__all__ = [
+    "ConnectionLost",
+    "PollingConnection",
+    "ProviderConnection",
+    "SocketConnection",
+    "open_tcp",
+    "open_websocket",
+]
 
 RECEIVE_BYTES = 256 * 1024
 HANDSHAKE_SECONDS = 10.0
@@ -40,13 +51,17 @@ CLOSE_SECONDS = 1.0
 _USER_TIMEOUT: int | None = getattr(socket, "TCP_USER_TIMEOUT", None)
 # Windows has no Unix sockets in Python.
 _UNIX = getattr(socket, "AF_UNIX", None)
+#: Seconds that the server waits for a request before it says that there is none.
+WAIT_S = 2.0
+TIME_LIMIT = 20.0
+_EXTERNAL = "/v1/external/"
 
 
-class LineLost(Exception):
+class ConnectionLost(Exception):
     """The connection has ended, or could not be opened."""
 
 
-class AnyLine(Protocol):
+class ProviderConnection(Protocol):
     """A connection, whatever it is made of.
 
     Attributes:
@@ -59,21 +74,21 @@ class AnyLine(Protocol):
         """Send a message.
 
         Raises:
-            LineLost: The connection has ended.
+            ConnectionLost: The connection has ended.
         """
 
     def receive(self, seconds: float | None) -> ReceivedMessage | None:
         """Wait for a message; ``None`` if there is none yet.
 
         Raises:
-            LineLost: The connection has ended.
+            ConnectionLost: The connection has ended.
         """
 
     def close(self) -> None:
         """End the connection."""
 
 
-class Line:
+class SocketConnection:
     """One connection.
 
     Args:
@@ -102,12 +117,12 @@ class Line:
         """Send a message.
 
         Raises:
-            LineLost: The connection has ended.
+            ConnectionLost: The connection has ended.
         """
         try:
             self._end.sendall(self._carrier.message(payload, text=text))
         except OSError as error:
-            raise LineLost(str(error)) from error
+            raise ConnectionLost(str(error)) from error
 
     def receive(self, seconds: float | None) -> ReceivedMessage | None:
         """Wait for a message.
@@ -119,7 +134,7 @@ class Line:
             The message; ``None`` if there is none yet.
 
         Raises:
-            LineLost: The connection has ended.
+            ConnectionLost: The connection has ended.
         """
         until = None if seconds is None else time.monotonic() + seconds
         while not self._arrived:
@@ -142,9 +157,9 @@ class Line:
         try:
             data = self._end.recv(RECEIVE_BYTES)
         except OSError as error:
-            raise LineLost(str(error)) from error
+            raise ConnectionLost(str(error)) from error
         if not data:
-            raise LineLost("the server ended the connection")
+            raise ConnectionLost("the server ended the connection")
         return data
 
     def _feed(self, data: bytes) -> None:
@@ -154,19 +169,19 @@ class Line:
             port = port_that_says(data)
             # What this refuses may be said by the right one.
             if port is not None and port is not Port.PLAIN:
-                raise LineLost(str(OtherPort(port)))
+                raise ConnectionLost(str(OtherPort(port)))
         try:
             self._arrived.extend(carrier.feed(data))
         except FramingError as error:
-            raise LineLost(str(error)) from error
+            raise ConnectionLost(str(error)) from error
         if carrier.replies:
             replies, carrier.replies = carrier.replies, b""
             try:
                 self._end.sendall(replies)
             except OSError as error:
-                raise LineLost(str(error)) from error
+                raise ConnectionLost(str(error)) from error
         if carrier.over and not self._arrived:
-            raise LineLost("the server ended the connection")
+            raise ConnectionLost("the server ended the connection")
 
     def close(self) -> None:
         """End the connection."""
@@ -177,25 +192,25 @@ class Line:
         self._end.close()
 
 
-def open_tcp(host: str, port: int) -> Line:
+def open_tcp(host: str, port: int) -> SocketConnection:
     """Open a plain TCP connection to a server.
 
     Raises:
-        LineLost: There is no server.
+        ConnectionLost: There is no server.
     """
     try:
         end = socket.create_connection((host, port), HANDSHAKE_SECONDS)
     except OSError as error:
-        raise LineLost(f"there is no server at {host}:{port}: {error}") from error
+        raise ConnectionLost(f"there is no server at {host}:{port}: {error}") from error
     end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return Line(end, CountedFraming(MAX_MESSAGE))
+    return SocketConnection(end, CountedFraming(MAX_MESSAGE))
 
 
-def open_websocket(address: Address) -> Line:
+def open_websocket(address: Address) -> SocketConnection:
     """Open a WebSocket to a server.
 
     Raises:
-        LineLost: There is no server, or it refuses.
+        ConnectionLost: There is no server, or it refuses.
     """
     head = RequestHeads(address).head(Request("GET", "/v1/external/"))
     end = time.monotonic() + HANDSHAKE_SECONDS
@@ -203,17 +218,86 @@ def open_websocket(address: Address) -> Line:
     try:
         line = Dialer(address).dial(lambda: max(0.001, end - time.monotonic()))
     except (OSError, Failure) as error:
-        raise LineLost(f"there is no server at {address.url}: {error}") from error
+        raise ConnectionLost(f"there is no server at {address.url}: {error}") from error
     try:
         early = upgraded(line, head.removesuffix(b"\r\n"), end, key, "")
     except NoStream as none:
         line.close()
-        told = told_by(none.reply).get("message", f"status {none.reply.status}")
-        raise LineLost(f"the server refuses: {told}") from none
+        told = json_object(none.reply).get("message", f"status {none.reply.status}")
+        raise ConnectionLost(f"the server refuses: {told}") from none
     except OtherPort as error:
         line.close()
-        raise LineLost(f"there is no server at {address.url}: {error}") from error
+        raise ConnectionLost(f"there is no server at {address.url}: {error}") from error
     except (OSError, BadAnswer) as error:
         line.close()
-        raise LineLost(f"the handshake failed: {error}") from error
-    return Line(line, WebSocket(MAX_MESSAGE, client=True), early)
+        raise ConnectionLost(f"the handshake failed: {error}") from error
+    return SocketConnection(line, WebSocket(MAX_MESSAGE, client=True), early)
+
+
+class PollingConnection:
+    """A connection that is made of calls.
+
+    Args:
+        url: The server's address.
+        token: Its token; ``None`` is as for `Requester`.
+    """
+
+    # Each look is a call, which the server answers.
+    idles = False
+
+    def __init__(self, url: str, token: str | None) -> None:
+        self._link = Requester(
+            url, token=token, time_limit=TIME_LIMIT, retries=Retries(total=0)
+        )
+        self._path = ""
+        self._welcome: bytes | None = None
+
+    def send(self, payload: bytes, *, text: bool) -> None:
+        """Say hello, or answer.
+
+        Raises:
+            ConnectionLost: There is no server, or the connection is over.
+        """
+        kind = "application/json" if text else "application/octet-stream"
+        if self._path:
+            self._call("POST", f"{self._path}/answer", payload, kind)
+            return
+        reply = self._call("POST", _EXTERNAL, payload, kind)
+        self._welcome = reply.body
+        if reply.status == 200:
+            self._path = f"{_EXTERNAL}{json_object(reply)['connection']}"
+        else:
+            told = json_object(reply)
+            code = str(told.get("code", "bad-hello"))
+            words = str(told.get("message", "bad hello"))
+            self._welcome = msgspec.json.encode(Refused(code, words))
+
+    def receive(self, seconds: float | None) -> ReceivedMessage | None:
+        """Wait for a request, for longer than asked for: each look is a call.
+
+        Raises:
+            ConnectionLost: There is no server, or the connection is over.
+        """
+        if self._welcome is not None:
+            payload, self._welcome = self._welcome, None
+            return ReceivedMessage(payload, True)
+        reply = self._call("GET", f"{self._path}/request?wait_s={WAIT_S:g}")
+        if reply.status == 204:
+            return None
+        return ReceivedMessage(reply.body, None)
+
+    def _call(
+        self, method: str, path: str, body: bytes = b"", kind: str | None = None
+    ) -> Reply:
+        try:
+            reply = self._link.request(method, path, body, content_type=kind)
+        except (ServerError, OSError) as error:
+            raise ConnectionLost(str(error)) from error
+        if reply.status in (200, 204) or (reply.status == 400 and not self._path):
+            return reply
+        words = json_object(reply).get("message", f"status {reply.status}")
+        raise ConnectionLost(f"the server refuses: {words}")
+
+    def close(self) -> None:
+        """Call no more."""
+        self._link.close()

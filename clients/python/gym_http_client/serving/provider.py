@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import random
 import threading
+import time
 from collections.abc import Callable
 
 import msgspec
 
-from gym_http_client.serving.heartbeats import Heartbeats
-from gym_http_client.serving.lent import LentEnv
-from gym_http_client.serving.lines import AnyLine, LineLost
+from gym_http_client.serving.connections import ConnectionLost, ProviderConnection
+from gym_http_client.serving.provided_env import ProvidedEnv
 from gym_http_wire.external.binary_dialect import BinaryDialect
 from gym_http_wire.external.framing import ReceivedMessage
 from gym_http_wire.external.handshake import BadHello, Refused, Welcome, parse_reply
@@ -27,7 +27,7 @@ from gym_http_wire.external.messages import (
 from gym_http_wire.messages import Op
 from gym_http_wire.values import UnsupportedValue, typed
 
-__all__ = ["Lender"]
+__all__ = ["Heartbeats", "Provider"]
 
 WELCOME_SECONDS = 10.0
 LOOK_SECONDS = 0.25
@@ -39,12 +39,44 @@ _PASSING = {"too-many-external"}
 log = logging.getLogger("gym_http_client.serving")
 
 
-class Lender:
+class Heartbeats:
+    """Of one connection.
+
+    Args:
+        pause_s: Seconds of silence after which the server is pinged; after twice as
+            many it is gone.
+    """
+
+    def __init__(self, pause_s: float) -> None:
+        self._pause_s = pause_s
+        self.begin()
+
+    def begin(self) -> None:
+        """Count anew: the server said something, or could not be heard until now."""
+        self._since = time.monotonic()
+        self._pinged = False
+
+    def is_due(self) -> bool:
+        """Whether it is time for a ping, which is then taken for sent.
+
+        Raises:
+            ConnectionLost: The server did not answer to the last one.
+        """
+        silent = time.monotonic() - self._since
+        if silent > 2 * self._pause_s:
+            raise ConnectionLost(f"the server has said nothing for {silent:.3g} s")
+        if self._pinged or silent <= self._pause_s:
+            return False
+        self._pinged = True
+        return True
+
+
+class Provider:
     """One environment's connection, opened again as often as it is lost.
 
     Args:
         lent: The environment.
-        open_line: Opens a connection; raises `LineLost`.
+        open_line: Opens a connection; raises `ConnectionLost`.
         name: What the environment is called.
         token: The server's, if hello has to show it.
         dialect: ``"binary"`` or ``"typed"``.
@@ -55,8 +87,8 @@ class Lender:
 
     def __init__(
         self,
-        lent: LentEnv,
-        open_line: Callable[[], AnyLine],
+        lent: ProvidedEnv,
+        open_line: Callable[[], ProviderConnection],
         *,
         name: str,
         token: str,
@@ -89,12 +121,12 @@ class Lender:
         while not self._stopped.is_set():
             try:
                 line = self._open_line()
-            except LineLost as error:
+            except ConnectionLost as error:
                 self._warn(f"{error}; trying again")
             else:
                 try:
                     self._serve(line)
-                except LineLost as error:
+                except ConnectionLost as error:
                     self._warn(f"{error}; connecting anew")
                 finally:
                     line.close()
@@ -103,7 +135,7 @@ class Lender:
             self._pause = min(2 * self._pause, LONGEST_PAUSE)
         self._set_free()
 
-    def _serve(self, line: AnyLine) -> None:
+    def _serve(self, line: ProviderConnection) -> None:
         welcome = self._greet(line)
         self._said = ""
         self._pause = FIRST_PAUSE
@@ -124,12 +156,16 @@ class Lender:
             elif line.idles and beats.is_due():
                 line.send(dialect.encode_control(Op.PING), text=dialect.text)
 
-    def _take(self, line: AnyLine, dialect: Dialect, heard: ReceivedMessage) -> None:
+    def _take(
+        self, line: ProviderConnection, dialect: Dialect, heard: ReceivedMessage
+    ) -> None:
         """Do what the server says."""
         try:
             said = dialect.decode_request(heard.payload)
         except BadMessage as error:
-            raise LineLost(f"the server sent what is no request: {error}") from None
+            raise ConnectionLost(
+                f"the server sent what is no request: {error}"
+            ) from None
         if isinstance(said, Request):
             line.send(self._answered(dialect, said), text=dialect.text)
         elif isinstance(said, Fault):
@@ -138,19 +174,19 @@ class Lender:
         elif said == Control(Op.PING):
             line.send(dialect.encode_control(Op.PONG), text=dialect.text)
 
-    def _greet(self, line: AnyLine) -> Welcome:
+    def _greet(self, line: ProviderConnection) -> Welcome:
         hello = msgspec.structs.replace(self._hello, resume=self._resume)
         line.send(msgspec.json.encode(hello), text=True)
         heard = line.receive(WELCOME_SECONDS)
         if heard is None:
-            raise LineLost("the server does not answer to hello")
+            raise ConnectionLost("the server does not answer to hello")
         try:
             reply = parse_reply(heard.payload)
         except BadHello as error:
-            raise LineLost(str(error)) from None
+            raise ConnectionLost(str(error)) from None
         if isinstance(reply, Refused):
             if reply.code in _PASSING:
-                raise LineLost(f"the server refuses: {reply.message}")
+                raise ConnectionLost(f"the server refuses: {reply.message}")
             self._set_free()
             raise ConnectionRefusedError(f"{reply.code}: {reply.message}")
         return reply

@@ -10,9 +10,9 @@ import pytest
 
 from gym_http_client import ServerError, ServerUnreachable, UnexpectedAnswer
 from gym_http_client.addresses import Address
-from gym_http_client.links import Link
-from gym_http_client.openings import WebSocketOpenings
-from gym_http_client.sessions import Session
+from gym_http_client.requester import Requester
+from gym_http_client.session import Session
+from gym_http_client.stream_openers import WebSocketOpener
 from tests.support.scripted import page, then_close
 from tests.support.teller import (
     Asked,
@@ -40,13 +40,13 @@ def teller() -> Teller:
 @pytest.fixture
 def connect(teller: Teller) -> Iterator[Open]:
     """Give a factory of sessions whose pauses take no time, closed after the test."""
-    made: list[tuple[Session, Link]] = []
+    made: list[tuple[Session, Requester]] = []
 
     def make(total: float = 120.0, **options: Any) -> Session:
         url, retries = teller.server.url, Time().retries(total)
-        link = Link(url, token="", retries=retries)
+        link = Requester(url, token="", retries=retries)
         path = "/v1/envs/3c657dbc/"
-        openings = WebSocketOpenings(
+        openings = WebSocketOpener(
             Address.parse(url, ""),
             path,
             time_limit=options.get("time_limit", 5.0),

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["each_info", "each_observation"]
+__all__ = ["split_infos", "split_observations"]
 
 
-def each_info(infos: Any, num: int) -> list[dict[str, Any]]:
+def split_infos(infos: Any, num: int) -> list[dict[str, Any]]:
     """Give each environment's own info.
 
     Args:
@@ -25,7 +25,7 @@ def each_info(infos: Any, num: int) -> list[dict[str, Any]]:
             continue
         has = infos.get(f"_{key}") if isinstance(key, str) else None
         if isinstance(values, dict):
-            parts: Any = each_info(values, num)
+            parts: Any = split_infos(values, num)
         elif isinstance(values, np.ndarray | list | tuple) and len(values) == num:
             parts = values
         else:
@@ -48,11 +48,11 @@ def _is_mask(key: Any, values: Any, infos: Any, num: int) -> bool:
     )
 
 
-def each_observation(observation: Any, num: int) -> list[Any]:
+def split_observations(observation: Any, num: int) -> list[Any]:
     """Give each environment's part of a batch, as it is now."""
     if isinstance(observation, dict):
         columns = {
-            name: each_observation(each, num) for name, each in observation.items()
+            name: split_observations(each, num) for name, each in observation.items()
         }
         return [
             {name: column[index] for name, column in columns.items()}

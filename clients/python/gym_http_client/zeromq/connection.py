@@ -5,22 +5,26 @@ from __future__ import annotations
 import json
 
 from gym_http_client.addresses import Address
-from gym_http_client.failures import Failure
-from gym_http_client.serving.lines import HANDSHAKE_SECONDS, MAX_MESSAGE, LineLost
-from gym_http_client.zeromq.dealers import REFUSED, Dealer
+from gym_http_client.errors import Failure
+from gym_http_client.serving.connections import (
+    HANDSHAKE_SECONDS,
+    MAX_MESSAGE,
+    ConnectionLost,
+)
+from gym_http_client.zeromq.dealer import REFUSED, Dealer
 from gym_http_wire.external.framing import ReceivedMessage
 
-__all__ = ["ZeroMQLine"]
+__all__ = ["ZeroMQConnection"]
 
 
-class ZeroMQLine:
+class ZeroMQConnection:
     """One connection.
 
     Args:
         address: The server's.
 
     Raises:
-        LineLost: There is no server, or it is at another port.
+        ConnectionLost: There is no server, or it is at another port.
     """
 
     idles = True
@@ -32,35 +36,35 @@ class ZeroMQLine:
             self._dealer = Dealer(address, MAX_MESSAGE, HANDSHAKE_SECONDS)
         except Failure as failure:
             words = f"there is no server at {address.url}: {failure}"
-            raise LineLost(words) from failure
+            raise ConnectionLost(words) from failure
         except OSError as error:
-            raise LineLost(f"there is no server: {error}") from error
+            raise ConnectionLost(f"there is no server: {error}") from error
 
     def send(self, payload: bytes, *, text: bool) -> None:
         """Send a message.
 
         Raises:
-            LineLost: The connection has ended.
+            ConnectionLost: The connection has ended.
         """
         try:
             self._dealer.send(payload)
         except OSError as error:
-            raise LineLost(str(error)) from error
+            raise ConnectionLost(str(error)) from error
 
     def receive(self, seconds: float | None) -> ReceivedMessage | None:
         """Wait for a message; ``None`` if there is none yet.
 
         Raises:
-            LineLost: The connection has ended.
+            ConnectionLost: The connection has ended.
         """
         try:
             payload = self._dealer.receive(seconds)
         except OSError as error:
-            raise LineLost(str(error)) from error
+            raise ConnectionLost(str(error)) from error
         if payload is None:
             return None
         if self._greeted and payload.startswith(REFUSED):
-            raise LineLost(str(json.loads(payload).get("message")))
+            raise ConnectionLost(str(json.loads(payload).get("message")))
         self._greeted = True
         return ReceivedMessage(payload, None)
 

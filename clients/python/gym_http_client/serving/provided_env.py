@@ -15,13 +15,13 @@ from gym_http_wire.external.messages import Answer, Request
 from gym_http_wire.messages import Op
 from gym_http_wire.problems import Problem
 
-__all__ = ["LentEnv"]
+__all__ = ["ProvidedEnv"]
 
 Env = gymnasium.Env[Any, Any]
 Values = dict[str, Any]
 
 
-class LentEnv:
+class ProvidedEnv:
     """One environment, or whatever a factory makes anew for each agent.
 
     Args:
@@ -97,7 +97,7 @@ class LentEnv:
                 raise Problem(words, status=501, code="unsupported")
             return Answer(number, call(given))
         except Problem as problem:
-            return Answer(number, None, told_of(problem))
+            return Answer(number, None, problem_fields(problem))
         except Exception as error:
             words = f"{ask.name.lower()} failed: {type(error).__name__}: {error}"
             return Answer(number, None, {"code": "env-error", "message": words})
@@ -136,7 +136,7 @@ class LentEnv:
         return {}
 
 
-def told_of(problem: Problem) -> dict[str, Any]:
+def problem_fields(problem: Problem) -> dict[str, Any]:
     """Give a problem as the server is told of it."""
     return {
         "code": problem.code,

@@ -6,6 +6,7 @@ that is. So each dealer is watched, and is lost with its first connection.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import os
@@ -17,8 +18,9 @@ import zmq
 from zmq.utils.monitor import recv_monitor_message
 
 from gym_http_client.addresses import Address
-from gym_http_client.failures import Failure, FailureKind
-from gym_http_client.ports import OtherPort, Port, port_at
+from gym_http_client.dialing import Dialer
+from gym_http_client.errors import Failure, FailureKind
+from gym_http_client.ports import OtherPort, Port, port_that_says
 
 __all__ = ["REFUSED", "Dealer", "address_of"]
 
@@ -42,6 +44,9 @@ _EVENTS = (
     | zmq.Event.HANDSHAKE_FAILED_PROTOCOL
     | zmq.Event.HANDSHAKE_FAILED_AUTH
 )
+# No request line, and as a count and a message no hello: both are answered at once.
+_QUESTION = b"\4\0\0\0{}\r\n\r\n"
+_RECEIVE_BYTES = 1024
 
 
 def address_of(url: str, token: str | None = None) -> Address:
@@ -182,3 +187,25 @@ def _milliseconds(until: float | None) -> int | None:
     if until is None:
         return None
     return math.ceil(max(0.0, until - time.monotonic()) * 1000)
+
+
+def port_at(address: Address, seconds: float) -> Port | None:
+    """Ask a port which one it is; ``None`` if it does not say so.
+
+    Args:
+        address: Where it is.
+        seconds: For the connection and what it says, together.
+    """
+    end = time.monotonic() + seconds
+
+    def left() -> float:
+        seconds = end - time.monotonic()
+        if seconds <= 0:
+            raise TimeoutError
+        return seconds
+
+    with contextlib.suppress(OSError), Dialer(address).dial(left) as line:
+        line.settimeout(left())
+        line.sendall(_QUESTION)
+        return port_that_says(line.recv(_RECEIVE_BYTES))
+    return None

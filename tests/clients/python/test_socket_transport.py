@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from gym_http_client.addresses import Address
-from gym_http_client.failures import Failure, FailureKind
-from gym_http_client.heads import Request
-from gym_http_client.http1 import Reply
-from gym_http_client.lean import LeanConnection
+from gym_http_client.errors import Failure, FailureKind
+from gym_http_client.http1 import Reply, Request
+from gym_http_client.socket_transport import SocketTransport
 from tests.support.raw import chunked
 from tests.support.scripted import (
     Act,
@@ -29,16 +28,16 @@ from tests.support.scripted import (
 from tests.support.server import Server
 
 GET = Request("GET", "/v1/")
-Connect = Callable[..., LeanConnection]
+Connect = Callable[..., SocketTransport]
 
 
 @pytest.fixture
 def connect() -> Iterator[Connect]:
     """Give a factory of connections, closed after the test."""
-    made: list[LeanConnection] = []
+    made: list[SocketTransport] = []
 
-    def make(url: str, **options: object) -> LeanConnection:
-        made.append(LeanConnection(Address.parse(url, ""), **options))  # type: ignore[arg-type]
+    def make(url: str, **options: object) -> SocketTransport:
+        made.append(SocketTransport(Address.parse(url, ""), **options))  # type: ignore[arg-type]
         return made[-1]
 
     yield make
@@ -46,11 +45,11 @@ def connect() -> Iterator[Connect]:
         connection.close()
 
 
-def body_of(connection: LeanConnection, request: Request = GET) -> bytes:
+def body_of(connection: SocketTransport, request: Request = GET) -> bytes:
     return connection.exchange(request).body
 
 
-def failure_of(connection: LeanConnection, limit: float = 20.0) -> Failure:
+def failure_of(connection: SocketTransport, limit: float = 20.0) -> Failure:
     with pytest.raises(Failure) as caught:
         connection.exchange(GET, limit)
     return caught.value

@@ -8,22 +8,21 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from gym_http_client.addresses import Address
-from gym_http_client.causes import error_of
-from gym_http_client.failures import Failure
-from gym_http_client.heads import Request
-from gym_http_client.http1 import MAX_BODY, Reply
-from gym_http_client.lean import LeanConnection
+from gym_http_client.error_mapping import unanswered_error
+from gym_http_client.errors import Failure
+from gym_http_client.http1 import MAX_BODY, Reply, Request
 from gym_http_client.processes import PerProcess
-from gym_http_client.proxied import ProxiedConnection, proxy_for
+from gym_http_client.requests_transport import RequestsTransport, proxy_for
 from gym_http_client.retries import REPEATABLE, REPEATED, Retries, Tries, keys
+from gym_http_client.socket_transport import SocketTransport
 
-__all__ = ["Link"]
+__all__ = ["Requester"]
 
 # Each try has some time, even one that begins at the end.
 _SHORTEST = 0.001
 
 
-class _Connection(Protocol):
+class _Transport(Protocol):
     """An exchange at a time, each of them once."""
 
     @property
@@ -40,22 +39,22 @@ class _Connection(Protocol):
     def abandon(self) -> None: ...
 
 
-class _Own:
+class _ProcessState:
     """What each process has for itself."""
 
-    def __init__(self, make: Callable[[], _Connection]) -> None:
+    def __init__(self, make: Callable[[], _Transport]) -> None:
         self.make = make
         self.connection = make()
         self.keys = keys()
         # A request that was sent, and whose answer was not read yet.
-        self.begun: tuple[_Connection, Request] | None = None
+        self.begun: tuple[_Transport, Request] | None = None
 
-    def free_connection(self) -> _Connection:
+    def free_connection(self) -> _Transport:
         """Return the connection, or a new one if another thread waits on that."""
         return self.make() if self.connection.busy else self.connection
 
 
-class Link:
+class Requester:
     """Sends requests to a server, and sends them again when the answer is lost.
 
     Each POST bears an ``Idempotency-Key``. It and GET are sent again, the same to
@@ -88,12 +87,14 @@ class Link:
         self.time_limit = time_limit
         self._retries = retries or Retries()
         self._met = False
-        kind = LeanConnection if proxy_for(address) is None else ProxiedConnection
+        kind = SocketTransport if proxy_for(address) is None else RequestsTransport
         make = partial(kind, address, max_body=max_body, clock=self._retries.clock)
-        self._own = PerProcess(lambda: _Own(make), lambda own: own.connection.abandon())
+        self._own = PerProcess(
+            lambda: _ProcessState(make), lambda own: own.connection.abandon()
+        )
 
     def __repr__(self) -> str:
-        return f"Link({self.url!r})"
+        return f"Requester({self.url!r})"
 
     def __enter__(self) -> Self:
         return self
@@ -228,7 +229,7 @@ class Link:
             return outcome
         try:
             url = self.url + request.path
-            raise error_of(
+            raise unanswered_error(
                 outcome, request.method, url, request.key, tries.count, tries.heard
             ) from outcome
         finally:

@@ -1,4 +1,4 @@
-"""Openings: how streams to one instance are opened, and for how long that is tried."""
+"""Stream openers: open the streams of one instance, and know when to stop trying."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ from collections.abc import Callable
 
 from gym_http_client.addresses import Address
 from gym_http_client.dialing import Dialer
-from gym_http_client.failures import Failure
+from gym_http_client.error_mapping import json_object
+from gym_http_client.errors import Failure
 from gym_http_client.handshakes import NoStream
-from gym_http_client.heads import Request, RequestHeads
-from gym_http_client.http1 import Reply
-from gym_http_client.raising import told_by
+from gym_http_client.http1 import Reply, Request, RequestHeads
 from gym_http_client.retries import REPEATED
-from gym_http_client.streaming import Streaming
-from gym_http_client.streams import Stream
+from gym_http_client.streams import Stream, WebSocketStream
 
-__all__ = ["Openings", "WebSocketOpenings"]
+__all__ = ["StreamOpener", "WebSocketOpener"]
 
 _PROBLEM = "application/problem+json"
 _HANDSHAKE_SECONDS = 10.0
@@ -30,7 +28,7 @@ _NO_STREAMS = frozenset(
 )
 
 
-class Openings(ABC):
+class StreamOpener(ABC):
     """Opens the streams of a session, one after the other.
 
     Args:
@@ -48,7 +46,7 @@ class Openings(ABC):
         self._lost_at: float | None = None
 
     @abstractmethod
-    def open(self, session: str) -> Streaming | None:
+    def open(self, session: str) -> Stream | None:
         """Open a stream.
 
         Returns:
@@ -77,7 +75,7 @@ class Openings(ABC):
         return max(0.0, self._clock() - self._lost_at)
 
 
-class WebSocketOpenings(Openings):
+class WebSocketOpener(StreamOpener):
     """Opens WebSockets.
 
     Args:
@@ -108,12 +106,14 @@ class WebSocketOpenings(Openings):
         self._spin_us = spin_us
         self._failed = 0
 
-    def open(self, session: str) -> Stream | None:
+    def open(self, session: str) -> WebSocketStream | None:
         """Open a stream."""
         limit = min(self._time_limit, _HANDSHAKE_SECONDS)
         head = self._handshake(session)
         try:
-            stream = Stream(self._dialer, head, limit, self._time_limit, self._spin_us)
+            stream = WebSocketStream(
+                self._dialer, head, limit, self._time_limit, self._spin_us
+            )
         except NoStream as none:
             if none.reply.status in REPEATED:
                 self._fail()
@@ -140,7 +140,7 @@ class WebSocketOpenings(Openings):
 
     def _do_without(self, reply: Reply) -> None:
         self.wanted = False
-        told = told_by(reply)
+        told = json_object(reply)
         if told.get("code") == _UPGRADE_REQUIRED:
             # A proxy may be the cause, and whoever runs it has to be told.
             warnings.warn(
@@ -156,5 +156,5 @@ class WebSocketOpenings(Openings):
 
 
 def _is_about_instance(reply: Reply) -> bool:
-    told = told_by(reply)
+    told = json_object(reply)
     return bool(told) and told.get("code") not in _NO_STREAMS

@@ -2,14 +2,14 @@
 
 import socket
 
-from gym_http_client.serving.lines import Line
+from gym_http_client.serving.connections import SocketConnection
 from gym_http_wire.external.framing import CountedFraming
 
 
 def test_a_line_waits_for_a_message_or_for_its_time() -> None:
     ours, theirs = socket.socketpair()
     with theirs:
-        line = Line(ours, CountedFraming(1024))
+        line = SocketConnection(ours, CountedFraming(1024))
         assert line.receive(0.0) is None
         assert line.receive(0.01) is None
         line.send(b"{}", text=True)

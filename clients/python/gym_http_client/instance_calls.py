@@ -10,12 +10,12 @@ import requests
 from gym_http_client.answers import unexpected, value_of
 from gym_http_client.connection import Connection
 from gym_http_client.retries import wait_of
-from gym_http_client.warned import HEADER, show_header
+from gym_http_client.server_warnings import HEADER, show_header
+
+__all__ = ["InstanceCalls", "LogPart", "given", "instance_route"]
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-
-__all__ = ["InstanceCalls", "LogPart", "given", "instance_route"]
 
 
 class LogPart(NamedTuple):

@@ -11,12 +11,18 @@ from collections.abc import Callable
 
 from gym_http_client.addresses import Address
 from gym_http_client.dialing import Dialer
-from gym_http_client.failures import ABSENT, Failure, FailureKind
-from gym_http_client.heads import Request, RequestHeads
-from gym_http_client.http1 import MAX_BODY, BadAnswer, Reply, ReplyReader
+from gym_http_client.errors import ABSENT, Failure, FailureKind
+from gym_http_client.http1 import (
+    MAX_BODY,
+    BadAnswer,
+    Reply,
+    ReplyReader,
+    Request,
+    RequestHeads,
+)
 from gym_http_client.ports import OtherPort
 
-__all__ = ["LeanConnection"]
+__all__ = ["SocketTransport"]
 
 # Up to this size a body is copied behind its head, which is cheaper than a second
 # system call and a second packet.
@@ -30,7 +36,7 @@ _LONGEST_WAIT = 1e6
 _TOLERANCE = 1.01
 
 
-class LeanConnection:
+class SocketTransport:
     """Makes one exchange after the other with a server, each of them once.
 
     Threads take turns. Forked processes must not share it.

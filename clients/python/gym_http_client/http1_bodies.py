@@ -1,4 +1,4 @@
-"""Bodies: those of answers, in each way in which HTTP frames them, sans I/O."""
+"""Bodies of HTTP/1.1 answers: sized, chunked, or until the end; sans I/O."""
 
 from __future__ import annotations
 

@@ -14,12 +14,12 @@ from gym_http_wire.generators import (
     restore_generator,
 )
 
-__all__ = ["Lent"]
+__all__ = ["SharedGenerators"]
 
 _SET = ("state", "seed_sequence")
 
 
-class Lent:
+class SharedGenerators:
     """The generators of one instance that `np_random` has returned.
 
     There is one, or a tuple of them where each environment of a vector has its own. One

@@ -1,4 +1,4 @@
-"""Servers: what an adapter holds of a server."""
+"""Server: address, token and limits of one server, and what it creates."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gym_http_client.addresses import Address
-from gym_http_client.closing import register
-from gym_http_client.handles.web import WebHandle
-from gym_http_client.links import Link
-from gym_http_client.openings import WebSocketOpenings
-from gym_http_client.proxied import proxy_for
-from gym_http_client.raising import object_in
+from gym_http_client.error_mapping import expect_object
+from gym_http_client.handles import WebHandle, end_at_exit
+from gym_http_client.requester import Requester
+from gym_http_client.requests_transport import proxy_for
 from gym_http_client.retries import Retries, wait_of
-from gym_http_client.sessions import Session
-from gym_http_client.warned import HEADER, show_header
+from gym_http_client.server_warnings import HEADER, show_header
+from gym_http_client.session import Session
+from gym_http_client.stream_openers import WebSocketOpener
 from gym_http_client.watching import Watching
 from gym_http_client.zeromq import check_installed
 from gym_http_wire.messages import MEDIA_TYPES, Form
 
-if TYPE_CHECKING:
-    from gym_http_client.zeromq.handles import ZeroMQHandle
-
 __all__ = ["Server"]
+
+if TYPE_CHECKING:
+    from gym_http_client.zeromq.handle import ZeroMQHandle
+
 
 _ZEROMQ = "tcp"
 _JSON = MEDIA_TYPES[Form.PLAIN]
@@ -80,7 +80,7 @@ class Server:
         """Give the server of a URL, or the server itself."""
         return server if isinstance(server, Server) else cls(server)
 
-    def link(self) -> Link:
+    def link(self) -> Requester:
         """Give a connection of one's own.
 
         Raises:
@@ -88,7 +88,7 @@ class Server:
         """
         if self._address.scheme == _ZEROMQ:
             raise ValueError(f"{self.url} is no address of HTTP, which this is done by")
-        return Link(
+        return Requester(
             self.url,
             token=self._token,
             time_limit=self._time_limit,
@@ -106,12 +106,10 @@ class Server:
             Exception: What ``gymnasium.make`` raised in the server.
         """
         if self._address.scheme == _ZEROMQ:
-            from gym_http_client.zeromq import handles
+            from gym_http_client.zeromq.handle import create
 
-            made = handles.create(
-                self._address, request, self._time_limit, self._retries
-            )
-            register(made)
+            made = create(self._address, request, self._time_limit, self._retries)
+            end_at_exit(made)
             return made
         link = self.link()
         body = json.dumps(request, allow_nan=False).encode()
@@ -124,12 +122,12 @@ class Server:
             warnings = reply.headers.get(HEADER.lower())
             if reply.status != HTTPStatus.OK:
                 show_header(warnings)
-            told = object_in(reply, f"{self.url}/v1/envs/")
+            told = expect_object(reply, f"{self.url}/v1/envs/")
         except BaseException:
             link.close()
             raise
         handle = self._handle(link, told["instance_id"])
-        register(handle)
+        end_at_exit(handle)
         try:
             show_header(warnings)
         except Warning:
@@ -141,7 +139,7 @@ class Server:
     def handle(self, instance_id: str) -> WebHandle | ZeroMQHandle:
         """Give the handle of an instance that exists."""
         if self._address.scheme == _ZEROMQ:
-            from gym_http_client.zeromq.handles import ZeroMQHandle
+            from gym_http_client.zeromq.handle import ZeroMQHandle
 
             return ZeroMQHandle(
                 self._address, instance_id, self._time_limit, self._retries
@@ -162,11 +160,11 @@ class Server:
         form = "plain" if plain else ""
         return Watching(self._address, instance_id, self._time_limit, form=form)
 
-    def _handle(self, link: Link, instance_id: str) -> WebHandle:
+    def _handle(self, link: Requester, instance_id: str) -> WebHandle:
         path = f"/v1/envs/{instance_id}/"
 
         def session() -> Session:
-            openings = WebSocketOpenings(
+            openings = WebSocketOpener(
                 self._address,
                 path,
                 time_limit=self._time_limit,
@@ -202,7 +200,7 @@ def _is_zeromq(url: str) -> bool:
 
 def _zeromq_address(url: str, token: str | None = None) -> Address:
     check_installed()
-    from gym_http_client.zeromq.dealers import address_of
+    from gym_http_client.zeromq.dealer import address_of
 
     return address_of(url, token)
 

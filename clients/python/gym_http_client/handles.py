@@ -1,0 +1,327 @@
+"""Handles: what an adapter holds of one instance, from its creation to its end."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import logging
+import os
+import sys
+import time
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar
+
+from gym_http_client.error_mapping import expect_object
+from gym_http_client.errors import Failure, ServerError
+from gym_http_client.processes import PerProcess
+from gym_http_client.requester import Requester
+from gym_http_client.server_warnings import HEADER, show, show_header
+from gym_http_client.session import Session
+from gym_http_wire.messages import MEDIA_TYPES, WARNINGS, Form
+from gym_http_wire.values import binary
+
+__all__ = [
+    "CLOSE_SECONDS",
+    "EXIT_SECONDS",
+    "CloseBudget",
+    "Handle",
+    "WebHandle",
+    "close_budget_of",
+    "end_at_exit",
+]
+
+#: Seconds that closing waits for one server, for all of its instances together.
+CLOSE_SECONDS = 3.0
+#: Seconds that the end of the interpreter waits for all servers together.
+EXIT_SECONDS = 1.0
+#: Seconds after which a server that did not answer gets as much time again.
+RENEWED_SECONDS = 60.0
+_S = TypeVar("_S", bound=Session)
+_logger = logging.getLogger("gym_http_client")
+_BINARY_TYPE = MEDIA_TYPES[Form.BINARY]
+
+
+class CloseBudget:
+    """The time that closing may still wait for one server.
+
+    Args:
+        clock: Monotonic seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._spent = 0.0
+        self._at = -RENEWED_SECONDS
+
+    def left(self) -> float:
+        """Return the seconds that are left."""
+        if self._clock() - self._at >= RENEWED_SECONDS:
+            self._spent = 0.0
+        return max(0.0, CLOSE_SECONDS - self._spent)
+
+    def spend(self, seconds: float) -> bool:
+        """Note that the server did not answer; return whether this is news.
+
+        Args:
+            seconds: How long an answer was waited for.
+        """
+        now = self._clock()
+        news = now - self._at >= RENEWED_SECONDS
+        self._spent += seconds
+        self._at = now
+        return news
+
+    def renew(self) -> None:
+        """Note that the server answered."""
+        self._spent = 0.0
+        self._at = self._clock() - RENEWED_SECONDS
+
+
+class _Closable(Protocol):
+    """A handle of an instance, as it is closed at the end of the interpreter."""
+
+    def begin_end(self, seconds: float) -> None: ...
+
+    def finish_end(self, seconds: float) -> None: ...
+
+
+_patiences: dict[str, CloseBudget] = {}
+# By process: a forked child inherits what its parent made.
+_made: dict[int, weakref.WeakSet[Any]] = {}
+
+
+def close_budget_of(url: str) -> CloseBudget:
+    """Return the time that closing may still wait for the server at a URL."""
+    return _patiences.setdefault(url, CloseBudget())
+
+
+def end_at_exit(handle: _Closable) -> None:
+    """Have an instance ended at interpreter exit, if it is there still.
+
+    Only the process that calls this does it: a forked child that exits leaves the
+    instances of its parent alone.
+    """
+    process = os.getpid()
+    made = _made.get(process)
+    if made is None:
+        made = _made[process] = weakref.WeakSet()
+        atexit.register(_close_made)
+        # Up to Python 3.12, children of multiprocessing do not run atexit.
+        util = sys.modules.get("multiprocessing.util")
+        if util is not None:
+            util.Finalize(None, _close_made, exitpriority=0)
+    made.add(handle)
+
+
+def _close_made() -> None:
+    """End what this process made: ask for all, and then wait for all answers."""
+    until = time.monotonic() + EXIT_SECONDS
+    handles = list(_made.pop(os.getpid(), ()))
+    for handle in handles:
+        handle.begin_end(until - time.monotonic())
+    for handle in handles:
+        handle.finish_end(until - time.monotonic())
+
+
+class Handle(ABC, Generic[_S]):
+    """One instance on a server.
+
+    Args:
+        session: Makes a session of it.
+        server_url: URL of the server.
+        instance_id: The instance.
+    """
+
+    def __init__(
+        self, session: Callable[[], _S], server_url: str, instance_id: str
+    ) -> None:
+        self._session = PerProcess(session, Session.abandon)
+        self._server_url = server_url
+        self._instance_id = instance_id
+        self._ended = False
+
+    @property
+    def transport(self) -> str:
+        """What steps go over: ``"stream"``, ``"rest"`` or ``"zeromq"``.
+
+        It is ``"rest"`` without a stream, and before there is one.
+        """
+        return self._session.get().transport
+
+    def ask(self, method: str, path: str, given: Any = None) -> Any:
+        """Ask something of the instance, in the binary form both ways.
+
+        Args:
+            method: ``GET`` or ``POST``.
+            path: What follows the instance in the path.
+            given: What is sent with a POST.
+
+        Returns:
+            What was answered, as it left the environment.
+
+        Raises:
+            ServerUnreachable: There is no answer.
+            ServerError: The server refuses.
+            Exception: What the environment raised.
+        """
+        session = self._session.get()
+        if session.carries(method, path):
+            told = session.ask(path, given)
+        else:
+            told = self._ask_other(session, method, path, given)
+        if WARNINGS in told:
+            show(told.pop(WARNINGS))
+        return told
+
+    def send(self, path: str, given: Any) -> None:
+        """Ask for a reset, a step or a picture, and return at once.
+
+        Args:
+            path: What follows the instance in the path.
+            given: What is sent.
+        """
+        self._session.get().send(path, given)
+
+    def receive(self) -> Any:
+        """Give the answer to the oldest `send` whose answer was not given yet.
+
+        Raises:
+            ServerUnreachable: There is no answer.
+            ServerError: The server refuses.
+            Exception: What the environment raised.
+        """
+        told = self._session.get().receive()
+        if WARNINGS in told:
+            show(told.pop(WARNINGS))
+        return told
+
+    def end(self) -> None:
+        """End the instance, if it has not ended yet.
+
+        An unreachable server is waited for briefly, and raises nothing; see
+        `CloseBudget`.
+        """
+        if self._ended:
+            return
+        self._ended = True
+        # By then, what this process made has been ended; see `end_at_exit`.
+        if sys.is_finalizing():
+            return
+        patience = close_budget_of(self._server_url)
+        seconds = patience.left()
+        began = time.monotonic()
+        try:
+            if seconds > 0:
+                self._end(seconds)
+                patience.renew()
+        except (ServerError, Failure) as error:
+            self._give_up(patience, time.monotonic() - began, error)
+        finally:
+            self._release()
+
+    def begin_end(self, seconds: float) -> None:
+        """Ask for the end of the instance at interpreter exit, and do not wait.
+
+        Args:
+            seconds: For connecting and sending.
+        """
+        if self._ended or seconds <= 0:
+            return
+        # What it raises `finish_end` raises, too.
+        with contextlib.suppress(Exception):
+            self._begin_end(seconds)
+
+    def finish_end(self, seconds: float) -> None:
+        """Wait for the answer to `begin_end`, and raise nothing.
+
+        Args:
+            seconds: To wait.
+        """
+        if self._ended:
+            return
+        self._ended = True
+        try:
+            if seconds <= 0:
+                raise TimeoutError("there was no time left to wait for the server")
+            self._finish_end(seconds)
+        except Exception as error:
+            self._give_up(close_budget_of(self._server_url), 0.0, error)
+
+    def _give_up(self, patience: CloseBudget, seconds: float, error: Exception) -> None:
+        """Warn that the instance may go on, once for all of a server's."""
+        if patience.spend(seconds):
+            words = (
+                "could not end instance %s, since %s does not answer: %s; it ends by "
+                "itself when the server's idle timeout is over"
+            )
+            _logger.warning(words, self._instance_id, self._server_url, error)
+
+    @abstractmethod
+    def _end(self, seconds: float) -> None:
+        """End the instance within so many seconds."""
+
+    @abstractmethod
+    def _release(self) -> None:
+        """Close all connections."""
+
+    @abstractmethod
+    def _begin_end(self, seconds: float) -> None:
+        """Send the request that ends the instance."""
+
+    @abstractmethod
+    def _finish_end(self, seconds: float) -> None:
+        """Receive the answer to that."""
+
+    @abstractmethod
+    def _ask_other(self, session: _S, method: str, path: str, given: Any) -> Any:
+        """Ask what is no reset, step or picture; as `ask`."""
+
+
+class WebHandle(Handle[Session]):
+    """One instance on a server.
+
+    Args:
+        link: The connection to the server; the handle's own.
+        instance_id: The instance.
+        session: Makes a session of it.
+    """
+
+    def __init__(
+        self, link: Requester, instance_id: str, session: Callable[[], Session]
+    ) -> None:
+        super().__init__(session, link.url, instance_id)
+        self._link = link
+        self._path = f"/v1/envs/{instance_id}/"
+        self._request = link.request
+
+    def _end(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        self._session.get().leave(seconds / 2)
+        left = until - time.monotonic()
+        self._request("POST", self._path + "close/", closing_seconds=left)
+
+    def _release(self) -> None:
+        self._session.get().abandon()
+        self._link.abandon()
+
+    def _begin_end(self, seconds: float) -> None:
+        self._session.get().abandon()
+        self._link.begin(self._path + "close/", seconds)
+
+    def _finish_end(self, seconds: float) -> None:
+        self._link.finish(seconds)
+
+    def _ask_other(self, session: Session, method: str, path: str, given: Any) -> Any:
+        # It must not come before what was sent earlier.
+        session.drain()
+        path = self._path + path
+        body = binary.encode(given) if method == "POST" else b""
+        reply = self._request(
+            method, path, body, content_type=_BINARY_TYPE, accept=_BINARY_TYPE
+        )
+        show_header(reply.headers.get(HEADER.lower()))
+        if reply.status == 200 and reply.headers["content-type"] == _BINARY_TYPE:
+            return binary.decode(reply.body)
+        return expect_object(reply, self._link.url + path)

@@ -1,0 +1,288 @@
+"""Transport on ``requests``: for proxies, and for Unix sockets of its sessions."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import requests
+from requests.adapters import HTTPAdapter
+from requests.utils import get_environ_proxies, select_proxy
+from urllib3.connection import HTTPConnection
+from urllib3.connectionpool import HTTPConnectionPool
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError
+from urllib3.exceptions import TimeoutError as WaitTimeout
+
+from gym_http_client.addresses import Address
+from gym_http_client.dialing import check_unix_sockets
+from gym_http_client.errors import (
+    ABSENT,
+    Failure,
+    FailureKind,
+)
+from gym_http_client.http1 import MAX_BODY, BadAnswer, Reply, Request, RequestHeads
+from gym_http_client.http1_bodies import check_size
+
+__all__ = [
+    "RequestsTransport",
+    "UnixAdapter",
+    "check_head",
+    "proxy_for",
+    "requests_failure",
+]
+
+_TIMEOUTS = (requests.Timeout, WaitTimeout)
+_LOSSES = (
+    requests.ConnectionError,
+    requests.exceptions.ChunkedEncodingError,
+    HTTPError,
+)
+_CUT_OFF = (ssl.SSLEOFError, ssl.SSLSyscallError, ssl.SSLZeroReturnError)
+_BODYLESS_STATUSES = frozenset({204, 304})
+_PIECE = 64 * 1024
+
+
+def requests_failure(error: Exception, limit: float | None) -> Failure:
+    """Give the failure that an exception of ``requests`` or ``urllib3`` stands for.
+
+    Args:
+        error: The exception.
+        limit: Seconds that each wait could take.
+    """
+    kind = _kind_of(error)
+    timeout = kind is FailureKind.TIMEOUT and limit is not None
+    failure = Failure(
+        kind, f"nothing within {limit:g} s" if timeout else _reason(error)
+    )
+    failure.__cause__ = error
+    return failure
+
+
+def check_head(reply: Reply) -> None:
+    """Refuse an answer whose head was cut off, which ``http.client`` takes for whole.
+
+    Raises:
+        requests.ConnectionError: It was: nothing says how long its body would be.
+    """
+    if reply.status in _BODYLESS_STATUSES or reply.body:
+        return
+    if not (
+        reply.headers.get("content-length") or "transfer-encoding" in reply.headers
+    ):
+        raise requests.ConnectionError("the answer ended within its head")
+
+
+def _kind_of(error: Exception) -> FailureKind:
+    causes = list(_causes(error))
+    if any(isinstance(cause, ABSENT) for cause in causes):
+        return FailureKind.ABSENT
+    if any(isinstance(cause, _TIMEOUTS) for cause in causes):
+        return FailureKind.TIMEOUT
+    if isinstance(error, requests.exceptions.SSLError):
+        cut = any(isinstance(cause, _CUT_OFF) for cause in causes)
+        return FailureKind.LOST if cut else FailureKind.UNTRUSTED
+    if any(_is_no_http(cause) for cause in causes):
+        return FailureKind.MALFORMED
+    return FailureKind.LOST if isinstance(error, _LOSSES) else FailureKind.MALFORMED
+
+
+def _is_no_http(cause: BaseException) -> bool:
+    # A status line without its end was cut off, whatever there was of it.
+    if not isinstance(cause, http.client.BadStatusLine):
+        return False
+    return str(cause.args[0]).endswith("\n")
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    # Not by __context__: that may be what the caller was just dealing with.
+    while error is not None:
+        yield error
+        found = (error.__cause__, getattr(error, "reason", None), *error.args)
+        error = next((each for each in found if isinstance(each, Exception)), None)
+
+
+def _reason(error: Exception) -> object:
+    """Find what urllib3 says below its "Max retries exceeded", which misleads here."""
+    inner = error.args[0] if error.args else error
+    return getattr(inner, "reason", inner)
+
+
+def proxy_for(address: Address) -> str | None:
+    """Return the proxy for a server that the environment names, or None."""
+    if address.socket_path:
+        return None
+    return select_proxy(address.url, get_environ_proxies(address.url, no_proxy=None))
+
+
+class RequestsTransport:
+    """As ``SocketTransport``, on ``requests``, which knows proxies.
+
+    Its time limit is looser: it counts for each wait, and is looked at between.
+
+    Args:
+        address: The server's.
+        max_body: Bytes that the body of an answer may have.
+        clock: Tells the time, in seconds from whenever.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        max_body: int = MAX_BODY,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._base = address.url
+        self._token = address.token
+        self._heads = RequestHeads(address)
+        self._max_body = max_body
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._session = requests.Session()
+
+    def exchange(
+        self, request: Request, time_limit: float = 60.0, fresh: bool = False
+    ) -> Reply:
+        """Send a request once and return its answer; see ``SocketTransport``."""
+        self._heads.head(request)  # refuses what is none
+        with self._lock:
+            if fresh:
+                self._session.close()
+            end = self._clock() + time_limit
+            try:
+                with self._send(request, time_limit) as response:
+                    return self._reply(response, end)
+            except (requests.RequestException, HTTPError) as error:
+                raise requests_failure(error, time_limit) from error
+            except BadAnswer as error:
+                raise Failure(FailureKind.MALFORMED, error) from error
+
+    @property
+    def busy(self) -> bool:
+        """Whether a thread waits for an answer, and others for their turn."""
+        return self._lock.locked()
+
+    def begin(self, request: Request, time_limit: float) -> None:
+        """Do nothing: ``requests`` cannot send without waiting, so `finish` does it."""
+
+    def finish(self, request: Request, time_limit: float) -> Reply:
+        """Send the request that was begun, and return its answer."""
+        return self.exchange(request, time_limit)
+
+    def close(self) -> None:
+        """Close the connection; the next exchange opens another."""
+        with self._lock:
+            self._session.close()
+
+    def abandon(self) -> None:
+        """Close the connection, and without waiting for a turn."""
+        self._session.close()
+
+    def _send(self, request: Request, time_limit: float) -> requests.Response:
+        headers = {
+            "Accept": request.accept,
+            # The body counts as it was sent.
+            "Accept-Encoding": "identity",
+            "Content-Type": request.content_type,
+            "Idempotency-Key": request.key,
+            "User-Agent": "gym_http_client",
+        }
+        return self._session.request(
+            request.method,
+            self._base + request.path,
+            data=request.body,
+            headers={name: value for name, value in headers.items() if value},
+            auth=self._authorise,
+            timeout=time_limit,
+            allow_redirects=False,
+            stream=True,
+        )
+
+    def _authorise(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        # Even without a token it is called, so that no netrc entry takes its place.
+        if self._token:
+            # In the end headers are encoded as Latin-1, and tokens are UTF-8.
+            token = self._token.encode().decode("latin-1")
+            request.headers["Authorization"] = f"Bearer {token}"
+        return request
+
+    def _reply(self, response: requests.Response, end: float) -> Reply:
+        # What reads whole pieces would wait for the last byte of each.
+        read = getattr(response.raw, "read1", response.raw.read)
+        body = bytearray()
+        while piece := read(_PIECE):
+            body += piece
+            check_size(len(body), self._max_body)
+            if self._clock() > end:
+                raise requests.ReadTimeout("the body did not come within its time")
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        reply = Reply(response.status_code, headers, bytes(body))
+        check_head(reply)
+        return reply
+
+
+class _UnixConnection(HTTPConnection):
+    """A connection to a Unix socket."""
+
+    def __init__(self, *args: Any, socket_path: str, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._socket_path = socket_path
+
+    def _new_conn(self) -> socket.socket:
+        check_unix_sockets()
+        connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connected.settimeout(self.timeout)
+        try:
+            connected.connect(self._socket_path)
+        except TimeoutError as error:
+            connected.close()
+            raise ConnectTimeoutError(self, str(error)) from error
+        except OSError as error:
+            connected.close()
+            raise NewConnectionError(self, str(error)) from error
+        return connected
+
+
+class _UnixPool(HTTPConnectionPool):
+    """Connections to one Unix socket."""
+
+    ConnectionCls = _UnixConnection
+
+
+class UnixAdapter(HTTPAdapter):
+    """Sends all requests to the Unix socket of one server.
+
+    Args:
+        address: The server's.
+    """
+
+    def __init__(self, address: Address) -> None:
+        super().__init__()
+        self._address = address
+        self._pool = self._new_pool()
+
+    def get_connection_with_tls_context(
+        self, *args: Any, **options: Any
+    ) -> HTTPConnectionPool:
+        """Give the connections, the same for all requests."""
+        return self._pool
+
+    def request_url(self, request: requests.PreparedRequest, proxies: Any) -> str:
+        """Give what stands in the request's line: no proxy is in between."""
+        return super().request_url(request, {})
+
+    def close(self) -> None:
+        """Close the connections; a later request opens others."""
+        self._pool.close()
+        self._pool = self._new_pool()
+        super().close()
+
+    def _new_pool(self) -> HTTPConnectionPool:
+        # The host is what the requests' Host header says.
+        path = self._address.socket_path
+        return _UnixPool(self._address.host_header, socket_path=path)

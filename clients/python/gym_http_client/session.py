@@ -1,0 +1,445 @@
+"""Sessions: numbered requests to one instance, over streams while there are any.
+
+Request n of session S has the key ``S-n`` wherever it goes. So one whose answer was
+lost goes again over another stream, or by REST, and is not executed twice.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import threading
+from collections import deque
+from typing import Any, NamedTuple
+
+from gym_http_client.error_mapping import (
+    error_from_problem,
+    error_from_reply,
+    unanswered_error,
+)
+from gym_http_client.errors import Failure, FailureKind
+from gym_http_client.handshakes import NoStream
+from gym_http_client.requester import Requester
+from gym_http_client.retries import REPEATED, Retries, Tries
+from gym_http_client.server_warnings import HEADER, show, show_header
+from gym_http_client.stream_openers import StreamOpener
+from gym_http_client.streams import Stream, StreamAnswer, StreamRequest
+from gym_http_core.session_log import MAX_ANSWERS
+from gym_http_wire.fast_frames import MISSED
+from gym_http_wire.handshakes import new_session
+from gym_http_wire.messages import MEDIA_TYPES, WARNINGS, Form, Op
+from gym_http_wire.values import BadValue, binary
+from gym_http_wire.values.writing import Writing
+
+__all__ = ["Deliveries", "Pending", "Session", "by_rest", "over_stream"]
+
+# The kernel takes smaller messages whole, so that the reason for the end of the stream
+# can be read. In the midst of larger ones, sending just fails.
+_SURELY_READ = 64 * 1024
+_BINARY_TYPE = MEDIA_TYPES[Form.BINARY]
+_BINARY_FORM = int(Form.BINARY)
+_pack_sizes = struct.Struct("<II").pack
+# So many requests on their way at once that the server still has the answers to all of
+# them if they are lost; so many bytes that sending them waits for no answer to be read.
+_MAX_PENDING = MAX_ANSWERS
+_MAX_PENDING_BYTES = 32 * 1024
+_MAX_NUMBER = 2**32 - 1
+_OPS = {"reset/": Op.RESET, "step/": Op.STEP, "render/": Op.RENDER}
+_QUICK = frozenset({"reset/", "step/"})
+
+
+class Pending(NamedTuple):
+    """A request that waits for its answer.
+
+    Attributes:
+        asked: The request.
+        path: What follows the instance in the path.
+    """
+
+    asked: StreamRequest
+    path: str
+
+
+class Deliveries:
+    """The requests of one session that are on their way, the oldest first.
+
+    Each is sent again, over another stream or by REST, until there is an answer.
+
+    Args:
+        link: Requests by REST; ``None`` where there is none.
+        openings: Opens the streams.
+        url: The instance's, for those who read of it.
+        path: The instance's.
+        retries: How requests are sent again.
+
+    Attributes:
+        name: The session's.
+    """
+
+    def __init__(
+        self,
+        link: Requester | None,
+        openings: StreamOpener,
+        url: str,
+        path: str,
+        *,
+        retries: Retries,
+    ) -> None:
+        self._link = link
+        self._retries = retries
+        self._path = path
+        self._url = url
+        self._openings = openings
+        self._stream: Stream | None = None
+        self._pending: deque[Pending] = deque()
+        self._pending_bytes = 0
+        # What came before anybody asked for it.
+        self._answered: deque[Any] = deque()
+        # Threads take turns.
+        self._lock = threading.RLock()
+        self._writing = Writing()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Count from 1 again, under another name."""
+        self.name = new_session()
+        self._number = 0
+        self._openings.forget_loss()
+        # Up to this one, requests go by REST unless a later one opens a stream.
+        self._without = 0
+        self._lose()
+
+    def _first(self, failure: Failure | None = None) -> Any:
+        """Wait for the answer to the first pending request; problems are returned.
+
+        Args:
+            failure: What came of its first try, if there was one.
+        """
+        try:
+            outcome = self._settled(self._pending[0], failure)
+            self._pending_bytes -= len(self._pending.popleft().asked.leaves)
+            self._openings.forget_loss()
+        except BaseException:
+            # The answer, should it still come, would be taken for another's.
+            self._forget()
+            raise
+        return outcome
+
+    def _settled(self, pending: Pending, failed: Failure | None) -> Any:
+        """Send a request until there is an answer; problems are returned, too."""
+        tries: Tries | None = None
+        began = self._retries.clock()
+        while self._openings.wanted:
+            try:
+                if failed is not None:
+                    raise failed
+                if self._stream is None and pending.asked.number > self._without:
+                    self._reopen()
+                stream = self._stream
+                if stream is None:
+                    break
+                answer = stream.receive()
+                if answer.status in REPEATED and answer.number == pending.asked.number:
+                    # It was not done, and may be later.
+                    return self._repeated(pending, stream, answer)
+                return over_stream(stream, answer, pending.asked.number, self._url)
+            except NoStream as none:
+                return error_from_reply(none.reply, self._url + "stream")
+            except Failure as failure:
+                failed = None
+                if self._stream is not None:
+                    self._openings.lose()
+                self._lose()
+                if self._link is not None and _may_be_too_large(pending, failure):
+                    # By REST the server says so, and what its limit is.
+                    break
+                tries = tries or Tries(self._retries, began, what=self._url)
+                if not tries.again(failure):
+                    key = f"{self.name}-{pending.asked.number}"
+                    url = self._url + pending.path
+                    raise unanswered_error(
+                        failure, "POST", url, key, tries.count, tries.heard
+                    ) from None
+        return self._by_rest(pending)
+
+    def _repeated(self, pending: Pending, stream: Stream, answer: StreamAnswer) -> Any:
+        """Ask again for what may be done later: that is the link's."""
+        return self._by_rest(pending)
+
+    def _reopen(self) -> None:
+        """Open a stream if that works, and send on it whatever is pending."""
+        stream = self._openings.open(self.name)
+        if stream is None:
+            # What is pending goes by REST; a later request tries a stream again.
+            self._without = self._number
+            return
+        self._stream = stream
+        for index, pending in enumerate(self._pending):
+            stream.send(pending.asked, acknowledged=index == 0)
+
+    def _by_rest(self, pending: Pending) -> Any:
+        asked, path = pending
+        assert self._link is not None  # noqa: S101 - else streams are always wanted
+        key = f"{self.name}-{asked.number}"
+        return by_rest(self._link, self._path + path, self._url + path, asked, key)
+
+    def _forget(self) -> None:
+        """Give up whatever is on its way."""
+        self._lose()
+        self._pending.clear()
+        self._pending_bytes = 0
+        self._openings.forget_loss()
+
+    def _lose(self) -> None:
+        """Do without the stream."""
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.close()
+
+
+def _may_be_too_large(pending: Pending, failure: Failure) -> bool:
+    if failure.kind is FailureKind.LOST:
+        return len(pending.asked.leaves) > _SURELY_READ
+    return failure.kind is FailureKind.TOO_LARGE
+
+
+def over_stream(stream: Stream, answer: StreamAnswer, number: int, url: str) -> Any:
+    """Give the outcome of a request from an answer on a stream.
+
+    Args:
+        stream: The stream.
+        answer: What came next on it.
+        number: The request's.
+        url: The instance's.
+
+    Raises:
+        Failure: This is not the answer to the request.
+    """
+    if answer.number != number:
+        words = f"answer {answer.number} came where {number} was due"
+        raise Failure(FailureKind.MALFORMED, words)
+    if answer.status == 200 and answer.form == _BINARY_FORM:
+        return stream.value(answer)
+    problem = _problem_in(answer)
+    show(problem.get(WARNINGS))
+    return error_from_problem(problem, answer.status, url)
+
+
+def by_rest(
+    link: Requester, path: str, url: str, asked: StreamRequest, key: str
+) -> Any:
+    """Send a request by REST, and give its outcome.
+
+    Args:
+        link: Sends it.
+        path: Where to.
+        url: The same, for those who read of it.
+        asked: The request.
+        key: Its key.
+
+    Raises:
+        ServerUnreachable: There is no answer.
+    """
+    body = b""
+    if asked.signature:
+        body = _pack_sizes(len(asked.signature), 0) + asked.signature + asked.leaves
+    reply = link.request(
+        "POST", path, body, content_type=_BINARY_TYPE, accept=_BINARY_TYPE, key=key
+    )
+    show_header(reply.headers.get(HEADER.lower()))
+    if reply.status != 200 or reply.headers.get("content-type") != _BINARY_TYPE:
+        return error_from_reply(reply, url)
+    try:
+        return binary.decode(reply.body)
+    except BadValue as error:
+        failure = Failure(FailureKind.MALFORMED, f"a value {error}")
+        raise unanswered_error(failure, "POST", url, None, 1) from error
+
+
+def _problem_in(answer: StreamAnswer) -> dict[str, Any]:
+    try:
+        problem = json.loads(bytes(answer.message[answer.start :]))
+    except ValueError:
+        problem = None
+    if not isinstance(problem, dict):
+        words = f"what came with status {answer.status} is neither value nor problem"
+        raise Failure(FailureKind.MALFORMED, words)
+    extras = problem.get("extras")
+    return {**extras, **problem} if isinstance(extras, dict) else problem
+
+
+class Session(Deliveries):
+    """Requests to one instance, from one process.
+
+    Several requests may be on their way; their answers come in their order. When there
+    are too many, sending another one waits for the first answer, and keeps it.
+
+    Who gives up waiting for an answer, or is interrupted, gives up all that were sent.
+    Whether they are executed is unknown; over streams, not after a later request.
+
+    It takes what `Deliveries` takes.
+    """
+
+    @staticmethod
+    def carries(method: str, path: str) -> bool:
+        """Whether a request goes over the session."""
+        return method == "POST" and path in _OPS
+
+    @staticmethod
+    def _operation(path: str) -> tuple[int, bytes]:
+        """Give the operation of a path, and the head of its requests, padded."""
+        return _OPS[path], b""
+
+    @property
+    def transport(self) -> str:
+        """What requests go over: ``"stream"`` or ``"rest"``."""
+        return "stream" if self._stream is not None else "rest"
+
+    def ask(self, path: str, given: Any) -> Any:
+        """Ask, and wait for the answer.
+
+        Raises:
+            ServerUnreachable: There is no answer.
+            ServerError: The server refuses.
+            Exception: What the environment raised.
+        """
+        with self._lock:
+            stream = self._stream
+            quick = path in _QUICK and self._number < _MAX_NUMBER
+            if quick and stream is not None and not self._pending:
+                outcome = self._exchange(stream, path, given)
+                if outcome is not MISSED:
+                    return _value_or_raise(outcome)
+            self.drain()
+            self.send(path, given)
+            return _value_or_raise(self._first())
+
+    def _exchange(self, stream: Stream, path: str, given: Any) -> Any:
+        """Ask in the stream's quick lane; gives `MISSED` if this is not for it."""
+        op, number = _OPS[path], self._number + 1
+        try:
+            outcome = stream.exchange(op, number, given)
+            if outcome is MISSED:
+                return MISSED
+            self._number = number
+            if type(outcome) is StreamAnswer:
+                if outcome.status in REPEATED:
+                    return self._by_rest(self._pending_of(number, path, given))
+                outcome = over_stream(stream, outcome, number, self._url)
+        except Failure as failure:
+            self._number = number
+            pending = self._pending_of(number, path, given)
+            self._pending.append(pending)
+            self._pending_bytes += len(pending.asked.leaves)
+            outcome = self._first(failure)
+        except BaseException:
+            # The answer, should it still come, would be taken for another's.
+            self._number = number
+            self._forget()
+            raise
+        return outcome
+
+    def _pending_of(self, number: int, path: str, given: Any) -> Pending:
+        signature, parts = self._writing.split(given)
+        asked = StreamRequest(number, _OPS[path], b"", signature, b"".join(parts))
+        return Pending(asked, path)
+
+    def send(self, path: str, given: Any) -> None:
+        """Ask, and return at once; `receive` gives the answer.
+
+        Raises:
+            UnsupportedValue: What is given cannot be sent.
+            ServerUnreachable: There is no answer to what was sent earlier.
+        """
+        op, head = self._operation(path)
+        signature, leaves = (b"", b"")
+        if given is not None and op != Op.RENDER:
+            signature, parts = self._writing.split(given)
+            leaves = b"".join(parts)
+        with self._lock:
+            if self._pending:
+                self._make_room(len(leaves))
+            if self._number == _MAX_NUMBER:
+                self.drain()
+                self._begin()
+            self._number += 1
+            asked = StreamRequest(self._number, op, head, signature, leaves)
+            self._pending.append(Pending(asked, path))
+            self._pending_bytes += len(leaves)
+            try:
+                if self._stream is not None:
+                    acknowledged = len(self._pending) == 1
+                    self._stream.send(asked, acknowledged=acknowledged)
+                elif self._openings.wanted:
+                    self._reopen()
+            except (Failure, NoStream):
+                # Whoever waits for the answer sees to it.
+                self._lose()
+            except BaseException:
+                self._forget()
+                raise
+
+    def receive(self) -> Any:
+        """Wait for the answer to the oldest request that was sent.
+
+        Raises:
+            ServerUnreachable: There is no answer.
+            ServerError: The server refuses.
+            RuntimeError: There is no such request.
+            Exception: What the environment raised.
+        """
+        with self._lock:
+            if self._answered:
+                return _value_or_raise(self._answered.popleft())
+            if not self._pending:
+                raise RuntimeError(
+                    "no request waits for its answer: nothing was sent, or it was "
+                    "given up along with an earlier one"
+                )
+            return _value_or_raise(self._first())
+
+    def drain(self) -> None:
+        """Wait for all answers that are still to come, and keep them.
+
+        Raises:
+            ServerUnreachable: There are none.
+        """
+        with self._lock:
+            while self._pending:
+                self._answered.append(self._first())
+
+    def close(self) -> None:
+        """Close the stream; a later request opens another."""
+        with self._lock:
+            self._forget()
+
+    def leave(self, seconds: float) -> None:
+        """Close the stream, for which another thread may wait so long at most."""
+        if not self._lock.acquire(timeout=seconds):
+            self.abandon()
+            return
+        try:
+            self._forget()
+        finally:
+            self._lock.release()
+
+    def abandon(self) -> None:
+        """Close the stream without waiting for a turn.
+
+        A process that was forked does this with what it inherits.
+        """
+        self._lose()
+
+    def _make_room(self, size: int) -> None:
+        """Wait for answers until another request may be on its way."""
+        while self._pending and (
+            len(self._pending) >= _MAX_PENDING
+            or self._pending_bytes + size > _MAX_PENDING_BYTES
+        ):
+            self._answered.append(self._first())
+
+
+def _value_or_raise(outcome: Any) -> Any:
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
