@@ -324,7 +324,7 @@ class Launcher:
         }
         with boot.leave(self._settings, self._run) as left:
             for name, door in self._doors.items():
-                # Lobby and gateway read the token there; nobody else below does.
+                # Broker and gateway read the token there; nobody else below does.
                 start |= {name: door.fileno(), "boot": left.fileno()}
                 passed += [door.fileno(), left.fileno()]
             with boot.in_memory(msgspec.json.encode(start)) as told:

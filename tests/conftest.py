@@ -23,7 +23,7 @@ from tests.support.wait import wait_until
 def server() -> Iterator[Server]:
     """A server with default settings, shared by all tests that leave it as it is."""
     with Server() as shared:
-        # The lobby is there once somebody asked for it, and stays.
+        # The broker is there once somebody asked for it, and stays.
         Api(shared).post("/v1/external/")
         yield shared
 

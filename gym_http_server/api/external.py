@@ -77,7 +77,7 @@ def connect_in(web: Web, environ: Environ, hello: str = "") -> Answer:
         raise Draining("the server is stopping and lets no environment in")
     offered = environ.get("HTTP_SEC_WEBSOCKET_PROTOCOL", "").split(",")
     chosen = PROTOCOL if PROTOCOL in map(str.strip, offered) else ""
-    take = web.lobby.relay if web.settings.stream_relay else web.lobby.hand_over
+    take = web.broker.relay if web.settings.stream_relay else web.broker.hand_over
     early = environ["wsgi.input"].reader.unreader.take_buffered()
     client = environ["gunicorn.socket"]
     caller = caller_of(environ)
@@ -89,7 +89,7 @@ def _hello(web: Web, environ: Environ) -> Answer:
     hello = read_body(environ, min(web.settings.max_body, MAX_HELLO_BYTES))
     if web.draining:
         raise Draining("the server is stopping and lets no environment in")
-    return frame_answer(web.lobby.say_hello(hello, caller_of(environ)))
+    return frame_answer(web.broker.say_hello(hello, caller_of(environ)))
 
 
 def _next_request(web: Web, environ: Environ, connection: str) -> Answer:
@@ -101,14 +101,14 @@ def _next_request(web: Web, environ: Environ, connection: str) -> Answer:
             f"wait_s is {wait_s!r:.40}: expected seconds, at most {LONGEST_WAIT_S:g}"
         )
     owner = caller_of(environ).only
-    return frame_answer(web.lobby.next_request(connection, float(wait_s), owner))
+    return frame_answer(web.broker.next_request(connection, float(wait_s), owner))
 
 
 def _answer(web: Web, environ: Environ, connection: str) -> Answer:
     # As long as on any other way in, which the welcome has told.
     body = read_body(environ, web.settings.max_answer)
     return frame_answer(
-        web.lobby.take_answer(connection, body, caller_of(environ).only)
+        web.broker.take_answer(connection, body, caller_of(environ).only)
     )
 
 

@@ -145,7 +145,7 @@ def _registry(web: Web, environ: Environ) -> Answer:
 
 def _external(web: Web) -> Iterator[dict[str, Any]]:
     """Give the environments that live elsewhere as the registry has others."""
-    for told in web.lobby.listed():
+    for told in web.broker.listed():
         env_id, free = told.pop("env_id"), told["free"]
         yield {
             "available": free > 0,
@@ -183,14 +183,14 @@ def _ready(web: Web, environ: Environ) -> Answer:
 
 
 def _check_processes(web: Web) -> None:
-    """Check that the supervisor and the lobby respond.
+    """Check that the supervisor and the broker respond.
 
     Raises:
         SupervisorUnavailable: One of them does not answer in time.
     """
     deadline = time.monotonic() + HEALTH_SECONDS
     web.supervisor.status(HEALTH_SECONDS)
-    web.lobby.check(max(0.1, deadline - time.monotonic()))
+    web.broker.check(max(0.1, deadline - time.monotonic()))
 
 
 def _openapi(web: Web, environ: Environ) -> Answer:

@@ -31,9 +31,9 @@ from gym_http_server.errors import (
     TooManyWrongTokens,
     Unauthorized,
 )
+from gym_http_server.instances.broker import BrokerClient
 from gym_http_server.instances.budget import LargeBody, Pieces
 from gym_http_server.instances.host_client import HostClient
-from gym_http_server.instances.lobby import Lobby
 from gym_http_server.instances.supervisor_client import SupervisorClient
 from gym_http_server.log_lines import LimitedLog
 from gym_http_server.rundir import RunDir
@@ -72,7 +72,7 @@ class Web:
         guard: Who may ask.
         hosts: The hosts of instances.
         supervision: The supervisor.
-        lobby: Where environments that live elsewhere come in.
+        broker: Where environments that live elsewhere come in.
         routes: The routes by their endpoint.
     """
 
@@ -85,7 +85,7 @@ class Web:
             run, settings.max_answer, settings.max_waiting, settings.answer_budget
         )
         self.supervisor = SupervisorClient(run)
-        self.lobby = Lobby(run, self.supervisor)
+        self.broker = BrokerClient(run, self.supervisor)
         self.routes: dict[str, Route] = {}
         self._refusals: dict[str, LimitedLog] = {}
 

@@ -13,7 +13,7 @@ from gym_http_core.lossless_calls import LosslessCalls
 from gym_http_core.operations import Operations
 from gym_http_core.session_log import SessionLog
 from gym_http_server.envhost.audience import Audience
-from gym_http_server.envhost.external.outside import Outside
+from gym_http_server.envhost.external.connections import ExternalConnections
 from gym_http_server.envhost.failures import problem_frame
 from gym_http_server.envhost.inspection import Inspection
 from gym_http_server.envhost.monitor import FileRequest
@@ -36,12 +36,12 @@ class Answers:
         open_file: Opens the file of a monitor, and returns its descriptor.
         max_answer: Bytes that an answer's body may have.
         tracebacks: Whether clients may see tracebacks of the environment.
-        outside: Where the environment is, if it lives elsewhere.
+        external: Where the environment is, if it lives elsewhere.
 
     Attributes:
         audience: Is told what the environment gives.
         operations: The environment.
-        outside: Where the environment is, if it lives elsewhere.
+        external: Where the environment is, if it lives elsewhere.
         held: Whether the last call was answered with 503, and may come again.
         performing: Carries requests out.
         sessions: Of streams.
@@ -56,10 +56,10 @@ class Answers:
         open_file: Callable[[FileRequest], int],
         max_answer: int,
         tracebacks: bool = True,
-        outside: Outside | None = None,
+        external: ExternalConnections | None = None,
     ) -> None:
         self.operations = operations
-        self.outside = outside
+        self.external = external
         self.held = False
         self._inspection = inspection
         self._replays = IdempotencyStore()
@@ -144,12 +144,12 @@ class Answers:
 
     def _perform_for(self, key: str, frame: Frame, streamed: bool) -> Frame:
         """Carry out a request that has a key; `held` says whether it never began."""
-        outside = self.outside
-        if outside is None:
+        external = self.external
+        if external is None:
             return self.performing.perform(frame, streamed)
-        outside.key = key
+        external.key = key
         reply = self.performing.perform(frame, streamed)
-        outside.key = ""
+        external.key = ""
         self.held = reply.status == ExternalAway.default_status
         return reply
 

@@ -20,7 +20,10 @@ from gym_http_core.vectors import operations_of
 from gym_http_server.envhost import fork_guard, server_log, warned
 from gym_http_server.envhost.answers import Answers
 from gym_http_server.envhost.create_request import CreateRequest, decoded
-from gym_http_server.envhost.external.outside import Outside, Terms
+from gym_http_server.envhost.external.connections import (
+    ExternalConnections,
+    ExternalSettings,
+)
 from gym_http_server.envhost.failures import problem_frame, refusal_of
 from gym_http_server.envhost.inspection import Inspection
 from gym_http_server.envhost.isolation import isolate
@@ -55,7 +58,7 @@ class HostStart(msgspec.Struct, frozen=True):
     run_path: str
     parent_pid: int
     request: CreateRequest
-    terms: Terms
+    terms: ExternalSettings
     max_body: int
     max_answer: int
     strict_actions: bool
@@ -139,14 +142,14 @@ def _make(start: HostStart, channel: socket.socket) -> Answers:
         __import__(module)
     for message in start.request.warnings:
         warned.add("UserWarning", message)
-    outside: Outside | None = None
+    external: ExternalConnections | None = None
     wanted = decoded(start.request)
     if wanted.external:
         # Not before: other hosts would share it, and do not need it.
         from gym_http_server.envhost.external.making import make_external
 
-        outside = Outside(RunDir(start.run_path), start.terms)
-        env = make_external(wanted, outside)
+        external = ExternalConnections(RunDir(start.run_path), start.terms)
+        env = make_external(wanted, external)
     else:
         env = make(wanted)
     operations = operations_of(
@@ -166,5 +169,5 @@ def _make(start: HostStart, channel: socket.socket) -> Answers:
         open_file=functools.partial(request_file, channel),
         max_answer=start.max_answer,
         tracebacks=start.tracebacks,
-        outside=outside,
+        external=external,
     )

@@ -17,7 +17,10 @@ from gym_http_server.envhost import fork_guard
 from gym_http_server.envhost.answers import Answers
 from gym_http_server.envhost.connections import Connection
 from gym_http_server.envhost.crowd import Crowd
-from gym_http_server.envhost.external.outside import LONGEST_TICK, Outside
+from gym_http_server.envhost.external.connections import (
+    LONGEST_TICK,
+    ExternalConnections,
+)
 from gym_http_server.envhost.failures import note
 from gym_http_server.envhost.stepping import Stepping, frame_of
 from gym_http_server.envhost.streams import Stream
@@ -83,7 +86,7 @@ class Host:
         self._unsettled = crowd.unsettled
         self._open = True
         # Where the environment is, if elsewhere; milliseconds between two looks there.
-        self._outside = answers.outside
+        self._external = answers.external
         self._rest_ms: float | None = None
 
     def serve(self) -> None:
@@ -91,9 +94,9 @@ class Host:
         self._poll.register(self._channel, select.POLLIN)
         self._poll.register(self._listener, select.POLLIN)
         channel, listener = self._channel.fileno(), self._listener.fileno()
-        outside = self._outside
-        if outside is not None:
-            self._poll.register(outside, select.POLLIN)
+        external = self._external
+        if external is not None:
+            self._poll.register(external, select.POLLIN)
             self._rest_ms = LONGEST_TICK * 1000
         streams, connections = self._streams, self._connections
         while self._open:
@@ -106,25 +109,25 @@ class Host:
                     self._accept()
                 elif descriptor == channel:
                     self._hear_supervisor()
-                elif outside is not None and self._open:
-                    self._attend(outside)
-            if outside is not None and self._open and time.monotonic() >= outside.due:
-                self._attend(outside)
+                elif external is not None and self._open:
+                    self._attend(external)
+            if external is not None and self._open and time.monotonic() >= external.due:
+                self._attend(external)
 
     def _begin(self) -> None:
         """Note that a call of the environment begins within a request."""
         fork_guard.check()
         self._page.begin(time.monotonic_ns())
 
-    def _attend(self, outside: Outside) -> None:
+    def _attend(self, external: ExternalConnections) -> None:
         """Look at an environment that lives elsewhere, between calls."""
-        outside.attend()
-        lost = outside.overdue
+        external.attend()
+        lost = external.overdue
         if lost is not None:
             print(f"{lost.name} has not come back in time", flush=True)
             self._channel.sendall(encode(answer(410)))
             self._open = False
-            outside.give_back()
+            external.give_back()
 
     def _wait(self) -> list[tuple[int, int]]:
         """Wait until something happens, or for the next turns of what has."""
@@ -174,8 +177,8 @@ class Host:
             self._answers.performing.close()
         except Problem as problem:
             note(problem)
-        if self._outside is not None:
-            self._outside.give_back()
+        if self._external is not None:
+            self._external.give_back()
 
     def _receive(self, descriptor: int) -> None:
         connection = self._connections[descriptor]

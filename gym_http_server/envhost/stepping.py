@@ -20,7 +20,7 @@ from gym_http_wire.messages import Form, Op
 from gym_http_wire.problems import ExternalAway
 
 if TYPE_CHECKING:
-    from gym_http_server.envhost.external.crossing import Crossing
+    from gym_http_server.envhost.external.fast_step import FastStep
 
 __all__ = ["Stepping", "frame_of"]
 
@@ -46,8 +46,8 @@ class Stepping:
         self._audience = answers.audience
         self._watchers = answers.audience.watchers
         self._warnings = warned.pending
-        outside = answers.outside
-        self._crossing = None if outside is None else outside.crossing
+        external = answers.external
+        self._crossing = None if external is None else external.crossing
 
     def take(self, stream: Stream, lane: FastHostFrames, asked: FastRequest) -> bool:
         """Take a step and answer it, if that is what was asked.
@@ -76,9 +76,9 @@ class Stepping:
         if crossing is not None and not self._watchers:
             told = self._crossed(crossing, lane, number, action)
         if told is None:
-            if answers.outside is not None:
+            if answers.external is not None:
                 # By this a step that is lost on the way is known when it comes again.
-                answers.outside.key = f"{stream.session}-{number}"
+                answers.external.key = f"{stream.session}-{number}"
             outcome = self._outcome(action)
             fork_guard.check()
             if type(outcome) is dict and not self._warnings:
@@ -121,7 +121,7 @@ class Stepping:
         }
 
     def _crossed(
-        self, crossing: Crossing, lane: FastHostFrames, number: int, action: Any
+        self, crossing: FastStep, lane: FastHostFrames, number: int, action: Any
     ) -> FastAnswer | None:
         """Take the short way to an environment elsewhere, if it can be taken."""
         place = lane.place(crossing.signature)

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from gym_http_server.access import CREATE, STEP, Identity
-from gym_http_server.gateway.asking import Asking
-from gym_http_server.gateway.house import House
-from gym_http_server.gateway.posts import Post
-from gym_http_server.gateway.said import Agent, refusal, welcome
-from gym_http_server.gateway.streams import HostStream
+from gym_http_server.gateway.context import Context
+from gym_http_server.gateway.host_stream import HostStream
+from gym_http_server.gateway.messages import Agent, refusal, welcome
+from gym_http_server.gateway.outbox import Outbox
+from gym_http_server.gateway.supervisor_call import SupervisorCall
 from gym_http_wire.frames import HEADER, Frame
 from gym_http_wire.handshakes import new_session
 from gym_http_wire.messages import (
@@ -46,7 +46,7 @@ class AgentPeer:
     """One of them.
 
     Args:
-        house: What everybody needs.
+        context: What everybody needs.
         post: Where what is said to it goes out.
         identity: The identity of the token that it has shown.
         greeting: What it said first.
@@ -58,14 +58,14 @@ class AgentPeer:
 
     def __init__(
         self,
-        house: House,
-        post: Post,
+        context: Context,
+        post: Outbox,
         identity: Identity,
         greeting: Agent,
         on_over: Callable[[], None],
     ) -> None:
         identity.require(STEP)
-        self._house = house
+        self._context = context
         self._post = post
         self._on_over = on_over
         self._text = greeting.dialect == "json"
@@ -77,7 +77,7 @@ class AgentPeer:
         # Of the create request, as JSON.
         self._warnings = b""
         self._instance_id = greeting.instance_id
-        self._asking: Asking | None = None
+        self._asking: SupervisorCall | None = None
         self._stream: HostStream | None = None
         if greeting.instance_id:
             self._open(identity.only)
@@ -85,7 +85,7 @@ class AgentPeer:
         identity.require(CREATE)
         head = RequestHead(key=greeting.key, owner=identity.only, creator=identity.name)
         question = request(Op.CREATE, bytes(greeting.create), head)
-        self._asking = Asking(house, question, self._made)
+        self._asking = SupervisorCall(context, question, self._made)
 
     def hear(self, payload: bytes) -> None:
         """Pass on what it asks."""
@@ -101,8 +101,8 @@ class AgentPeer:
         self._stream.close()
         key = f"{self._session}-{number}"
         head = RequestHead(instance_id=self._instance_id, key=key)
-        self._asking = Asking(
-            self._house,
+        self._asking = SupervisorCall(
+            self._context,
             request(Op.END, head=head),
             lambda answer: self._closed(number, answer),
         )
@@ -122,7 +122,9 @@ class AgentPeer:
                 self._instance_id = _instance_in(made)
         if self._its_own and not self._welcomed and self._instance_id:
             head = RequestHead(instance_id=self._instance_id)
-            Asking(self._house, request(Op.END, head=head), lambda answer: None)
+            SupervisorCall(
+                self._context, request(Op.END, head=head), lambda answer: None
+            )
 
     def _made(self, answer: Frame) -> None:
         if answer.status != 200:
@@ -134,7 +136,7 @@ class AgentPeer:
 
     def _open(self, owner: str) -> None:
         self._stream = HostStream(
-            self._house,
+            self._context,
             self._instance_id,
             session=self._session,
             text=self._text,
@@ -147,7 +149,7 @@ class AgentPeer:
 
     def _opened(self) -> None:
         self._welcomed = True
-        most = self._house.settings.max_request
+        most = self._context.settings.max_request
         self._post.say(welcome(self._instance_id, self._session, most, self._warnings))
 
     def _said(self, payload: bytes) -> None:

@@ -7,7 +7,7 @@ import os
 from gym_http_server import boot
 from gym_http_server.access import Keys
 from gym_http_server.authentication import Authenticator, WrongTokens
-from gym_http_server.gateway.house import GatewaySettings, House
+from gym_http_server.gateway.context import Context, GatewaySettings
 from gym_http_server.gateway.router import Router
 from gym_http_server.gateway.server import Gateway
 from gym_http_server.services import isolate, perform
@@ -29,5 +29,5 @@ def run(door: int, left: int, settings: GatewaySettings, parent_pid: int) -> int
     most = settings.max_message
     router = Router(os.dup(door), settings.place, most, settings.heartbeat_s)
     authenticator = Authenticator(Keys.of(whole), WrongTokens(), "show it as token")
-    gateway = Gateway(House(run_dir, settings, authenticator), router)
+    gateway = Gateway(Context(run_dir, settings, authenticator), router)
     return perform(gateway, "gateway")

@@ -1,7 +1,7 @@
 """The gateway's loop: one process, one thread, and messages go both ways.
 
 Far sides and agents are on one ROUTER. The gateway reads what each says first; from
-then on it copies: for far sides to the lobby and to hosts, who know nothing of ZeroMQ,
+then on it copies: for far sides to the broker and to hosts, who know nothing of ZeroMQ,
 and for agents to streams.
 """
 
@@ -21,13 +21,13 @@ from gym_http_server.errors import (
     TooManyWrongTokens,
     Unauthorized,
 )
+from gym_http_server.gateway.admission import LOOK_SECONDS, Admission
 from gym_http_server.gateway.agents import AgentPeer
-from gym_http_server.gateway.far_sides import FarSide
-from gym_http_server.gateway.house import House
-from gym_http_server.gateway.posts import Post
+from gym_http_server.gateway.context import Context
+from gym_http_server.gateway.external_connections import ExternalPeer
+from gym_http_server.gateway.messages import First, agent_of, first_of, refusal
+from gym_http_server.gateway.outbox import Outbox
 from gym_http_server.gateway.router import NONE, Came, Router, address_of
-from gym_http_server.gateway.said import First, agent_of, first_of, refusal
-from gym_http_server.gateway.strangers import LOOK_SECONDS, Strangers
 from gym_http_server.gateway.tango import (
     KINDS,
     TangoAgent,
@@ -72,7 +72,7 @@ class Peer(Protocol):
 
 @dataclass(eq=False)
 class _Entry:
-    post: Post
+    post: Outbox
     peer: Peer
 
 
@@ -80,31 +80,31 @@ class Gateway:
     """Whoever is there by ZeroMQ.
 
     Args:
-        house: What everybody needs.
+        context: What everybody needs.
         router: The socket on which they are.
     """
 
-    def __init__(self, house: House, router: Router) -> None:
-        self._house = house
+    def __init__(self, context: Context, router: Router) -> None:
+        self._context = context
         self._router = router
         self._entries: dict[bytes, _Entry] = {}
         self._by_descriptor: dict[int, bytes] = {}
-        self._strangers = Strangers(
-            house.settings.max_strangers, 2 * house.settings.max_first
+        self._strangers = Admission(
+            context.settings.max_strangers, 2 * context.settings.max_first
         )
         # The agent of Tango's, of which there can be one.
         self._tango = b""
         self._refusals = LimitedLog(log)
         for descriptor in router.descriptors:
             # What they are readable for is taken after each turn.
-            house.poller.add(descriptor, lambda events: None)
-        end_left(house)
+            context.poller.add(descriptor, lambda events: None)
+        end_left(context)
 
     def run(self) -> None:
         """Work until something ends it."""
-        house = self._house
+        context = self._context
         while True:
-            if house.troubled:
+            if context.troubled:
                 self._look_after()
             self._take_changes()
             more = self._take_messages()
@@ -112,11 +112,11 @@ class Gateway:
                 # Not earlier: an unread message may be the first of a stranger.
                 self._strangers.close_oldest()
                 self._strangers.close_greedy()
-            tick = BLOCKED_TICK_SECONDS if house.troubled else TICK_SECONDS
+            tick = BLOCKED_TICK_SECONDS if context.troubled else TICK_SECONDS
             if self._strangers:
                 tick = min(tick, LOOK_SECONDS)
-            house.poller.serve(0.0 if more else house.timers.left(tick))
-            house.timers.serve()
+            context.poller.serve(0.0 if more else context.timers.left(tick))
+            context.timers.serve()
 
     def farewell(self) -> None:
         """Tell everybody that the server is stopping, and end."""
@@ -149,10 +149,10 @@ class Gateway:
     def _look_after(self) -> None:
         """Send to those who took nothing, and let go of those who are gone."""
         now = time.monotonic()
-        for post in list(self._house.troubled):
+        for post in list(self._context.troubled):
             entry = self._entries.get(post.identity)
             if entry is None or entry.post is not post:
-                self._house.troubled.discard(post)
+                self._context.troubled.discard(post)
                 continue
             post.flush()
             if post.lost or (post.full_since and now - post.full_since > GONE_SECONDS):
@@ -178,7 +178,7 @@ class Gateway:
         """Take the first message of somebody."""
         self._take_changes()
         self._strangers.heard(came.descriptor)
-        post = Post(self._router, came, self._house.troubled)
+        post = Outbox(self._router, came, self._context.troubled)
         try:
             peer = self._peer(came, post)
         except Problem as problem:
@@ -194,22 +194,22 @@ class Gateway:
         if not isinstance(peer, AgentPeer) and came.payload is not None:
             peer.hear(came.payload)
 
-    def _peer(self, came: Came, post: Post) -> Peer:
-        house, payload = self._house, came.payload
+    def _peer(self, came: Came, post: Outbox) -> Peer:
+        context, payload = self._context, came.payload
         if came.descriptor == NONE:
             # Nobody would tell when such a one is gone.
             raise BadParameter("this is no ZMTP 3: expected that, as of libzmq 4")
         if payload is None:
             raise _in_pieces()
-        if len(payload) > house.settings.max_first:
+        if len(payload) > context.settings.max_first:
             raise BodyTooLarge(
                 f"the first message has {len(payload)} bytes: expected at most "
-                f"{house.settings.max_first}"
+                f"{context.settings.max_first}"
             )
         first = first_of(payload)
         shown = first.token.encode()
-        identity = house.authenticator.identify(shown, address_of(came))
-        most = house.settings.max_peers
+        identity = context.authenticator.identify(shown, address_of(came))
+        most = context.settings.max_peers
         if len(self._entries) >= most:
             raise TooManyPeers(f"there are {most} others already, and no more can be")
         on_over = functools.partial(self._forget, post)
@@ -217,19 +217,23 @@ class Gateway:
             return self._tango_agent(first, identity, post, on_over)
         if first.type == "hello":
             try:
-                return FarSide(house, post, identity, on_over)
+                return ExternalPeer(context, post, identity, on_over)
             except OSError as error:
                 # Peers without a word have used up this process's descriptors.
                 raise TooManyPeers(f"there is no room for another: {error}") from None
         if first.type == "agent":
-            return AgentPeer(house, post, identity, agent_of(payload), on_over)
+            return AgentPeer(context, post, identity, agent_of(payload), on_over)
         raise BadParameter(
             f"type is {first.type!r:.80}: expected hello, of an environment, or agent; "
             "if there was one, its conversation is over"
         )
 
     def _tango_agent(
-        self, first: First, identity: Identity, post: Post, on_over: Callable[[], None]
+        self,
+        first: First,
+        identity: Identity,
+        post: Outbox,
+        on_over: Callable[[], None],
     ) -> TangoAgent:
         if first.type not in KINDS:
             raise BadParameter(
@@ -239,16 +243,16 @@ class Gateway:
         if self._tango:
             raise TangoTaken("another agent has the environment: it has to close first")
         self._tango = post.identity
-        return TangoAgent(self._house, post, identity, on_over)
+        return TangoAgent(self._context, post, identity, on_over)
 
-    def _drop(self, post: Post) -> None:
+    def _drop(self, post: Outbox) -> None:
         """Let go of somebody who is gone."""
         entry = self._entries.get(post.identity)
         self._forget(post)
         if entry is not None and entry.post is post:
             entry.peer.leave()
 
-    def _forget(self, post: Post) -> None:
+    def _forget(self, post: Outbox) -> None:
         """Forget somebody whose conversation is over."""
         entry = self._entries.get(post.identity)
         if entry is None or entry.post is not post:

@@ -18,10 +18,10 @@ from typing import Any
 import msgspec
 
 from gym_http_server.access import Identity
-from gym_http_server.gateway.asking import Asking
-from gym_http_server.gateway.house import House
-from gym_http_server.gateway.posts import Post
-from gym_http_server.gateway.streams import HostStream
+from gym_http_server.gateway.context import Context
+from gym_http_server.gateway.host_stream import HostStream
+from gym_http_server.gateway.outbox import Outbox
+from gym_http_server.gateway.supervisor_call import SupervisorCall
 from gym_http_server.rundir import open_log
 from gym_http_wire.frames import Frame
 from gym_http_wire.handshakes import new_session
@@ -51,18 +51,18 @@ def problem_answer(problem: Problem) -> bytes:
     return _encode({"error": told})
 
 
-def end_left(house: House) -> None:
+def end_left(context: Context) -> None:
     """End what an agent had of a gateway that died: nobody else knows of it."""
-    with contextlib.suppress(OSError), open_log(house.run.tango, "rb") as note:
+    with contextlib.suppress(OSError), open_log(context.run.tango, "rb") as note:
         head = RequestHead(instance_id=note.read(8).decode("ascii", "replace"))
-        Asking(house, request(Op.END, head=head), lambda answer: None)
+        SupervisorCall(context, request(Op.END, head=head), lambda answer: None)
 
 
 class TangoAgent:
     """One of them, while it is the one.
 
     Args:
-        house: What everybody needs.
+        context: What everybody needs.
         post: Where answers go out.
         identity: The identity of the token that it has shown.
         on_over: Called when it has closed its environment.
@@ -70,12 +70,12 @@ class TangoAgent:
 
     def __init__(
         self,
-        house: House,
-        post: Post,
+        context: Context,
+        post: Outbox,
         identity: Identity,
         on_over: Callable[[], None],
     ) -> None:
-        self._house = house
+        self._context = context
         self._identity = identity
         self._post = post
         self._on_over = on_over
@@ -84,7 +84,7 @@ class TangoAgent:
         # What the host is asked once it can be.
         self._waiting: dict[str, Any] = {}
         self._instance_id = ""
-        self._asking: Asking | None = None
+        self._asking: SupervisorCall | None = None
         self._stream: HostStream | None = None
         # Whether actions are texts, and not numbers written as such.
         self._texts = False
@@ -122,10 +122,10 @@ class TangoAgent:
         self._end(lambda answer: None)
 
     def _make(self) -> None:
-        env_id = f"external/{self._house.settings.tango_name}"
+        env_id = f"external/{self._context.settings.tango_name}"
         head = RequestHead(owner=self._identity.only, creator=self._identity.name)
         question = request(Op.CREATE, _encode({"env_id": env_id}), head)
-        self._asking = Asking(self._house, question, self._made)
+        self._asking = SupervisorCall(self._context, question, self._made)
 
     def _made(self, answer: Frame) -> None:
         self._asking = None
@@ -133,11 +133,11 @@ class TangoAgent:
             self._fail(problem_of(answer))
             return
         self._instance_id = _instance_in(answer)
-        path = self._house.run.tango
+        path = self._context.run.tango
         with contextlib.suppress(OSError), open_log(path, "wb") as note:
             note.write(self._instance_id.encode())
         self._stream = HostStream(
-            self._house,
+            self._context,
             self._instance_id,
             session=new_session(),
             text=True,
@@ -216,7 +216,9 @@ class TangoAgent:
             stream.close()
         if instance_id:
             head = RequestHead(instance_id=instance_id)
-            self._asking = Asking(self._house, request(Op.END, head=head), on_answer)
+            self._asking = SupervisorCall(
+                self._context, request(Op.END, head=head), on_answer
+            )
 
 
 def _read(payload: bytes) -> dict[str, Any]:

@@ -5,7 +5,7 @@
     RUN/                     0700, or 0710 with --host-user
      ├─ lock                 locked while the launcher lives
      ├─ supervisor.sock      requests to the supervisor
-     ├─ lobby.sock           requests to the lobby, once there is one
+     ├─ broker.sock          requests to the broker, once there is one
      ├─ serving              renamed to draining when the server is about to stop
      ├─ tickets/             tickets that nobody has used yet
      ├─ trash/               directories of ended instances, until they are removed

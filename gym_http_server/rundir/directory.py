@@ -38,9 +38,9 @@ class RunDir:
         return f"{self.path}/supervisor.sock"
 
     @property
-    def lobby_socket(self) -> str:
-        """Socket of the lobby."""
-        return f"{self.path}/lobby.sock"
+    def broker_socket(self) -> str:
+        """Socket of the broker."""
+        return f"{self.path}/broker.sock"
 
     @property
     def draining(self) -> str:
@@ -126,7 +126,7 @@ class RunDir:
         # A directory comes before what is in it.
         for folder in (self.path, self.trash, self.tickets):
             changed = _restore(folder, 0o700) or changed
-        for socket in (self.supervisor_socket, self.lobby_socket):
+        for socket in (self.supervisor_socket, self.broker_socket):
             changed = _restore(socket, 0o600) or changed
         for instance_id in instance_ids:
             changed = _restore(self.instance(instance_id), 0o700) or changed

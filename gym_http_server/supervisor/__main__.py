@@ -44,7 +44,7 @@ class SupervisorStart(msgspec.Struct):
         external: Descriptor of the socket by which external environments connect in
             by plain TCP, or -1.
         zmq: Descriptor of the socket by which peers come in by ZeroMQ, or -1.
-        boot: Descriptor from which lobby and gateway read the tokens.
+        boot: Descriptor from which broker and gateway read the tokens.
         quotas: Instances that each token may own at a time, by its name.
         secrets: Files that environments in the sandbox may not read.
     """

@@ -57,7 +57,7 @@ class GatewayProcess(ServiceProcess):
             # When the server started, it could still be loaded.
             log.error("the gateway cannot start: %s", error)
             return 1
-        from gym_http_server.gateway.house import GatewaySettings
+        from gym_http_server.gateway.context import GatewaySettings
         from gym_http_server.gateway.process import run
 
         settings = self._settings

@@ -14,7 +14,7 @@ import msgspec
 from gym_http_server import boot
 from gym_http_server.envhost import process
 from gym_http_server.envhost.create_request import CreateRequest
-from gym_http_server.envhost.external.outside import Terms
+from gym_http_server.envhost.external.connections import ExternalSettings
 from gym_http_server.envhost.isolation import print_to
 from gym_http_server.rundir import RunDir, StatusReader, listen
 from gym_http_server.sandbox import Sandbox
@@ -62,7 +62,7 @@ def start_host(
         run_path=run.path,
         parent_pid=os.getpid(),
         request=request,
-        terms=Terms(
+        terms=ExternalSettings(
             # A call that takes longer would cost the host its life.
             min(settings.external_deadline, 0.8 * settings.step_deadline),
             settings.external_grace,

@@ -42,6 +42,7 @@ from gym_http_server.rundir import (
 from gym_http_server.sandbox import Sandbox
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor import listing, processes
+from gym_http_server.supervisor.broker import BrokerProcess
 from gym_http_server.supervisor.connections import Connection
 from gym_http_server.supervisor.create_keys import CreateKeys
 from gym_http_server.supervisor.forks import ServiceProcess
@@ -49,7 +50,6 @@ from gym_http_server.supervisor.gateway import GatewayProcess
 from gym_http_server.supervisor.hosts import Hosts
 from gym_http_server.supervisor.instance import Ended, Instance
 from gym_http_server.supervisor.issued_ids import IssuedIDs
-from gym_http_server.supervisor.lobby import LobbyProcess
 from gym_http_server.supervisor.modules import Modules
 from gym_http_server.supervisor.output import LogPart, Outputs
 from gym_http_server.supervisor.owners import Owners
@@ -92,7 +92,7 @@ class Supervisor:
             writes nothing to it.
         addresses: Names of the addresses on which the server listens.
         doors: Descriptors of the socket by which external environments connect in by
-            plain TCP, and of the memory from which the lobby reads the tokens.
+            plain TCP, and of the memory from which the broker reads the tokens.
         zmq_doors: The same for peers that connect by ZeroMQ, and for the gateway.
         quotas: Instances that each token may own at a time, by its name.
     """
@@ -131,9 +131,9 @@ class Supervisor:
         )
         self._owners = Owners(self._hosts, quotas or {})
         self._creations = CreateKeys()
-        self._lobby = LobbyProcess(run, settings, sandbox, doors)
+        self._broker = BrokerProcess(run, settings, sandbox, doors)
         self._gateway = GatewayProcess(settings, zmq_doors)
-        self._services = (self._remover, self._lobby, self._gateway)
+        self._services = (self._remover, self._broker, self._gateway)
         self._hosts.on_spared = self._on_spared
         self._envs: bytes | None = None
         self._survey: Survey | None = None
@@ -161,7 +161,7 @@ class Supervisor:
             Op.REGISTRY: self._registry,
             Op.STATUS: self._status,
             Op.SHUTDOWN: self._shutdown,
-            Op.LOBBY: self._open_lobby,
+            Op.BROKER: self._open_broker,
         }
         self._poller.add(self._listener, self._accept)
         self._poller.add(signals, self._on_signal)
@@ -169,8 +169,8 @@ class Supervisor:
 
     def run(self) -> None:
         """Work until told to stop and no host is left."""
-        # The gateway hands environments over to the lobby.
-        self._lobby.wanted = self._lobby.wanted or self._gateway.wanted
+        # The gateway hands environments over to the broker.
+        self._broker.wanted = self._broker.wanted or self._gateway.wanted
         self._start_services()
         next_tick = time.monotonic() + TICK_SECONDS
         while not self._stopping or len(self._hosts) or self._services_say_goodbye():
@@ -284,7 +284,7 @@ class Supervisor:
         asked = read_request(frame.body, self._settings, frame.form >> 4)
         owner = self._owners.choose(asked.for_, head)
         if asked.external:
-            self._start_lobby()
+            self._start_broker()
         quota_reached = self._owners.quota_reached(owner)
         full = quota_reached or self._hosts.full()
         if full is not None:
@@ -415,15 +415,15 @@ class Supervisor:
         }
         self._reply(connection, status)
 
-    def _open_lobby(self, connection: Connection, frame: Frame) -> None:
-        self._start_lobby()
+    def _open_broker(self, connection: Connection, frame: Frame) -> None:
+        self._start_broker()
         self._reply(connection, {})
 
-    def _start_lobby(self) -> None:
+    def _start_broker(self) -> None:
         if self._stopping:
             raise Draining("the server is stopping and lets no environment in")
         try:
-            self._start(self._lobby)
+            self._start(self._broker)
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE):
                 raise ForkFailed(
@@ -508,14 +508,14 @@ class Supervisor:
 
     def _services_say_goodbye(self) -> bool:
         """Whether services still have time to end their connections in order."""
-        running = self._gateway.pid or self._lobby.pid
+        running = self._gateway.pid or self._broker.pid
         return bool(running) and time.monotonic() < self._services_until
 
     def _stop(self) -> None:
         self._stopping = True
         self._services_until = time.monotonic() + GOODBYE_SECONDS
         self._gateway.stop()
-        self._lobby.stop()
+        self._broker.stop()
         for instance in self._hosts:
             if instance.live:
                 self._hosts.close(instance, "shutdown")

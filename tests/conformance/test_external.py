@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from gym_http_server.broker.handshakes import check_spaces
 from gym_http_server.envhost import plain
-from gym_http_server.envhost.external.border import Border
 from gym_http_server.envhost.external.rendering import read_rendered
-from gym_http_server.lobby.reception import check_spaces
+from gym_http_server.envhost.external.results import ResultReader
 from gym_http_wire.external.binary_dialect import BinaryDialect
 from gym_http_wire.external.handshake import CAPABILITIES, BadHello, Hello, parse_hello
 from gym_http_wire.external.json_dialect import JSONDialect
@@ -145,7 +145,7 @@ def read(case: dict[str, Any]) -> Answer | dict[str, Any]:
     if case["to"] == "render":
         told, mode = answer.result.get("rendered"), case["render_mode"]
         return {"rendered": read_rendered(told, mode, plain=case["dialect"] == "json")}
-    border = Border(hello)
+    border = ResultReader(hello)
     names: tuple[str, ...] = ("observation", "info")
     if case["to"] == "reset":
         return dict(zip(names, border.reset(answer.result), strict=True))

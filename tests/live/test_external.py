@@ -8,8 +8,8 @@ import pytest
 
 from tests.support.agents import asking, began, created, ended, heard
 from tests.support.api import Api, Instance, error, ok
+from tests.support.broker import listed, server_with_broker, settled
 from tests.support.far import BOX, RESULT, THREE, Far, connected, refusal
-from tests.support.lobby import listed, lobby, settled
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
@@ -20,7 +20,7 @@ MakeServer = Callable[..., Server]
 def api(request: pytest.FixtureRequest) -> Iterator[Api]:
     """A client of a server that far sides connect to."""
     flags = ["--stream-relay"] if request.param == "relayed" else []
-    with lobby("--external-grace", "5", *flags) as api:
+    with server_with_broker("--external-grace", "5", *flags) as api:
         yield api
 
 

@@ -20,8 +20,8 @@ from tests.support.agents import (
     reset,
 )
 from tests.support.api import Api, Instance, error, ok
+from tests.support.broker import listed, server_with_broker, settled
 from tests.support.far import RESULT, Far
-from tests.support.lobby import listed, lobby, settled
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
@@ -31,7 +31,7 @@ REPLAY = ["reset", "seed", "replay"]
 @pytest.fixture(scope="module")
 def api() -> Iterator[Api]:
     """A client of a server that waits long for who is lost."""
-    with lobby() as api:
+    with server_with_broker() as api:
         yield api
 
 
@@ -39,7 +39,7 @@ def api() -> Iterator[Api]:
 def hasty() -> Iterator[Api]:
     """A client of a server that waits for nobody."""
     flags = ["--external-grace", "0.3", "--external-deadline", "0.5"]
-    with lobby(*flags, "--external-heartbeat", "0.3") as api:
+    with server_with_broker(*flags, "--external-heartbeat", "0.3") as api:
         yield api
 
 
@@ -493,20 +493,20 @@ def _holds(process: psutil.Process, instance_id: str) -> bool:
     return False
 
 
-def test_the_lobby_dies(make_server: Callable[..., Server]) -> None:
+def test_the_broker_dies(make_server: Callable[..., Server]) -> None:
     api = Api(make_server())
     before = api.server.members()
     with Far.to(api, capabilities=REPLAY) as far, Far.to(api) as free:
-        (lobby,) = api.server.members() - before
+        (broker,) = api.server.members() - before
         instance = began(api, far, wait_s=0)
-        os.kill(lobby.pid, signal.SIGKILL)
+        os.kill(broker.pid, signal.SIGKILL)
         assert free.line.read_to_end() == b""
         # Who was taken does not notice.
         stepped(instance, far)
         with Far.to(api) as again:
             wait_until(lambda: listed(api) and listed(api)["taken"] == 1)
             assert listed(api)["free"] == 1
-            # The new lobby knows whose token this is.
+            # The new broker knows whose token this is.
             far.drop()
             with back(api, far, capabilities=REPLAY) as newer:
                 stepped(instance, newer)

@@ -17,8 +17,8 @@ import pytest
 
 from tests.support.agents import asking, back, began, ended, heard, reset
 from tests.support.api import Api, Instance, error, no_content, ok
+from tests.support.broker import listed, server_with_broker, settled, tcp_place
 from tests.support.far import BOX, RESULT, THREE, Far, connected
-from tests.support.lobby import listed, lobby, settled, tcp_place
 from tests.support.server import Server
 from tests.support.wait import wait_until
 from tests.support.websocket import CLOSE, WebSocket
@@ -37,7 +37,7 @@ def deep(member: str, levels: int) -> str:
 
 
 def test_a_deep_hello_is_refused_and_nobody_else_is() -> None:
-    with lobby() as api, Far.to(api) as far:
+    with server_with_broker() as api, Far.to(api) as far:
         for member in ("metadata", "observation_space", "action_space"):
             # Close to what can be just read, but not be written again.
             for levels in (300, 900, *range(970, 990)):
@@ -46,14 +46,14 @@ def test_a_deep_hello_is_refused_and_nobody_else_is() -> None:
                 told = json.loads(line.read_frame()[1])
                 assert told["code"] in ("bad-hello", "bad-space"), (levels, told)
                 line.close()
-        # Another lobby would not have this connection.
+        # Another broker would not have this connection.
         assert listed(api)["free"] == 1
         instance = began(api, far)
         ended(instance, far)
 
 
 def test_what_is_listed_of_capabilities_are_those_that_there_are() -> None:
-    with lobby() as api:
+    with server_with_broker() as api:
         many = [f"c{number}" for number in range(50_000)]
         with Far.to(api, capabilities=["reset", *many, "reset"]):
             assert listed(api)["capabilities"] == ["reset"]
@@ -108,7 +108,7 @@ LARGE = [
 
 
 def test_spaces_that_are_too_large_are_refused_before_arrays_are_made() -> None:
-    with lobby("--external-tcp", "0") as api:
+    with server_with_broker("--external-tcp", "0") as api:
         place = urlsplit(tcp_place(api.server))
         with socket.create_connection((place.hostname, place.port), 20):
             process = wait_until(lambda: _holder(api.server, place.port or 0))
@@ -144,7 +144,7 @@ def _peak_kib(process: psutil.Process) -> int:
     return int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0])
 
 
-def test_a_lobby_without_descriptors_goes_on(make_server: MakeServer) -> None:
+def test_a_broker_without_descriptors_goes_on(make_server: MakeServer) -> None:
     server = make_server("--external-tcp", "0")
     api = Api(server)
     pattern = re.compile(r"connect in at tcp://([0-9.]+):(\d+)")
@@ -152,17 +152,17 @@ def test_a_lobby_without_descriptors_goes_on(make_server: MakeServer) -> None:
     place = match[1], int(match[2])
     with Far.to(api) as far, contextlib.ExitStack() as stack:
         stack.enter_context(socket.create_connection(place, 20))
-        lobby = wait_until(lambda: _holder(server, place[1]))
-        most = max(_descriptors(lobby)) + 4
-        lobby.rlimit(psutil.RLIMIT_NOFILE, (most, most))
-        for _ in range(most - len(_descriptors(lobby))):
+        broker = wait_until(lambda: _holder(server, place[1]))
+        most = max(_descriptors(broker)) + 4
+        broker.rlimit(psutil.RLIMIT_NOFILE, (most, most))
+        for _ in range(most - len(_descriptors(broker))):
             stack.enter_context(socket.create_connection(place, 20))
-        wait_until(lambda: len(_descriptors(lobby)) == most)
-        spent, turns = lobby.cpu_times().user, lobby.num_ctx_switches().voluntary
+        wait_until(lambda: len(_descriptors(broker)) == most)
+        spent, turns = broker.cpu_times().user, broker.num_ctx_switches().voluntary
         future = asking(api.get, "/v1/registry/?search=external/game")
         # It cannot take this one, and looks again now and then until it can.
-        wait_until(lambda: lobby.num_ctx_switches().voluntary > turns + 5)
-        assert lobby.cpu_times().user - spent < 0.5
+        wait_until(lambda: broker.num_ctx_switches().voluntary > turns + 5)
+        assert broker.cpu_times().user - spent < 0.5
         stack.close()
         assert ok(heard(future))["envs"][0]["external"]["free"] == 1
         ended(began(api, far), far)

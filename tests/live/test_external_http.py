@@ -9,8 +9,8 @@ import pytest
 from gym_http_client import serve_env
 from tests.support.agents import asking, began, ended, heard
 from tests.support.api import Api, error, no_content, ok
+from tests.support.broker import listed, settled
 from tests.support.far import BOX, RESULT, THREE
-from tests.support.lobby import listed, settled
 from tests.support.server import Server
 from tests.support.wait import wait_until
 

@@ -13,11 +13,11 @@ from gymnasium.vector import AutoresetMode
 
 from gym_http_client import RemoteEnv, RemoteVectorEnv, ServerError
 from tests.support.api import Api
+from tests.support.broker import listed, tcp_place
 from tests.support.cutter import Cutter
 from tests.support.far import Far
 from tests.support.identity import assert_identical
 from tests.support.lending import TALLY, lent
-from tests.support.lobby import listed, tcp_place
 from tests.support.server import Server
 from tests.support.twins import assert_described_alike, assert_played_alike
 from tests.support.wait import wait_until
@@ -44,7 +44,7 @@ def pairwise(values: Sequence[Any]) -> list[tuple[Any, str, str]]:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """A server with a lobby, a port for plain TCP, and a gateway."""
+    """A server with a broker, a port for plain TCP, and a gateway."""
     ports = ("--external-tcp", "0", "--zmq", "tcp://127.0.0.1:0")
     with Server("--external-grace", "1", *ports) as server:
         Far.to(Api(server)).drop()
@@ -65,8 +65,8 @@ def free(server: Server) -> int:
 
 
 @pytest.fixture(autouse=True)
-def empty_lobby(server: Server) -> Iterator[None]:
-    """Have nobody in the lobby whom another test has left there."""
+def empty_broker(server: Server) -> Iterator[None]:
+    """Have nobody in the broker whom another test has left there."""
     yield
     wait_until(lambda: free(server) == 0)
 

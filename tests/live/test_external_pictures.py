@@ -9,8 +9,8 @@ import pytest
 from gym_http_client import RemoteEnv
 from tests.support.agents import asking, back, began, ended, heard
 from tests.support.api import Api, error, ok
+from tests.support.broker import server_with_broker, settled
 from tests.support.far import RESULT, Far
-from tests.support.lobby import lobby, settled
 
 RGB: dict[str, Any] = {
     "render_modes": ["rgb_array", "rgb_array_list", "ansi", "depth"],
@@ -22,8 +22,8 @@ PICTURE = [[[0, 1, 2], [3, 4, 5], [6, 7, 8]], [[9, 10, 11], [12, 13, 14], [255, 
 
 @pytest.fixture(scope="module")
 def api() -> Iterator[Api]:
-    """A client of a server with a lobby."""
-    with lobby() as api:
+    """A client of a server with a broker."""
+    with server_with_broker() as api:
         yield api
 
 

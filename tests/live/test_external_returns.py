@@ -10,8 +10,8 @@ import pytest
 
 from tests.support.agents import asking, back, began, ended, heard
 from tests.support.api import Api, error, ok
+from tests.support.broker import server_with_broker, settled
 from tests.support.far import RESULT, Far
-from tests.support.lobby import lobby, settled
 from tests.support.websocket import TEXT, Answer, WebSocket, frame, value
 
 REPLAY = ["reset", "seed", "replay"]
@@ -20,8 +20,8 @@ STEP = 2
 
 @pytest.fixture(scope="module")
 def api() -> Iterator[Api]:
-    """A client of a server with a lobby."""
-    with lobby() as api:
+    """A client of a server with a broker."""
+    with server_with_broker() as api:
         yield api
 
 

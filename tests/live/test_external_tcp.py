@@ -12,8 +12,8 @@ import pytest
 
 from tests.support.agents import asking, began, ended, heard
 from tests.support.api import Api, error, ok
+from tests.support.broker import listed, settled, tcp_place
 from tests.support.far import BOX, RESULT, THREE
-from tests.support.lobby import listed, settled, tcp_place
 from tests.support.server import Server
 
 TOKEN = "a-token-of-the-tests"

@@ -96,7 +96,7 @@ def test_services_that_end_are_started_once_that_is_possible(server: Server) -> 
     services = set(supervisor.children())
     instance = api.create()
     instance.reset()
-    assert len(services) == 3, "remover, lobby and gateway"
+    assert len(services) == 3, "remover, broker and gateway"
     before = limit_of(supervisor)
     limit(supervisor, 0)
     try:
@@ -166,7 +166,7 @@ def test_a_supervisor_without_descriptors_says_so(
         for told, words in (
             (api.get("/v1/registry/"), "Too many open files"),
             (api.post("/v1/envs/", CREATE), "Too many open files"),
-            # Last, since the lobby is started again and again from then on.
+            # Last, since the broker is started again and again from then on.
             (api.post("/v1/external/", {}), "Too many open files"),
         ):
             problem = calls.error(told, (429, 503))

@@ -66,7 +66,7 @@ class ForAnother(Server):
 def server(request: pytest.FixtureRequest) -> Iterator[ForAnother]:
     """A server that runs as root, its environments as nobody."""
     with ForAnother("--sandbox", request.param) as started:
-        # The lobby is there once somebody asked for it, and stays.
+        # The broker is there once somebody asked for it, and stays.
         Api(started).post("/v1/external/")
         yield started
 

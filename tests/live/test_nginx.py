@@ -19,10 +19,10 @@ from gym_http_client import RemoteEnv
 from tests.support.agents import began, ended
 from tests.support.agreement import Walk
 from tests.support.api import Api, error, no_content, ok
+from tests.support.broker import settled
 from tests.support.drivers import Program, needs
 from tests.support.far import Far, refusal
 from tests.support.identity import assert_identical
-from tests.support.lobby import settled
 from tests.support.raw import SECURED
 from tests.support.server import ROOT, Server
 from tests.support.tango import TangoPage

@@ -16,8 +16,8 @@ from gym_http_server import landlock
 from gym_http_wire.messages import Op
 from tests.support.api import Api, Instance, error, no_content, ok
 from tests.support.attempts import INTRUDER, attempt
+from tests.support.broker import listed, settled
 from tests.support.far import Far
-from tests.support.lobby import listed, settled
 from tests.support.server import Server
 from tests.support.users import USER, as_another_user
 from tests.support.wait import wait_until
@@ -71,7 +71,7 @@ class Sandboxed(Server):
 def sandboxed() -> Iterator[Sandboxed]:
     """A server with the sandbox on, shared by this module."""
     with Sandboxed() as server:
-        # This starts the lobby, which stays.
+        # This starts the broker, which stays.
         Api(server).post("/v1/external/", {})
         yield server
 
@@ -246,7 +246,7 @@ def test_permissions_of_the_run_directory_are_restored() -> None:
         for path in (
             run / other.id / "host.sock",
             run / other.id,
-            run / "lobby.sock",
+            run / "broker.sock",
             run / "supervisor.sock",
             run / "trash",
             run,
@@ -255,7 +255,7 @@ def test_permissions_of_the_run_directory_are_restored() -> None:
         wait_until(lambda: path.stat().st_mode & 0o777 == 0o700)
         other.reset()
         no_content(api.create().close())
-        assert (run / "lobby.sock").stat().st_mode & 0o777 == 0o600
+        assert (run / "broker.sock").stat().st_mode & 0o777 == 0o600
         no_content(other.close())
         assert server.stderr.count("--host-user") == 1
 
@@ -364,7 +364,7 @@ def test_the_servers_sockets_refuse_environments(
     other.reset()
 
 
-def test_descriptors_whose_close_waits_stop_neither_supervisor_nor_lobby(
+def test_descriptors_whose_close_waits_stop_neither_supervisor_nor_broker(
     make_server: Callable[..., Server],
 ) -> None:
     # In the sandbox, none can be made.
@@ -374,9 +374,9 @@ def test_descriptors_whose_close_waits_stop_neither_supervisor_nor_lobby(
     assert attempt(intruder, "send_lingering", 600) == 1
     no_content(api.create().close())
     with Far.to(api) as far:
-        (path,) = server.run_dir.glob("*/lobby.sock")
+        (path,) = server.run_dir.glob("*/broker.sock")
         for count in (1, 5, 40):
-            attempt(intruder, "send_lobby_lingering", str(path), count)
+            attempt(intruder, "send_broker_lingering", str(path), count)
             began = time.monotonic()
             assert listed(api)
             assert time.monotonic() - began < 5
@@ -385,13 +385,13 @@ def test_descriptors_whose_close_waits_stop_neither_supervisor_nor_lobby(
     assert server.stop() == 0
 
 
-def test_nonsense_from_an_environment_does_not_end_the_lobby(
+def test_nonsense_from_an_environment_does_not_end_the_broker(
     sandboxed: Sandboxed, make: Callable[..., Instance]
 ) -> None:
     api, intruder = Api(sandboxed), make()
     with Far.to(api) as far:
-        for op in (Op.FAR_TAKE, Op.FAR_COME, Op.ACTION_SPACE):
-            path = str(sandboxed.run / "lobby.sock")
+        for op in (Op.EXTERNAL_TAKE, Op.EXTERNAL_CONNECT, Op.ACTION_SPACE):
+            path = str(sandboxed.run / "broker.sock")
             assert attempt(intruder, "connect", path, op) == "ECONNREFUSED"
         assert listed(api) is not None
         far.drop()

@@ -307,4 +307,6 @@ def test_sockets_in_the_run_directory_are_the_users_alone(server: Server) -> Non
         path.name: path.stat().st_mode & 0o777
         for path in server.run_dir.rglob("*.sock")
     }
-    assert modes == dict.fromkeys(("supervisor.sock", "lobby.sock", "host.sock"), 0o600)
+    assert modes == dict.fromkeys(
+        ("supervisor.sock", "broker.sock", "host.sock"), 0o600
+    )

@@ -1,4 +1,4 @@
-"""Requests do not wait forever for a supervisor or lobby that is stopped."""
+"""Requests do not wait forever for a supervisor or broker that is stopped."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ if "serve" in sys.orig_argv:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """A server whose lobby is there."""
+    """A server whose broker is there."""
     with Server() as started:
         calls.error(Api(started).post("/v1/external/", {}), 400)
         yield started
@@ -49,7 +49,7 @@ def suspend() -> Iterator[Callable[[psutil.Process], None]]:
         process.resume()
 
 
-def lobby(server: Server) -> psutil.Process:
+def broker(server: Server) -> psutil.Process:
     """Return the process that holds external connections: the last one started."""
     return max(server.supervisor.children(), key=lambda each: each.create_time())
 
@@ -112,11 +112,11 @@ def test_a_create_may_take_longer_than_the_supervisor_may_be_silent(
 
 
 @pytest.mark.slow
-def test_a_stopped_lobby_is_unavailable_and_all_else_goes_on(
+def test_a_stopped_broker_is_unavailable_and_all_else_goes_on(
     server: Server, suspend: Callable[[psutil.Process], None]
 ) -> None:
     api = Api(server)
-    stopped = lobby(server)
+    stopped = broker(server)
     suspend(stopped)
     check_health(api, 503)
     away = {"env_id": "external/cart"}

@@ -10,8 +10,8 @@ import pytest
 
 from tests.support.agents import asking, heard
 from tests.support.api import Api, Instance, error, ok
+from tests.support.broker import listed, settled
 from tests.support.far import connected
-from tests.support.lobby import listed, settled
 from tests.support.server import Server
 from tests.support.tango import (
     BOARD,

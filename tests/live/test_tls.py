@@ -19,8 +19,8 @@ from gym_http_server import healthcheck
 from tests.live import test_streams
 from tests.support.agents import began, ended
 from tests.support.api import Api, Instance, error, ok
+from tests.support.broker import settled
 from tests.support.far import Far
-from tests.support.lobby import settled
 from tests.support.raw import SECURED, RawConnection
 from tests.support.server import ROOT, Server
 from tests.support.tls import certificate_and_key

@@ -8,8 +8,8 @@ import zmq
 
 from tests.live.test_wrong_tokens import HELLO, counted
 from tests.support.api import Api, Instance, error, no_content, ok
+from tests.support.broker import settled, tcp_place
 from tests.support.far import Far
-from tests.support.lobby import settled, tcp_place
 from tests.support.server import Server
 from tests.support.several_tokens import api_of, token_of, write_file
 from tests.support.zmq_peers import ZmqPeer

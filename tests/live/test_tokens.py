@@ -22,7 +22,7 @@ pytestmark = pytest.mark.live
 def guarded() -> Iterator[Server]:
     """A server with a token."""
     with Server(env={"GHS_TOKEN": TOKEN}, token=TOKEN) as server:
-        # The lobby is there once somebody asked for it, and stays.
+        # The broker is there once somebody asked for it, and stays.
         Api(server).post("/v1/external/")
         yield server
 

@@ -74,7 +74,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def server(path: Path) -> Iterator[Server]:
     """A server that was given the file by its path."""
     with Server("--import", str(path)) as server:
-        # Its lobby is a process that stays.
+        # Its broker is a process that stays.
         Api(server).post("/v1/external/")
         yield server
 

@@ -76,7 +76,7 @@ def test_the_shipped_server_is_right(server: Server) -> None:
 def guarded() -> Iterator[Server]:
     """A server with a token."""
     with Server(env={"GHS_TOKEN": TOKEN}, token=TOKEN) as made:
-        # The lobby is there once somebody asked for it, and stays.
+        # The broker is there once somebody asked for it, and stays.
         Api(made).post("/v1/external/")
         yield made
 

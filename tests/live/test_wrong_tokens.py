@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from tests.support.api import Api, error, ok
+from tests.support.broker import tcp_place
 from tests.support.far import BOX, THREE
-from tests.support.lobby import tcp_place
 from tests.support.raw import RawConnection
 from tests.support.server import Server
 from tests.support.wait import wait_until

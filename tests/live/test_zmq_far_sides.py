@@ -12,10 +12,10 @@ from gym_http_client import RemoteEnv, Retries, ServerError
 from gym_http_client import Server as Place
 from tests.support.agents import asking, began, ended, heard
 from tests.support.api import Api, error, ok
+from tests.support.broker import listed, settled
 from tests.support.far import RESULT
 from tests.support.identity import assert_identical
 from tests.support.lending import lent
-from tests.support.lobby import listed, settled
 from tests.support.server import Server
 from tests.support.wait import wait_until
 from tests.support.zmq_peers import HELLO, ZmqFar, ZmqPeer, gateway, place

@@ -98,7 +98,7 @@ def _broker(server: Server) -> psutil.Process | None:
         except psutil.Error:
             continue
         ends = [os.path.basename(str(end.laddr)) for end in sockets]
-        if "lobby.sock" in ends and "host.sock" not in ends:
+        if "broker.sock" in ends and "host.sock" not in ends:
             return each
     return None
 

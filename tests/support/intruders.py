@@ -129,8 +129,8 @@ def send_lingering(seconds: int) -> int:
     return sent
 
 
-def send_lobby_lingering(path: str, count: int) -> int:
-    """Send the lobby TCP sockets whose close waits; return how many it took."""
+def send_broker_lingering(path: str, count: int) -> int:
+    """Send the broker TCP sockets whose close waits; return how many it took."""
     with socket.socket(socket.AF_UNIX) as line:
         line.connect(path)
         try:
@@ -239,7 +239,7 @@ DEEDS: dict[str, Callable[..., Any]] = {
         *(write, read, names, rename, kill, child, run, connect, command),
         *(interfaces,),
         *(exchange, reach, send_lingering, status, death_signal),
-        *(send_lobby_lingering, set_linger, limit, limits, slow_down, limit_own),
+        *(send_broker_lingering, set_linger, limit, limits, slow_down, limit_own),
         *(ring, chmod),
     )
 }

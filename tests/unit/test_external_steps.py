@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from gym_http_server.envhost import plain
-from gym_http_server.envhost.external.border import Border
+from gym_http_server.envhost.external.results import ResultReader
 from gym_http_wire.external.handshake import Hello
 from gym_http_wire.external.json_dialect import JSONDialect
 from gym_http_wire.external.messages import Answer, BadMessage, Request
@@ -50,9 +50,9 @@ NUMBERS = st.one_of(
 )
 
 
-def border_of(space: Space[Any], dialect: str = "json") -> Border:
+def border_of(space: Space[Any], dialect: str = "json") -> ResultReader:
     """Give the border of an environment that observes a space."""
-    return Border(
+    return ResultReader(
         Hello(
             protocol=1,
             name="toy",

@@ -10,7 +10,7 @@ import pytest
 from gym_http_server import boot
 from gym_http_server.envhost import process
 from gym_http_server.envhost.create_request import read_request
-from gym_http_server.envhost.external.outside import Terms
+from gym_http_server.envhost.external.connections import ExternalSettings
 from gym_http_server.rundir import RunDir
 from gym_http_server.settings import Settings
 from gym_http_wire.frames import FrameReader
@@ -31,7 +31,7 @@ def test_a_host_without_room_for_its_folders_refuses(
         run_path=str(tmp_path),
         parent_pid=1,
         request=read_request(b'{"env_id": "CartPole-v1"}', Settings()),
-        terms=Terms(1.0, 1.0, 1.0, 1024, 1024),
+        terms=ExternalSettings(1.0, 1.0, 1.0, 1024, 1024),
         max_body=1024,
         max_answer=1024,
         strict_actions=False,

@@ -6,14 +6,14 @@ from typing import Any
 
 import gymnasium
 
-from gym_http_server.envhost.external.asking import Asking
-from gym_http_server.envhost.external.border import Border
-from gym_http_server.envhost.external.crossing import Crossing
-from gym_http_server.envhost.external.far_side import FarSide
+from gym_http_server.envhost.external.connection import ExternalConnection
+from gym_http_server.envhost.external.connections import ExternalConnections
+from gym_http_server.envhost.external.fast_step import FastStep
 from gym_http_server.envhost.external.generators import Generator
 from gym_http_server.envhost.external.lines import ALONE_SECONDS
-from gym_http_server.envhost.external.outside import Outside
 from gym_http_server.envhost.external.rendering import read_rendered
+from gym_http_server.envhost.external.requester import Requester
+from gym_http_server.envhost.external.results import ResultReader
 from gym_http_wire.external.messages import BadMessage
 from gym_http_wire.external.steps import Step
 from gym_http_wire.generators import describe_generator
@@ -54,15 +54,15 @@ class ExternalEnv(gymnasium.Env[Any, Any]):
 
     def __init__(
         self,
-        far: FarSide,
-        outside: Outside,
+        far: ExternalConnection,
+        outside: ExternalConnections,
         kwargs: dict[str, Any],
         render_mode: str | None,
     ) -> None:
         self._far = far
         self._outside = outside
         self._hello = hello = far.hello
-        self._asking = Asking(far, outside)
+        self._asking = Requester(far, outside)
         # An environment of Gymnasium's own says itself that it was not reset yet.
         own = hello.has("attributes")
         self._asking.wants_reset = "" if own else f"{far.name} was not reset yet"
@@ -84,7 +84,7 @@ class ExternalEnv(gymnasium.Env[Any, Any]):
         hello, given = self._hello, {"kwargs": kwargs, "render_mode": self.render_mode}
         begun = self._asking.ask(Op.INIT, given)
         try:
-            self._border = Border(
+            self._border = ResultReader(
                 hello,
                 begun.get("observation_space"),
                 begun.get("action_space"),
@@ -99,11 +99,11 @@ class ExternalEnv(gymnasium.Env[Any, Any]):
         if hello.has("attributes"):
             self._describe()
 
-    def _crossing(self) -> Crossing | None:
+    def _crossing(self) -> FastStep | None:
         border, deadline_s = self._border, self._outside.terms.deadline_s
         if border.records is None or deadline_s < ALONE_SECONDS:
             return None
-        return Crossing(self._far, self._asking, border.records, deadline_s)
+        return FastStep(self._far, self._asking, border.records, deadline_s)
 
     def _describe(self) -> None:
         told = self._asking.ask(Op.DESCRIBE, {})

@@ -9,8 +9,8 @@ from typing import Any
 import gymnasium
 
 from gym_http_server.envhost.create_request import EXTERNAL, CreateRequest
+from gym_http_server.envhost.external.connections import ExternalConnections
 from gym_http_server.envhost.external.environment import ExternalEnv
-from gym_http_server.envhost.external.outside import Outside
 from gym_http_server.envhost.external.vector import ExternalVectorEnv
 from gym_http_wire.problems import BadParameter, ExternalAway
 
@@ -22,7 +22,7 @@ _MOST_LOST = 8
 Made = gymnasium.Env[Any, Any] | gymnasium.vector.VectorEnv[Any, Any, Any]
 
 
-def make_external(request: CreateRequest, outside: Outside) -> Made:
+def make_external(request: CreateRequest, outside: ExternalConnections) -> Made:
     """Take connections, begin, and put the wrappers around.
 
     Raises:
@@ -60,7 +60,7 @@ def make_external(request: CreateRequest, outside: Outside) -> Made:
             raise
 
 
-def _begin(request: CreateRequest, outside: Outside) -> Made:
+def _begin(request: CreateRequest, outside: ExternalConnections) -> Made:
     """Begin with the connections that were taken."""
     makes = [
         functools.partial(_make, request, outside, index)
@@ -75,7 +75,7 @@ def _begin(request: CreateRequest, outside: Outside) -> Made:
 
 
 def _make(
-    request: CreateRequest, outside: Outside, index: int
+    request: CreateRequest, outside: ExternalConnections, index: int
 ) -> gymnasium.Env[Any, Any]:
     far = outside.far_sides[index]
     begun = ExternalEnv(far, outside, request.kwargs, request.render_mode)

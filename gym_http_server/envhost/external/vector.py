@@ -11,8 +11,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.vector.utils import iterate
 
-from gym_http_server.envhost.external.outside import Outside
-from gym_http_server.envhost.external.together import Outcome, together
+from gym_http_server.envhost.external.connections import ExternalConnections
+from gym_http_server.envhost.external.run_concurrently import Outcome, run_concurrently
 from gym_http_wire.messages import Op
 from gym_http_wire.problems import ExternalAway, ResetNeeded
 from gym_http_wire.values import binary
@@ -37,7 +37,7 @@ class ExternalVectorEnv(SyncVectorEnv[Any, Any]):
     """
 
     def __init__(
-        self, outside: Outside, makes: Sequence[Do], kwargs: dict[str, Any]
+        self, outside: ExternalConnections, makes: Sequence[Do], kwargs: dict[str, Any]
     ) -> None:
         known = {"autoreset_mode", "copy", "observation_mode"}
         kwargs = {name: kwargs[name] for name in known & kwargs.keys()}
@@ -45,13 +45,15 @@ class ExternalVectorEnv(SyncVectorEnv[Any, Any]):
         # What environments gave in a call that others were lost in, and which it was.
         self._kept: dict[int, Outcome] = {}
         self._kept_of = b""
-        begun = together(outside, makes)
+        begun = run_concurrently(outside, makes)
         try:
             made = _given(begun)
             super().__init__([functools.partial(_same, env) for env in made], **kwargs)
         except BaseException:
             # Nobody drives those that could begin.
-            together(outside, [each.value.close for each in begun if not each.error])
+            run_concurrently(
+                outside, [each.value.close for each in begun if not each.error]
+            )
             raise
 
     def reset(
@@ -88,12 +90,14 @@ class ExternalVectorEnv(SyncVectorEnv[Any, Any]):
 
     def render(self) -> Any:
         """Give what each renders."""
-        return tuple(_given(together(self._outside, [e.render for e in self.envs])))
+        return tuple(
+            _given(run_concurrently(self._outside, [e.render for e in self.envs]))
+        )
 
     def close_extras(self, **kwargs: Any) -> None:
         """Tell each that the agent goes."""
         if hasattr(self, "envs"):
-            together(self._outside, [env.close for env in self.envs])
+            run_concurrently(self._outside, [env.close for env in self.envs])
 
     def generators(self) -> list[dict[str, Any]]:
         """Describe each environment's random generator."""
@@ -130,7 +134,7 @@ class ExternalVectorEnv(SyncVectorEnv[Any, Any]):
             if not again:
                 self._kept = {}
         left = [index for index in todo if index not in self._kept]
-        outcomes = together(self._outside, [todo[index] for index in left])
+        outcomes = run_concurrently(self._outside, [todo[index] for index in left])
         found = {**self._kept, **dict(zip(left, outcomes, strict=True))}
         self._kept = {}
         errors = [each.error for each in found.values() if each.error is not None]

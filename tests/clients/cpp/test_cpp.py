@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(300)]
 
 @pytest.fixture(scope="module")
 def own_server() -> Iterator[Server]:
-    """A server whose address is built into programs, and whose lobby is there."""
+    """A server whose address is built into programs, and whose broker is there."""
     with Server() as server:
         Far.to(Api(server)).drop()
         yield server

@@ -41,7 +41,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """A server whose lobby is there from the beginning."""
+    """A server whose broker is there from the beginning."""
     with Server() as server:
         Far.to(Api(server)).drop()
         yield server

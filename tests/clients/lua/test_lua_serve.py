@@ -35,7 +35,7 @@ MakeServer = Callable[..., Server]
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """A server whose lobby is there from the beginning."""
+    """A server whose broker is there from the beginning."""
     with Server() as server:
         Far.to(Api(server)).drop()
         yield server

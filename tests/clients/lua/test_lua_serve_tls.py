@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.live, pytest.mark.toolchain, pytest.mark.timeout(120)]
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """A server whose lobby is there from the beginning."""
+    """A server whose broker is there from the beginning."""
     with Server() as server:
         Far.to(Api(server)).drop()
         yield server

@@ -1,0 +1,199 @@
+"""The border: what comes from an environment elsewhere is checked before it is used."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from gymnasium import Space, spaces
+
+from gym_http_server.envhost import plain
+from gym_http_wire import elements, space_parsing
+from gym_http_wire.external.handshake import TANGO, Hello
+from gym_http_wire.external.messages import BadMessage
+from gym_http_wire.external.steps import (
+    Step,
+    StepPacking,
+    StepReader,
+    step_packing,
+    step_reader,
+)
+from gym_http_wire.spaces import UnsupportedSpace, elided
+
+__all__ = ["ResultReader"]
+
+Values = dict[str, Any]
+_FLAGS = (bool, np.bool_)
+_NUMBERS = (float, int, np.integer, np.floating)
+_ARRAYS = (spaces.Box, spaces.MultiBinary, spaces.MultiDiscrete)
+
+
+class ResultReader:
+    """Reads results of one environment.
+
+    Args:
+        hello: What it said of itself.
+        observation_space: Its description; ``None`` is the hello's.
+        action_space: Its description; ``None`` is the hello's.
+        max_element: Bytes that one element of either space may take.
+
+    Raises:
+        BadMessage: A description is none.
+
+    Attributes:
+        observation_space: The space.
+        action_space: The space.
+        steps: Reads most of what comes of steps; ``None`` where nothing does.
+        records: How they become leaves of a stream; ``None`` where they do not.
+    """
+
+    def __init__(
+        self,
+        hello: Hello,
+        observation_space: object = None,
+        action_space: object = None,
+        max_element: int | None = None,
+    ) -> None:
+        self.observation_space = _rebuilt(
+            "observation_space",
+            observation_space or hello.observation_space,
+            max_element,
+        )
+        self.action_space = _rebuilt(
+            "action_space", action_space or hello.action_space, max_element
+        )
+        self._channels = hello.reward_channels
+        self._plain = hello.dialect in ("json", TANGO)
+        self._is_element = elements.membership(self.observation_space)
+        # What is cast from plain JSON has them.
+        self._wants_arrays = not self._plain and _has_arrays(self.observation_space)
+        self._read: Callable[[object], Any] | None = None
+        self._reads_elements = False
+        self.steps: StepReader[Step] | None = None
+        self.records: StepPacking | None = None
+        if self._plain:
+            shape = elements.shaped(self.observation_space)
+            if shape is not None and self._channels is None:
+                self.steps = step_reader(shape, plain.loads)
+                self.records = step_packing(shape)
+            bounded = elements.bounded_reader(self.observation_space)
+            self._read = bounded or elements.reader(self.observation_space)
+            self._reads_elements = bounded is not None
+
+    def reset(self, result: Values) -> tuple[Any, dict[str, Any]]:
+        """Read what came of a reset: observation and info.
+
+        Raises:
+            BadMessage: It is none.
+        """
+        return self._observation(result), _info(result)
+
+    def step(self, result: Values) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Read what came of a step.
+
+        Raises:
+            BadMessage: It is none.
+        """
+        info = _info(result)
+        observation = self._observation(result)
+        reward = result.get("reward")
+        if self._channels is None:
+            self._check_number(reward, "reward")
+        else:
+            info = {**info, "reward_channels": self._by_channel(reward)}
+            try:
+                reward = math.fsum(info["reward_channels"].values())
+            except OverflowError:
+                raise _bad("reward", reward, "numbers whose sum is finite") from None
+        if self._plain and type(reward) is int:
+            reward = float(reward)
+        terminated, truncated = result.get("terminated"), result.get("truncated")
+        if not isinstance(terminated, _FLAGS):
+            raise _bad("terminated", terminated, "true or false")
+        if not isinstance(truncated, _FLAGS):
+            raise _bad("truncated", truncated, "true or false")
+        return observation, reward, terminated, truncated, info
+
+    def _observation(self, result: Values) -> Any:
+        if "observation" not in result:
+            raise BadMessage("there is no observation", field="observation")
+        value = result["observation"]
+        if self._read is not None:
+            try:
+                value = self._read(value)
+            except elements.NotAnElement as error:
+                error.root = "observation"
+                raise BadMessage(str(error), field="observation") from None
+            if self._reads_elements:
+                return value
+        try:
+            inside = self._is_element(value)
+            if self._wants_arrays:
+                inside = inside and _is_in_arrays(self.observation_space, value)
+        except Exception:
+            inside = False
+        if not inside:
+            space = f"an element of {self.observation_space!s:.300}"
+            raise _bad("observation", value, space)
+        return value
+
+    def _by_channel(self, reward: object) -> dict[str, float]:
+        channels = self._channels or []
+        if isinstance(reward, np.ndarray):
+            reward = reward.tolist()
+        if not isinstance(reward, list | tuple) or len(reward) != len(channels):
+            raise _bad("reward", reward, f"a list of {len(channels)} numbers")
+        for index, each in enumerate(reward):
+            self._check_number(each, f"reward[{index}]")
+        return dict(zip(channels, map(float, reward), strict=True))
+
+    @staticmethod
+    def _check_number(value: Any, field: str) -> None:
+        good = isinstance(value, _NUMBERS) and not isinstance(value, bool)
+        if not good or not _is_finite(value):
+            raise _bad(field, value, "a finite number")
+
+
+def _is_finite(number: Any) -> bool:
+    try:
+        return math.isfinite(number)
+    except OverflowError:
+        # An integer that no float holds.
+        return False
+
+
+def _has_arrays(space: Space[Any]) -> bool:
+    return isinstance(space, (*_ARRAYS, spaces.Dict, spaces.Tuple))
+
+
+def _is_in_arrays(space: Space[Any], value: Any) -> bool:
+    """Whether there are arrays where the space has them, and not lists."""
+    if isinstance(space, spaces.Dict):
+        parts = space.spaces.items()
+        return all(_is_in_arrays(part, value[key]) for key, part in parts)
+    if isinstance(space, spaces.Tuple):
+        return all(map(_is_in_arrays, space.spaces, value))
+    return not isinstance(space, _ARRAYS) or isinstance(value, np.ndarray | np.generic)
+
+
+def _info(result: Values) -> dict[str, Any]:
+    info = result.get("info")
+    if info is None:
+        return {}
+    if not isinstance(info, dict):
+        raise _bad("info", info, "an object")
+    return info
+
+
+def _bad(field: str, value: object, expected: str) -> BadMessage:
+    words = f"{field} is {elided(value)}, but must be {expected}"
+    return BadMessage(words, field=field)
+
+
+def _rebuilt(field: str, description: object, max_element: int | None) -> Space[Any]:
+    try:
+        return space_parsing.parse_space(description, max_element)
+    except (space_parsing.BadDescription, UnsupportedSpace) as error:
+        raise BadMessage(f"{field}: {error}", field=field) from None

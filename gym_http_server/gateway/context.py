@@ -1,0 +1,89 @@
+"""The context: what everybody in the gateway needs."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from gym_http_server.authentication import Authenticator
+from gym_http_server.gateway.broker import BrokerConnection
+from gym_http_server.gateway.outbox import Outbox
+from gym_http_server.poller import Poller
+from gym_http_server.rundir import RunDir
+
+__all__ = ["Context", "GatewaySettings", "Timers"]
+
+
+class GatewaySettings(msgspec.Struct, frozen=True):
+    """What the gateway has to know.
+
+    Attributes:
+        place: Where it listens, as ``tcp://HOST:PORT``.
+        heartbeat_s: After as long without a word from a connection, it is pinged.
+        max_message: Bytes that a message may have.
+        max_request: Bytes that a message of an agent to its instance may have.
+        max_first: Bytes that a peer's first message may have.
+        max_peers: Far sides and agents at a time.
+        max_strangers: Connections without an accepted first message at a time.
+        tango_name: The environment that agents of Tango's drive.
+    """
+
+    place: str
+    heartbeat_s: float
+    max_message: int
+    max_request: int
+    max_first: int
+    max_peers: int
+    max_strangers: int
+    tango_name: str
+
+
+class Timers:
+    """What is to be done later."""
+
+    def __init__(self) -> None:
+        self._due: list[tuple[float, int, Callable[[], None]]] = []
+        self._count = itertools.count()
+
+    def add(self, seconds: float, call: Callable[[], None]) -> None:
+        """Have something called in so many seconds."""
+        due = time.monotonic() + seconds
+        heapq.heappush(self._due, (due, next(self._count), call))
+
+    def serve(self) -> None:
+        """Call what is due."""
+        now = time.monotonic()
+        while self._due and self._due[0][0] <= now:
+            heapq.heappop(self._due)[2]()
+
+    def left(self, most: float) -> float:
+        """Give the seconds until something is due."""
+        if not self._due:
+            return most
+        return min(most, max(0.0, self._due[0][0] - time.monotonic()))
+
+
+class Context:
+    """All of it.
+
+    Args:
+        run: The run directory.
+        settings: The settings.
+        authenticator: Checks the tokens of peers.
+    """
+
+    def __init__(
+        self, run: RunDir, settings: GatewaySettings, authenticator: Authenticator
+    ) -> None:
+        self.run = run
+        self.settings = settings
+        self.authenticator = authenticator
+        self.poller = Poller()
+        self.timers = Timers()
+        self.broker = BrokerConnection(run, self.poller)
+        # Those to whom nothing can be sent at the moment.
+        self.troubled: set[Outbox] = set()

@@ -1,0 +1,228 @@
+"""Streams: the gateway as the client of a host's stream, on behalf of an agent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import msgspec
+
+from gym_http_server.ended import told, was_in_flight
+from gym_http_server.errors import UnknownInstance
+from gym_http_server.gateway.buffered_socket import BufferedSocket, connected
+from gym_http_server.gateway.context import Context
+from gym_http_server.gateway.supervisor_call import SupervisorCall
+from gym_http_wire.external.framing import WebSocketFraming
+from gym_http_wire.frames import Frame, FrameReader, encode
+from gym_http_wire.handshakes import BINARY_PROTOCOL, TEXT_PROTOCOL, StreamHandshake
+from gym_http_wire.messages import Op, RequestHead, problem_of, request
+from gym_http_wire.problems import Problem
+
+__all__ = ["HostStream", "StreamEnded"]
+
+MAX_GREETING = 64 * 1024
+#: Messages that wait for a host, as bytes: so many of the largest.
+MAX_WAITING = 4
+#: How often, and every how many seconds, it is asked why a host is gone.
+FATE_TRIES, FATE_SECONDS = 40, 0.05
+_END_OF_HEAD = b"\r\n\r\n"
+_NONSENSE = (
+    msgspec.MsgspecError,
+    KeyError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+_INSTANCE_ID = re.compile(r"[0-9a-f]{8}").fullmatch
+
+
+class StreamEnded(Problem):
+    """The host has ended the stream, and lives."""
+
+    default_status, default_code = 503, "stream-ended"
+
+
+class HostStream:
+    """One of them.
+
+    Args:
+        context: What everybody needs.
+        instance_id: The instance, as somebody said it.
+        session: Name of the session.
+        text: Whether messages are text, else binary.
+        lost_s: Seconds since the agent lost an answer along with a stream.
+        owner: Owner that the instance must have; "" is any.
+        on_open: Called when it is open.
+        on_message: Called with each message.
+        on_end: Called once when it has ended, or was never opened, with the reason;
+            never at once.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        instance_id: str,
+        *,
+        session: str,
+        text: bool,
+        lost_s: float | None = None,
+        owner: str = "",
+        on_open: Callable[[], None],
+        on_message: Callable[[bytes], None],
+        on_end: Callable[[Problem], None],
+    ) -> None:
+        self._context = context
+        self._instance_id = instance_id
+        self._text = text
+        self._lost_s = lost_s
+        self._on_open = on_open
+        self.on_message = on_message
+        self._on_end: Callable[[Problem], None] | None = on_end
+        self._reader: FrameReader | None = FrameReader(MAX_GREETING)
+        self._head: bytes | None = b""
+        self._carrier = WebSocketFraming(context.settings.max_message, client=True)
+        self._early: list[bytes] = []
+        # Answers that are due, and how often it was asked what became of the host.
+        self._owed = 0
+        self._tries = 0
+        self._line: BufferedSocket | None = None
+        if not _INSTANCE_ID(instance_id):
+            problem = UnknownInstance(f"{instance_id:.80}")
+            context.timers.add(0.0, lambda: self._end(problem))
+            return
+        hello = StreamHandshake("", TEXT_PROTOCOL if text else BINARY_PROTOCOL, session)
+        if not owner:
+            self._connect(hello)
+            return
+        head = RequestHead(instance_id=instance_id, owner=owner)
+        question = request(Op.FATE, head=head)
+        SupervisorCall(
+            context, question, lambda answer: self._hear_owner(answer, hello)
+        )
+
+    def _hear_owner(self, answer: Frame, hello: StreamHandshake) -> None:
+        """Go on, unless the supervisor does not know the instance as the owner's."""
+        if answer.status != 200:
+            self._end(problem_of(answer))
+        elif self._on_end is not None:
+            self._connect(hello)
+
+    def _connect(self, hello: StreamHandshake) -> None:
+        context = self._context
+        try:
+            end = connected(context.run.host_socket(self._instance_id))
+        except OSError:
+            self._ask_why()
+            return
+        most = MAX_WAITING * context.settings.max_message
+        self._line = BufferedSocket(
+            context.poller, end, self._hear, self._ask_why, most
+        )
+        head = RequestHead(value=msgspec.json.encode(hello).decode())
+        self._line.send(encode(request(Op.STREAM, head=head)))
+
+    def send(self, payload: bytes) -> None:
+        """Send a message."""
+        self._owed += 1
+        message = self._carrier.message(payload, text=self._text)
+        if self._head is not None:
+            self._early.append(message)
+        elif self._line is not None:
+            self._line.send(message)
+
+    def pause(self) -> None:
+        """Read nothing for a while."""
+        if self._line is not None:
+            self._line.pause()
+
+    def resume(self) -> None:
+        """Read again."""
+        if self._line is not None:
+            self._line.resume()
+
+    def close(self) -> None:
+        """Leave; the instance stays."""
+        self._on_end = None
+        if self._line is not None:
+            self._line.close()
+
+    def _hear(self, data: bytes) -> None:
+        try:
+            self._take(data)
+        except _NONSENSE:
+            # Environments may forge what hosts say.
+            self._lose()
+
+    def _take(self, data: bytes) -> None:
+        if self._reader is not None:
+            data = self._hear_greeting(self._reader, data)
+        if self._reader is None and self._head is not None:
+            data = self._hear_head(self._head + data)
+        if self._head is None and data and self._on_end is not None:
+            self._hear_messages(data)
+
+    def _hear_greeting(self, reader: FrameReader, data: bytes) -> bytes:
+        """Take the host's answer; give what has come behind it."""
+        answer = reader.feed_first(data)
+        if answer is None:
+            return b""
+        if answer.status != 204:
+            self._end(problem_of(answer))
+            return b""
+        self._reader = None
+        return reader.rest()
+
+    def _hear_head(self, data: bytes) -> bytes:
+        """Take the head that begins a WebSocket; give what has come behind it."""
+        _, found, rest = data.partition(_END_OF_HEAD)
+        if not found:
+            self._head = data
+            return b""
+        self._head = None
+        self._on_open()
+        if self._line is not None:
+            self._line.send(b"".join(self._early))
+        self._early.clear()
+        return rest
+
+    def _hear_messages(self, data: bytes) -> None:
+        carrier = self._carrier
+        for heard in carrier.feed(data):
+            self._owed -= 1
+            self.on_message(heard.payload)
+        if carrier.replies and self._line is not None:
+            replies, carrier.replies = carrier.replies, b""
+            self._line.send(replies)
+        if carrier.over:
+            self._lose()
+
+    def _lose(self) -> None:
+        if self._line is not None:
+            self._line.close()
+        self._ask_why()
+
+    def _ask_why(self) -> None:
+        """Ask what became of the host; it may be about to end."""
+        self._tries += 1
+        head = RequestHead(instance_id=self._instance_id)
+        SupervisorCall(self._context, request(Op.FATE, head=head), self._hear_why)
+
+    def _hear_why(self, answer: Frame) -> None:
+        if answer.status != 200:
+            self._end(problem_of(answer))
+            return
+        fate = msgspec.json.decode(answer.body)
+        if not fate["alive"]:
+            in_flight = self._owed > 0 or was_in_flight(fate, self._lost_s)
+            self._end(told(self._instance_id, fate, in_flight=in_flight))
+        elif self._tries < FATE_TRIES:
+            self._context.timers.add(FATE_SECONDS, self._ask_why)
+        else:
+            words = f"the host of instance {self._instance_id} ended the stream"
+            self._end(StreamEnded(f"{words}; attach again"))
+
+    def _end(self, problem: Problem) -> None:
+        on_end = self._on_end
+        self.close()
+        if on_end is not None:
+            on_end(problem)

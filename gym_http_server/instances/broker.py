@@ -1,0 +1,215 @@
+"""Reaching the broker, where environments that live elsewhere come in."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from gym_http_server.access import Identity
+from gym_http_server.errors import NotFound, SupervisorUnavailable
+from gym_http_server.instances.connections import Connection, ConnectionLost
+from gym_http_server.instances.handover import give_away, pass_both_ways
+from gym_http_server.instances.supervisor_client import SupervisorClient
+from gym_http_server.rundir import RunDir
+from gym_http_wire.frames import Frame
+from gym_http_wire.messages import Op, RequestHead, problem_of, request
+
+__all__ = ["BrokerClient"]
+
+MAX_ANSWER = 64 * 1024 * 1024
+#: Seconds that the broker may take to answer, besides the requested wait.
+PATIENCE_SECONDS = 5.0
+
+
+class BrokerClient:
+    """The broker, as a web worker reaches it.
+
+    Args:
+        run: The run directory.
+        supervisor: Starts the broker, if there is none yet.
+    """
+
+    def __init__(self, run: RunDir, supervisor: SupervisorClient) -> None:
+        self._path = run.broker_socket
+        self._supervisor = supervisor
+
+    def hand_over(
+        self,
+        greeting: str,
+        client: socket.socket,
+        early: bytes,
+        caller: Identity,
+        hello: str = "",
+    ) -> None:
+        """Hand the connection of an environment over; then it is the broker's.
+
+        Args:
+            greeting: What the broker sends before all else.
+            client: The environment's socket.
+            early: What it sent behind its handshake, and has been read.
+            caller: The identity of the token that it has shown.
+            hello: What it is, if it does not say so itself.
+
+        Raises:
+            Problem: The broker does not take it; the client can be answered.
+        """
+        self._come(greeting, early, client, caller, hello).close()
+        give_away(client)
+
+    def relay(
+        self,
+        greeting: str,
+        client: socket.socket,
+        early: bytes,
+        caller: Identity,
+        hello: str = "",
+    ) -> None:
+        """Pass on what broker and environment send, until one of them closes.
+
+        Args:
+            greeting: What the broker sends before all else.
+            client: The environment's socket.
+            early: What it sent behind its handshake, and has been read.
+            caller: The identity of the token that it has shown.
+            hello: What it is, if it does not say so itself.
+
+        Raises:
+            Problem: The broker does not take it; the client can be answered.
+        """
+        pass_both_ways(client, self._come(greeting, early, None, caller, hello))
+
+    def say_hello(self, hello: bytes, caller: Identity) -> Frame:
+        """Pass on the hello of an environment that calls by HTTP; give the answer.
+
+        Raises:
+            Problem: It is refused.
+        """
+        self._supervisor.ask(Op.BROKER)
+        head = RequestHead(value=msgspec.json.encode(caller).decode())
+        return self._call(request(Op.EXTERNAL_HELLO, hello, head))
+
+    def next_request(self, connection: str, wait_s: float, owner: str) -> Frame:
+        """Wait for what is asked of an environment that calls by HTTP.
+
+        Args:
+            connection: ID of its connection.
+            wait_s: Seconds to wait.
+            owner: Token that the connection must have been opened with; "" is any.
+
+        Raises:
+            Problem: There is no such connection.
+        """
+        value = msgspec.json.encode({"connection": connection, "wait_s": wait_s})
+        head = RequestHead(value=value.decode(), owner=owner)
+        return self._call(request(Op.EXTERNAL_POLL, head=head), wait_s)
+
+    def take_answer(self, connection: str, body: bytes, owner: str) -> Frame:
+        """Pass on what an environment that calls by HTTP answers.
+
+        Args:
+            connection: ID of its connection.
+            body: The answer.
+            owner: Token that the connection must have been opened with; "" is any.
+
+        Raises:
+            Problem: There is no such connection.
+        """
+        head = RequestHead(value=connection, owner=owner)
+        return self._call(request(Op.EXTERNAL_ANSWER, body, head))
+
+    def check(self, patience_s: float) -> None:
+        """Check that the broker responds, if there is one.
+
+        Raises:
+            SupervisorUnavailable: It does not answer in time.
+        """
+        try:
+            connection = Connection(self._path, MAX_ANSWER, patience_s=patience_s)
+        except FileNotFoundError:
+            # It has not been started yet.
+            return
+        except OSError:
+            raise _unavailable() from None
+        with contextlib.closing(connection):
+            try:
+                connection.call(request(Op.EXTERNAL_STATUS))
+            except ConnectionLost:
+                raise _unavailable() from None
+
+    def _call(self, frame: Frame, wait_s: float = 0.0) -> Frame:
+        patience_s = wait_s + PATIENCE_SECONDS
+        try:
+            connection = Connection(self._path, MAX_ANSWER, patience_s=patience_s)
+        except OSError:
+            if frame.kind == Op.EXTERNAL_HELLO or os.path.exists(self._path):
+                raise _unavailable() from None
+            # There being no broker, there are no connections.
+            raise NotFound("there is no such connection: say hello first") from None
+        with contextlib.closing(connection):
+            try:
+                return connection.call(frame)
+            except ConnectionLost:
+                raise _unavailable() from None
+
+    def listed(self) -> list[dict[str, Any]]:
+        """List the environments that are connected, and how many are free.
+
+        There being no broker, there are none.
+
+        Raises:
+            SupervisorUnavailable: It does not answer in time.
+        """
+        if not os.path.exists(self._path):
+            return []
+        return list(msgspec.json.decode(self._call(request(Op.EXTERNAL_LIST)).body))
+
+    def _come(
+        self,
+        greeting: str,
+        early: bytes,
+        client: socket.socket | None,
+        caller: Identity,
+        hello: str,
+    ) -> Connection:
+        said = {"greeting": greeting, "hello": hello, "own": client is None}
+        said |= {"identity": caller}
+        value = msgspec.json.encode(said).decode()
+        frame = request(Op.EXTERNAL_CONNECT, early, RequestHead(value=value))
+        self._supervisor.ask(Op.BROKER)
+        try:
+            connection = Connection(self._path, MAX_ANSWER, patience_s=PATIENCE_SECONDS)
+        except OSError:
+            raise _unavailable() from None
+        try:
+            answer = self._asked(connection, frame, client)
+            # What is passed on from now on takes as long as it takes.
+            connection.socket.settimeout(None)
+        except BaseException:
+            connection.close()
+            raise
+        if answer.status != HTTPStatus.NO_CONTENT:
+            connection.close()
+            raise problem_of(answer)
+        return connection
+
+    @staticmethod
+    def _asked(
+        connection: Connection, frame: Frame, client: socket.socket | None
+    ) -> Frame:
+        try:
+            connection.send(frame, client)
+            return connection.receive_first()
+        except ConnectionLost:
+            raise _unavailable() from None
+
+
+def _unavailable() -> SupervisorUnavailable:
+    return SupervisorUnavailable(
+        "the broker does not answer; the server is starting, stopping or broken",
+        headers={"Retry-After": "1"},
+    )

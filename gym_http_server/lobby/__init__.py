@@ -1,1 +1,0 @@
-"""The lobby: the process where environments that live elsewhere wait to be taken."""

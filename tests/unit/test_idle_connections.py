@@ -1,0 +1,139 @@
+"""The hall: how long connections may be silent, by a clock of the test's own."""
+
+import contextlib
+import select
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from gym_http_server.access import EVERYONE
+from gym_http_server.broker.handshakes import received
+from gym_http_server.broker.idle_connections import IdleConnections
+from gym_http_server.broker.messages import BrokerSettings
+from gym_http_server.broker.registry import Registry
+from gym_http_wire.external.handshake import BadHello
+
+SPACE = {"type": "Discrete", "n": 5}
+HELLO = {"type": "hello", "protocol": 1, "name": "game"}
+HELLO |= {"observation_space": SPACE, "action_space": SPACE}
+HEARTBEAT = 2.0
+MIB = 1024 * 1024
+
+
+class Clock:
+    """Monotonic seconds."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """A clock that goes on only when it is told to."""
+    clock = Clock()
+    monkeypatch.setattr(time, "monotonic", clock)
+    return clock
+
+
+class Visit:
+    """A hall, and the far end of a connection that came in by plain TCP."""
+
+    def __init__(self, clock: Clock, near: socket.socket, far: socket.socket) -> None:
+        settings = BrokerSettings(HEARTBEAT, 30.0, 1024, 4, MIB)
+        self.hall = IdleConnections(select.poll(), Registry(), settings)
+        self.far = far
+        self._clock = clock
+        self._arrival = self.hall.enter(near, "counted", identity=EVERYONE)
+
+    def say(self, data: bytes) -> None:
+        self.far.sendall(data)
+        self.hall.hear(self._arrival.fileno())
+
+    def tell(self, **message: Any) -> None:
+        data = msgspec.json.encode(message)
+        self.say(struct.pack("<I", len(data)) + data)
+
+    def heard(self) -> list[Any]:
+        """Give the messages that have come."""
+        messages = []
+        with contextlib.suppress(BlockingIOError):
+            while head := self.far.recv(4, socket.MSG_DONTWAIT):
+                (size,) = struct.unpack("<I", head)
+                messages.append(msgspec.json.decode(self.far.recv(size)))
+        return messages
+
+    def wait(self, seconds: float) -> bool:
+        """Have time pass at once; tell whether the connection is still there."""
+        self._clock.now += seconds
+        self.hall.tick(self._clock.now)
+        return bool(len(self.hall))
+
+
+@pytest.fixture
+def visit(clock: Clock) -> Iterator[Visit]:
+    """A connection that has said nothing yet."""
+    near, far = socket.socketpair()
+    with near, far:
+        yield Visit(clock, near, far)
+
+
+def test_who_says_a_byte_at_a_time_stays_no_longer(visit: Visit) -> None:
+    visit.say(struct.pack("<I", 1000))
+    for _ in range(9):
+        assert visit.wait(1.0)
+        visit.say(b" ")
+    assert visit.wait(0.9)
+    assert not visit.wait(0.2)
+    (told,) = visit.heard()
+    assert (told["type"], told["code"]) == ("refused", "bad-hello")
+    assert "no hello in 10 s" in told["message"]
+
+
+def test_nobody_is_gone_who_was_not_asked(visit: Visit) -> None:
+    """As after this process itself has stood still."""
+    visit.tell(**HELLO)
+    assert visit.wait(100.0)
+    assert [each["type"] for each in visit.heard()] == ["welcome", "ping"]
+    visit.tell(type="pong")
+    assert visit.wait(HEARTBEAT + 0.1)
+    assert visit.wait(HEARTBEAT - 0.1)
+    assert not visit.wait(0.2)
+
+
+def metadata_of_levels(levels: int) -> bytes:
+    """Give a hello whose metadata has so many levels."""
+    hello = msgspec.json.encode(HELLO | {"metadata": "@"})
+    return hello.replace(b'"@"', b'{"a":' * levels + b"1" + b"}" * levels)
+
+
+def test_a_hello_is_kept_small() -> None:
+    given = ["seed", "fly", "reset", "seed", *map(str, range(1000))]
+    hello = received(msgspec.json.encode(HELLO | {"capabilities": given}), MIB)
+    assert hello.capabilities == ["reset", "seed"]
+    for changes, words in (
+        ({"metadata": {"a": "b" * 65530}}, "metadata has 65538 bytes"),
+        ({"render_modes": ["a"] * 65}, "render_modes are 65"),
+        ({"render_modes": ["a", "b" * 65]}, "the longest of 65 characters"),
+    ):
+        with pytest.raises(BadHello, match=words):
+            received(msgspec.json.encode(HELLO | changes), MIB)
+
+
+def test_a_deep_hello_is_refused() -> None:
+    assert received(metadata_of_levels(199), MIB).metadata
+    for levels in (200, 500, 900):
+        with pytest.raises(BadHello, match="nested deeper than 200 levels"):
+            received(metadata_of_levels(levels), MIB)
+    inner = msgspec.json.decode(metadata_of_levels(200))["metadata"]
+    for member in ("observation_space", "action_space"):
+        deep = msgspec.json.encode(HELLO | {member: SPACE | {"more": inner}})
+        with pytest.raises(BadHello, match="nested deeper"):
+            received(deep, MIB)
