@@ -17,9 +17,9 @@ from typing import Any
 
 from gym_http_core.lossless_calls import LosslessCalls
 from gym_http_core.vectors import operations_of
-from gym_http_server.envhost.answers import Answers
+from gym_http_server.envhost.dispatch import Dispatch
+from gym_http_server.envhost.fast_step import FastStepper, frame_of
 from gym_http_server.envhost.inspection import Inspection
-from gym_http_server.envhost.stepping import Stepping, frame_of
 from gym_http_server.envhost.streams import Stream
 from gym_http_server.rundir import StatusPage
 from gym_http_wire.fast_frames import MISSED, FastClientFrames
@@ -66,14 +66,14 @@ class OneProcess:
     ) -> None:
         operations = operations_of(env)
         exact = LosslessCalls(operations)
-        self._answers = Answers(
+        self._dispatch = Dispatch(
             operations,
             exact,
             Inspection(operations, exact, "00000000", "profile"),
             open_file=lambda request: -1,
             max_answer=_MAX_BYTES,
         )
-        self._stepping = Stepping(self._answers, StatusPage(page))
+        self._stepping = FastStepper(self._dispatch, StatusPage(page))
         theirs.setblocking(False)
         hello = StreamHandshake("", BINARY_PROTOCOL, _SESSION)
         self._host = Stream(theirs, hello, _MAX_BYTES, time.monotonic)
@@ -138,8 +138,8 @@ class OneProcess:
 
     def _answer_at_length(self) -> None:
         frame: Any = self._host.inbox.popleft()
-        answers = self._answers
-        self._host.answer(answers.answer(frame, _SESSION))
+        dispatch = self._dispatch
+        self._host.answer(dispatch.answer(frame, _SESSION))
 
     def _read_at_length(self, data: bytes) -> Any:
         messages = self._reader.feed(data)

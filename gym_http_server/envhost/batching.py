@@ -21,11 +21,11 @@ from gym_http_core.batches import (
 )
 from gym_http_core.idempotency import MAX_ANSWER_BYTES
 from gym_http_core.operations import Operations
-from gym_http_server.envhost import plain
-from gym_http_server.envhost.bodies import lossless, read, value_frame, wants_lossless
+from gym_http_server.envhost import plain_json
+from gym_http_server.envhost.answer_budget import AnswerBudget
+from gym_http_server.envhost.codec import lossless, read, value_frame, wants_lossless
 from gym_http_server.envhost.create_request import read_seed
 from gym_http_server.envhost.failures import unforeseen
-from gym_http_server.envhost.shares import Share
 from gym_http_wire.frames import Frame
 from gym_http_wire.problems import (
     AnswerTooLarge,
@@ -49,7 +49,7 @@ def asks_for_several(given: Any) -> bool:
 
 
 class Batching:
-    """Answers requests for more than one step.
+    """Dispatch requests for more than one step.
 
     Args:
         operations: The environment.
@@ -166,8 +166,8 @@ class Batching:
     def _answer(
         self, frame: Frame, taken: Episode | Rollout, play: Callable[[BatchRun], None]
     ) -> Frame:
-        share = Share(frame.form >> 4, self._max_answer)
-        run = BatchRun(self._operations, share, self._watch)
+        budget = AnswerBudget(frame.form >> 4, self._max_answer)
+        run = BatchRun(self._operations, budget, self._watch)
         try:
             play(run)
             exact = wants_lossless(frame)
@@ -193,7 +193,7 @@ class Batching:
     def _results(self, frame: Frame, taken: Episode | Rollout, steps: int) -> Json:
         """Give what can be told of the steps before one failed, as JSON has it."""
         exact = wants_lossless(frame)
-        encode = typed.encode if exact else plain.dumps
+        encode = typed.encode if exact else plain_json.dumps
 
         def told(count: int) -> Any:
             try:
@@ -236,7 +236,7 @@ def _actions_of(actions: Any, name: str, cast: Callable[[Any], Any]) -> list[Any
 
 
 def _is_given(frame: Frame, value: Any) -> bool:
-    return value is not None and (lossless(frame) or plain.is_given(value))
+    return value is not None and (lossless(frame) or plain_json.is_given(value))
 
 
 def _integer(given: Json, name: str, default: int, most: int) -> int:

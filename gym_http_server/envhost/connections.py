@@ -13,7 +13,7 @@ from collections.abc import Callable
 from gym_http_server.rundir import close_at_once
 from gym_http_wire.frames import Frame, FrameReader
 
-__all__ = ["Connection"]
+__all__ = ["WorkerConnection"]
 
 RECEIVE_BYTES = 256 * 1024
 SEND_SECONDS = 30
@@ -22,7 +22,7 @@ _DESCRIPTORS = 4
 _SPACE = socket.CMSG_LEN(_DESCRIPTORS * array.array("i").itemsize)
 
 
-class Connection:
+class WorkerConnection:
     """One of them.
 
     Args:

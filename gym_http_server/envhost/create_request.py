@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from gym_http_server.envhost import plain
+from gym_http_server.envhost import plain_json
 from gym_http_server.envhost.vector_request import VectorRequest, read_vector
 from gym_http_server.errors import EnvRefused, UnknownEnv, did_you_mean
 from gym_http_server.settings import Settings
@@ -115,13 +115,13 @@ def read_request(
         EnvRefused: The settings forbid this environment.
     """
     try:
-        given = plain.loads(body)
-    except plain.BadJSON as error:
+        given = plain_json.loads(body)
+    except plain_json.BadJSON as error:
         raise BadJSON(str(error)) from None
     if not isinstance(given, dict):
         raise BadJSON()
     env_id = given.get("env_id")
-    if not plain.is_given(env_id):
+    if not plain_json.is_given(env_id):
         raise MissingParameter("env_id")
     if not isinstance(env_id, str) or len(env_id) > MAX_ENV_ID_CHARS:
         raise UnknownEnv(f"{env_id!s:.80}", "an env ID is a string as 'CartPole-v1'")
@@ -166,7 +166,7 @@ def read_seed(given: dict[str, Any]) -> int | None:
         BadParameter: It is not an integer from 0.
     """
     seed = given.get("seed")
-    if not plain.is_given(seed):
+    if not plain_json.is_given(seed):
         return None
     if type(seed) is not int or seed < 0:
         raise BadParameter(f"seed is {seed!r:.80}: expected an integer from 0, or null")

@@ -10,7 +10,7 @@ import msgspec
 
 from gym_http_core.env_errors import env_error
 from gym_http_server import sandbox
-from gym_http_server.envhost import plain, server_log
+from gym_http_server.envhost import plain_json, server_log
 from gym_http_wire import spaces
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import problem_answer
@@ -96,7 +96,7 @@ def problem_frame(problem: Problem) -> Frame:
             problem.message.encode(errors="replace").decode(),
             status=problem.status,
             code=problem.code,
-            extras=msgspec.json.decode(plain.dumps(problem.extras)),
+            extras=msgspec.json.decode(plain_json.dumps(problem.extras)),
         )
         return problem_answer(told)
 

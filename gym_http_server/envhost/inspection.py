@@ -14,7 +14,7 @@ import gym_http_server
 from gym_http_core import legacy
 from gym_http_core.lossless_calls import LosslessCalls
 from gym_http_core.operations import Operations
-from gym_http_server.envhost.bodies import lossless, path_value, read
+from gym_http_server.envhost.codec import lossless, path_value, read
 from gym_http_server.envhost.create_request import read_seed
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op, request_head
@@ -24,7 +24,7 @@ __all__ = ["Inspection"]
 
 
 class Inspection:
-    """Answers what is asked about an environment.
+    """Dispatch what is asked about an environment.
 
     Args:
         operations: The environment.

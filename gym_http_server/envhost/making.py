@@ -11,9 +11,9 @@ import gymnasium
 from gymnasium.envs import registration
 
 from gym_http_core.env_errors import env_error
-from gym_http_server.envhost import warned
+from gym_http_server.envhost import env_warnings
 from gym_http_server.envhost.create_request import CreateRequest
-from gym_http_server.envhost.newest import newest
+from gym_http_server.envhost.env_versions import newest
 from gym_http_server.envhost.vector import make_vector
 from gym_http_server.errors import UnknownEnv, did_you_mean
 from gym_http_wire.problems import BadParameter, DependencyMissing, Problem
@@ -94,7 +94,7 @@ def _beside(request: CreateRequest) -> set[str]:
 def _make(request: CreateRequest, options: dict[str, Any]) -> Any:
     env_id = request.env_id if request.exact_id else resolve(request.env_id)
     if env_id != request.env_id:
-        warned.add(
+        env_warnings.add(
             "UserWarning",
             f"{request.env_id} is retired, and {env_id} was made instead: ask for that",
         )

@@ -24,7 +24,7 @@ from typing import Any
 
 import msgspec
 
-from gym_http_server.envhost import plain
+from gym_http_server.envhost import plain_json
 from gym_http_wire.frames import Frame, FrameReader, encode
 from gym_http_wire.messages import Op, answer, problem_answer, problem_of
 from gym_http_wire.problems import BadParameter, DiskFull, Problem
@@ -255,9 +255,9 @@ class Monitor:
             "truncated": bool(truncated),
         }
         try:
-            self._append(plain.dumps(episode))
+            self._append(plain_json.dumps(episode))
         except OSError as error:
-            # Stepping matters more than its statistics.
+            # FastStepper matters more than its statistics.
             self._lose(error)
         else:
             self.written += 1

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gym_http_server.envhost import plain
+from gym_http_server.envhost import plain_json
 from gym_http_wire.messages import AnswerHead
 from gym_http_wire.problems import NotAcceptable
 
@@ -57,7 +57,7 @@ def encode(rendered: Any, media: str) -> tuple[AnswerHead, bytes]:
         # Text is text, whatever was hoped for.
         return AnswerHead(content_type="text/plain; charset=utf-8"), rendered.encode()
     if media == JSON:
-        return AnswerHead(), plain.dumps(rendered)
+        return AnswerHead(), plain_json.dumps(rendered)
     if media == RAW:
         return _raw(rendered)
     image = rendered if isinstance(rendered, np.ndarray) else None

@@ -17,19 +17,19 @@ import msgspec
 
 from gym_http_core.lossless_calls import LosslessCalls
 from gym_http_core.vectors import operations_of
-from gym_http_server.envhost import fork_guard, server_log, warned
-from gym_http_server.envhost.answers import Answers
+from gym_http_server.envhost import env_warnings, fork_guard, server_log
 from gym_http_server.envhost.create_request import CreateRequest, decoded
+from gym_http_server.envhost.dispatch import Dispatch
 from gym_http_server.envhost.external.connections import (
     ExternalConnections,
     ExternalSettings,
 )
 from gym_http_server.envhost.failures import problem_frame, refusal_of
+from gym_http_server.envhost.host import Host
 from gym_http_server.envhost.inspection import Inspection
 from gym_http_server.envhost.isolation import isolate
 from gym_http_server.envhost.making import make
 from gym_http_server.envhost.monitor import request_file
-from gym_http_server.envhost.server import Host
 from gym_http_server.peers import Peers
 from gym_http_server.rundir import RunDir, StatusPage, is_full
 from gym_http_server.sandbox import Sandbox
@@ -98,19 +98,19 @@ def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> in
     channel.setblocking(True)
     fork_guard.claim(channel)
     server_log.connect(channel)
-    warned.capture()
+    env_warnings.capture()
     try:
-        answers = _make(start, channel)
+        dispatch = _make(start, channel)
         fork_guard.check()
     except Exception as error:
         fork_guard.check()
         refusal = refusal_of(error, tracebacks=start.tracebacks)
-        channel.sendall(encode(warned.with_header(refusal)))
+        channel.sendall(encode(env_warnings.with_header(refusal)))
         return 0
     page.end(time.monotonic_ns(), used=True)
     channel.sendall(encode(_made(start)))
     host = Host(
-        answers,
+        dispatch,
         page,
         channel,
         listener,
@@ -132,16 +132,20 @@ def _made(start: HostStart) -> Frame:
         codec = typed if start.request.form == Form.TYPED else binary
         head = AnswerHead(instance_id=start.instance_id)
         reply = answer(200, codec.encode(told), head, form=Form(start.request.form))
-    return warned.attach(reply, Op.CREATE, streamed=False) if warned.pending else reply
+    return (
+        env_warnings.attach(reply, Op.CREATE, streamed=False)
+        if env_warnings.pending
+        else reply
+    )
 
 
-def _make(start: HostStart, channel: socket.socket) -> Answers:
+def _make(start: HostStart, channel: socket.socket) -> Dispatch:
     if start.path:
         sys.path[:] = start.path
     for module in start.modules:
         __import__(module)
     for message in start.request.warnings:
-        warned.add("UserWarning", message)
+        env_warnings.add("UserWarning", message)
     external: ExternalConnections | None = None
     wanted = decoded(start.request)
     if wanted.external:
@@ -156,7 +160,7 @@ def _make(start: HostStart, channel: socket.socket) -> Answers:
         env, first_seed=start.request.seed, strict_actions=start.strict_actions
     )
     exact = LosslessCalls(operations)
-    return Answers(
+    return Dispatch(
         operations,
         exact,
         Inspection(

@@ -11,7 +11,7 @@ import gymnasium
 from gymnasium.envs import registration
 from gymnasium.vector import VectorEnv
 
-from gym_http_server.envhost.parts import PartedVectorEnv
+from gym_http_server.envhost.sharded_vector import ShardedVectorEnv
 from gym_http_server.envhost.vector_request import VectorRequest
 from gym_http_wire.problems import BadParameter
 
@@ -56,7 +56,7 @@ def make_vector(
     if request.hosts == 1:
         return make(request.num_envs)
     _check_spreadable(env_id, request)
-    vector = PartedVectorEnv(make, request.num_envs, request.hosts)
+    vector = ShardedVectorEnv(make, request.num_envs, request.hosts)
     vector.spec = _whole_spec(vector.spec, request.num_envs)
     return vector
 

@@ -20,7 +20,7 @@ import sys
 import msgspec
 
 from gym_http_server import boot, log_lines, prctl
-from gym_http_server.envhost import newest
+from gym_http_server.envhost import env_versions
 from gym_http_server.errors import StartError
 from gym_http_server.rundir import RunDir
 from gym_http_server.sandbox import prepare
@@ -111,7 +111,7 @@ def main(descriptor: int) -> int:
         _report(start.report, {"error": what})
         return 1
     envs = _count(modules)
-    newest.look_through()
+    env_versions.look_through()
     prefork_memory.settle()
     _report(start.report, {"envs": envs})
     limit_waits()

@@ -14,7 +14,7 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from gym_http_server.envhost import server_log
 from gym_http_server.envhost.create_request import CreateRequest
 from gym_http_server.envhost.fork_guard import RETURNED
-from gym_http_server.envhost.server import CLOSE, PING
+from gym_http_server.envhost.host import CLOSE, PING
 from gym_http_server.errors import ForkFailed, TooManyInstances
 from gym_http_server.log_lines import SUPERVISOR, write
 from gym_http_server.rundir import RunDir, Status, close_at_once, is_full

@@ -10,7 +10,7 @@ import pytest
 from gymnasium import spaces
 
 from gym_http_server.broker.handshakes import check_spaces
-from gym_http_server.envhost import plain
+from gym_http_server.envhost import plain_json
 from gym_http_server.envhost.external.rendering import read_rendered
 from gym_http_server.envhost.external.results import ResultReader
 from gym_http_wire.external.binary_dialect import BinaryDialect
@@ -57,7 +57,10 @@ def dialect_of(name: str) -> Dialect:
     """Give a dialect as the server has it."""
     if name == "binary":
         return BinaryDialect()
-    forms = {"json": (plain.dumps, plain.loads), "typed": (typed.encode, typed.decode)}
+    forms = {
+        "json": (plain_json.dumps, plain_json.loads),
+        "typed": (typed.encode, typed.decode),
+    }
     return JSONDialect(*forms[name])
 
 

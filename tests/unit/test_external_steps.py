@@ -10,7 +10,7 @@ from gymnasium import spaces as gs
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from gym_http_server.envhost import plain
+from gym_http_server.envhost import plain_json
 from gym_http_server.envhost.external.results import ResultReader
 from gym_http_wire.external.handshake import Hello
 from gym_http_wire.external.json_dialect import JSONDialect
@@ -70,7 +70,7 @@ def observations(draw: st.DrawFn, space: Space[Any]) -> Any:
     space.seed(draw(st.integers(0, 1000)))
     shape = space.shape
     try:
-        sample = json.loads(plain.dumps(space.sample()))
+        sample = json.loads(plain_json.dumps(space.sample()))
     except (ValueError, OverflowError):
         sample = 0
     kind = draw(st.sampled_from(["sample", "sample", "numbers", "number"]))
@@ -84,7 +84,7 @@ def observations(draw: st.DrawFn, space: Space[Any]) -> Any:
 
 @st.composite
 def answers(draw: st.DrawFn, space: Space[Any]) -> dict[str, Any]:
-    """Answers to a step with ID 7 that may be wrong in any of their parts."""
+    """Dispatch to a step with ID 7 that may be wrong in any of their parts."""
     result = {
         "observation": draw(observations(space)),
         "reward": draw(st.one_of(st.floats(-3, 3), st.integers(), NUMBERS)),
@@ -104,10 +104,10 @@ def answers(draw: st.DrawFn, space: Space[Any]) -> dict[str, Any]:
 
 @st.composite
 def sound_answers(draw: st.DrawFn, space: Space[Any]) -> dict[str, Any]:
-    """Answers to a step with ID 7 as environments give them."""
+    """Dispatch to a step with ID 7 as environments give them."""
     space.seed(draw(st.integers(0, 1000)))
     result = {
-        "observation": json.loads(plain.dumps(space.sample())),
+        "observation": json.loads(plain_json.dumps(space.sample())),
         "reward": draw(st.one_of(st.floats(-3, 3), st.integers(-3, 3))),
         "terminated": draw(st.booleans()),
         "truncated": draw(st.booleans()),
@@ -136,7 +136,7 @@ def test_both_ways_give_the_same(data: st.DataObject) -> None:
     if said is None:
         return
     number, step = said
-    dialect = JSONDialect(plain.dumps, plain.loads)
+    dialect = JSONDialect(plain_json.dumps, plain_json.loads)
     general = dialect.decode_answer(payload)
     assert isinstance(general, Answer)
     assert number == general.number
@@ -196,7 +196,7 @@ def test_what_a_space_samples_is_read_at_once(space: Space[Any]) -> None:
     for _ in range(20):
         sample = space.sample()
         result = {
-            "observation": json.loads(plain.dumps(sample)),
+            "observation": json.loads(plain_json.dumps(sample)),
             "reward": 1,
             "terminated": False,
             "truncated": True,
@@ -269,7 +269,7 @@ def test_a_deep_info_is_left_to_the_general_way() -> None:
 
 
 def test_tangos_answers_are_to_what_was_asked_last() -> None:
-    dialect = TangoDialect(plain.dumps, plain.loads)
+    dialect = TangoDialect(plain_json.dumps, plain_json.loads)
     border = border_of(gs.Discrete(2), "tango")
     reader = border.steps
     assert reader is not None
@@ -292,5 +292,7 @@ def test_integers_are_asked_for_as_the_dialect_writes_them(action: int) -> None:
     said = json.loads(written)["action"]
     # As in docs/api.md, for readers that have no integers beyond.
     assert said == action if abs(action) <= 2**53 else said["$t"] == "int"
-    written = JSONDialect(plain.dumps, plain.loads).encode_request(request, 1.5)
+    written = JSONDialect(plain_json.dumps, plain_json.loads).encode_request(
+        request, 1.5
+    )
     assert json.loads(written)["action"] == action

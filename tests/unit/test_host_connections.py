@@ -7,22 +7,22 @@ from collections.abc import Iterator
 import pytest
 
 from gym_http_server.envhost import connections
-from gym_http_server.envhost.connections import Connection
+from gym_http_server.envhost.connections import WorkerConnection
 
 LARGE = bytes(range(256)) * 16 * 1024
 
 
 @pytest.fixture
-def pair() -> Iterator[tuple[Connection, socket.socket]]:
+def pair() -> Iterator[tuple[WorkerConnection, socket.socket]]:
     """A host's connection and the socket at its other end."""
     ours, theirs = socket.socketpair()
-    connection = Connection(ours, 1024)
+    connection = WorkerConnection(ours, 1024)
     with ours, theirs:
         yield connection, theirs
 
 
 def test_the_host_is_marked_alive_until_the_web_worker_reads(
-    pair: tuple[Connection, socket.socket],
+    pair: tuple[WorkerConnection, socket.socket],
 ) -> None:
     connection, theirs = pair
     marked = threading.Semaphore(0)
@@ -42,7 +42,7 @@ def test_the_host_is_marked_alive_until_the_web_worker_reads(
 
 
 def test_a_web_worker_that_never_reads_is_given_up(
-    pair: tuple[Connection, socket.socket], monkeypatch: pytest.MonkeyPatch
+    pair: tuple[WorkerConnection, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "SEND_SECONDS", 1)
     with pytest.raises(OSError, match="does not read"):
@@ -50,7 +50,7 @@ def test_a_web_worker_that_never_reads_is_given_up(
 
 
 def test_what_fits_is_sent_without_a_mark(
-    pair: tuple[Connection, socket.socket],
+    pair: tuple[WorkerConnection, socket.socket],
 ) -> None:
     connection, theirs = pair
     connection.send(b"small", lambda: pytest.fail("marked"))

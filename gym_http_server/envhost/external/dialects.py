@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gym_http_server.envhost import plain
+from gym_http_server.envhost import plain_json
 from gym_http_wire.external.binary_dialect import BinaryDialect
 from gym_http_wire.external.handshake import TANGO, Hello
 from gym_http_wire.external.json_dialect import JSONDialect
@@ -20,4 +20,4 @@ def dialect_of(hello: Hello) -> Dialect:
     if hello.dialect == "typed":
         return JSONDialect(typed.encode, typed.decode)
     kind = TangoDialect if hello.dialect == TANGO else JSONDialect
-    return kind(plain.dumps, plain.loads)
+    return kind(plain_json.dumps, plain_json.loads)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from gymnasium import Space, spaces
 
-from gym_http_server.envhost import plain
+from gym_http_server.envhost import plain_json
 from gym_http_wire import elements, space_parsing
 from gym_http_wire.external.handshake import TANGO, Hello
 from gym_http_wire.external.messages import BadMessage
@@ -76,7 +76,7 @@ class ResultReader:
         if self._plain:
             shape = elements.shaped(self.observation_space)
             if shape is not None and self._channels is None:
-                self.steps = step_reader(shape, plain.loads)
+                self.steps = step_reader(shape, plain_json.loads)
                 self.records = step_packing(shape)
             bounded = elements.bounded_reader(self.observation_space)
             self._read = bounded or elements.reader(self.observation_space)

@@ -11,7 +11,7 @@ from gymnasium import spaces as gs
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from gym_http_server.envhost.plain import dumps, loads
+from gym_http_server.envhost.plain_json import dumps, loads
 from gym_http_wire.elements import NotAnElement, mask_reader, reader
 from gym_http_wire.spaces import UnsupportedSpace
 from tests.support.spaces import TAME, assert_same_element

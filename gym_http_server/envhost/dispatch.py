@@ -12,34 +12,34 @@ from gym_http_core.idempotency import IdempotencyStore, as_replay, request_finge
 from gym_http_core.lossless_calls import LosslessCalls
 from gym_http_core.operations import Operations
 from gym_http_core.session_log import SessionLog
-from gym_http_server.envhost.audience import Audience
+from gym_http_server.envhost.broadcast import Broadcast
 from gym_http_server.envhost.external.connections import ExternalConnections
 from gym_http_server.envhost.failures import problem_frame
+from gym_http_server.envhost.handlers import Handlers
 from gym_http_server.envhost.inspection import Inspection
 from gym_http_server.envhost.monitor import FileRequest
-from gym_http_server.envhost.performing import Performing
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import request_head
 from gym_http_wire.problems import ExternalAway, Problem
 from gym_http_wire.streams import ACKNOWLEDGED, KEYLESS
 
-__all__ = ["Answers"]
+__all__ = ["Dispatch"]
 
 
-class Answers:
-    """Answers the requests for one instance.
+class Dispatch:
+    """Dispatch the requests for one instance.
 
     Args:
         operations: The environment.
         exact: Its exact calls.
-        inspection: Answers what is asked about it.
+        inspection: Dispatch what is asked about it.
         open_file: Opens the file of a monitor, and returns its descriptor.
         max_answer: Bytes that an answer's body may have.
         tracebacks: Whether clients may see tracebacks of the environment.
         external: Where the environment is, if it lives elsewhere.
 
     Attributes:
-        audience: Is told what the environment gives.
+        broadcast: Is told what the environment gives.
         operations: The environment.
         external: Where the environment is, if it lives elsewhere.
         held: Whether the last call was answered with 503, and may come again.
@@ -64,12 +64,12 @@ class Answers:
         self._inspection = inspection
         self._replays = IdempotencyStore()
         self.sessions = SessionLog(self._replays)
-        self.audience = Audience(operations, self.sessions, max_answer)
-        self.performing = Performing(
+        self.broadcast = Broadcast(operations, self.sessions, max_answer)
+        self.handlers = Handlers(
             operations,
             exact,
             inspection,
-            self.audience,
+            self.broadcast,
             open_file=open_file,
             max_answer=max_answer,
             tracebacks=tracebacks,
@@ -89,7 +89,7 @@ class Answers:
         if session:
             sessions.settle(session, number if frame.status == ACKNOWLEDGED else 0)
             if frame.kind in KEYLESS:
-                return _numbered(self.performing.perform(frame, True), number)
+                return _numbered(self.handlers.perform(frame, True), number)
             return self._answer_in_session(frame, session, number, True, behind)
         sessions.settle()
         key = request_head(frame).key
@@ -140,15 +140,15 @@ class Answers:
     def set_streams(self, count: int) -> None:
         """Note how many streams are open, for who asks about the instance."""
         self._inspection.streams = count
-        self._inspection.watchers = len(self.audience.watchers)
+        self._inspection.watchers = len(self.broadcast.watchers)
 
     def _perform_for(self, key: str, frame: Frame, streamed: bool) -> Frame:
         """Carry out a request that has a key; `held` says whether it never began."""
         external = self.external
         if external is None:
-            return self.performing.perform(frame, streamed)
+            return self.handlers.perform(frame, streamed)
         external.key = key
-        reply = self.performing.perform(frame, streamed)
+        reply = self.handlers.perform(frame, streamed)
         external.key = ""
         self.held = reply.status == ExternalAway.default_status
         return reply

@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from gym_http_server.envhost import warned
+from gym_http_server.envhost import env_warnings
 from gym_http_wire.frames import Frame, FrameReader, encode
 from gym_http_wire.messages import problem_of
 from gym_http_wire.values import binary
 
-__all__ = ["Line", "PartOp", "with_warnings"]
+__all__ = ["ShardChannel", "ShardOp", "with_warnings"]
 
 MAX_MESSAGE_BYTES = 2**31
 RECEIVE_BYTES = 256 * 1024
@@ -21,12 +21,12 @@ RECEIVE_BYTES = 256 * 1024
 
 def with_warnings(frame: Frame) -> Frame:
     """Add the pending warnings of this process, for the leading one to tell."""
-    if not warned.pending:
+    if not env_warnings.pending:
         return frame
-    return frame._replace(head=msgspec.json.encode(warned.take()))
+    return frame._replace(head=msgspec.json.encode(env_warnings.take()))
 
 
-class PartOp(IntEnum):
+class ShardOp(IntEnum):
     """What a part is asked for."""
 
     SHARE = 1
@@ -42,7 +42,7 @@ class PartOp(IntEnum):
     CALL_SOME = 11
 
 
-class Line:
+class ShardChannel:
     """One end of the connection between the leading process and a part."""
 
     def __init__(self, end: socket.socket) -> None:
@@ -92,7 +92,7 @@ class Line:
             raise EOFError("the part is gone")
         if frame.head:
             for each in msgspec.json.decode(frame.head):
-                warned.add(**each)
+                env_warnings.add(**each)
         if frame.status != 200:
             raise problem_of(frame)
         return binary.decode(frame.body)

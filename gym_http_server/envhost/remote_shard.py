@@ -11,19 +11,19 @@ import traceback
 from typing import Any, NoReturn
 
 from gym_http_server import prctl
-from gym_http_server.envhost import fork_guard, warned
+from gym_http_server.envhost import env_warnings, fork_guard
 from gym_http_server.envhost.failures import note
 from gym_http_server.envhost.isolation import close_descriptors, reseed
-from gym_http_server.envhost.lines import Line
-from gym_http_server.envhost.part import Make, serve
+from gym_http_server.envhost.shard import Make, serve
+from gym_http_server.envhost.shard_channel import ShardChannel
 from gym_http_server.titles import extend_title
 from gym_http_wire.frames import Frame
 from gym_http_wire.problems import Problem
 
-__all__ = ["OtherPart"]
+__all__ = ["RemoteShard"]
 
 
-class OtherPart:
+class RemoteShard:
     """A part in another process, which ends with this one.
 
     If that process dies, or says what nobody understands, this one dies the same way.
@@ -41,17 +41,17 @@ class OtherPart:
         self._pid = os.fork()
         if self._pid:
             theirs.close()
-            self._line = Line(ours)
+            self._channel = ShardChannel(ours)
             return
         status = 1
         try:
             fork_guard.claim()
-            warned.take()
+            env_warnings.take()
             prctl.die_with_parent(leader, signal.SIGKILL)
             close_descriptors([theirs.fileno()])
             reseed()
             extend_title(f"[{start}-{stop - 1}]")
-            serve(Line(theirs), make, start, stop, num_envs)
+            serve(ShardChannel(theirs), make, start, stop, num_envs)
             status = 0
         except BaseException:
             traceback.print_exc()
@@ -62,7 +62,7 @@ class OtherPart:
     def send(self, frame: Frame, descriptor: int | None = None) -> None:
         """Send a request, and a descriptor along with it."""
         try:
-            self._line.send(frame, descriptor)
+            self._channel.send(frame, descriptor)
         except OSError:
             self._follow()
 
@@ -73,7 +73,7 @@ class OtherPart:
             Problem: What the answer tells of instead.
         """
         try:
-            return self._line.answer()
+            return self._channel.answer()
         except (EOFError, OSError):
             self._follow()
         except Problem:
@@ -85,7 +85,7 @@ class OtherPart:
 
     def end(self) -> None:
         """Take leave of the process, which is about to end."""
-        self._line.close()
+        self._channel.close()
         os.waitpid(self._pid, 0)
 
     def _follow(self) -> NoReturn:

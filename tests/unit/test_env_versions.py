@@ -6,44 +6,44 @@ import gymnasium
 import pytest
 from gymnasium.envs import registration
 
-from gym_http_server.envhost import newest
+from gym_http_server.envhost import env_versions
 
 
 @pytest.fixture(autouse=True)
 def looked_through(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look through a registry of the test's own, and forget it afterwards."""
     monkeypatch.setattr(registration, "registry", dict(registration.registry))
-    monkeypatch.setattr(newest, "_newest", {})
-    monkeypatch.setattr(newest, "_registered", 0)
+    monkeypatch.setattr(env_versions, "_newest", {})
+    monkeypatch.setattr(env_versions, "_registered", 0)
     for env_id in ("many/Env-v1", "many/Env-v3", "lone/Env", "lone/Old-v0"):
         registration.register(env_id, "gymnasium.envs.classic_control:CartPoleEnv")
     # Not by `register`, which would refuse it.
     without = registration.EnvSpec("many/Env", "gymnasium.envs.classic_control:A")
     registration.registry["many/Env"] = without
-    newest.look_through()
+    env_versions.look_through()
 
 
 def test_only_what_no_newer_version_has_is_known() -> None:
     registry = registration.registry
     for env_id in ("CartPole-v1", "many/Env-v3", "lone/Env", "lone/Old-v0"):
-        assert newest.newest(env_id) is registry[env_id]
+        assert env_versions.newest(env_id) is registry[env_id]
     for env_id in ("CartPole-v0", "many/Env-v1", "many/Env", "no/Env-v0", "os:many/E"):
-        assert newest.newest(env_id) == env_id
+        assert env_versions.newest(env_id) == env_id
 
 
 def test_gymnasium_has_nothing_to_say_of_them() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for env_id in registration.registry:
-            if not isinstance(newest.newest(env_id), str):
+            if not isinstance(env_versions.newest(env_id), str):
                 # A newer version would be a warning, and so an error.
                 found = registration._find_spec(env_id)
-                assert found is newest.newest(env_id)
+                assert found is env_versions.newest(env_id)
 
 
 def test_it_makes_the_same() -> None:
     for options in ({}, {"max_episode_steps": 3, "sutton_barto_reward": True}):
-        ours = gymnasium.make(newest.newest("CartPole-v1"), **options)
+        ours = gymnasium.make(env_versions.newest("CartPole-v1"), **options)
         theirs = gymnasium.make("CartPole-v1", **options)
         assert ours.spec == theirs.spec
         assert str(ours) == str(theirs)
@@ -51,8 +51,8 @@ def test_it_makes_the_same() -> None:
 
 def test_what_is_registered_later_may_be_newer() -> None:
     registration.register("lone/Old-v1", "gymnasium.envs.classic_control:CartPoleEnv")
-    assert newest.newest("lone/Old-v0") == "lone/Old-v0"
+    assert env_versions.newest("lone/Old-v0") == "lone/Old-v0"
     del registration.registry["lone/Old-v1"]
-    assert newest.newest("lone/Old-v0") is registration.registry["lone/Old-v0"]
+    assert env_versions.newest("lone/Old-v0") is registration.registry["lone/Old-v0"]
     registration.registry["lone/Old-v0"] = registration.registry["CartPole-v1"]
-    assert newest.newest("lone/Old-v0") == "lone/Old-v0"
+    assert env_versions.newest("lone/Old-v0") == "lone/Old-v0"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gym_http_server.envhost import plain
+from gym_http_server.envhost import plain_json
 from gym_http_wire.frames import UNREAD, Frame, Pieces
 from gym_http_wire.messages import Form
 from gym_http_wire.problems import (
@@ -33,12 +33,12 @@ __all__ = [
 
 _PLAIN, _BINARY = int(Form.PLAIN), int(Form.BINARY)
 _DECODERS: dict[int, Callable[[bytes], Any]] = {
-    Form.PLAIN: plain.loads,
+    Form.PLAIN: plain_json.loads,
     Form.TYPED: typed.decode,
     Form.BINARY: binary.decode,
 }
 _ENCODERS: dict[int, Callable[[Any], bytes]] = {
-    Form.PLAIN: plain.dumps,
+    Form.PLAIN: plain_json.dumps,
     Form.TYPED: typed.encode,
     Form.BINARY: binary.encode,
 }
@@ -67,7 +67,7 @@ def read(frame: Frame) -> Any:
                 return body.value
             return compile_reader(body.signature)(body.leaves[0], 0)
         return _DECODERS[frame.form & 15](body)
-    except (plain.BadJSON, BadValue) as error:
+    except (plain_json.BadJSON, BadValue) as error:
         raise BadJSON(str(error)) from None
 
 
@@ -113,7 +113,7 @@ def member(frame: Frame, given: Any, name: str) -> Any:
     if lossless(frame):
         if name not in given:
             raise MissingParameter(name)
-    elif not plain.is_given(value):
+    elif not plain_json.is_given(value):
         raise MissingParameter(name)
     return value
 
@@ -125,8 +125,8 @@ def path_value(text: str) -> Any:
         BadParameter: It is none.
     """
     try:
-        return plain.loads(text.encode())
-    except (plain.BadJSON, UnicodeEncodeError):
+        return plain_json.loads(text.encode())
+    except (plain_json.BadJSON, UnicodeEncodeError):
         raise BadParameter(
             f"the path ends in {text!r:.80}: expected a value in JSON, as 1 or [0.5]"
         ) from None
@@ -139,7 +139,7 @@ def flag(given: dict[str, Any], name: str) -> bool:
         BadParameter: It is neither true nor false.
     """
     value = given.get(name)
-    if value == 0 or not plain.is_given(value):
+    if value == 0 or not plain_json.is_given(value):
         return False
     if value in (1, "true", "True"):
         return True

@@ -1,4 +1,4 @@
-"""Performing: what each request does to the environment, and what is answered."""
+"""Handlers: what each request does to the environment, and what is answered."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from urllib.parse import quote
 from gym_http_core.batches import BatchObserver
 from gym_http_core.lossless_calls import LosslessCalls
 from gym_http_core.operations import Operations
-from gym_http_server.envhost import fork_guard, pictures, thin, warned
-from gym_http_server.envhost.audience import Audience
+from gym_http_server.envhost import env_warnings, fork_guard, pictures, plain_requests
 from gym_http_server.envhost.batching import Batching, asks_for_several
-from gym_http_server.envhost.bodies import (
+from gym_http_server.envhost.broadcast import Broadcast
+from gym_http_server.envhost.codec import (
     fitting,
     flag,
     lossless,
@@ -31,26 +31,26 @@ from gym_http_wire.messages import AnswerHead, Form, Op, answer, request_head
 from gym_http_wire.problems import BadParameter, MonitorActive, NotAcceptable, Problem
 from gym_http_wire.values.writing import Writing
 
-__all__ = ["Performing"]
+__all__ = ["Handlers"]
 
 Json = dict[str, Any]
 _WATCHED = frozenset({Op.RESET, Op.STEP, Op.RENDER, Op.ROLLOUT})
 
 
-class Performing:
+class Handlers:
     """Carries out requests, each as often as it is told to.
 
     Args:
         operations: The environment.
         exact: Its exact calls.
-        inspection: Answers what is asked about it.
-        audience: Is told what the environment gives.
+        inspection: Dispatch what is asked about it.
+        broadcast: Is told what the environment gives.
         open_file: Opens the file of a monitor, and returns its descriptor.
         max_answer: Bytes that an answer's body may have.
         tracebacks: Whether clients may see tracebacks of the environment.
 
     Attributes:
-        audience: Is told what the environment gives.
+        broadcast: Is told what the environment gives.
         monitor: Records episodes, if it was asked to.
         progress: Called whenever a call of the environment begins within a request.
     """
@@ -60,7 +60,7 @@ class Performing:
         operations: Operations,
         exact: LosslessCalls,
         inspection: Inspection,
-        audience: Audience,
+        broadcast: Broadcast,
         *,
         open_file: Callable[[FileRequest], int],
         max_answer: int,
@@ -68,7 +68,7 @@ class Performing:
     ) -> None:
         self._tracebacks = tracebacks
         self.operations = operations
-        self.audience = audience
+        self.broadcast = broadcast
         self.monitor: Monitor | None = None
         self._last_monitor: Monitor | None = None
         self.progress: Callable[[], None] = lambda: None
@@ -107,16 +107,16 @@ class Performing:
         try:
             if isinstance(outcome, Exception):
                 raise outcome
-            self.audience.hear(Op.STEP, outcome)
+            self.broadcast.hear(Op.STEP, outcome)
             reply = fitting(
                 value_frame(frame, outcome, self._writing), self._max_answer
             )
         except Exception as error:
             reply = refusal_of(error, tracebacks=self._tracebacks)
             if isinstance(outcome, Exception):
-                self.audience.hear_refusal(Op.STEP, reply)
-        if warned.pending:
-            reply = warned.attach(reply, Op.STEP, streamed=True)
+                self.broadcast.hear_refusal(Op.STEP, reply)
+        if env_warnings.pending:
+            reply = env_warnings.attach(reply, Op.STEP, streamed=True)
         return reply._replace(number=frame.number)
 
     def perform(self, frame: Frame, streamed: bool) -> Frame:
@@ -139,27 +139,27 @@ class Performing:
                     )
             else:
                 reply = self._frames[frame.kind](frame)
-            if warned.pending:
-                reply = warned.attach(reply, frame.kind, streamed=streamed)
+            if env_warnings.pending:
+                reply = env_warnings.attach(reply, frame.kind, streamed=streamed)
             return fitting(reply, self._max_answer)
         except Exception as error:
             fork_guard.check()
             reply = refusal_of(error, tracebacks=self._tracebacks)
             if frame.kind in _WATCHED and not self._heard:
-                self.audience.hear_refusal(frame.kind, reply)
-            if warned.pending:
-                reply = warned.attach(reply, frame.kind, streamed=streamed)
+                self.broadcast.hear_refusal(frame.kind, reply)
+            if env_warnings.pending:
+                reply = env_warnings.attach(reply, frame.kind, streamed=streamed)
             return reply
 
     def _hear(self, op: int, value: Json) -> None:
         fork_guard.check()
         self._heard = True
-        self.audience.hear(op, value)
+        self.broadcast.hear(op, value)
 
     def _reset(self, frame: Frame) -> Json:
         given = optional_object(frame)
         if not lossless(frame):
-            given = thin.read_reset(given, self.operations)
+            given = plain_requests.read_reset(given, self.operations)
         answer = self._exact.reset(given)
         if self.monitor is not None:
             self.monitor.reset(given.get("seed"))
@@ -185,7 +185,7 @@ class Performing:
             answer = answer | self._generator(frame, given)
         if not wants_lossless(frame):
             answer = dict(answer)
-            thin.suit(answer, self.operations)
+            plain_requests.suit(answer, self.operations)
         return answer
 
     def _generator(self, frame: Frame, given: Json) -> Json:
@@ -219,7 +219,7 @@ class Performing:
         return answer(200, body, head, form=form)
 
     def _monitor_start(self, frame: Frame) -> Frame:
-        thin.check_monitored(self.operations)
+        plain_requests.check_monitored(self.operations)
         directory, given = required(frame, "directory")
         if not isinstance(directory, str):
             raise BadParameter(f"directory is {directory!r:.80}: expected a string")
@@ -257,25 +257,25 @@ class Performing:
 class _Watch(BatchObserver):
     """Passes on what happens within a batch."""
 
-    def __init__(self, performing: Performing) -> None:
-        self._performing = performing
+    def __init__(self, handlers: Handlers) -> None:
+        self._handlers = handlers
 
     def begin(self) -> None:
         """Tell that the host is not stuck."""
-        self._performing.progress()
+        self._handlers.progress()
 
     def reset(self, seed: int | None, observation: Any, info: Any) -> None:
         """Tell monitor and audience of an episode."""
-        monitor = self._performing.monitor
+        monitor = self._handlers.monitor
         if monitor is not None:
             monitor.reset(seed)
         given = {"info": info, "observation": observation}
-        self._performing.audience.hear(Op.RESET, given)
+        self._handlers.broadcast.hear(Op.RESET, given)
 
     def step(self, row: tuple[Any, Any, Any, Any, Any]) -> None:
         """Tell monitor and audience of a step."""
         observation, reward, terminated, truncated, info = row
-        monitor = self._performing.monitor
+        monitor = self._handlers.monitor
         if monitor is not None:
             monitor.step(reward, bool(terminated), bool(truncated))
         given = {
@@ -285,4 +285,4 @@ class _Watch(BatchObserver):
             "terminated": terminated,
             "truncated": truncated,
         }
-        self._performing.audience.hear(Op.STEP, given)
+        self._handlers.broadcast.hear(Op.STEP, given)

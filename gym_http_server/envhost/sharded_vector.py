@@ -21,26 +21,26 @@ from gymnasium.vector.utils import (
 )
 
 from gym_http_core.vectors import call_some, env_call
-from gym_http_server.envhost.each import (
+from gym_http_server.envhost.info_merge import Columns, Each, Folding, merged
+from gym_http_server.envhost.remote_shard import RemoteShard
+from gym_http_server.envhost.shard import Make, Shard, mapped
+from gym_http_server.envhost.shard_channel import ShardOp
+from gym_http_server.envhost.shared_batch import batch_bytes
+from gym_http_server.envhost.vector_args import (
     checked_mask,
     each_action,
     each_seed,
     each_value,
 )
-from gym_http_server.envhost.infos import Columns, Each, Folding, merged
-from gym_http_server.envhost.lines import PartOp
-from gym_http_server.envhost.other_part import OtherPart
-from gym_http_server.envhost.part import Make, Part, mapped
-from gym_http_server.envhost.sharing import batch_bytes
 from gym_http_wire.frames import Frame
 from gym_http_wire.generators import rebuild_generator
 from gym_http_wire.problems import BadParameter, Problem
 from gym_http_wire.values import binary
 
-__all__ = ["PartedVectorEnv"]
+__all__ = ["ShardedVectorEnv"]
 
 
-class PartedVectorEnv(VectorEnv[Any, Any, Any]):
+class ShardedVectorEnv(VectorEnv[Any, Any, Any]):
     """A ``SyncVectorEnv`` over several processes.
 
     If one of them dies, this process dies the same way: to the outside they are one.
@@ -64,9 +64,9 @@ class PartedVectorEnv(VectorEnv[Any, Any, Any]):
         self._bounds = list(itertools.pairwise(ends))
         self._folding = Folding(num_envs)
         self._others = [
-            OtherPart(make, start, stop, num_envs) for start, stop in self._bounds[1:]
+            RemoteShard(make, start, stop, num_envs) for start, stop in self._bounds[1:]
         ]
-        self._own = Part(make(self._bounds[0][1]))
+        self._own = Shard(make(self._bounds[0][1]))
         vector = self._own.vector
         self.metadata = vector.metadata
         self.render_mode = vector.render_mode
@@ -101,7 +101,7 @@ class PartedVectorEnv(VectorEnv[Any, Any, Any]):
                 "ask for fewer, or raise --host-file-size"
             ) from None
         for other in self._others:
-            other.send(Frame(PartOp.SHARE), descriptor)
+            other.send(Frame(ShardOp.SHARE), descriptor)
         self._batch = mapped(descriptor, space, num_envs)
         self._observations = self._batch.observations
         if self._observations is None:
@@ -125,14 +125,14 @@ class PartedVectorEnv(VectorEnv[Any, Any, Any]):
                 chosen = mask[start:stop]
                 part["options"] = {**(options or {}), "reset_mask": chosen}
             given.append(part if mask is None or chosen.any() else None)
-        told = self._ask(PartOp.RESET, "reset", given, self._own.reset)
+        told = self._ask(ShardOp.RESET, "reset", given, self._own.reset)
         return self._observed(told), self._infos(told)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Step all environments, each part at the same time."""
         each = each_action(self.action_space, actions, self.num_envs)
         given = [each[start:stop] for start, stop in self._bounds]
-        told = self._ask(PartOp.STEP, "step", given, self._own.step)
+        told = self._ask(ShardOp.STEP, "step", given, self._own.step)
         batch = self._batch
         return (
             self._observed(told),
@@ -160,7 +160,7 @@ class PartedVectorEnv(VectorEnv[Any, Any, Any]):
                 return whole
         # They differ in types, and each has to be asked for what was put together.
         each: list[Any] = [None if one is None else [] for one in columns]
-        asked_for = self._ask(PartOp.INFOS, "step", each, lambda _: self._own.infos)
+        asked_for = self._ask(ShardOp.INFOS, "step", each, lambda _: self._own.infos)
         infos: Each = []
         for (start, _), part, more in zip(self._bounds, told, asked_for, strict=True):
             for number, info in more or (part["infos"] if part else []):
@@ -171,7 +171,7 @@ class PartedVectorEnv(VectorEnv[Any, Any, Any]):
         """Give what each environment renders."""
         given = [None] * len(self._bounds)
         own = self._own.vector.render
-        told = self._ask(PartOp.RENDER, "render", given, lambda _: own(), all_=True)
+        told = self._ask(ShardOp.RENDER, "render", given, lambda _: own(), all_=True)
         return tuple(one for part in told for one in part)
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
@@ -179,7 +179,7 @@ class PartedVectorEnv(VectorEnv[Any, Any, Any]):
         given = [[[name, *args], kwargs]] * len(self._bounds)
         own = self._own.vector.call
         told = self._ask(
-            PartOp.CALL, "call", given, lambda _: own(name, *args, **kwargs)
+            ShardOp.CALL, "call", given, lambda _: own(name, *args, **kwargs)
         )
         return tuple(one for part in told for one in part)
 
@@ -193,7 +193,7 @@ class PartedVectorEnv(VectorEnv[Any, Any, Any]):
             given.append([own, name, args, kwargs] if own else None)
         vector = self._own.vector
         told = self._ask(
-            PartOp.CALL_SOME, name, given, lambda given: call_some(vector, *given)
+            ShardOp.CALL_SOME, name, given, lambda given: call_some(vector, *given)
         )
         results: dict[int, Any] = {}
         for (start, _), each, values in zip(self._bounds, given, told, strict=True):
@@ -212,7 +212,7 @@ class PartedVectorEnv(VectorEnv[Any, Any, Any]):
         values = each_value(values, self.num_envs)
         given = [[name, values[start:stop]] for start, stop in self._bounds]
         own = self._own.vector.set_attr
-        self._ask(PartOp.SET_ATTR, "set_attr", given, lambda given: own(*given))
+        self._ask(ShardOp.SET_ATTR, "set_attr", given, lambda given: own(*given))
 
     @property  # type: ignore[misc]
     def np_random(self) -> Any:
@@ -232,7 +232,7 @@ class PartedVectorEnv(VectorEnv[Any, Any, Any]):
         given = [None] * len(self._bounds)
         own = self._own.generators
         told = self._ask(
-            PartOp.GENERATORS, "np_random", given, lambda _: own(), all_=True
+            ShardOp.GENERATORS, "np_random", given, lambda _: own(), all_=True
         )
         return [one for part in told for one in part]
 
@@ -241,21 +241,21 @@ class PartedVectorEnv(VectorEnv[Any, Any, Any]):
         if len(given) != self.num_envs:
             raise ValueError(f"expected {self.num_envs} states, not {len(given)}")
         each = [given[start:stop] for start, stop in self._bounds]
-        self._ask(PartOp.SET_GENERATORS, "np_random", each, self._own.set_generators)
+        self._ask(ShardOp.SET_GENERATORS, "np_random", each, self._own.set_generators)
 
     def close_extras(self, **kwargs: Any) -> None:
         """Close all environments, and end the other processes."""
         own = self._own.vector.close
         given = [None] * len(self._bounds)
         try:
-            self._ask(PartOp.CLOSE, "close", given, lambda _: own(), all_=True)
+            self._ask(ShardOp.CLOSE, "close", given, lambda _: own(), all_=True)
         finally:
             for other in self._others:
                 other.end()
 
     def _ask(
         self,
-        op: PartOp,
+        op: ShardOp,
         name: str,
         given: list[Any],
         own: Callable[[Any], Any],

@@ -11,8 +11,8 @@ from typing import Any
 
 from gym_http_core.operations import Operations
 from gym_http_core.session_log import SessionLog
-from gym_http_server.envhost import thin
-from gym_http_server.envhost.bodies import fitting, value_frame
+from gym_http_server.envhost import plain_requests
+from gym_http_server.envhost.codec import fitting, value_frame
 from gym_http_server.envhost.failures import problem_frame, unforeseen
 from gym_http_server.envhost.watchers import Watcher
 from gym_http_wire.frames import Frame, Pieces
@@ -21,12 +21,12 @@ from gym_http_wire.problems import Problem
 from gym_http_wire.values import binary
 from gym_http_wire.values.writing import Writing
 
-__all__ = ["Audience"]
+__all__ = ["Broadcast"]
 
 _PLAIN = int(Form.PLAIN)
 
 
-class Audience:
+class Broadcast:
     """Those who watch one instance.
 
     Args:
@@ -125,5 +125,5 @@ class Audience:
             return value["rendered"]
         if op == Op.STEP:
             value = dict(value)
-            thin.suit(value, self._operations)
+            plain_requests.suit(value, self._operations)
         return value

@@ -14,15 +14,15 @@ import time
 import msgspec
 
 from gym_http_server.envhost import fork_guard
-from gym_http_server.envhost.answers import Answers
-from gym_http_server.envhost.connections import Connection
-from gym_http_server.envhost.crowd import Crowd
+from gym_http_server.envhost.connections import WorkerConnection
+from gym_http_server.envhost.dispatch import Dispatch
 from gym_http_server.envhost.external.connections import (
     LONGEST_TICK,
     ExternalConnections,
 )
 from gym_http_server.envhost.failures import note
-from gym_http_server.envhost.stepping import Stepping, frame_of
+from gym_http_server.envhost.fast_step import FastStepper, frame_of
+from gym_http_server.envhost.stream_set import StreamSet
 from gym_http_server.envhost.streams import Stream
 from gym_http_server.peers import Peers
 from gym_http_server.rundir import StatusPage
@@ -47,7 +47,7 @@ class Host:
     """Serves one instance.
 
     Args:
-        answers: Answer the requests.
+        dispatch: Answer the requests.
         page: The status page.
         channel: To the supervisor.
         listener: Where web workers connect.
@@ -58,7 +58,7 @@ class Host:
 
     def __init__(
         self,
-        answers: Answers,
+        dispatch: Dispatch,
         page: StatusPage,
         channel: socket.socket,
         listener: socket.socket,
@@ -67,26 +67,26 @@ class Host:
         spin_us: int,
         peers: Peers | None,
     ) -> None:
-        self._answers = answers
+        self._dispatch = dispatch
         # A batch may take long, as long as none of its steps does.
-        answers.performing.progress = self._begin
+        dispatch.handlers.progress = self._begin
         self._page = page
         self._channel = channel
         self._listener = listener
         self._peers = peers
         self._max_body = max_body
-        self._stepping = Stepping(answers, page)
+        self._fast_step = FastStepper(dispatch, page)
         self._poll = select.poll()
-        self._connections: dict[int, Connection] = {}
-        self._crowd = crowd = Crowd(self._poll, answers, page, max_body)
-        self._spinning = BusyPoll(spin_us * 1000, crowd.may_busy_poll)
+        self._connections: dict[int, WorkerConnection] = {}
+        self._stream_set = stream_set = StreamSet(self._poll, dispatch, page, max_body)
+        self._spinning = BusyPoll(spin_us * 1000, stream_set.may_busy_poll)
         # These are looked at with each step.
-        self._streams, self._watched = crowd.streams, crowd.watched
-        self._queued, self._writing = crowd.queued, crowd.writing
-        self._unsettled = crowd.unsettled
+        self._streams, self._watched = stream_set.streams, stream_set.watched
+        self._queued, self._writing = stream_set.queued, stream_set.writing
+        self._unsettled = stream_set.unsettled
         self._open = True
         # Where the environment is, if elsewhere; milliseconds between two looks there.
-        self._external = answers.external
+        self._external = dispatch.external
         self._rest_ms: float | None = None
 
     def serve(self) -> None:
@@ -134,7 +134,7 @@ class Host:
         if not self._streams:
             return self._poll.poll(self._rest_ms)
         if self._writing:
-            self._crowd.drop_stuck()
+            self._stream_set.drop_stuck()
         if self._queued:
             ready = dict.fromkeys(self._queued, 0) | dict(self._poll.poll(0))
             return list(ready.items())
@@ -151,7 +151,7 @@ class Host:
             spinning.missed()
         rest = self._rest_ms
         if self._writing:
-            patience = self._crowd.patience()
+            patience = self._stream_set.patience()
             rest = patience if rest is None else min(rest, patience)
         return self._poll.poll(rest)
 
@@ -160,7 +160,7 @@ class Host:
         if self._peers is not None and not self._peers.admits(line):
             line.close()
             return
-        self._connections[line.fileno()] = Connection(line, self._max_body)
+        self._connections[line.fileno()] = WorkerConnection(line, self._max_body)
         self._poll.register(line, select.POLLIN)
 
     def _hear_supervisor(self) -> None:
@@ -174,7 +174,7 @@ class Host:
         for stream in self._streams.values():
             stream.bid_farewell(Close.GOING_AWAY, "the instance was closed")
         try:
-            self._answers.performing.close()
+            self._dispatch.handlers.close()
         except Problem as problem:
             note(problem)
         if self._external is not None:
@@ -204,7 +204,9 @@ class Host:
             self._poll.unregister(descriptor)
             connection.close()
 
-    def _take_over(self, descriptor: int, connection: Connection, frame: Frame) -> None:
+    def _take_over(
+        self, descriptor: int, connection: WorkerConnection, frame: Frame
+    ) -> None:
         """Begin a stream: on the socket that came along, or on this very connection.
 
         The latter is for a web worker that passes the bytes on itself.
@@ -212,7 +214,7 @@ class Host:
         hello = msgspec.json.decode(
             request_head(frame).value or "", type=StreamHandshake
         )
-        full = self._crowd.full(watching=bool(hello.watch))
+        full = self._stream_set.full(watching=bool(hello.watch))
         if full is not None:
             refusal = encode(problem_answer(full, frame.number))
             connection.send(refusal, self._mark_alive)
@@ -224,7 +226,7 @@ class Host:
             del self._connections[descriptor]
             self._poll.unregister(descriptor)
             line = connection.line
-        self._crowd.admit(line, hello, frame.body)
+        self._stream_set.admit(line, hello, frame.body)
 
     def _serve_stream(self, descriptor: int, event: int) -> None:
         stream = self._streams[descriptor]
@@ -243,7 +245,7 @@ class Host:
         if stream.inbox and not stream.writing:
             self._answer(stream)
         if stream.inbox or stream.writing or stream.closed or watched != select.POLLIN:
-            self._crowd.watch(descriptor, stream)
+            self._stream_set.watch(descriptor, stream)
 
     def _step(self, stream: Stream, lane: FastHostFrames) -> bool:
         """Read what has come; take it, if it is a step, and tell if all is done."""
@@ -252,7 +254,7 @@ class Host:
         if asked is None:
             if data:
                 stream.take(data)
-        elif self._stepping.take(stream, lane, asked):
+        elif self._fast_step.take(stream, lane, asked):
             return not (stream.writing or stream.closed)
         else:
             stream.inbox.append(frame_of(asked))
@@ -271,18 +273,18 @@ class Host:
     def _execute(
         self, frame: Frame, session: str = "", *, behind: bool = False
     ) -> Frame:
-        page, answers = self._page, self._answers
+        page, dispatch = self._page, self._dispatch
         for stream in self._unsettled.values():
             stream.settle()
         page.begin(time.monotonic_ns())
-        reply = answers.answer(frame, session, behind=behind)
+        reply = dispatch.answer(frame, session, behind=behind)
         fork_guard.check()
-        operations = answers.operations
+        operations = dispatch.operations
         now = time.monotonic_ns()
         if frame.kind in _QUIET:
             page.set_orphaned(0)
             page.end(now, used=False)
         else:
             page.finish(now, operations.steps, operations.episodes)
-            answers.used(now)
+            dispatch.used(now)
         return reply

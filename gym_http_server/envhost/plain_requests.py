@@ -8,7 +8,7 @@ import numpy as np
 
 from gym_http_core.operations import Operations
 from gym_http_core.vectors import VectorOperations
-from gym_http_server.envhost import plain
+from gym_http_server.envhost import plain_json
 from gym_http_server.envhost.create_request import read_seed
 from gym_http_wire.problems import BadParameter
 
@@ -23,7 +23,7 @@ def read_reset(given: Json, operations: Operations) -> Json:
     Raises:
         BadParameter: ``seed`` is not an integer, or ``options`` not an object.
     """
-    if not plain.is_given(given.get("seed")):
+    if not plain_json.is_given(given.get("seed")):
         given = {**given, "seed": None}
     options = given.get("options")
     if options is not None and not isinstance(options, dict):

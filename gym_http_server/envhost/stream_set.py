@@ -1,4 +1,4 @@
-"""The crowd: all streams of a host, and what each of them is waited for."""
+"""The stream_set: all streams of a host, and what each of them is waited for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import select
 import socket
 import time
 
-from gym_http_server.envhost.answers import Answers
+from gym_http_server.envhost.dispatch import Dispatch
 from gym_http_server.envhost.streams import MAX_STREAMS, Stream
 from gym_http_server.envhost.watchers import MAX_WATCHERS, Watcher
 from gym_http_server.rundir import StatusPage
@@ -14,15 +14,15 @@ from gym_http_wire.busy_poll import may_busy_poll
 from gym_http_wire.handshakes import StreamHandshake
 from gym_http_wire.problems import TooManyStreams
 
-__all__ = ["Crowd"]
+__all__ = ["StreamSet"]
 
 
-class Crowd:
+class StreamSet:
     """Knows which streams have something to do.
 
     Args:
         poll: Watches them.
-        answers: Have those who watch, and are told how many streams there are.
+        dispatch: Have those who watch, and are told how many streams there are.
         page: The status page, on which streams are noted.
         max_message: Bytes that a message may have.
 
@@ -37,7 +37,7 @@ class Crowd:
     def __init__(
         self,
         poll: select.poll,
-        answers: Answers,
+        dispatch: Dispatch,
         page: StatusPage,
         max_message: int,
     ) -> None:
@@ -47,9 +47,9 @@ class Crowd:
         self.writing: dict[int, Stream] = {}
         self.unsettled: dict[int, Stream] = {}
         self._poll = poll
-        self._answers = answers
-        self._audience = answers.audience
-        self._audience.attend = lambda each: self.watch(each.fileno(), each)
+        self._dispatch = dispatch
+        self._broadcast = dispatch.broadcast
+        self._broadcast.attend = lambda each: self.watch(each.fileno(), each)
         self._page = page
         # Whether a stream has ended in another way than by its client's kernel.
         self._orderly = False
@@ -58,7 +58,7 @@ class Crowd:
 
     def full(self, *, watching: bool) -> TooManyStreams | None:
         """Say that there are as many as may be, if there are."""
-        watchers = len(self._audience.watchers)
+        watchers = len(self._broadcast.watchers)
         if watching:
             most = watchers >= MAX_WATCHERS
             return TooManyStreams(MAX_WATCHERS, "watchers") if most else None
@@ -77,7 +77,7 @@ class Crowd:
         stream: Stream
         if hello.watch:
             stream = watcher = Watcher(line, hello, time.monotonic)
-            self._audience.admit(watcher)
+            self._broadcast.admit(watcher)
         else:
             stream = Stream(line, hello, self._max_message, time.monotonic)
         if stream.closed:
@@ -100,7 +100,7 @@ class Crowd:
                 known.pop(descriptor, None)
             self.unsettled.pop(descriptor, None)
             if isinstance(stream, Watcher):
-                self._audience.dismiss(stream)
+                self._broadcast.dismiss(stream)
             else:
                 self._orderly = self._orderly or stream.orderly
             self._recount()
@@ -145,11 +145,11 @@ class Crowd:
 
     def _recount(self) -> None:
         # To be watched is not to be used.
-        watchers = len(self._audience.watchers)
+        watchers = len(self._broadcast.watchers)
         count = len(self.streams) - watchers
         if count != self._counted:
             self._counted = count
             orphaned = not count and not self._orderly
             self._page.set_orphaned(time.monotonic_ns() if orphaned else 0)
         self._page.set_streams(count, watchers)
-        self._answers.set_streams(count)
+        self._dispatch.set_streams(count)

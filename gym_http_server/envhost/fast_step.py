@@ -1,6 +1,6 @@
-"""Stepping in the quick lane of a stream: from a request's bytes to its answer's.
+"""FastStepper in the quick lane of a stream: from a request's bytes to its answer's.
 
-This is what a host does nearly all the time. It does just what `Answers` does, for a
+This is what a host does nearly all the time. It does just what `Dispatch` does, for a
 request that is nothing but an action, the next of its session, of a kind that has been
 there before; all others are left to that.
 """
@@ -10,8 +10,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from gym_http_server.envhost import fork_guard, warned
-from gym_http_server.envhost.answers import Answers
+from gym_http_server.envhost import env_warnings, fork_guard
+from gym_http_server.envhost.dispatch import Dispatch
 from gym_http_server.envhost.streams import Stream
 from gym_http_server.rundir import StatusPage
 from gym_http_wire.fast_frames import FastAnswer, FastHostFrames, FastRequest
@@ -22,31 +22,31 @@ from gym_http_wire.problems import ExternalAway
 if TYPE_CHECKING:
     from gym_http_server.envhost.external.fast_step import FastStep
 
-__all__ = ["Stepping", "frame_of"]
+__all__ = ["FastStepper", "frame_of"]
 
 _STEP = int(Op.STEP)
 _BOTH_BINARY = Form.BINARY | Form.BINARY << 4
 _ABSENT: Any = object()
 
 
-class Stepping:
+class FastStepper:
     """Takes steps of one environment.
 
     Args:
-        answers: What answers all other requests.
+        dispatch: What answers all other requests.
         page: The host's status page.
     """
 
-    def __init__(self, answers: Answers, page: StatusPage) -> None:
-        self._answers = answers
-        self._performing = answers.performing
-        self._operations = answers.operations
-        self._sessions = answers.sessions
+    def __init__(self, dispatch: Dispatch, page: StatusPage) -> None:
+        self._dispatch = dispatch
+        self._handlers = dispatch.handlers
+        self._operations = dispatch.operations
+        self._sessions = dispatch.sessions
         self._page = page
-        self._audience = answers.audience
-        self._watchers = answers.audience.watchers
-        self._warnings = warned.pending
-        external = answers.external
+        self._broadcast = dispatch.broadcast
+        self._watchers = dispatch.broadcast.watchers
+        self._warnings = env_warnings.pending
+        external = dispatch.external
         self._crossing = None if external is None else external.crossing
 
     def take(self, stream: Stream, lane: FastHostFrames, asked: FastRequest) -> bool:
@@ -61,8 +61,8 @@ class Stepping:
             Whether it was; if not, nothing has happened.
         """
         kind, number, _, given, signature, leaves = asked
-        answers = self._answers
-        if kind != _STEP or len(given) != 1 or self._performing.monitor is not None:
+        dispatch = self._dispatch
+        if kind != _STEP or len(given) != 1 or self._handlers.monitor is not None:
             return False
         action = given.get("action", _ABSENT)
         if action is _ABSENT or not self._operations.takes(action):
@@ -76,16 +76,16 @@ class Stepping:
         if crossing is not None and not self._watchers:
             told = self._crossed(crossing, lane, number, action)
         if told is None:
-            if answers.external is not None:
+            if dispatch.external is not None:
                 # By this a step that is lost on the way is known when it comes again.
-                answers.external.key = f"{stream.session}-{number}"
+                dispatch.external.key = f"{stream.session}-{number}"
             outcome = self._outcome(action)
             fork_guard.check()
             if type(outcome) is dict and not self._warnings:
                 told = _told(lane, number, outcome)
         now = time.monotonic_ns()
         page.finish(now, operations.steps, operations.episodes)
-        answers.used(now)
+        dispatch.used(now)
         if told is not None:
             message, said, parts = told
             stream.send(message)
@@ -93,10 +93,10 @@ class Stepping:
                 (stream.session, number, signature, leaves, said, parts)
             )
             if self._watchers:
-                self._audience.hear(_STEP, outcome)
+                self._broadcast.hear(_STEP, outcome)
         else:
             request = frame_of(asked)
-            reply = self._performing.given(request, outcome)
+            reply = self._handlers.given(request, outcome)
             if type(outcome) is ExternalAway:
                 self._sessions.retract(stream.session, number)
             else:

@@ -13,9 +13,9 @@ import pytest
 from gym_http_core.idempotency import AnswerGone
 from gym_http_core.lossless_calls import LosslessCalls
 from gym_http_core.operations import Operations
-from gym_http_server.envhost.answers import Answers
+from gym_http_server.envhost.dispatch import Dispatch
+from gym_http_server.envhost.fast_step import FastStepper, frame_of
 from gym_http_server.envhost.inspection import Inspection
-from gym_http_server.envhost.stepping import Stepping, frame_of
 from gym_http_server.envhost.streams import Stream
 from gym_http_server.rundir import StatusPage, StatusReader
 from gym_http_wire.fast_frames import FastClientFrames
@@ -39,7 +39,7 @@ class Host:
         operations = Operations(self.env, strict_actions=strict)
         exact = LosslessCalls(operations)
         inspection = Inspection(operations, exact, "00000000", "CartPole-v1")
-        self.answers = Answers(
+        self.dispatch = Dispatch(
             operations,
             exact,
             inspection,
@@ -47,7 +47,7 @@ class Host:
             max_answer=1 << 20,
         )
         self.page, self.reader = StatusPage(page), StatusReader(page)
-        self.stepping = Stepping(self.answers, self.page)
+        self.fast_step = FastStepper(self.dispatch, self.page)
         self.near, far = socket.socketpair()
         far.setblocking(False)
         self.near.settimeout(5.0)
@@ -73,7 +73,7 @@ class Host:
         assert lane is not None
         data = self.stream.read()
         asked = lane.asked(data)
-        if asked is not None and self.stepping.take(self.stream, lane, asked):
+        if asked is not None and self.fast_step.take(self.stream, lane, asked):
             return True
         if asked is not None:
             frame = frame_of(asked)
@@ -82,7 +82,7 @@ class Host:
             (frame,) = self.stream.inbox
             self.stream.inbox.clear()
         assert isinstance(frame, Frame)
-        self.stream.answer(self.answers.answer(frame, "s"))
+        self.stream.answer(self.dispatch.answer(frame, "s"))
         return False
 
     def answered(self) -> tuple[int, int, Any]:
@@ -142,7 +142,7 @@ def test_a_step_of_the_lane_that_comes_again_gets_its_answer(host: Host) -> None
     assert host.reader.read().steps == 6
     assert last[:2] == (6, 200)
     with pytest.raises(AnswerGone):
-        host.answers.sessions.earlier("s", 0, frame)
+        host.dispatch.sessions.earlier("s", 0, frame)
 
 
 def test_what_the_environment_raises_in_the_lane_is_told(host: Host) -> None:
@@ -160,7 +160,7 @@ def test_an_answer_of_another_kind_goes_the_general_way(host: Host) -> None:
         host.step(number, {"action": 0})
         host.answered()
     env = gymnasium.wrappers.TransformReward(host.env, np.float32)
-    host.answers.operations.env = env
+    host.dispatch.operations.env = env
     assert host.step(7, {"action": 0})
     _, status, value = host.answered()
     assert status == 200

@@ -17,21 +17,21 @@ from gym_http_core.attributes import GeneratorSerials
 from gym_http_core.vectors import call_some, env_call
 from gym_http_server.envhost import fork_guard
 from gym_http_server.envhost.failures import note, problem_frame, unforeseen
-from gym_http_server.envhost.infos import Each, Folding, kept
-from gym_http_server.envhost.lines import Line, PartOp, with_warnings
-from gym_http_server.envhost.sharing import Batch, batch_bytes
+from gym_http_server.envhost.info_merge import Each, Folding, kept
+from gym_http_server.envhost.shard_channel import ShardChannel, ShardOp, with_warnings
+from gym_http_server.envhost.shared_batch import Batch, batch_bytes
 from gym_http_wire.frames import Frame
 from gym_http_wire.generators import describe_generator, restore_generator
 from gym_http_wire.messages import answer
 from gym_http_wire.problems import CannotSay, Problem
 from gym_http_wire.values import UnsupportedValue, binary
 
-__all__ = ["Make", "Part", "mapped", "serve"]
+__all__ = ["Make", "Shard", "mapped", "serve"]
 
 Make = Callable[[int], VectorEnv[Any, Any, Any]]
 
 
-class Part:
+class Shard:
     """Some environments of a vector, in the process that steps them.
 
     Args:
@@ -102,44 +102,46 @@ class Part:
         return infos
 
 
-def serve(line: Line, make: Make, start: int, stop: int, num_envs: int) -> None:
+def serve(
+    channel: ShardChannel, make: Make, start: int, stop: int, num_envs: int
+) -> None:
     """Be a part, until the leading process closes it or is gone.
 
     Args:
-        line: To the leading process.
+        channel: To the leading process.
         make: Makes a vector of so many environments.
         start: The first environment of this part.
         stop: The first that is none of this part any more.
         num_envs: How many the whole vector has.
     """
-    made = _outcome(lambda: env_call("making it", lambda: Part(make(stop - start))))
+    made = _outcome(lambda: env_call("making it", lambda: Shard(make(stop - start))))
     if isinstance(made, Problem):
-        line.send(with_warnings(problem_frame(made)))
+        channel.send(with_warnings(problem_frame(made)))
         return
     vector = made.vector
     space = vector.single_observation_space
-    line.send(with_warnings(_frame([space, vector.single_action_space])))
-    made.share(mapped(line.receive_descriptor(), space, num_envs).part(start, stop))
-    line.send(_frame(None))
+    channel.send(with_warnings(_frame([space, vector.single_action_space])))
+    made.share(mapped(channel.receive_descriptor(), space, num_envs).part(start, stop))
+    channel.send(_frame(None))
     calls: dict[int, tuple[str, Callable[[Any], Any]]] = {
-        PartOp.RESET: ("reset", made.reset),
-        PartOp.STEP: ("step", made.step),
-        PartOp.RENDER: ("render", lambda given: vector.render()),
-        PartOp.CALL: ("call", lambda given: vector.call(*given[0], **given[1])),
-        PartOp.CALL_SOME: ("call", lambda given: call_some(vector, *given)),
-        PartOp.SET_ATTR: ("set_attr", lambda given: vector.set_attr(*given)),
-        PartOp.GENERATORS: ("np_random", lambda given: made.generators()),
-        PartOp.SET_GENERATORS: ("np_random", made.set_generators),
-        PartOp.INFOS: ("step", lambda given: made.infos),
-        PartOp.CLOSE: ("close", lambda given: vector.close()),
+        ShardOp.RESET: ("reset", made.reset),
+        ShardOp.STEP: ("step", made.step),
+        ShardOp.RENDER: ("render", lambda given: vector.render()),
+        ShardOp.CALL: ("call", lambda given: vector.call(*given[0], **given[1])),
+        ShardOp.CALL_SOME: ("call", lambda given: call_some(vector, *given)),
+        ShardOp.SET_ATTR: ("set_attr", lambda given: vector.set_attr(*given)),
+        ShardOp.GENERATORS: ("np_random", lambda given: made.generators()),
+        ShardOp.SET_GENERATORS: ("np_random", made.set_generators),
+        ShardOp.INFOS: ("step", lambda given: made.infos),
+        ShardOp.CLOSE: ("close", lambda given: vector.close()),
     }
-    while (frame := line.receive()) is not None:
+    while (frame := channel.receive()) is not None:
         name, call = calls[frame.kind]
         given = binary.decode(frame.body)
         told = _outcome(lambda: env_call(name, call, given))  # noqa: B023
         reply = problem_frame(told) if isinstance(told, Problem) else _frame(told)
-        line.send(with_warnings(reply))
-        if frame.kind == PartOp.CLOSE:
+        channel.send(with_warnings(reply))
+        if frame.kind == ShardOp.CLOSE:
             return
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from gym_http_server.envhost import plain
+from gym_http_server.envhost import plain_json
 from gym_http_wire.messages import Form
 from gym_http_wire.values import binary, typed
 from gym_http_wire.values.signing import MAX_SIGNATURE_BYTES
 
-__all__ = ["Share"]
+__all__ = ["AnswerBudget"]
 
 
-class Share:
-    """Tells which share of an answer a value takes.
+class AnswerBudget:
+    """Tells which budget of an answer a value takes.
 
     Args:
         form: Form of the answer.
@@ -25,13 +25,13 @@ class Share:
         self._limit = limit
 
     def __call__(self, value: list[Any]) -> float:
-        """Give the share that a value takes, 1 if it cannot be told at all."""
+        """Give the budget that a value takes, 1 if it cannot be told at all."""
         try:
             if self._form == Form.BINARY:
                 signature, leaves = binary.split(value)
                 size = len(signature) + sum(map(len, leaves))
                 return max(size / self._limit, len(signature) / MAX_SIGNATURE_BYTES)
-            encode = typed.encode if self._form == Form.TYPED else plain.dumps
+            encode = typed.encode if self._form == Form.TYPED else plain_json.dumps
             return len(encode(value)) / self._limit
         except Exception:
             # It cannot be told: what is gained so far has to do.
