@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.support import processes, turns
+from tests.support import processes, run_locks
 from tests.support.api import Api, Instance
 from tests.support.drivers import Program, prepare
 from tests.support.server import Server
@@ -30,15 +30,15 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def toy_server() -> Iterator[Server]:
-    """A shared server that knows the environments of ``tests.support.toys``."""
-    with Server("--import", "tests.support.toys") as shared:
+    """A shared server that knows the environments of ``tests.support.envs.toys``."""
+    with Server("--import", "tests.support.envs.toys") as shared:
         yield shared
 
 
 @pytest.fixture(scope="session")
 def relaying_server() -> Iterator[Server]:
     """A server with toys whose web workers pass on what streams carry."""
-    with Server("--stream-relay", "--import", "tests.support.toys") as started:
+    with Server("--stream-relay", "--import", "tests.support.envs.toys") as started:
         yield started
 
 
@@ -92,7 +92,7 @@ def create_toy(toy_server: Server) -> Iterator[Callable[..., Instance]]:
 def secured_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with toys that speaks TLS."""
     folder = tmp_path_factory.mktemp("tls")
-    with secure_server(folder, "--import", "tests.support.toys") as started:
+    with secure_server(folder, "--import", "tests.support.envs.toys") as started:
         # As for the shared one.
         Api(started).post("/v1/external/")
         yield started
@@ -129,8 +129,8 @@ def driver() -> Callable[[str], Program]:
 
     def get(name: str) -> Program:
         if name not in built:
-            with turns.only_one(f"build-{name}"):
-                built[name] = prepare(name, turns.folder() / name)
+            with run_locks.exclusive(f"build-{name}"):
+                built[name] = prepare(name, run_locks.folder() / name)
         return built[name]
 
     return get
@@ -169,7 +169,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # Hundreds of servers and clients are started, which need not compile it anew.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if not _is_worker(config):
-        turns.begin()
+        run_locks.begin()
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
@@ -181,7 +181,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove it."""
     if not _is_worker(config):
-        turns.end()
+        run_locks.end()
 
 
 def _is_worker(config: pytest.Config) -> bool:
@@ -213,7 +213,7 @@ def _files_with(marker: str, items: list[pytest.Item]) -> set[Path]:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool, bool]:
     """Let a test wait for its turn, before its time begins to run."""
-    with turns.turn(alone=item.get_closest_marker("alone") is not None):
+    with run_locks.turn(alone=item.get_closest_marker("alone") is not None):
         return (yield)
 
 

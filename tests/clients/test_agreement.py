@@ -13,13 +13,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import mixtures
-from tests.support.agreement import Walk
 from tests.support.api import Api, Instance
 from tests.support.drivers import DRIVERS, Program
+from tests.support.envs import mixed_observations
+from tests.support.reference_runs import ReferenceRun
 from tests.support.server import Server
 
-ENV_IDS = ["CartPole-v1", "Taxi-v4", "Blackjack-v1", "Pendulum-v1", *mixtures.ENV_IDS]
+ENV_IDS = [
+    "CartPole-v1",
+    "Taxi-v4",
+    "Blackjack-v1",
+    "Pendulum-v1",
+    *mixed_observations.ENV_IDS,
+]
 TRANSPORTS = ["rest", "stream"]
 # Every driver with every environment, and both of them over every transport.
 PAIRWISE = [
@@ -38,12 +44,12 @@ pytestmark = [
     # The C++ driver is built within the first test that needs it.
     pytest.mark.timeout(300),
 ]
-walk = cache(Walk)
+walk = cache(ReferenceRun)
 
 
 @pytest.fixture(scope="module")
 def mixed_server() -> Iterator[Server]:
-    with Server("--import", mixtures.__name__) as server:
+    with Server("--import", mixed_observations.__name__) as server:
         yield server
 
 
@@ -78,7 +84,7 @@ def test_another_seed_gives_other_lines() -> None:
 @pytest.fixture(scope="module")
 def small_server() -> Iterator[Server]:
     """A server that takes messages of 64 KiB."""
-    flags = ("--import", "tests.support.toys", "--max-body", str(MAX_BODY))
+    flags = ("--import", "tests.support.envs.toys", "--max-body", str(MAX_BODY))
     with Server(*flags) as server:
         yield server
 

@@ -17,20 +17,20 @@ import pytest
 
 from tests.support.api import Api, Instance, ok
 from tests.support.drivers import Program
-from tests.support.impostor import Impostor, Seen, Trick, pass_on
-from tests.support.server import Server
-from tests.support.tricks import (
+from tests.support.faults.bad_answers import (
     answered,
+    http_answer,
     message,
-    page,
     problem,
-    say,
+    send,
     silence,
     torn,
     trickle,
     trickled,
     upgraded,
 )
+from tests.support.faults.bad_server import BadAnswer, BadServer, SeenRequest, pass_on
+from tests.support.server import Server
 from tests.support.wait import wait_until
 from tests.support.websocket import value
 
@@ -51,7 +51,7 @@ pytestmark = [
     # The C++ driver is built within the first test that needs it.
     pytest.mark.timeout(300),
 ]
-Tricks = Mapping[str, Sequence[Trick]]
+Tricks = Mapping[str, Sequence[BadAnswer]]
 
 STEPPED = value(
     '{"dict":[["observation",{"nd":["<f4",[4]]}],["reward","float"],'
@@ -122,7 +122,7 @@ def told(printed: str) -> Told:
     return Told(kind, status, code, url, json.loads(words))
 
 
-def alike(seen: list[Seen]) -> bool:
+def alike(seen: list[SeenRequest]) -> bool:
     """Whether these are one request that was sent again and again."""
     first = seen[0]
     return bool(first.key) and all(
@@ -130,7 +130,7 @@ def alike(seen: list[Seen]) -> bool:
     )
 
 
-def both(rest: Trick, stream: Trick) -> Tricks:
+def both(rest: BadAnswer, stream: BadAnswer) -> Tricks:
     """Play these tricks on steps, over REST and over a stream."""
     return {"step": [rest], "message": [stream]}
 
@@ -172,9 +172,10 @@ def test_errors_are_told_and_not_asked_again(
     body = problem(status, code, WORDS)
     streamed = json.dumps({"code": code, "message": WORDS, "extras": {}}).encode()
     tricks = both(
-        say(page(status, "application/json", body)), answered(status, 1, streamed)
+        send(http_answer(status, "application/json", body)),
+        answered(status, 1, streamed),
     )
-    with Impostor(plain_server.port, tricks) as impostor:
+    with BadServer(plain_server.port, tricks) as impostor:
         error = told(probe(impostor.url, transport))
     assert (error.kind, error.status, error.code) == ("api", str(status), code)
     assert WORDS in error.message
@@ -197,8 +198,8 @@ def test_errors_of_creates(
     probe: Callable[..., str], plain_server: Server, status: int, code: str
 ) -> None:
     body = problem(status, code, WORDS)
-    tricks = {"create": [say(page(status, "application/json", body))]}
-    with Impostor(plain_server.port, tricks) as impostor:
+    tricks = {"create": [send(http_answer(status, "application/json", body))]}
+    with BadServer(plain_server.port, tricks) as impostor:
         error = told(probe(impostor.url, "rest"))
     assert (error.kind, error.status, error.code) == ("api", str(status), code)
     assert WORDS in error.message
@@ -211,8 +212,8 @@ def test_what_may_work_later_is_asked_again(
     probe: Callable[..., str], plain_server: Server, place: str, status: int
 ) -> None:
     body = problem(status, "busy", WORDS)
-    busy = say(page(status, "application/json", body, "Retry-After: 0"))
-    with Impostor(plain_server.port, {place: [busy, busy, pass_on]}) as impostor:
+    busy = send(http_answer(status, "application/json", body, "Retry-After: 0"))
+    with BadServer(plain_server.port, {place: [busy, busy, pass_on]}) as impostor:
         assert probe(impostor.url, "rest") == "ok"
     assert alike(impostor.at(place)[:3])
 
@@ -224,11 +225,11 @@ def test_who_is_away_is_asked_again(
     """An environment that was lost in an episode may come back."""
     body = problem(503, "external-away", WORDS)
     streamed = {"code": "external-away", "message": WORDS, "extras": {}}
-    rest = say(page(503, "application/json", body, "Retry-After: 0"))
+    rest = send(http_answer(503, "application/json", body, "Retry-After: 0"))
     stream = answered(503, 1, json.dumps(streamed).encode())
     # The server has to hear the first one, in which there is the signature.
     tricks = {"step": [rest, rest, pass_on], "message": [pass_on, stream, pass_on]}
-    with Impostor(plain_server.port, tricks) as impostor:
+    with BadServer(plain_server.port, tricks) as impostor:
         assert probe(impostor.url, transport) == "ok"
     asked = impostor.at("step", "message")
     assert len(asked) >= 3
@@ -240,8 +241,8 @@ def test_who_is_away_is_asked_again(
 def test_what_never_works_ends_with_the_time(
     probe: Callable[..., str], plain_server: Server, transport: str
 ) -> None:
-    busy = say(page(503, "application/json", problem(503, "draining", WORDS)))
-    with Impostor(plain_server.port, {"create": [busy]}) as impostor:
+    busy = send(http_answer(503, "application/json", problem(503, "draining", WORDS)))
+    with BadServer(plain_server.port, {"create": [busy]}) as impostor:
         error = told(probe(impostor.url, transport, SHORT_LIMIT_S))
     assert (error.kind, error.status, error.code) == ("api", "503", "draining")
     assert WORDS in error.message
@@ -250,8 +251,11 @@ def test_what_never_works_ends_with_the_time(
 
 
 BEFORE = {
-    "busy": (say(page(503, "text/plain", problem(503, "draining", WORDS))), WORDS),
-    "lost": (say(b"", then_close=True), "; before that: "),
+    "busy": (
+        send(http_answer(503, "text/plain", problem(503, "draining", WORDS))),
+        WORDS,
+    ),
+    "lost": (send(b"", then_close=True), "; before that: "),
 }
 
 
@@ -262,7 +266,7 @@ def test_what_was_heard_is_told_when_the_time_is_up(
 ) -> None:
     # Twice, since libcurl itself asks again where a kept connection is closed.
     trick, words = BEFORE[case]
-    with Impostor(plain_server.port, {place: [trick, trick, silence]}) as impostor:
+    with BadServer(plain_server.port, {place: [trick, trick, silence]}) as impostor:
         error = told(probe(impostor.url, "rest", SHORT_LIMIT_S))
     assert (error.kind, error.status) == ("transport", "-")
     assert words in error.message
@@ -274,9 +278,9 @@ def test_what_was_heard_is_told_when_the_time_is_up(
 def test_a_lost_answer_is_asked_for_again(
     probe: Callable[..., str], plain_server: Server, transport: str, rudely: bool
 ) -> None:
-    lost = say(b"", then_close=True, rudely=rudely)
+    lost = send(b"", then_close=True, rudely=rudely)
     tricks = {place: [lost, lost, pass_on] for place in ("create", "step", "message")}
-    with Impostor(plain_server.port, tricks) as impostor:
+    with BadServer(plain_server.port, tricks) as impostor:
         assert probe(impostor.url, transport) == "ok"
     assert alike(impostor.at("create"))
     steps = impostor.at(*PLACES[transport])
@@ -287,7 +291,7 @@ def test_a_lost_answer_is_asked_for_again(
     assert transport == "stream" or alike(steps[:3])
 
 
-WHOLE = page(200, BINARY, STEPPED)
+WHOLE = http_answer(200, BINARY, STEPPED)
 CUTS = {
     "in the status": WHOLE[:10],
     "behind the status": WHOLE[: WHOLE.index(b"\r\n") + 2],
@@ -303,8 +307,8 @@ CUTS = {
 def test_an_answer_that_was_cut_off_is_asked_for_again(
     probe: Callable[..., str], plain_server: Server, where: str
 ) -> None:
-    cut = say(CUTS[where], then_close=True)
-    with Impostor(plain_server.port, {"step": [cut, pass_on]}) as impostor:
+    cut = send(CUTS[where], then_close=True)
+    with BadServer(plain_server.port, {"step": [cut, pass_on]}) as impostor:
         assert probe(impostor.url, "rest") == "ok"
     assert alike(impostor.at("step")[:2])
 
@@ -313,9 +317,9 @@ def test_an_answer_that_was_cut_off_is_asked_for_again(
 def test_answers_that_are_cut_off_for_ever(
     probe: Callable[..., str], plain_server: Server, transport: str
 ) -> None:
-    cut = say(CUTS["in the body"], then_close=True)
+    cut = send(CUTS["in the body"], then_close=True)
     tricks = both(cut, torn(200, 3, STEPPED))
-    with Impostor(plain_server.port, tricks) as impostor:
+    with BadServer(plain_server.port, tricks) as impostor:
         error = told(probe(impostor.url, transport, SHORT_LIMIT_S))
     assert (error.kind, error.status, error.code) == ("transport", "-", "-")
     assert error.message
@@ -334,20 +338,28 @@ LYING = b"\0\0\0\x80\0\0\0\0" + bytes(40)
 HUGE = 1 << 40
 VAST = value('{"nd":["<f8",[4611686018427387904]]}', bytes(64))
 MALFORMED = {
-    "content-type": both(say(page(200, "text/html", HTML)), answered(200, 15, HTML)),
-    "signature": both(say(page(200, BINARY, UNKNOWN)), answered(200, 3, UNKNOWN)),
+    "content-type": both(
+        send(http_answer(200, "text/html", HTML)), answered(200, 15, HTML)
+    ),
+    "signature": both(
+        send(http_answer(200, BINARY, UNKNOWN)), answered(200, 3, UNKNOWN)
+    ),
     "signature-number": both(
-        say(page(200, BINARY, UNNAMED)), answered(200, 3, UNNAMED)
+        send(http_answer(200, BINARY, UNNAMED)), answered(200, 3, UNNAMED)
     ),
-    "signature-size": both(say(page(200, BINARY, LYING)), answered(200, 3, LYING)),
-    "array-size": both(say(page(200, BINARY, VAST)), answered(200, 3, VAST)),
+    "signature-size": both(
+        send(http_answer(200, BINARY, LYING)), answered(200, 3, LYING)
+    ),
+    "array-size": both(send(http_answer(200, BINARY, VAST)), answered(200, 3, VAST)),
     "oversized": both(
-        say(page(200, BINARY, STEPPED, length=HUGE)),
-        say(b"\x82\x7f" + HUGE.to_bytes(8) + STEPPED),
+        send(http_answer(200, BINARY, STEPPED, length=HUGE)),
+        send(b"\x82\x7f" + HUGE.to_bytes(8) + STEPPED),
     ),
-    "not-an-answer": both(say(b"220 mail.example ESMTP\r\n\r\n"), say(message(b"no"))),
+    "not-an-answer": both(
+        send(b"220 mail.example ESMTP\r\n\r\n"), send(message(b"no"))
+    ),
     "endless-head": both(
-        say(b"HTTP/1.1 200 OK\r\nX: " + b"a" * (1 << 17)), say(b"\xff" * 64)
+        send(b"HTTP/1.1 200 OK\r\nX: " + b"a" * (1 << 17)), send(b"\xff" * 64)
     ),
 }
 
@@ -357,7 +369,7 @@ MALFORMED = {
 def test_what_is_no_answer(
     probe: Callable[..., str], plain_server: Server, transport: str, row: str
 ) -> None:
-    with Impostor(plain_server.port, MALFORMED[row]) as impostor:
+    with BadServer(plain_server.port, MALFORMED[row]) as impostor:
         error = told(probe(impostor.url, transport))
     assert error.kind == "protocol"
     assert error.code == "-"
@@ -370,8 +382,8 @@ def test_an_error_without_words(
     probe: Callable[..., str], plain_server: Server
 ) -> None:
     """As of a proxy behind which there is nobody."""
-    tricks = {"step": [say(page(502, "text/html", HTML))]}
-    with Impostor(plain_server.port, tricks) as impostor:
+    tricks = {"step": [send(http_answer(502, "text/html", HTML))]}
+    with BadServer(plain_server.port, tricks) as impostor:
         error = told(probe(impostor.url, "rest"))
     assert error.kind in ("api", "protocol")
     assert (error.status, error.code) == ("502", "-")
@@ -382,13 +394,13 @@ def test_a_server_of_another_version(
     probe: Callable[..., str], plain_server: Server
 ) -> None:
     """It opens streams of its own kind, and has nothing below /v1/."""
-    gone = say(page(404, "application/json", problem(404, "not-found", WORDS)))
+    gone = send(http_answer(404, "application/json", problem(404, "not-found", WORDS)))
     tricks = {"handshake": [upgraded("gym-http.v2")], "step": [gone]}
-    with Impostor(plain_server.port, tricks | {"create": [gone]}) as impostor:
+    with BadServer(plain_server.port, tricks | {"create": [gone]}) as impostor:
         error = told(probe(impostor.url, "stream"))
     assert (error.kind, error.status, error.code) == ("api", "404", "not-found")
     assert WORDS in error.message
-    with Impostor(plain_server.port, tricks) as impostor:
+    with BadServer(plain_server.port, tricks) as impostor:
         printed = probe(impostor.url, "stream")
     # Without a stream there is REST, and reset works there.
     error = told(printed)
@@ -401,8 +413,10 @@ def test_a_server_of_another_version(
 def test_a_byte_a_second(
     probe: Callable[..., str], plain_server: Server, transport: str, at_once: int
 ) -> None:
-    slow = trickle(page(200, BINARY, STEPPED), at_once)
-    with Impostor(plain_server.port, both(slow, trickled(200, 3, STEPPED))) as impostor:
+    slow = trickle(http_answer(200, BINARY, STEPPED), at_once)
+    with BadServer(
+        plain_server.port, both(slow, trickled(200, 3, STEPPED))
+    ) as impostor:
         error = told(probe(impostor.url, transport, SHORT_LIMIT_S))
     assert (error.kind, error.status) == ("transport", "-")
     assert error.message
@@ -413,7 +427,7 @@ def test_an_answer_that_does_not_come(
     probe: Callable[..., str], plain_server: Server, transport: str
 ) -> None:
     tricks = {place: [silence, pass_on] for place in ("step", "message")}
-    with Impostor(plain_server.port, tricks) as impostor:
+    with BadServer(plain_server.port, tricks) as impostor:
         printed = probe(impostor.url, transport, SHORT_LIMIT_S)
     # It depends on the client how much of its time it waits for the first answer.
     assert printed == "ok" or told(printed).kind == "transport"
@@ -425,7 +439,7 @@ def test_a_handshake_a_byte_a_second(
     probe: Callable[..., str], plain_server: Server
 ) -> None:
     slow = trickle(b"HTTP/1.1 101 Switching Protocols\r\n" + b"x" * 60)
-    with Impostor(plain_server.port, {"handshake": [slow]}) as impostor:
+    with BadServer(plain_server.port, {"handshake": [slow]}) as impostor:
         printed = probe(impostor.url, "stream", SHORT_LIMIT_S)
     # There may have been time left to go by REST.
     assert printed == "ok" or told(printed).kind == "transport"
@@ -435,7 +449,7 @@ def test_a_handshake_a_byte_a_second(
 def test_all_goes_well_and_the_token_is_shown(
     probe: Callable[..., str], plain_server: Server, transport: str
 ) -> None:
-    with Impostor(plain_server.port, {}) as impostor:
+    with BadServer(plain_server.port, {}) as impostor:
         assert probe(impostor.url, transport) == "ok"
     over_http = [each for each in impostor.seen if each.head]
     assert {each.header("authorization") for each in over_http} == {f"Bearer {TOKEN}"}

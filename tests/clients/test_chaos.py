@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.agreement import Walk
-from tests.support.chaos import Chaos, Fault
 from tests.support.drivers import Program
-from tests.support.rapids import REFUSED, StreamFault
+from tests.support.faults.http_faults import Fault, FaultyNetwork
+from tests.support.faults.stream_faults import REFUSED, StreamFault
+from tests.support.reference_runs import ReferenceRun
 from tests.support.server import Server
 
 ENV_IDS = ("CartPole-v1", "Taxi-v4", "Pendulum-v1")
@@ -45,13 +45,15 @@ def test_trajectories_are_those_of_their_seeds(
     tmp_path: Path,
 ) -> None:
     program = driver(name)
-    walks = [Walk(env_id, 7, STEPS) for env_id in ENV_IDS]
+    walks = [ReferenceRun(env_id, 7, STEPS) for env_id in ENV_IDS]
     with (
-        Chaos(server.port, probability=PROBABILITY, seed=1, holds=False) as chaos,
+        FaultyNetwork(
+            server.port, probability=PROBABILITY, seed=1, holds=False
+        ) as chaos,
         ThreadPoolExecutor(len(walks)) as pool,
     ):
 
-        def play(walk: Walk) -> str:
+        def play(walk: ReferenceRun) -> str:
             folder = tmp_path / walk.env_id
             folder.mkdir(exist_ok=True)
             return program.output(*walk.args(chaos.url, transport, folder))

@@ -9,7 +9,7 @@ import pytest
 
 from tests.clients.test_bad_servers import NAMES, told
 from tests.support.drivers import Program
-from tests.support.impostor import Impostor
+from tests.support.faults.bad_server import BadServer
 from tests.support.server import Server
 
 pytestmark = [
@@ -33,7 +33,7 @@ def test_that_nobody_is_there_is_final(
     program: Program, server: Server, wait_s: str
 ) -> None:
     """The drivers have a minute, in which they would ask a dozen times."""
-    with Impostor(server.port, {}) as impostor:
+    with BadServer(server.port, {}) as impostor:
         error = told(program.output("create", impostor.url, ENV_ID, wait_s).strip())
     assert (error.kind, error.status, error.code) == ("api", "503", "external-away")
     assert f"{ENV_ID} is not connected" in error.message
@@ -42,7 +42,7 @@ def test_that_nobody_is_there_is_final(
 
 
 def test_the_wait_is_on_top_of_time_limits(program: Program, server: Server) -> None:
-    with Impostor(server.port, {}) as impostor:
+    with BadServer(server.port, {}) as impostor:
         printed = program.output("create", impostor.url, ENV_ID, "2", "1").strip()
     assert told(printed).code == "external-away", printed
     assert len(impostor.at("create")) == 1

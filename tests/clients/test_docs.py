@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from tests.support import turns
+from tests.support import run_locks
 from tests.support.drivers import needs
 from tests.support.server import ROOT
 
@@ -40,7 +40,7 @@ def test_documents_are_made_without_a_warning(
 ) -> None:
     needs("make", *tools)
     if name == "js":
-        with turns.only_one("npm"):
+        with run_locks.exclusive("npm"):
             done = make("clients/js/node_modules/.installed")
         if done.returncode:
             assert not os.environ.get("CI"), done.stderr

@@ -30,8 +30,8 @@ from tests.clients.python.trees import tree
 from tests.conformance.generate import VECTORS
 from tests.conformance.making.models import model_of, native_of
 from tests.conformance.making.saying import DEADLINE_S
-from tests.support.conversing import problems_of, said_in
 from tests.support.drivers import Program
+from tests.support.peers.conversations import messages_in, problems_of
 
 CONTENT = json.loads((VECTORS / "external.json").read_bytes())
 MAX_OBSERVATION = 64 * 1024 * 1024
@@ -82,7 +82,7 @@ def expected_of(name: str) -> list[dict[str, Any]]:
 def test_sdks_say_what_conversations_tell(
     name: str, driver: Callable[[str], Program]
 ) -> None:
-    said = said_in(driver(name).output("farside", str(VECTORS)))
+    said = messages_in(driver(name).output("farside", str(VECTORS)))
     expected = expected_of(name)
     assert said.keys() == {case["id"] for case in expected}
     for case in expected:
@@ -114,7 +114,7 @@ def spoilt(case: dict[str, Any], way: str) -> dict[str, Any]:
 def test_what_is_said_otherwise_is_seen(
     dialect: str, driver: Callable[[str], Program]
 ) -> None:
-    said = said_in(driver("python").output("farside", str(VECTORS)))
+    said = messages_in(driver("python").output("farside", str(VECTORS)))
     (case,) = (c for c in CASES if c["id"] == f"{dialect}-episode-box")
     assert not list(problems_of(case, said[case["id"]]))
     ways = ("resume", "id", "missing", "error", "control")

@@ -13,8 +13,8 @@ import pytest
 from gym_http_client import RemoteEnv, serve_env
 from gym_http_wire.external.framing import ReceivedMessage
 from tests.conformance.generate import VECTORS
-from tests.support.eavesdropper import Eavesdropper
-from tests.support.js_lending import Lending
+from tests.support.peers.js_provider import JsProvider
+from tests.support.peers.recording_proxy import RecordingProxy
 from tests.support.server import ROOT, Server
 from tests.support.wait import wait_until
 
@@ -166,7 +166,7 @@ def test_it_takes_what_serve_env_and_the_server_say(
         pattern = re.compile(r"connect in at tcp://[0-9.]+:(\d+)")
         port = int(wait_until(lambda: pattern.search(server.stdout))[1])
     stop = threading.Event()
-    with Eavesdropper(port, counted=transport == "tcp") as passing:
+    with RecordingProxy(port, counted=transport == "tcp") as passing:
         scheme = "tcp" if transport == "tcp" else "http"
         lending = threading.Thread(
             target=serve_env,
@@ -191,10 +191,10 @@ def test_it_takes_what_serve_env_and_the_server_say(
 @pytest.mark.live
 @pytest.mark.toolchain
 def test_it_takes_what_javascript_and_the_server_say(server: Server) -> None:
-    with Eavesdropper(server.port) as passing:
+    with RecordingProxy(server.port) as passing:
         url = f"http://127.0.0.1:{passing.port}"
         with (
-            Lending(url, "dict", "json"),
+            JsProvider(url, "dict", "json"),
             RemoteEnv(server.url, "external/toy", wait_s=20) as env,
         ):
             env.reset(seed=1)

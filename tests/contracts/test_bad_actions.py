@@ -8,8 +8,8 @@ import gymnasium
 import numpy as np
 import pytest
 
-from tests.support import toys
 from tests.support.api import Api, Instance, error, ok
+from tests.support.envs import toys
 from tests.support.plain import plain, plain_step
 from tests.support.server import Server
 
@@ -172,7 +172,7 @@ def test_floats_beyond_the_bounds_reach_the_env(create: Create) -> None:
 
 @pytest.fixture(scope="module")
 def strict() -> Iterator[Server]:
-    with Server("--strict-actions", "--import", "tests.support.toys") as server:
+    with Server("--strict-actions", "--import", "tests.support.envs.toys") as server:
         yield server
 
 

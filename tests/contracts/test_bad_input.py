@@ -11,7 +11,7 @@ import gymnasium
 import pytest
 
 from tests.support.api import Api, Instance, error, no_content, ok
-from tests.support.bodies import (
+from tests.support.faults.invalid_bodies import (
     CLIMBING,
     NO_OBJECTS,
     NOT_JSON,

@@ -43,7 +43,7 @@ from gym_http_server.supervisor import output
 from gym_http_wire.problems import Problem
 from gym_http_wire.spaces import describe
 from tests.support.drivers import CLIENTS, needs
-from tests.support.recordings import RECORDINGS
+from tests.support.peers.legacy_clients import RECORDINGS
 from tests.support.server import ROOT, Server
 from tests.support.wait import wait_until
 

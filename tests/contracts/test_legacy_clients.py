@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from tests.support.api import Api, Instance, no_content, ok
+from tests.support.peers.legacy_clients import RECORDINGS, Recording
 from tests.support.raw import RawConnection, Response, exchange
-from tests.support.recordings import RECORDINGS, Recording
 from tests.support.server import Server
 
 NAMES = [recording.name for recording in RECORDINGS]

@@ -111,7 +111,7 @@ def test_the_message_names_what_the_space_has(
 
 @pytest.fixture(scope="module")
 def strict() -> Iterator[Server]:
-    with Server("--strict-actions", "--import", "tests.support.toys") as server:
+    with Server("--strict-actions", "--import", "tests.support.envs.toys") as server:
         yield server
 
 

@@ -13,7 +13,7 @@ from tests.support import processes
 from tests.support.api import Api, Instance
 from tests.support.raw import RawConnection, Response
 from tests.support.server import Server
-from tests.support.several_tokens import api_of, write_file
+from tests.support.token_file import api_of, write_file
 from tests.support.wait import wait_until
 
 BINARY = {"Accept": "application/vnd.gym-http.binary"}
@@ -53,7 +53,7 @@ class SlowReader(RawConnection):
 @pytest.fixture(scope="module")
 def one_worker() -> Iterator[Server]:
     """A server with one web worker and toys."""
-    with Server("--import", "tests.support.toys", "--workers", "1") as started:
+    with Server("--import", "tests.support.envs.toys", "--workers", "1") as started:
         yield started
 
 
@@ -185,7 +185,7 @@ def test_large_answers_are_whole_on_all_ways(one_worker: Server) -> None:
 def test_a_token_leaves_room_for_others(
     make_server: Callable[..., Server], tmp_path: Path
 ) -> None:
-    flags = ("--tokens", write_file(tmp_path), "--import", "tests.support.toys")
+    flags = ("--tokens", write_file(tmp_path), "--import", "tests.support.envs.toys")
     server = make_server(*flags, "--workers", "1", "--answer-budget", str(2 * FRAME))
     bob, ada = api_of(server, "bob"), api_of(server, "ada")
     options = {"kwargs": {"size": FRAME - 1000}}

@@ -13,8 +13,8 @@ import pytest
 
 from tests.support.api import Api, Instance, no_content, ok
 from tests.support.server import ROOT, Server
-from tests.support.several_tokens import api_of, token_of, write_file
 from tests.support.tls import certificate_and_key
+from tests.support.token_file import api_of, token_of, write_file
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.live
@@ -28,9 +28,9 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     path = write_file(tmp_path_factory.mktemp("tokens"))
     modules = (
         "--import",
-        "tests.support.printing",
+        "tests.support.envs.printing",
         "--import",
-        "tests.support.hostile",
+        "tests.support.envs.hostile",
     )
     with Server("--tokens", path, *modules, token=token_of("root")) as server:
         yield server
@@ -133,7 +133,9 @@ def test_a_list_of_nothing_says_so(shared: Server, api: Api) -> None:
 
 def test_the_list_is_a_table_of_80_columns(shared: Server, api: Api) -> None:
     ada = api_of(shared, "ada").create("FrozenLake-v1", label="first")
-    api.create("printing/Says-v0", label="a label of sixty-four characters" + "." * 32)
+    api.create(
+        "printing/Actions-v0", label="a label of sixty-four characters" + "." * 32
+    )
     Instance(api, ada.id).reset()
     steps = [Instance(api, ada.id).step(0) for _ in range(3)]
     printed = admin("ls", shared.url).stdout
@@ -259,7 +261,7 @@ def test_envs(shared: Server) -> None:
     jax = next(line for line in every if line.startswith("phys2d/CartPole-v1"))
     assert jax.endswith("not available: No module named 'jax'")
     found = json.loads(admin("envs", shared.url, "--available", "--json").stdout)
-    assert {"CartPole-v1", "printing/Says-v0"} <= {each["env_id"] for each in found}
+    assert {"CartPole-v1", "printing/Actions-v0"} <= {each["env_id"] for each in found}
     assert all(each["available"] for each in found)
 
 
@@ -316,7 +318,7 @@ def test_watch_prints_json(shared: Server, api: Api) -> None:
 
 
 def test_logs(shared: Server, api: Api) -> None:
-    made = api.create("printing/Says-v0")
+    made = api.create("printing/Actions-v0")
     made.reset()
     made.step("x" + b"one\n\xff\n".hex())
     wait_until(lambda: b"one" in made.get("log/").body)

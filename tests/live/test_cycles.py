@@ -104,7 +104,7 @@ def run(api: Api, lives: Iterator[Callable[[Api], None]]) -> None:
 @pytest.mark.timeout(600)
 def test_nothing_piles_up(make_server: Callable[..., Server]) -> None:
     server = make_server(
-        *("--import", "tests.support.hostile", "--workers", "2"),
+        *("--import", "tests.support.envs.hostile", "--workers", "2"),
         *("--step-deadline", "0.2", "--max-instances", "32"),
     )
     api = Api(server)

@@ -18,7 +18,7 @@ from tests.support.wait import wait_until
 @pytest.fixture(scope="module")
 def hostile_server() -> Iterator[Server]:
     """A server with environments that leave processes behind."""
-    with Server("--import", "tests.support.hostile") as started:
+    with Server("--import", "tests.support.envs.hostile") as started:
         yield started
 
 
@@ -87,7 +87,7 @@ def test_a_daemon_of_a_vector_over_processes_ends_with_it(
 
 THREADED = """
 import threading, time
-from tests.support import hostile
+from tests.support.envs import hostile
 threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
 """
 

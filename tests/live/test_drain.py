@@ -15,7 +15,7 @@ from tests.support.raw import Response
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
-HOSTILE = ("--import", "tests.support.hostile")
+HOSTILE = ("--import", "tests.support.envs.hostile")
 
 
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])

@@ -22,16 +22,23 @@ from gym_http_client import RemoteEnv
 from gym_http_client import Server as Address
 from gym_http_client.handles import Handle
 from gym_http_client.retries import Retries
-from tests.support import processes, tides
+from tests.support import processes
 from tests.support.api import Api
-from tests.support.chaos import Chaos, Fault
+from tests.support.envs import overwritten_array
+from tests.support.faults.http_faults import Fault, FaultyNetwork
+from tests.support.faults.stream_faults import REFUSED, StreamFault
 from tests.support.identity import assert_identical
-from tests.support.rapids import REFUSED, StreamFault
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
-ENVS = ("CartPole-v1", "FrozenLake-v1", "Taxi-v4", "Pendulum-v1", "tides/Tide-v0")
-IMPORT = ("--import", tides.__name__)
+ENVS = (
+    "CartPole-v1",
+    "FrozenLake-v1",
+    "Taxi-v4",
+    "Pendulum-v1",
+    "overwritten/Array-v0",
+)
+IMPORT = ("--import", overwritten_array.__name__)
 RESET = ("observation", "info")
 STEP = ("observation", "reward", "terminated", "truncated", "info")
 TIMES = float(os.environ.get("CHAOS_TIMES", "1"))
@@ -172,7 +179,9 @@ def test_no_fault_adds_or_loses_a_step(
     make_server: Callable[..., Server], case: Case
 ) -> None:
     server = make_server("--workers", "2", *IMPORT, *case.flags)
-    with Chaos(server.port, probability=case.probability, seed=case.clients) as chaos:
+    with FaultyNetwork(
+        server.port, probability=case.probability, seed=case.clients
+    ) as chaos:
         walks = [
             Walk(
                 chaos.url,
@@ -205,7 +214,7 @@ def test_without_keys_every_client_goes_astray(
     server = make_server(*IMPORT)
     never = threading.Event()
     with (
-        Chaos(server.port, probability=0.07, seed=1, keys=False) as chaos,
+        FaultyNetwork(server.port, probability=0.07, seed=1, keys=False) as chaos,
         ThreadPoolExecutor() as pool,
     ):
         walks = [Walk(chaos.url, number, streams=streams) for number in range(4)]

@@ -6,10 +6,23 @@ from typing import Any
 
 import pytest
 
-from tests.support.agents import asking, began, created, ended, heard
 from tests.support.api import Api, Instance, error, ok
-from tests.support.broker import listed, server_with_broker, settled
-from tests.support.far import BOX, RESULT, THREE, Far, connected, refusal
+from tests.support.broker import listed_env, server_with_broker, wait_until_unlisted
+from tests.support.peers.agent_calls import (
+    answer_of,
+    close_external,
+    create_and_reset,
+    create_external,
+    in_background,
+)
+from tests.support.peers.external_env import (
+    BOX,
+    RESULT,
+    THREE,
+    ExternalEnv,
+    open_websocket,
+    refused_handshake,
+)
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
@@ -25,14 +38,14 @@ def api(request: pytest.FixtureRequest) -> Iterator[Api]:
 
 
 def test_it_is_created_stepped_given_back_and_taken_again(api: Api) -> None:
-    with Far.to(api) as far:
+    with ExternalEnv.to(api) as far:
         (told,) = ok(api.get("/v1/registry/?search=external/game"))["envs"]
         assert told["available"] is True
-        told = listed(api)
+        told = listed_env(api)
         assert told["action_space"] == THREE
         assert (told["free"], told["taken"]) == (1, 0)
         for _ in range(2):
-            future = asking(
+            future = in_background(
                 api.post,
                 "/v1/envs/",
                 {"env_id": "external/game", "kwargs": {"level": 3}},
@@ -40,141 +53,146 @@ def test_it_is_created_stepped_given_back_and_taken_again(api: Api) -> None:
             begun = far.answer("init")
             assert begun["kwargs"] == {"level": 3}
             assert begun["render_mode"] is None
-            instance = Instance(api, ok(heard(future))["instance_id"])
-            told = listed(api)
+            instance = Instance(api, ok(answer_of(future))["instance_id"])
+            told = listed_env(api)
             assert (told["free"], told["taken"]) == (0, 1)
             assert api.instances()[instance.id] == "external/game"
 
-            future = asking(instance.post, "reset/", {"seed": 5})
+            future = in_background(instance.post, "reset/", {"seed": 5})
             request = far.answer("reset", observation=[0, 1], info={"a": [1]})
             assert (request["seed"], request["options"]) == (5, None)
             assert 0 < request["deadline_s"] <= 30
-            assert ok(heard(future)) == {"observation": [0.0, 1.0], "info": {"a": [1]}}
+            assert ok(answer_of(future)) == {
+                "observation": [0.0, 1.0],
+                "info": {"a": [1]},
+            }
 
-            future = asking(instance.post, "step/", {"action": 2})
+            future = in_background(instance.post, "step/", {"action": 2})
             request = far.answer("step", **RESULT)
             assert request["action"] == 2
-            answer = ok(heard(future))
+            answer = ok(answer_of(future))
             assert answer == {**RESULT, "reward": 2.0, "done": False}
-            ended(instance, far)
-            wait_until(lambda: listed(api)["free"] == 1)
-    settled(api)
+            close_external(instance, far)
+            wait_until(lambda: listed_env(api)["free"] == 1)
+    wait_until_unlisted(api)
 
 
 def test_ids_increase_over_the_life_of_a_connection(api: Api) -> None:
-    with Far.to(api) as far:
+    with ExternalEnv.to(api) as far:
         ids = []
         for _ in range(2):
-            future = asking(
+            future = in_background(
                 api.post, "/v1/envs/", {"env_id": "external/game", "wait_s": 5}
             )
             ids.append(far.answer("init")["id"])
-            instance = Instance(api, ok(heard(future))["instance_id"])
-            future = asking(instance.close)
+            instance = Instance(api, ok(answer_of(future))["instance_id"])
+            future = in_background(instance.close)
             ids.append(far.answer("close")["id"])
-            assert heard(future).status == 204
+            assert answer_of(future).status == 204
         assert ids == sorted(set(ids))
-    settled(api)
+    wait_until_unlisted(api)
 
 
 def test_what_it_cannot_do_is_said(api: Api) -> None:
-    with Far.to(api, capabilities=[]) as far:
-        instance = created(api, far)
+    with ExternalEnv.to(api, capabilities=[]) as far:
+        instance = create_external(api, far)
         error(instance.post("reset/", {"seed": 1}), 501, "unsupported")
         error(instance.post("reset/", {"options": {"x": 1}}), 501, "unsupported")
-        future = asking(instance.post, "reset/", {})
+        future = in_background(instance.post, "reset/", {})
         far.answer("reset", observation=[0, 1])
-        assert ok(heard(future))["info"] == {"continued": True}
+        assert ok(answer_of(future))["info"] == {"continued": True}
         lack = error(instance.get("render/"), 409, "no-render-mode")["message"]
         assert lack.endswith("the render_modes in its metadata are []")
         error(instance.get("generator/"), 501, "unsupported")
         error(instance.get("attributes/level/"), 404, "no-attribute")
         told = ok(instance.get(""))
         assert told["env_id"] == "external/game"
-        ended(instance, far)
-    settled(api)
+        close_external(instance, far)
+    wait_until_unlisted(api)
 
 
 def test_a_step_before_a_reset_is_refused(api: Api) -> None:
-    with Far.to(api) as far:
-        instance = created(api, far)
+    with ExternalEnv.to(api) as far:
+        instance = create_external(api, far)
         error(instance.post("step/", {"action": 1}), 409, "reset-needed")
-        ended(instance, far)
-    settled(api)
+        close_external(instance, far)
+    wait_until_unlisted(api)
 
 
 def test_it_renders(api: Api) -> None:
     modes = {"render_modes": ["ansi"], "capabilities": ["reset", "render"]}
-    with Far.to(api, **modes) as far:
+    with ExternalEnv.to(api, **modes) as far:
         body = {"env_id": "external/game", "render_mode": "rgb_array"}
         assert "['ansi']" in error(api.post("/v1/envs/", body), 400)["message"]
-        instance = began(api, far, render_mode="ansi")
-        future = asking(instance.get, "render/")
+        instance = create_and_reset(api, far, render_mode="ansi")
+        future = in_background(instance.get, "render/")
         far.answer("render", rendered="#..\n.o.")
-        assert heard(future).text == "#..\n.o."
-        ended(instance, far)
-    settled(api)
+        assert answer_of(future).text == "#..\n.o."
+        close_external(instance, far)
+    wait_until_unlisted(api)
 
 
 def test_who_cannot_begin_is_told_that_the_agent_goes(api: Api) -> None:
-    with Far.to(api) as far:
-        future = asking(api.post, "/v1/envs/", {"env_id": "external/game"})
+    with ExternalEnv.to(api) as far:
+        future = in_background(api.post, "/v1/envs/", {"env_id": "external/game"})
         far.answer("init", action_space={"type": "Cube"})
         assert far.hear_fault()["field"] == "action_space"
         far.answer("close")
-        told = error(heard(future), 502, "bad-answer")
+        told = error(answer_of(future), 502, "bad-answer")
         assert told["field"] == "action_space"
-        ended(created(api, far), far)
-    settled(api)
+        close_external(create_external(api, far), far)
+    wait_until_unlisted(api)
 
 
 def test_init_may_answer_with_other_spaces(api: Api) -> None:
-    with Far.to(api) as far:
-        future = asking(api.post, "/v1/envs/", {"env_id": "external/game", "wait_s": 5})
+    with ExternalEnv.to(api) as far:
+        future = in_background(
+            api.post, "/v1/envs/", {"env_id": "external/game", "wait_s": 5}
+        )
         far.answer("init", observation_space=THREE)
-        instance = Instance(api, ok(heard(future))["instance_id"])
+        instance = Instance(api, ok(answer_of(future))["instance_id"])
         assert ok(instance.get("observation_space/"))["info"]["name"] == "Discrete"
-        future = asking(instance.post, "reset/", {})
+        future = in_background(instance.post, "reset/", {})
         far.answer("reset", observation=2)
-        assert ok(heard(future))["observation"] == 2
-        ended(instance, far)
-    settled(api)
+        assert ok(answer_of(future))["observation"] == 2
+        close_external(instance, far)
+    wait_until_unlisted(api)
 
 
 def test_rewards_may_have_channels(api: Api) -> None:
-    with Far.to(api, reward_channels=["food", "pain"]) as far:
-        instance = began(api, far)
-        future = asking(instance.post, "step/", {"action": 0})
+    with ExternalEnv.to(api, reward_channels=["food", "pain"]) as far:
+        instance = create_and_reset(api, far)
+        future = in_background(instance.post, "step/", {"action": 0})
         far.answer("step", **{**RESULT, "reward": [1.5, -0.25]})
-        answer = ok(heard(future))
+        answer = ok(answer_of(future))
         assert answer["reward"] == 1.25
         assert answer["info"]["reward_channels"] == {"food": 1.5, "pain": -0.25}
-        future = asking(instance.post, "step/", {"action": 0})
+        future = in_background(instance.post, "step/", {"action": 0})
         far.answer("step", **{**RESULT, "reward": [1e308, 1e308]})
-        assert error(heard(future), 502, "bad-answer")["field"] == "reward"
+        assert error(answer_of(future), 502, "bad-answer")["field"] == "reward"
         assert far.hear_fault()["field"] == "reward"
-        ended(instance, far)
-    settled(api)
+        close_external(instance, far)
+    wait_until_unlisted(api)
 
 
 def test_agents_read_its_metadata(api: Api) -> None:
     modes = {"capabilities": ["reset", "render"], "render_modes": ["ansi"]}
-    with Far.to(api, metadata={"render_fps": 30}, **modes) as far:
-        instance = created(api, far)
+    with ExternalEnv.to(api, metadata={"render_fps": 30}, **modes) as far:
+        instance = create_external(api, far)
         told = ok(instance.get(""))["metadata"]
         assert told == {"render_fps": 30, "render_modes": ["ansi"]}
-        ended(instance, far)
-    settled(api)
+        close_external(instance, far)
+    wait_until_unlisted(api)
 
 
 def test_wrappers_and_limits_of_steps_are_put_around(api: Api) -> None:
-    with Far.to(api) as far:
-        instance = began(api, far, max_episode_steps=1)
-        future = asking(instance.post, "step/", {"action": 0})
+    with ExternalEnv.to(api) as far:
+        instance = create_and_reset(api, far, max_episode_steps=1)
+        future = in_background(instance.post, "step/", {"action": 0})
         far.answer("step", **RESULT)
-        assert ok(heard(future))["truncated"] is True
-        ended(instance, far)
-    settled(api)
+        assert ok(answer_of(future))["truncated"] is True
+        close_external(instance, far)
+    wait_until_unlisted(api)
 
 
 def test_who_asks_for_a_name_that_is_not_there_is_told_which_are(api: Api) -> None:
@@ -184,24 +202,26 @@ def test_who_asks_for_a_name_that_is_not_there_is_told_which_are(api: Api) -> No
 
     wait_until(lambda: "is not connected (no external environment is): start" in told())
     with contextlib.ExitStack() as stack:
-        far = stack.enter_context(Far.to(api))
-        instance = created(api, far)
+        far = stack.enter_context(ExternalEnv.to(api))
+        instance = create_external(api, far)
         assert "external/gmae is not connected (connected: external/game)" in told()
         for number in range(6):
-            stack.enter_context(Far.to(api, name=f"a{number}"))
+            stack.enter_context(ExternalEnv.to(api, name=f"a{number}"))
         first = ", ".join(f"external/a{number}" for number in range(5))
         assert f"(connected: {first} and 2 more): start its program" in told()
-        ended(instance, far)
-    settled(api, "")
+        close_external(instance, far)
+    wait_until_unlisted(api, "")
 
 
 def test_a_create_waits_for_one_to_connect(api: Api) -> None:
     error(api.post("/v1/envs/", {"env_id": "external/game"}), 503, "external-away")
-    future = asking(api.post, "/v1/envs/", {"env_id": "external/game", "wait_s": 20})
-    with Far.to(api) as far:
+    future = in_background(
+        api.post, "/v1/envs/", {"env_id": "external/game", "wait_s": 20}
+    )
+    with ExternalEnv.to(api) as far:
         far.answer("init")
-        ended(Instance(api, ok(heard(future))["instance_id"]), far)
-    settled(api)
+        close_external(Instance(api, ok(answer_of(future))["instance_id"]), far)
+    wait_until_unlisted(api)
 
 
 @pytest.mark.parametrize("wait_s", [-1, 50, "long", True])
@@ -219,54 +239,54 @@ def test_a_vector_takes_as_many_as_it_wants_or_none_and_asks_all_at_once(
     api: Api,
 ) -> None:
     with contextlib.ExitStack() as stack:
-        fars = [stack.enter_context(Far.to(api)) for _ in range(2)]
+        fars = [stack.enter_context(ExternalEnv.to(api)) for _ in range(2)]
         body = {"env_id": "external/game", "num_envs": 3}
         answer = api.post("/v1/envs/", body)
         lack = error(answer, 503, "external-away")["message"]
         assert "needs 3 free connections, and 2 are free: try again" in lack
-        assert listed(api)["free"] == 2
-        fars.append(stack.enter_context(Far.to(api)))
-        future = asking(api.post, "/v1/envs/", body)
+        assert listed_env(api)["free"] == 2
+        fars.append(stack.enter_context(ExternalEnv.to(api)))
+        future = in_background(api.post, "/v1/envs/", body)
         asked = [far.asked("init") for far in fars]
         for far, request in zip(fars, asked, strict=True):
             far.say(id=request["id"], result={})
-        instance = Instance(api, ok(heard(future))["instance_id"])
+        instance = Instance(api, ok(answer_of(future))["instance_id"])
 
-        future = asking(instance.post, "reset/", {"seed": 7})
+        future = in_background(instance.post, "reset/", {"seed": 7})
         asked = [far.asked("reset") for far in fars]
         seeds = sorted(request["seed"] for request in asked)
         assert seeds == [7, 8, 9]
         for far, request in zip(fars, asked, strict=True):
             place = (request["seed"] - 7) / 4
             far.say(id=request["id"], result={"observation": [place, 0]})
-        assert ok(heard(future))["observation"] == [[0, 0], [0.25, 0], [0.5, 0]]
+        assert ok(answer_of(future))["observation"] == [[0, 0], [0.25, 0], [0.5, 0]]
 
-        future = asking(instance.post, "step/", {"action": [0, 1, 2]})
+        future = in_background(instance.post, "step/", {"action": [0, 1, 2]})
         # All are asked before any has answered.
         asked = [far.asked("step") for far in fars]
         assert sorted(request["action"] for request in asked) == [0, 1, 2]
         for far, request in reversed(list(zip(fars, asked, strict=True))):
             far.say(id=request["id"], result={**RESULT, "reward": request["action"]})
-        assert ok(heard(future))["reward"] == [0.0, 1.0, 2.0]
+        assert ok(answer_of(future))["reward"] == [0.0, 1.0, 2.0]
 
-        future = asking(instance.close)
+        future = in_background(instance.close)
         for far in fars:
             far.answer("close")
-        assert heard(future).status == 204
-    settled(api)
+        assert answer_of(future).status == 204
+    wait_until_unlisted(api)
 
 
 def test_each_agent_has_a_connection_of_its_own(api: Api) -> None:
-    with Far.to(api) as one, Far.to(api) as other:
+    with ExternalEnv.to(api) as one, ExternalEnv.to(api) as other:
         assert one.welcome["connection"] != other.welcome["connection"]
-        first, second = began(api, one), began(api, other)
+        first, second = create_and_reset(api, one), create_and_reset(api, other)
         error(api.post("/v1/envs/", {"env_id": "external/game"}), 503, "external-away")
-        future = asking(second.post, "step/", {"action": 1})
+        future = in_background(second.post, "step/", {"action": 1})
         other.answer("step", **RESULT)
-        ok(heard(future))
-        ended(first, one)
-        ended(second, other)
-    settled(api)
+        ok(answer_of(future))
+        close_external(first, one)
+        close_external(second, other)
+    wait_until_unlisted(api)
 
 
 @pytest.mark.parametrize(
@@ -287,30 +307,34 @@ def test_each_agent_has_a_connection_of_its_own(api: Api) -> None:
 def test_who_says_nonsense_is_told_and_shown_out(
     api: Api, hello: dict[str, Any], code: str, words: str
 ) -> None:
-    with Far(api, **hello) as far:
+    with ExternalEnv(api, **hello) as far:
         assert far.welcome["type"] == "refused"
         assert far.welcome["code"] == code
         assert words in far.welcome["message"]
         status, reason = far.line.read_close()
         assert status == 1008
         assert reason
-    assert listed(api) is None
+    assert listed_env(api) is None
 
 
 def test_pings_of_its_own_are_answered(api: Api) -> None:
-    with Far.to(api) as far:
+    with ExternalEnv.to(api) as far:
         far.say(type="ping")
         assert far.hear() == {"type": "pong"}
-        instance = created(api, far)
+        instance = create_external(api, far)
         far.say(type="ping")
         assert far.hear() == {"type": "pong"}
-        ended(instance, far)
-    settled(api)
+        close_external(instance, far)
+    wait_until_unlisted(api)
 
 
 def test_what_is_no_websocket_is_told_so(api: Api) -> None:
     error(api.get("/v1/external/"), 426, "upgrade-required")
-    error(refusal(api, origin="https://elsewhere.example"), 403, "origin-refused")
+    error(
+        refused_handshake(api, origin="https://elsewhere.example"),
+        403,
+        "origin-refused",
+    )
 
 
 def test_a_name_must_be_one(api: Api) -> None:
@@ -320,26 +344,26 @@ def test_a_name_must_be_one(api: Api) -> None:
 def test_tokens_and_tickets(make_server: MakeServer) -> None:
     token = "a-token-of-the-tests"
     api = Api(make_server("--token", token, token=token))
-    error(refusal(api, authorization=None), 401, "unauthorized")
-    with Far.to(api):
-        assert listed(api)["free"] == 1
+    error(refused_handshake(api, authorization=None), 401, "unauthorized")
+    with ExternalEnv.to(api):
+        assert listed_env(api)["free"] == 1
     ticket = ok(api.post("/v1/tickets/"))["ticket"]
     path = f"/v1/external/?ticket={ticket}"
-    line = connected(api, path=path, authorization=None)
+    line = open_websocket(api, path=path, authorization=None)
     assert line.response.status == 101
     line.close()
-    error(refusal(api, path=path, authorization=None), 401, "ticket-refused")
+    error(refused_handshake(api, path=path, authorization=None), 401, "ticket-refused")
 
 
 def test_there_is_a_limit_to_connections(make_server: MakeServer) -> None:
     api = Api(make_server("--max-external", "1"))
-    with Far.to(api), Far(api) as late:
+    with ExternalEnv.to(api), ExternalEnv(api) as late:
         assert late.welcome["code"] == "too-many-external"
 
 
 def test_spaces_of_the_hello_are_in_the_registry(api: Api) -> None:
-    with Far.to(api, name="other"):
-        told = listed(api, "other")
+    with ExternalEnv.to(api, name="other"):
+        told = listed_env(api, "other")
         assert told["observation_space"] == BOX
         assert told["capabilities"] == ["reset", "seed"]
-    wait_until(lambda: listed(api, "other") is None)
+    wait_until(lambda: listed_env(api, "other") is None)

@@ -18,10 +18,10 @@ from gym_http_client import ServerError
 from gym_http_client.remote_env import RemoteEnv
 from gym_http_wire.spaces import describe
 from tests.support.api import Api, Instance, ok
-from tests.support.broker import server_with_broker, settled
-from tests.support.far import Far
+from tests.support.broker import server_with_broker, wait_until_unlisted
 from tests.support.identity import assert_identical
-from tests.support.watching import Watcher, watch
+from tests.support.peers.external_env import ExternalEnv
+from tests.support.peers.watcher import Watcher, open_watcher
 from tests.support.websocket import BINARY, frame
 
 STEP = 2
@@ -59,7 +59,7 @@ class Counter:
         self.was_cut = 0
         self._api = api
         self._record: tuple[int, dict[str, Any]] = (0, {})
-        self._far = Far.to(api, **HELLO)
+        self._far = ExternalEnv.to(api, **HELLO)
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
@@ -96,7 +96,9 @@ class Counter:
     def _come_back(self) -> None:
         self.was_cut += 1
         self._far.drop()
-        self._far = Far.to(self._api, resume=self._far.welcome["resume"], **HELLO)
+        self._far = ExternalEnv.to(
+            self._api, resume=self._far.welcome["resume"], **HELLO
+        )
 
     def _do(self, asked: dict[str, Any]) -> dict[str, Any]:
         if asked["type"] == "reset":
@@ -130,7 +132,7 @@ def counter(api: Api) -> Iterator[Counter]:
     counter = Counter(api)
     yield counter
     counter.close()
-    settled(api)
+    wait_until_unlisted(api)
 
 
 @contextlib.contextmanager
@@ -209,7 +211,7 @@ def test_who_watches_sees_what_crosses(api: Api, counter: Counter) -> None:
     with stepped(api) as env:
         env.step(1)
         env.step(1)
-        with watch(Instance(api, env.instance_id), BINARY) as watcher:
+        with open_watcher(Instance(api, env.instance_id), BINARY) as watcher:
             # What crossed last is where it begins.
             assert seen(watcher) == [2, 1]
             for count in (3, 4):

@@ -15,10 +15,28 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 
-from tests.support.agents import asking, back, began, ended, heard, reset
 from tests.support.api import Api, Instance, error, no_content, ok
-from tests.support.broker import listed, server_with_broker, settled, tcp_place
-from tests.support.far import BOX, RESULT, THREE, Far, connected
+from tests.support.broker import (
+    listed_env,
+    server_with_broker,
+    tcp_url,
+    wait_until_unlisted,
+)
+from tests.support.peers.agent_calls import (
+    answer_of,
+    close_external,
+    create_and_reset,
+    in_background,
+    reconnect,
+    reset_external,
+)
+from tests.support.peers.external_env import (
+    BOX,
+    RESULT,
+    THREE,
+    ExternalEnv,
+    open_websocket,
+)
 from tests.support.server import Server
 from tests.support.wait import wait_until
 from tests.support.websocket import CLOSE, WebSocket
@@ -37,26 +55,26 @@ def deep(member: str, levels: int) -> str:
 
 
 def test_a_deep_hello_is_refused_and_nobody_else_is() -> None:
-    with server_with_broker() as api, Far.to(api) as far:
+    with server_with_broker() as api, ExternalEnv.to(api) as far:
         for member in ("metadata", "observation_space", "action_space"):
             # Close to what can be just read, but not be written again.
             for levels in (300, 900, *range(970, 990)):
-                line = connected(api)
+                line = open_websocket(api)
                 line.send_frame(1, deep(member, levels).encode())
                 told = json.loads(line.read_frame()[1])
                 assert told["code"] in ("bad-hello", "bad-space"), (levels, told)
                 line.close()
         # Another broker would not have this connection.
-        assert listed(api)["free"] == 1
-        instance = began(api, far)
-        ended(instance, far)
+        assert listed_env(api)["free"] == 1
+        instance = create_and_reset(api, far)
+        close_external(instance, far)
 
 
 def test_what_is_listed_of_capabilities_are_those_that_there_are() -> None:
     with server_with_broker() as api:
         many = [f"c{number}" for number in range(50_000)]
-        with Far.to(api, capabilities=["reset", *many, "reset"]):
-            assert listed(api)["capabilities"] == ["reset"]
+        with ExternalEnv.to(api, capabilities=["reset", *many, "reset"]):
+            assert listed_env(api)["capabilities"] == ["reset"]
 
 
 def test_idle_strangers_do_not_lock_out_an_environment(
@@ -64,17 +82,17 @@ def test_idle_strangers_do_not_lock_out_an_environment(
 ) -> None:
     api = Api(make_server("--max-external", "2"))
     with contextlib.ExitStack() as stack:
-        accepted = stack.enter_context(Far.to(api))
+        accepted = stack.enter_context(ExternalEnv.to(api))
         silent = []
         for _ in range(64):
-            silent.append(connected(api))
+            silent.append(open_websocket(api))
             stack.callback(silent[-1].close)
-        with Far.to(api):
+        with ExternalEnv.to(api):
             told = json.loads(silent[0].read_frame()[1])
             assert (told["type"], told["code"]) == ("refused", "too-many-external")
             assert silent[0].read_close()[0] == 1008
-            assert listed(api)["free"] == 2
-        ended(began(api, accepted), accepted)
+            assert listed_env(api)["free"] == 2
+        close_external(create_and_reset(api, accepted), accepted)
 
 
 MIB = 1024 * 1024
@@ -109,13 +127,13 @@ LARGE = [
 
 def test_spaces_that_are_too_large_are_refused_before_arrays_are_made() -> None:
     with server_with_broker("--external-tcp", "0") as api:
-        place = urlsplit(tcp_place(api.server))
+        place = urlsplit(tcp_url(api.server))
         with socket.create_connection((place.hostname, place.port), 20):
             process = wait_until(lambda: _holder(api.server, place.port or 0))
         before = _peak_kib(process)
         for space, size in LARGE:
             for which in ("observation_space", "action_space"):
-                far = Far(api, **{which: space})
+                far = ExternalEnv(api, **{which: space})
                 far.drop()
                 told = far.welcome
                 assert (told["type"], told["code"]) == ("refused", "bad-space"), space
@@ -128,14 +146,14 @@ def test_spaces_that_are_too_large_are_refused_before_arrays_are_made() -> None:
 
 def test_how_large_spaces_may_be_is_a_setting(make_server: MakeServer) -> None:
     api = Api(make_server("--max-observation", "4096"))
-    with Far.to(api, observation_space={**FLOATS, "shape": [1024]}) as far:
-        assert listed(api)["free"] == 1
-        with Far(api, observation_space={**FLOATS, "shape": [1025]}) as large:
+    with ExternalEnv.to(api, observation_space={**FLOATS, "shape": [1024]}) as far:
+        assert listed_env(api)["free"] == 1
+        with ExternalEnv(api, observation_space={**FLOATS, "shape": [1025]}) as large:
             assert "4100" in large.welcome["message"]
         # Nor may it take larger ones when it is made.
-        future = asking(api.post, "/v1/envs/", {"env_id": "external/game"})
+        future = in_background(api.post, "/v1/envs/", {"env_id": "external/game"})
         far.answer("init", observation_space={**FLOATS, "shape": [1025]})
-        told = error(heard(future), 502, "bad-answer")
+        told = error(answer_of(future), 502, "bad-answer")
         assert "the size of one element is 4100" in told["message"]
 
 
@@ -150,7 +168,7 @@ def test_a_broker_without_descriptors_goes_on(make_server: MakeServer) -> None:
     pattern = re.compile(r"connect in at tcp://([0-9.]+):(\d+)")
     match = wait_until(lambda: pattern.search(server.stdout))
     place = match[1], int(match[2])
-    with Far.to(api) as far, contextlib.ExitStack() as stack:
+    with ExternalEnv.to(api) as far, contextlib.ExitStack() as stack:
         stack.enter_context(socket.create_connection(place, 20))
         broker = wait_until(lambda: _holder(server, place[1]))
         most = max(_descriptors(broker)) + 4
@@ -159,13 +177,13 @@ def test_a_broker_without_descriptors_goes_on(make_server: MakeServer) -> None:
             stack.enter_context(socket.create_connection(place, 20))
         wait_until(lambda: len(_descriptors(broker)) == most)
         spent, turns = broker.cpu_times().user, broker.num_ctx_switches().voluntary
-        future = asking(api.get, "/v1/registry/?search=external/game")
+        future = in_background(api.get, "/v1/registry/?search=external/game")
         # It cannot take this one, and looks again now and then until it can.
         wait_until(lambda: broker.num_ctx_switches().voluntary > turns + 5)
         assert broker.cpu_times().user - spent < 0.5
         stack.close()
-        assert ok(heard(future))["envs"][0]["external"]["free"] == 1
-        ended(began(api, far), far)
+        assert ok(answer_of(future))["envs"][0]["external"]["free"] == 1
+        close_external(create_and_reset(api, far), far)
 
 
 def _holder(server: Server, port: int) -> psutil.Process | None:
@@ -197,10 +215,10 @@ def test_what_nobody_reads_is_not_kept_for_ever(make_server: MakeServer) -> None
     hello |= {"observation_space": THREE, "action_space": THREE}
     path = f"/v1/external/{ok(api.post('/v1/external/', hello))['connection']}"
     create = {"env_id": "external/game", "wait_s": 5}
-    future = asking(api.post, "/v1/envs/", create)
+    future = in_background(api.post, "/v1/envs/", create)
     asked = api.get(f"{path}/request").json()
     no_content(api.post(f"{path}/answer", {"id": asked["id"], "result": {}}))
-    instance = Instance(api, ok(heard(future))["instance_id"])
+    instance = Instance(api, ok(answer_of(future))["instance_id"])
     host = _host(api.server, instance)
     os.kill(host.pid, signal.SIGSTOP)
     try:
@@ -218,7 +236,7 @@ def test_what_nobody_reads_is_not_kept_for_ever(make_server: MakeServer) -> None
     wait_until(lambda: instance.id not in api.instances(), 10)
     told = error(instance.post("step/", {"action": 1}), 410, "instance-ended")
     assert told["reason"] == "external-gone"
-    settled(api)
+    wait_until_unlisted(api)
 
 
 def test_one_that_comes_back_and_back_to_a_host_that_stands_still(
@@ -226,14 +244,14 @@ def test_one_that_comes_back_and_back_to_a_host_that_stands_still(
 ) -> None:
     api = Api(make_server())
     weight = {"metadata": {"weight": "x" * 60_000}, "capabilities": ["reset", "replay"]}
-    with Far.to(api, **weight) as far, contextlib.ExitStack() as stack:
-        instance = began(api, far)
+    with ExternalEnv.to(api, **weight) as far, contextlib.ExitStack() as stack:
+        instance = create_and_reset(api, far)
         host = _host(api.server, instance)
         os.kill(host.pid, signal.SIGSTOP)
         try:
             began_at = time.monotonic()
             for _ in range(300):
-                line = connected(api)
+                line = open_websocket(api)
                 stack.callback(line.close)
                 opcode, told = come_back(line, far, weight)
                 if opcode == CLOSE:
@@ -241,24 +259,26 @@ def test_one_that_comes_back_and_back_to_a_host_that_stands_still(
             assert opcode == CLOSE
             assert b"the host that had it is busy" in told
             # And nobody else has waited: they would have, for 5 seconds each time.
-            with Far.to(api, name="neighbour"):
-                assert listed(api, "neighbour")["free"] == 1
+            with ExternalEnv.to(api, name="neighbour"):
+                assert listed_env(api, "neighbour")["free"] == 1
             assert time.monotonic() - began_at < 5.0
         finally:
             os.kill(host.pid, signal.SIGCONT)
 
         def heard_of() -> bool:
-            line = connected(api)
+            line = open_websocket(api)
             stack.callback(line.close)
             return come_back(line, far, weight)[0] != CLOSE
 
         wait_until(heard_of)
-        with back(api, far, **weight) as again:
-            reset(instance, again)
-            ended(instance, again)
+        with reconnect(api, far, **weight) as again:
+            reset_external(instance, again)
+            close_external(instance, again)
 
 
-def come_back(line: WebSocket, far: Far, hello: dict[str, Any]) -> tuple[int, bytes]:
+def come_back(
+    line: WebSocket, far: ExternalEnv, hello: dict[str, Any]
+) -> tuple[int, bytes]:
     """Show the token of a far side; give what comes first."""
     said = {"type": "hello", "protocol": 1, "name": "game", **hello}
     said |= {"observation_space": BOX, "action_space": THREE}
@@ -269,9 +289,9 @@ def come_back(line: WebSocket, far: Far, hello: dict[str, Any]) -> tuple[int, by
 
 def test_a_flood_of_messages_ends_in_an_answer(make_server: MakeServer) -> None:
     api = Api(make_server())
-    with Far.to(api, observation_space=THREE) as far:
+    with ExternalEnv.to(api, observation_space=THREE) as far:
         instance = began_discrete(api, far)
-        future = asking(instance.post, "step/", {"action": 1})
+        future = in_background(instance.post, "step/", {"action": 1})
         asked = far.asked("step")
         ping = json.dumps({"type": "ping"}).encode()
         for _ in range(2000):
@@ -279,19 +299,19 @@ def test_a_flood_of_messages_ends_in_an_answer(make_server: MakeServer) -> None:
         for number in range(1, asked["id"]):
             far.say(id=number, result={})
         far.say(id=asked["id"], result=RESULT | {"observation": 2})
-        assert ok(heard(future))["observation"] == 2
+        assert ok(answer_of(future))["observation"] == 2
         for _ in range(2000):
             far.asked("pong")
-        ended(instance, far)
+        close_external(instance, far)
 
 
-def began_discrete(api: Api, far: Far) -> Instance:
+def began_discrete(api: Api, far: ExternalEnv) -> Instance:
     """Create an instance, and reset it, where observations are numbers."""
     create = {"env_id": "external/game", "wait_s": 5}
-    future = asking(api.post, "/v1/envs/", create)
+    future = in_background(api.post, "/v1/envs/", create)
     far.answer("init")
-    instance = Instance(api, ok(heard(future))["instance_id"])
-    future = asking(instance.post, "reset/", {})
+    instance = Instance(api, ok(answer_of(future))["instance_id"])
+    future = in_background(instance.post, "reset/", {})
     far.answer("reset", observation=0)
-    ok(heard(future))
+    ok(answer_of(future))
     return instance

@@ -7,10 +7,15 @@ import gymnasium
 import pytest
 
 from gym_http_client import serve_env
-from tests.support.agents import asking, began, ended, heard
 from tests.support.api import Api, error, no_content, ok
-from tests.support.broker import listed, settled
-from tests.support.far import BOX, RESULT, THREE
+from tests.support.broker import listed_env, wait_until_unlisted
+from tests.support.peers.agent_calls import (
+    answer_of,
+    close_external,
+    create_and_reset,
+    in_background,
+)
+from tests.support.peers.external_env import BOX, RESULT, THREE
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
@@ -25,7 +30,7 @@ def api() -> Iterator[Api]:
     with Server(*flags) as server:
         api = Api(server)
         Caller(api)
-        settled(api)
+        wait_until_unlisted(api)
         yield api
 
 
@@ -56,43 +61,43 @@ class Caller:
 
 def test_it_is_stepped_given_back_and_taken_again(api: Api) -> None:
     far = Caller(api)
-    assert listed(api)["free"] == 1
+    assert listed_env(api)["free"] == 1
     for _ in range(2):
-        instance = began(api, far)
-        future = asking(instance.post, "step/", {"action": 2})
+        instance = create_and_reset(api, far)
+        future = in_background(instance.post, "step/", {"action": 2})
         assert far.answer("step", **RESULT)["action"] == 2
-        told = ok(heard(future))
+        told = ok(answer_of(future))
         assert (told["observation"], told["reward"]) == (RESULT["observation"], 2.0)
-        ended(instance, far)
-    settled(api)
+        close_external(instance, far)
+    wait_until_unlisted(api)
 
 
 def test_a_request_comes_until_it_is_answered(api: Api) -> None:
     far = Caller(api)
-    instance = began(api, far)
-    future = asking(instance.post, "step/", {"action": 1})
+    instance = create_and_reset(api, far)
+    future = in_background(instance.post, "step/", {"action": 1})
     assert far.asked("step") == far.asked("step")
     far.answer("step", **RESULT)
-    ok(heard(future))
+    ok(answer_of(future))
     no_content(api.get(f"{far.path}/request?wait_s=0"))
-    ended(instance, far)
-    settled(api)
+    close_external(instance, far)
+    wait_until_unlisted(api)
 
 
 def test_a_fault_is_fetched(api: Api) -> None:
     far = Caller(api)
-    instance = began(api, far)
-    future = asking(instance.post, "step/", {"action": 1})
+    instance = create_and_reset(api, far)
+    future = in_background(instance.post, "step/", {"action": 1})
     far.answer("step", **{**RESULT, "reward": "much"})
-    error(heard(future), 502, "bad-answer")
+    error(answer_of(future), 502, "bad-answer")
     assert far.asked("fault")["field"] == "reward"
-    ended(instance, far)
-    settled(api)
+    close_external(instance, far)
+    wait_until_unlisted(api)
 
 
 def test_who_does_not_call_is_gone(api: Api) -> None:
     far = Caller(api)
-    instance = began(api, far)
+    instance = create_and_reset(api, far)
     wait_until(lambda: instance.id not in api.instances(), 10)
     told = error(instance.post("step/", {"action": 1}), 410, "instance-ended")
     assert told["reason"] == "external-gone"
@@ -103,15 +108,15 @@ def test_who_does_not_call_is_gone(api: Api) -> None:
 def test_it_comes_back_with_its_token(api: Api) -> None:
     replay = {"capabilities": ["reset", "replay"]}
     far = Caller(api, **replay)
-    instance = began(api, far)
-    future = asking(instance.post, "step/", {"action": 1})
+    instance = create_and_reset(api, far)
+    future = in_background(instance.post, "step/", {"action": 1})
     first = far.asked("step")
     again = Caller(api, resume=far.welcome["resume"], **replay)
     assert again.welcome["resumed"] is True
     assert again.answer("step", **RESULT)["id"] == first["id"]
-    ok(heard(future))
-    ended(instance, again)
-    settled(api)
+    ok(answer_of(future))
+    close_external(instance, again)
+    wait_until_unlisted(api)
 
 
 def test_nonsense_is_refused(api: Api) -> None:
@@ -127,7 +132,7 @@ def test_nonsense_is_refused(api: Api) -> None:
     for wait_s in ("-1", "51", "long"):
         refused = api.get(f"{far.path}/request?wait_s={wait_s}")
         error(refused, 400, "bad-parameter")
-    settled(api)
+    wait_until_unlisted(api)
 
 
 def test_who_lends_is_told_why(api: Api) -> None:
@@ -153,15 +158,15 @@ def test_an_answer_may_be_as_long_as_the_welcome_says(
     api = Api(make_server(*flags))
     far = Caller(api)
     assert far.welcome["limits"]["max_message"] == most
-    instance = began(api, far)
-    future = asking(instance.post, "step/", {"action": 1})
+    instance = create_and_reset(api, far)
+    future = in_background(instance.post, "step/", {"action": 1})
     long = {"score": "x" * 50_000}
     far.answer("step", **{**RESULT, "info": long})
-    assert ok(heard(future))["info"] == long
+    assert ok(answer_of(future))["info"] == long
     answer = api.post(f"{far.path}/answer", data=b" " * (most + 1))
     error(answer, 413, "body-too-large")
     error(api.post("/v1/external/", data=b" " * 2049), 413, "body-too-large")
-    ended(instance, far)
+    close_external(instance, far)
 
 
 def test_it_needs_the_token(make_server: Callable[..., Server]) -> None:

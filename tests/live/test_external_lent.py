@@ -13,15 +13,15 @@ from gymnasium.vector import AutoresetMode
 
 from gym_http_client import RemoteEnv, RemoteVectorEnv, ServerError
 from tests.support.api import Api
-from tests.support.broker import listed, tcp_place
-from tests.support.cutter import Cutter
-from tests.support.far import Far
+from tests.support.broker import listed_env, tcp_url
+from tests.support.faults.disconnecting_proxy import DisconnectingProxy
 from tests.support.identity import assert_identical
-from tests.support.lending import TALLY, lent
+from tests.support.local_reference import assert_same_description, assert_same_episodes
+from tests.support.peers.external_env import ExternalEnv
+from tests.support.peers.provider_process import STEP_LOG, provided_env
+from tests.support.peers.zmq_peers import zmq_url as zmq_place
 from tests.support.server import Server
-from tests.support.twins import assert_described_alike, assert_played_alike
 from tests.support.wait import wait_until
-from tests.support.zmq_peers import place as zmq_place
 
 WAYS = ["websocket", "tcp", "zmq"]
 DIALECTS = ["binary", "typed"]
@@ -47,7 +47,7 @@ def server() -> Iterator[Server]:
     """A server with a broker, a port for plain TCP, and a gateway."""
     ports = ("--external-tcp", "0", "--zmq", "tcp://127.0.0.1:0")
     with Server("--external-grace", "1", *ports) as server:
-        Far.to(Api(server)).drop()
+        ExternalEnv.to(Api(server)).drop()
         yield server
 
 
@@ -55,12 +55,12 @@ def url_of(server: Server, way: str) -> str:
     """Tell where those who lend come in."""
     if way == "zmq":
         return f"zmq+{zmq_place(server)}"
-    return tcp_place(server) if way == "tcp" else server.url
+    return tcp_url(server) if way == "tcp" else server.url
 
 
 def free(server: Server) -> int:
     """Count the connections that can be taken."""
-    told = listed(Api(server), "lent")
+    told = listed_env(Api(server), "provided")
     return told["free"] if told else 0
 
 
@@ -75,8 +75,8 @@ def empty_broker(server: Server) -> Iterator[None]:
 @pytest.mark.parametrize(("way", "dialect"), BOTH)
 def test_gymnasium_finds_nothing_wrong(server: Server, way: str, dialect: str) -> None:
     with (
-        lent(url_of(server, way), "CartPole-v1", dialect=dialect),
-        RemoteEnv(server.url, "external/lent", wait_s=20) as env,
+        provided_env(url_of(server, way), "CartPole-v1", dialect=dialect),
+        RemoteEnv(server.url, "external/provided", wait_s=20) as env,
     ):
         check_env(env, skip_render_check=False)
 
@@ -88,11 +88,11 @@ def test_it_is_equal_to_the_same_made_here(
 ) -> None:
     local = gymnasium.make(env_id)
     with (
-        lent(url_of(server, way), env_id, dialect=dialect),
-        RemoteEnv(server.url, "external/lent", wait_s=20) as env,
+        provided_env(url_of(server, way), env_id, dialect=dialect),
+        RemoteEnv(server.url, "external/provided", wait_s=20) as env,
     ):
-        assert_described_alike(env, local)
-        assert_played_alike(env, local)
+        assert_same_description(env, local)
+        assert_same_episodes(env, local)
         assert_identical(env.np_random.random(3), local.np_random.random(3))
         assert_identical(env.reset(), local.reset())
         for seed in (None, 4):
@@ -117,9 +117,9 @@ def test_a_vector_of_8_is_equal_to_the_same_made_here(
         "CartPole-v1", 8, "sync", vector_kwargs={"autoreset_mode": mode}
     )
     local.action_space.seed(3)
-    with lent(url_of(server, way), "CartPole-v1", n=8, dialect=dialect):
+    with provided_env(url_of(server, way), "CartPole-v1", n=8, dialect=dialect):
         env = RemoteVectorEnv(
-            server.url, "external/lent", num_envs=8, autoreset_mode=mode, wait_s=20
+            server.url, "external/provided", num_envs=8, autoreset_mode=mode, wait_s=20
         )
         assert env.observation_space == local.observation_space
         assert_identical(env.reset(seed=5), local.reset(seed=5))
@@ -139,8 +139,8 @@ def test_a_vector_of_8_is_equal_to_the_same_made_here(
 
 def test_what_it_raises_is_raised_here(server: Server) -> None:
     with (
-        lent(server.url, "CartPole-v1"),
-        RemoteEnv(server.url, "external/lent", wait_s=20) as env,
+        provided_env(server.url, "CartPole-v1"),
+        RemoteEnv(server.url, "external/provided", wait_s=20) as env,
     ):
         with pytest.raises(gymnasium.error.ResetNeeded):
             env.step(0)
@@ -158,8 +158,8 @@ def test_what_it_raises_is_raised_here(server: Server) -> None:
 
 def test_attributes_go_both_ways(server: Server) -> None:
     with (
-        lent(server.url, "CartPole-v1"),
-        RemoteEnv(server.url, "external/lent", wait_s=20) as env,
+        provided_env(server.url, "CartPole-v1"),
+        RemoteEnv(server.url, "external/provided", wait_s=20) as env,
     ):
         assert env.get_wrapper_attr("length") == 0.5
         env.set_wrapper_attr("length", 0.75)
@@ -170,10 +170,10 @@ def test_kwargs_and_render_modes_reach_the_factory(server: Server) -> None:
     local = gymnasium.make("FrozenLake-v1", is_slippery=False, render_mode="ansi")
     local.reset(seed=1)
     with (
-        lent(server.url, "FrozenLake-v1"),
+        provided_env(server.url, "FrozenLake-v1"),
         RemoteEnv(
             server.url,
-            "external/lent",
+            "external/provided",
             wait_s=20,
             render_mode="ansi",
             is_slippery=False,
@@ -187,10 +187,10 @@ def test_kwargs_and_render_modes_reach_the_factory(server: Server) -> None:
 
 
 def test_another_agent_finds_it_fresh(server: Server) -> None:
-    with lent(server.url, "CartPole-v1"):
-        with RemoteEnv(server.url, "external/lent", wait_s=20) as env:
+    with provided_env(server.url, "CartPole-v1"):
+        with RemoteEnv(server.url, "external/provided", wait_s=20) as env:
             env.set_wrapper_attr("length", 0.75)
-        with RemoteEnv(server.url, "external/lent", wait_s=20) as env:
+        with RemoteEnv(server.url, "external/provided", wait_s=20) as env:
             assert env.get_wrapper_attr("length") == 0.5
 
 
@@ -202,12 +202,12 @@ def test_its_process_is_killed_and_started_again(
 ) -> None:
     """An agent sees the documented error, and every step counts once."""
     notes = tmp_path / "steps"
-    url, env_id = url_of(server, way), f"{TALLY}{notes}"
+    url, env_id = url_of(server, way), f"{STEP_LOG}{notes}"
     taken: list[str] = []
     with contextlib.ExitStack() as lives:
-        process = lives.enter_context(lent(url, env_id))
+        process = lives.enter_context(provided_env(url, env_id))
         for life in range(LIVES):
-            env = RemoteEnv(server.url, "external/lent", wait_s=20)
+            env = RemoteEnv(server.url, "external/provided", wait_s=20)
             env.reset()
             for count in range(1, 4):
                 action = 10 * life + count
@@ -215,7 +215,7 @@ def test_its_process_is_killed_and_started_again(
                 taken.append(str(action))
             process.kill()
             # The next one is there before the agent of this one knows.
-            process = lives.enter_context(lent(url, env_id))
+            process = lives.enter_context(provided_env(url, env_id))
             with pytest.raises(ServerError) as caught:
                 env.step(9999)
             assert caught.value.code == "instance-ended"
@@ -231,10 +231,10 @@ def test_its_connection_is_cut_again_and_again(
     """An agent notices nothing, and no step is doubled or lost."""
     notes = tmp_path / "steps"
     scheme, port = url_of(server, way).rsplit(":", 1)
-    with Cutter(int(port)) as cutter:
+    with DisconnectingProxy(int(port)) as cutter:
         url = f"{scheme}:{cutter.port}"
-        with lent(url, f"{TALLY}{notes}", dialect=dialect):
-            env = RemoteEnv(server.url, "external/lent", wait_s=20)
+        with provided_env(url, f"{STEP_LOG}{notes}", dialect=dialect):
+            env = RemoteEnv(server.url, "external/provided", wait_s=20)
             env.reset()
             for count in range(1, 61):
                 if count % 3 == 0:

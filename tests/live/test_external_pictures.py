@@ -7,10 +7,16 @@ import numpy as np
 import pytest
 
 from gym_http_client import RemoteEnv
-from tests.support.agents import asking, back, began, ended, heard
 from tests.support.api import Api, error, ok
-from tests.support.broker import server_with_broker, settled
-from tests.support.far import RESULT, Far
+from tests.support.broker import server_with_broker, wait_until_unlisted
+from tests.support.peers.agent_calls import (
+    answer_of,
+    close_external,
+    create_and_reset,
+    in_background,
+    reconnect,
+)
+from tests.support.peers.external_env import RESULT, ExternalEnv
 
 RGB: dict[str, Any] = {
     "render_modes": ["rgb_array", "rgb_array_list", "ansi", "depth"],
@@ -27,22 +33,22 @@ def api() -> Iterator[Api]:
         yield api
 
 
-def rendered(api: Api, far: Far, mode: str, value: Any) -> Any:
+def rendered(api: Api, far: ExternalEnv, mode: str, value: Any) -> Any:
     """Give what an agent gets of what a far side renders."""
-    future = asking(RemoteEnv, api.server.url, "external/game", render_mode=mode)
+    future = in_background(RemoteEnv, api.server.url, "external/game", render_mode=mode)
     far.answer("init")
     env: Any = future.result(20)
-    future = asking(env.render)
+    future = in_background(env.render)
     far.answer("render", rendered=value)
     given = future.result(20)
-    future = asking(env.close)
+    future = in_background(env.close)
     far.answer("close")
     future.result(20)
     return given
 
 
 def test_agents_get_arrays(api: Api) -> None:
-    with Far.to(api, **RGB) as far:
+    with ExternalEnv.to(api, **RGB) as far:
         given = rendered(api, far, "rgb_array", PICTURE)
         assert type(given) is np.ndarray
         assert (given.shape, given.dtype) == ((2, 3, 3), np.uint8)
@@ -50,42 +56,42 @@ def test_agents_get_arrays(api: Api) -> None:
         first, second = rendered(api, far, "rgb_array_list", [PICTURE, PICTURE])
         assert first.dtype == second.dtype == np.uint8
         assert first.tolist() == second.tolist() == PICTURE
-    settled(api)
+    wait_until_unlisted(api)
 
 
 def test_what_other_modes_give_stays_as_it_is(api: Api) -> None:
-    with Far.to(api, **RGB) as far:
+    with ExternalEnv.to(api, **RGB) as far:
         assert rendered(api, far, "ansi", "#..\n.o.") == "#..\n.o."
         assert rendered(api, far, "depth", [[0.5, 1]]) == [[0.5, 1]]
-    settled(api)
+    wait_until_unlisted(api)
 
 
 def test_without_a_mode_nothing_is_drawn(api: Api) -> None:
     # As of Gymnasium's own, whose word for it the host's log has.
-    with Far.to(api, **RGB) as far:
-        instance = began(api, far)
+    with ExternalEnv.to(api, **RGB) as far:
+        instance = create_and_reset(api, far)
         env = RemoteEnv.attach(api.server.url, instance.id)
         with pytest.warns(UserWarning, match="made without a render_mode"):
             assert env.render() is None
         error(instance.get("render/"), 409, "no-render-mode")
         # It was not asked.
-        future = asking(instance.post, "step/", {"action": 1})
+        future = in_background(instance.post, "step/", {"action": 1})
         far.answer("step", **RESULT)
-        ok(heard(future))
-        ended(instance, far)
-    settled(api)
+        ok(answer_of(future))
+        close_external(instance, far)
+    wait_until_unlisted(api)
 
 
 def test_pictures_are_files_too(api: Api) -> None:
-    with Far.to(api, **RGB) as far:
-        instance = began(api, far, render_mode="rgb_array")
-        future = asking(instance.get, "render/", headers={"Accept": "image/png"})
+    with ExternalEnv.to(api, **RGB) as far:
+        instance = create_and_reset(api, far, render_mode="rgb_array")
+        future = in_background(instance.get, "render/", headers={"Accept": "image/png"})
         far.answer("render", rendered=PICTURE)
-        answer = heard(future)
+        answer = answer_of(future)
         assert answer.content_type == "image/png"
         assert answer.body.startswith(b"\x89PNG")
-        ended(instance, far)
-    settled(api)
+        close_external(instance, far)
+    wait_until_unlisted(api)
 
 
 @pytest.mark.parametrize(
@@ -105,29 +111,29 @@ def test_pictures_are_files_too(api: Api) -> None:
 def test_what_is_no_picture_is_said_on_both_sides(
     api: Api, value: Any, field: str
 ) -> None:
-    with Far.to(api, **RGB) as far:
-        instance = began(api, far, render_mode="rgb_array")
-        future = asking(instance.get, "render/")
+    with ExternalEnv.to(api, **RGB) as far:
+        instance = create_and_reset(api, far, render_mode="rgb_array")
+        future = in_background(instance.get, "render/")
         far.answer("render", rendered=value)
-        told = error(heard(future), 502, "bad-answer")
+        told = error(answer_of(future), 502, "bad-answer")
         assert told["field"] == field
         assert far.hear_fault()["field"] == field
         # Nothing has happened to the game, so it goes on.
-        future = asking(instance.post, "step/", {"action": 1})
+        future = in_background(instance.post, "step/", {"action": 1})
         far.answer("step", **RESULT)
-        ok(heard(future))
-        ended(instance, far)
-    settled(api)
+        ok(answer_of(future))
+        close_external(instance, far)
+    wait_until_unlisted(api)
 
 
 def test_one_that_was_lost_is_drawn_anew(api: Api) -> None:
-    with Far.to(api, **RGB) as far:
-        instance = began(api, far, render_mode="rgb_array")
-        future = asking(instance.get, "render/", headers={"Accept": "image/png"})
+    with ExternalEnv.to(api, **RGB) as far:
+        instance = create_and_reset(api, far, render_mode="rgb_array")
+        future = in_background(instance.get, "render/", headers={"Accept": "image/png"})
         far.asked("render")
         far.drop()
-        with back(api, far, **RGB) as again:
+        with reconnect(api, far, **RGB) as again:
             again.answer("render", rendered=PICTURE)
-            assert heard(future).content_type == "image/png"
-            ended(instance, again)
-    settled(api)
+            assert answer_of(future).content_type == "image/png"
+            close_external(instance, again)
+    wait_until_unlisted(api)

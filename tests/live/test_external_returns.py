@@ -8,10 +8,16 @@ from typing import Any
 
 import pytest
 
-from tests.support.agents import asking, back, began, ended, heard
 from tests.support.api import Api, error, ok
-from tests.support.broker import server_with_broker, settled
-from tests.support.far import RESULT, Far
+from tests.support.broker import server_with_broker, wait_until_unlisted
+from tests.support.peers.agent_calls import (
+    answer_of,
+    close_external,
+    create_and_reset,
+    in_background,
+    reconnect,
+)
+from tests.support.peers.external_env import RESULT, ExternalEnv
 from tests.support.websocket import TEXT, Answer, WebSocket, frame, value
 
 REPLAY = ["reset", "seed", "replay"]
@@ -39,82 +45,82 @@ def problem(answer: Answer) -> Any:
 
 
 def test_a_call_that_is_lost_goes_on_when_the_environment_is_back(api: Api) -> None:
-    with Far.to(api, capabilities=REPLAY) as far:
-        instance = began(api, far)
-        future = asking(instance.post, "step/", {"action": 1})
+    with ExternalEnv.to(api, capabilities=REPLAY) as far:
+        instance = create_and_reset(api, far)
+        future = in_background(instance.post, "step/", {"action": 1})
         first = far.asked("step")
         far.drop()
-        with back(api, far, capabilities=REPLAY) as again:
+        with reconnect(api, far, capabilities=REPLAY) as again:
             second = again.answer("step", **RESULT)
             assert (second["id"], second["action"]) == (first["id"], 1)
             assert second["deadline_s"] < first["deadline_s"]
-            assert ok(heard(future))["reward"] == 2.0
-            ended(instance, again)
-    settled(api)
+            assert ok(answer_of(future))["reward"] == 2.0
+            close_external(instance, again)
+    wait_until_unlisted(api)
 
 
 def test_a_call_that_is_lost_is_in_doubt_at_once_without_replay(api: Api) -> None:
-    with Far.to(api) as far:
-        instance = began(api, far)
-        future = asking(instance.post, "step/", {"action": 1})
+    with ExternalEnv.to(api) as far:
+        instance = create_and_reset(api, far)
+        future = in_background(instance.post, "step/", {"action": 1})
         far.asked("step")
         far.drop()
-        with back(api, far) as again:
-            error(heard(future), 502, "outcome-unknown")
+        with reconnect(api, far) as again:
+            error(answer_of(future), 502, "outcome-unknown")
             error(instance.post("step/", {"action": 1}), 409, "reset-needed")
-            ended(instance, again)
-    settled(api)
+            close_external(instance, again)
+    wait_until_unlisted(api)
 
 
 def test_looking_is_done_again_when_the_environment_is_back(api: Api) -> None:
     modes = {"render_modes": ["ansi"], "capabilities": ["reset", "render"]}
-    with Far.to(api, **modes) as far:
-        instance = began(api, far, render_mode="ansi")
-        future = asking(instance.get, "render/")
+    with ExternalEnv.to(api, **modes) as far:
+        instance = create_and_reset(api, far, render_mode="ansi")
+        future = in_background(instance.get, "render/")
         first = far.asked("render")
         far.drop()
-        with back(api, far, **modes) as again:
+        with reconnect(api, far, **modes) as again:
             assert again.answer("render", rendered="#")["id"] > first["id"]
-            assert heard(future).text == "#"
-            ended(instance, again)
-    settled(api)
+            assert answer_of(future).text == "#"
+            close_external(instance, again)
+    wait_until_unlisted(api)
 
 
 def test_a_call_waits_half_a_second_for_an_environment_that_is_away(api: Api) -> None:
-    with Far.to(api) as far:
-        instance = began(api, far)
+    with ExternalEnv.to(api) as far:
+        instance = create_and_reset(api, far)
         far.drop()
         began_at = time.monotonic()
         answer = instance.post("step/", {"action": 1})
         assert 0.4 < time.monotonic() - began_at < 5
         error(answer, 503, "external-away")
         assert answer.header("Retry-After") == "1"
-        with back(api, far) as again:
+        with reconnect(api, far) as again:
             # Once the host has answered a step, it has the connection.
-            future = asking(instance.post, "step/", {"action": 1})
+            future = in_background(instance.post, "step/", {"action": 1})
             again.answer("step", **RESULT)
-            ok(heard(future))
-            ended(instance, again)
-    settled(api)
+            ok(answer_of(future))
+            close_external(instance, again)
+    wait_until_unlisted(api)
 
 
 def test_one_that_is_back_is_seen_by_the_next_call(api: Api) -> None:
-    with Far.to(api) as far:
-        instance = began(api, far)
+    with ExternalEnv.to(api) as far:
+        instance = create_and_reset(api, far)
         for _ in range(20):
             far.drop()
-            far = back(api, far)
-            future = asking(instance.post, "step/", {"action": 1})
+            far = reconnect(api, far)
+            future = in_background(instance.post, "step/", {"action": 1})
             far.answer("step", **RESULT)
-            ok(heard(future))
-        ended(instance, far)
+            ok(answer_of(future))
+        close_external(instance, far)
         far.drop()
-    settled(api)
+    wait_until_unlisted(api)
 
 
 def test_later_requests_do_not_pass_one_that_is_to_come_again(api: Api) -> None:
-    with Far.to(api, capabilities=REPLAY) as far:
-        instance = began(api, far)
+    with ExternalEnv.to(api, capabilities=REPLAY) as far:
+        instance = create_and_reset(api, far)
         far.drop()
         with WebSocket.to(instance) as stream:
             for number in (1, 2):
@@ -122,7 +128,7 @@ def test_later_requests_do_not_pass_one_that_is_to_come_again(api: Api) -> None:
             told = [problem(stream.hear_binary()) for _ in range(2)]
             assert [each["status"] for each in told] == [503, 503]
             assert "request 1 of this session" in told[1]["message"]
-            with back(api, far, capabilities=REPLAY) as again:
+            with reconnect(api, far, capabilities=REPLAY) as again:
                 # Sent before the answers arrived, and come late.
                 say_step(stream, 3, 2)
                 # Sent again before its turn.
@@ -140,19 +146,19 @@ def test_later_requests_do_not_pass_one_that_is_to_come_again(api: Api) -> None:
                 assert actions == [0, 1, 2]
                 answers = [stream.hear_binary() for _ in range(3)]
                 assert [each[:2] for each in answers] == [(1, 200), (2, 200), (3, 200)]
-                ended(instance, again)
-    settled(api)
+                close_external(instance, again)
+    wait_until_unlisted(api)
 
 
 def test_who_knows_what_became_of_a_request_may_go_on_without_it(api: Api) -> None:
-    with Far.to(api, capabilities=REPLAY) as far:
-        instance = began(api, far)
+    with ExternalEnv.to(api, capabilities=REPLAY) as far:
+        instance = create_and_reset(api, far)
         far.drop()
         with WebSocket.to(instance) as stream:
             for number in (1, 2):
                 say_step(stream, number, 0)
                 assert stream.hear_binary().status == 503
-            with back(api, far, capabilities=REPLAY) as again:
+            with reconnect(api, far, capabilities=REPLAY) as again:
                 say_step(stream, 3, 2, knowing=True)
                 assert again.answer("step", **RESULT)["action"] == 2
                 assert stream.hear_binary()[:2] == (3, 200)
@@ -163,36 +169,36 @@ def test_who_knows_what_became_of_a_request_may_go_on_without_it(api: Api) -> No
                 say_step(stream, 4, 1, knowing=True)
                 again.answer("step", **RESULT)
                 assert stream.hear_binary()[:2] == (4, 200)
-                ended(instance, again)
-    settled(api)
+                close_external(instance, again)
+    wait_until_unlisted(api)
 
 
 def test_a_request_that_waits_for_an_earlier_one_may_come_by_http(api: Api) -> None:
-    with Far.to(api, capabilities=REPLAY) as far:
-        instance = began(api, far)
+    with ExternalEnv.to(api, capabilities=REPLAY) as far:
+        instance = create_and_reset(api, far)
         far.drop()
         with WebSocket.to(instance, session="walk") as stream:
             say_step(stream, 1, 0, knowing=True)
             say_step(stream, 2, 1)
             assert {stream.hear_binary().status for _ in range(2)} == {503}
-        with back(api, far, capabilities=REPLAY) as again:
+        with reconnect(api, far, capabilities=REPLAY) as again:
             keys = [{"Idempotency-Key": f"walk-{number}"} for number in (1, 2)]
             early = instance.post("step/", {"action": 1}, headers=keys[1])
             error(early, 503, "external-away")
             assert early.header("Retry-After") == "1"
             for action in (0, 1):
-                future = asking(
+                future = in_background(
                     instance.post, "step/", {"action": action}, headers=keys[action]
                 )
                 assert again.answer("step", **RESULT)["action"] == action
-                ok(heard(future))
-            ended(instance, again)
-    settled(api)
+                ok(answer_of(future))
+            close_external(instance, again)
+    wait_until_unlisted(api)
 
 
 def test_of_what_is_typed_together_nothing_passes_what_was_refused(api: Api) -> None:
-    with Far.to(api, capabilities=REPLAY) as far:
-        instance = began(api, far)
+    with ExternalEnv.to(api, capabilities=REPLAY) as far:
+        instance = create_and_reset(api, far)
         far.drop()
         with WebSocket.to(instance, sec_websocket_protocol=TEXT) as stream:
             step = json.dumps({"op": "step", "action": 0}).encode()
@@ -201,10 +207,10 @@ def test_of_what_is_typed_together_nothing_passes_what_was_refused(api: Api) -> 
             assert [each["status"] for each in told] == [503, 503, 503]
             for each in told[1:]:
                 assert "request 1 of this session" in each["body"]["message"]
-            with back(api, far, capabilities=REPLAY) as again:
+            with reconnect(api, far, capabilities=REPLAY) as again:
                 # Whoever types on has read the answers.
                 stream.say(op="step", action=2)
                 assert again.answer("step", **RESULT)["action"] == 2
                 assert stream.hear()["number"] == 4
-                ended(instance, again)
-    settled(api)
+                close_external(instance, again)
+    wait_until_unlisted(api)

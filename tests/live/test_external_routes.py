@@ -12,11 +12,11 @@ from gym_http_client import RemoteEnv
 from gym_http_client import Server as Place
 from tests.support.api import Api, ok
 from tests.support.identity import assert_identical
-from tests.support.lending import lent
+from tests.support.peers.provider_process import provided_env
+from tests.support.peers.tango import CELLS, STEPPED, TangoAgent, TangoPage
+from tests.support.peers.zmq_peers import zmq_url
 from tests.support.server import Server
-from tests.support.tango import CELLS, STEPPED, TangoAgent, TangoPage
 from tests.support.wait import wait_until
-from tests.support.zmq_peers import place
 
 STEPS = 40
 _TCP = re.compile(r"connect in at (tcp://\S+)")
@@ -46,14 +46,14 @@ def lender(server: Server, transport: str) -> dict[str, Any]:
         match = wait_until(lambda: _TCP.search(server.stdout))
         return {"url": match[1]}
     if transport == "zeromq":
-        return {"url": "zmq+" + place(server)}
+        return {"url": "zmq+" + zmq_url(server)}
     return {"url": server.url, "transport": transport}
 
 
 def driver(server: Server, transport: str) -> Place:
     """Tell how an agent comes in."""
     if transport == "zeromq":
-        return Place(place(server))
+        return Place(zmq_url(server))
     return Place(server.url, streams=transport == "stream")
 
 
@@ -62,9 +62,9 @@ def driver(server: Server, transport: str) -> Place:
 @pytest.mark.parametrize("agent_side", ["rest", "stream", "zeromq"])
 def test_each_cell(server: Server, agent_side: str, env_side: str) -> None:
     local = gymnasium.make("Blackjack-v1")
-    with lent(env_id="Blackjack-v1", **lender(server, env_side)):
+    with provided_env(env_id="Blackjack-v1", **lender(server, env_side)):
         there = driver(server, agent_side)
-        with RemoteEnv(there, "external/lent", wait_s=20) as env:
+        with RemoteEnv(there, "external/provided", wait_s=20) as env:
             assert env.observation_space == local.observation_space
             assert env.action_space == local.action_space
             assert_identical(env.reset(seed=5), local.reset(seed=5))
@@ -85,7 +85,7 @@ def test_each_cell(server: Server, agent_side: str, env_side: str) -> None:
 def test_an_agent_of_tangos(server: Server, env_side: str) -> None:
     local = gymnasium.make("FrozenLake-v1")
     with (
-        lent(env_id="FrozenLake-v1", name="tango", **lender(server, env_side)),
+        provided_env(env_id="FrozenLake-v1", name="tango", **lender(server, env_side)),
         TangoAgent(server) as agent,
     ):
         told = wait_until(lambda: free(agent.reset(seed=5)), 20)

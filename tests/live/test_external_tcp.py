@@ -10,10 +10,15 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support.agents import asking, began, ended, heard
 from tests.support.api import Api, error, ok
-from tests.support.broker import listed, settled, tcp_place
-from tests.support.far import BOX, RESULT, THREE
+from tests.support.broker import listed_env, tcp_url, wait_until_unlisted
+from tests.support.peers.agent_calls import (
+    answer_of,
+    close_external,
+    create_and_reset,
+    in_background,
+)
+from tests.support.peers.external_env import BOX, RESULT, THREE
 from tests.support.server import Server
 
 TOKEN = "a-token-of-the-tests"
@@ -32,7 +37,7 @@ class Counted:
     """A connection with counted messages."""
 
     def __init__(self, server: Server) -> None:
-        door = urlsplit(tcp_place(server))
+        door = urlsplit(tcp_url(server))
         self.socket = socket.create_connection((door.hostname, door.port), 20)
 
     def __enter__(self) -> "Counted":
@@ -70,13 +75,13 @@ def test_it_is_stepped_and_given_back(server: Server) -> None:
         far.say(**HELLO)
         assert far.hear()["type"] == "welcome"
         for _ in range(2):
-            instance = began(api, far)
-            future = asking(instance.post, "step/", {"action": 2})
+            instance = create_and_reset(api, far)
+            future = in_background(instance.post, "step/", {"action": 2})
             far.answer("step", **RESULT)
-            told = ok(heard(future))
+            told = ok(answer_of(future))
             assert (told["observation"], told["reward"]) == (RESULT["observation"], 2.0)
-            ended(instance, far)
-    settled(Api(server))
+            close_external(instance, far)
+    wait_until_unlisted(Api(server))
 
 
 @pytest.mark.parametrize("data", [b"GET / HTTP/1.1\r\n\r\n", b"\xff\xff\xff\xff"])
@@ -96,7 +101,7 @@ def test_who_does_not_answer_pings_is_gone(make_server: Callable[..., Server]) -
         assert far.hear() == {"type": "ping"}
         with pytest.raises(EOFError):
             far.hear()
-        settled(Api(server))
+        wait_until_unlisted(Api(server))
 
 
 def test_idle_strangers_do_not_lock_out_an_environment(server: Server) -> None:
@@ -115,8 +120,8 @@ def test_idle_strangers_do_not_lock_out_an_environment(server: Server) -> None:
         # The others of them stay, as does the one that was accepted before.
         silent[1].say(**HELLO)
         assert silent[1].hear()["type"] == "welcome"
-        assert listed(Api(server))["free"] == 3
-    settled(Api(server))
+        assert listed_env(Api(server))["free"] == 3
+    wait_until_unlisted(Api(server))
 
 
 def test_the_token_is_in_the_hello(make_server: Callable[..., Server]) -> None:
@@ -136,8 +141,8 @@ def test_the_token_is_in_the_hello(make_server: Callable[..., Server]) -> None:
     with Counted(server) as far:
         far.say(**HELLO, token=TOKEN)
         assert far.hear()["type"] == "welcome"
-        assert listed(Api(server))["free"] == 1
-        assert TOKEN not in json.dumps(listed(Api(server)))
+        assert listed_env(Api(server))["free"] == 1
+        assert TOKEN not in json.dumps(listed_env(Api(server)))
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.agents import asking, created, ended, heard
 from tests.support.api import Api, Instance, error, ok
-from tests.support.far import Far
+from tests.support.peers.agent_calls import (
+    answer_of,
+    close_external,
+    create_external,
+    in_background,
+)
+from tests.support.peers.external_env import ExternalEnv
+from tests.support.peers.watcher import open_slow_watcher, open_watcher
 from tests.support.server import Server
 from tests.support.wait import wait_until
-from tests.support.watching import slow, watch
 from tests.support.websocket import BINARY, PING, PONG, TEXT
 
 RESET, STEP = 1, 2
@@ -27,33 +32,36 @@ def api(make_server: Callable[..., Server]) -> Api:
 
 
 @contextlib.contextmanager
-def far_side(api: Api) -> Iterator[tuple[Far, Instance]]:
+def far_side(api: Api) -> Iterator[tuple[ExternalEnv, Instance]]:
     """Give an environment with large observations, and an instance of it."""
-    with Far.to(api, observation_space=MANY) as far:
-        instance = created(api, far)
+    with ExternalEnv.to(api, observation_space=MANY) as far:
+        instance = create_external(api, far)
         yield far, instance
-        ended(instance, far)
+        close_external(instance, far)
 
 
-def reset(far: Far, instance: Instance) -> None:
+def reset(far: ExternalEnv, instance: Instance) -> None:
     """Begin an episode, with an observation of nothing but 0."""
-    future = asking(instance.post, "reset/", {"seed": 1})
+    future = in_background(instance.post, "reset/", {"seed": 1})
     far.answer("reset", observation=[0] * SIZE)
-    ok(heard(future))
+    ok(answer_of(future))
 
 
-def step(far: Far, instance: Instance, count: int) -> Any:
+def step(far: ExternalEnv, instance: Instance, count: int) -> Any:
     """Take a step, whose observation is nothing but its count."""
-    future = asking(instance.post, "step/", {"action": 1})
+    future = in_background(instance.post, "step/", {"action": 1})
     given = {"reward": count, "terminated": False, "truncated": False}
     far.answer("step", observation=[count] * SIZE, **given)
-    return ok(heard(future))
+    return ok(answer_of(future))
 
 
 def test_a_slow_watcher_gets_the_latest_and_holds_nobody_up(api: Api) -> None:
     count = 12
-    with far_side(api) as (far, instance), slow(instance, BINARY) as watcher:
-        with watch(instance, BINARY) as quick:
+    with (
+        far_side(api) as (far, instance),
+        open_slow_watcher(instance, BINARY) as watcher,
+    ):
+        with open_watcher(instance, BINARY) as quick:
             reset(far, instance)
             assert quick.copy_binary()[:4] == (RESET, 1, 0, 200)
             for number in range(1, count + 1):
@@ -75,12 +83,12 @@ def test_a_slow_watcher_gets_the_latest_and_holds_nobody_up(api: Api) -> None:
 
 
 def test_problems_reach_a_slow_watcher_too(api: Api) -> None:
-    with far_side(api) as (far, instance), slow(instance, TEXT) as watcher:
+    with far_side(api) as (far, instance), open_slow_watcher(instance, TEXT) as watcher:
         reset(far, instance)
         step(far, instance, 1)
-        future = asking(instance.post, "step/", {"action": 1})
+        future = in_background(instance.post, "step/", {"action": 1})
         far.answer("step", observation=[7], reward=0, terminated=False, truncated=False)
-        told = error(heard(future), 502, "bad-answer")
+        told = error(answer_of(future), 502, "bad-answer")
         assert far.hear_fault()["field"] == "observation"
         assert watcher.copy()["op"] == "reset"
         copy = watcher.copy()
@@ -93,7 +101,10 @@ def test_problems_reach_a_slow_watcher_too(api: Api) -> None:
 def test_who_takes_nothing_goes_and_the_environment_stays(api: Api) -> None:
     neighbour = api.create()
     neighbour.reset()
-    with far_side(api) as (far, instance), slow(instance, BINARY) as watcher:
+    with (
+        far_side(api) as (far, instance),
+        open_slow_watcher(instance, BINARY) as watcher,
+    ):
         reset(far, instance)
         assert ok(instance.get(""))["watchers"] == 1
         count = 0
@@ -119,7 +130,7 @@ def test_a_slow_watcher_does_not_cost_the_environment_its_life(
     api = Api(make_server("--external-heartbeat", "0.5"))
     with far_side(api) as (far, instance):
         reset(far, instance)
-        with slow(instance, BINARY):
+        with open_slow_watcher(instance, BINARY):
 
             def gone() -> bool:
                 opcode, payload = far.line.read_frame()
@@ -136,7 +147,7 @@ def test_who_comes_late_and_is_slow_begins_with_the_latest(api: Api) -> None:
         reset(far, instance)
         for number in (1, 2):
             step(far, instance, number)
-        with slow(instance, BINARY) as late:
+        with open_slow_watcher(instance, BINARY) as late:
             told = late.copy_binary()
             assert told[:4] == (STEP, 0, 0, 200)
             assert (told[4]["observation"] == 2).all()

@@ -16,8 +16,8 @@ import pytest
 
 from tests.support import api as calls
 from tests.support.api import Api
+from tests.support.other_user import USER, as_another_user
 from tests.support.server import Server
-from tests.support.users import USER, as_another_user
 from tests.support.wait import wait_until
 
 CREATE = {"env_id": "CartPole-v1"}

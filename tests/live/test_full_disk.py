@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.support.api import Api, error, ok
-from tests.support.disks import Disk, small_disk
+from tests.support.faults.small_disk import Disk, small_disk
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.live
 
 HELLO = {"type": "hello", "protocol": 1}
-WRITERS = ("--import", "tests.support.writers")
+WRITERS = ("--import", "tests.support.envs.writing")
 
 
 @pytest.fixture(scope="module")
@@ -115,9 +115,9 @@ def test_a_start_on_a_full_disk_is_refused_in_a_line(
 def test_files_have_a_limit_that_does_not_end_the_environment(
     make_server: Callable[..., Server],
 ) -> None:
-    flags = ("--host-file-size", str(1 << 20), "--import", "tests.support.toys")
+    flags = ("--host-file-size", str(1 << 20), "--import", "tests.support.envs.toys")
     server = make_server(*flags, *WRITERS)
-    instance = Api(server).create("writers/Writes-v0")
+    instance = Api(server).create("writing/Writes-v0")
     instance.reset()
     for _ in range(2):
         info = instance.step(1)["info"]
@@ -135,7 +135,7 @@ def test_files_have_a_limit_that_does_not_end_the_environment(
 def test_what_is_printed_is_dropped(
     small_server: Server, disk: Disk, fill: Callable[[], None]
 ) -> None:
-    instance = Api(small_server).create("writers/Prints-v0")
+    instance = Api(small_server).create("writing/Prints-v0")
     instance.reset()
     instance.step(1)
     fill()

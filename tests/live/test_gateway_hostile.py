@@ -11,10 +11,10 @@ import pytest
 import zmq
 
 from tests.support.api import Api
+from tests.support.peers.tango import SPACES, TangoAgent, TangoPage
+from tests.support.peers.zmq_peers import ZmqExternalEnv, ZmqPeer, gateway, zmq_url
 from tests.support.server import Server
-from tests.support.tango import SPACES, TangoAgent, TangoPage
 from tests.support.wait import wait_until
-from tests.support.zmq_peers import ZmqFar, ZmqPeer, gateway, place
 
 ZMQ = ["--zmq", "tcp://127.0.0.1:0", "--tango-name", "game"]
 TOKEN = "a-token-of-the-tests"
@@ -60,7 +60,7 @@ FOREIGN = [
 def test_what_an_agent_of_tangos_says_is_answered_whatever_it_is(
     server: Server, witness: ZmqPeer
 ) -> None:
-    with ZmqFar.to(server) as far, TangoAgent(server) as agent:
+    with ZmqExternalEnv.to(server) as far, TangoAgent(server) as agent:
         agent.socket.send(b'{"type":"reset"}')
         far.answer("init")
         far.answer("reset", observation=[0, 1])
@@ -114,7 +114,7 @@ HELLO = b'{"type":"hello"}'
 def test_who_speaks_no_zeromq_of_today(
     server: Server, witness: ZmqPeer, said: bytes
 ) -> None:
-    host, port = place(server).removeprefix("tcp://").split(":")
+    host, port = zmq_url(server).removeprefix("tcp://").split(":")
     with socket.create_connection((host, int(port)), 20) as line:
         heard = line.recv(10)
         line.sendall(said)
@@ -147,7 +147,7 @@ def test_who_takes_all_descriptors_gets_no_others_ended(
     make_server: Callable[..., Server],
 ) -> None:
     server = make_server(*ZMQ)
-    with ZmqFar.to(server), ZmqPeer(server) as there, ZmqPeer(server) as late:
+    with ZmqExternalEnv.to(server), ZmqPeer(server) as there, ZmqPeer(server) as late:
         assert late.ask(type="nobody")["type"] == "refused"
         created = there.ask(type="agent", protocol=1, create=CART)
         before = gateway(server)
@@ -172,9 +172,9 @@ def test_idle_strangers_do_not_lock_out_a_peer(
     make_server: Callable[..., Server],
 ) -> None:
     server = make_server(*ZMQ, "--max-external", "1")
-    host, port = place(server).removeprefix("tcp://").split(":")
+    host, port = zmq_url(server).removeprefix("tcp://").split(":")
     with contextlib.ExitStack() as stack:
-        far = stack.enter_context(ZmqFar.to(server))
+        far = stack.enter_context(ZmqExternalEnv.to(server))
         agent = stack.enter_context(ZmqPeer(server))
         assert agent.ask(type="agent", protocol=1, create=CART)["type"] == "welcome"
         # ZMTP 3 from a peer that sends its half of the greeting and no more.
@@ -201,7 +201,7 @@ def test_a_first_message_without_end_is_not_kept(
     make_server: Callable[..., Server],
 ) -> None:
     server = make_server(*ZMQ, "--token", TOKEN, token=TOKEN)
-    host, port = place(server).removeprefix("tcp://").split(":")
+    host, port = zmq_url(server).removeprefix("tcp://").split(":")
     with (
         ZmqPeer(server) as patient,
         socket.create_connection((host, int(port)), 20) as line,
@@ -241,7 +241,7 @@ def test_a_server_stops_in_time_whoever_takes_nothing(
     make_server: Callable[..., Server],
 ) -> None:
     server = make_server(*ZMQ)
-    with ZmqPeer(server) as peer, ZmqPeer(server), ZmqFar.to(server):
+    with ZmqPeer(server) as peer, ZmqPeer(server), ZmqExternalEnv.to(server):
         peer.ask(type="agent", protocol=1, create=CART)
         peer.socket.setsockopt(zmq.SNDTIMEO, 20_000)
         # Answers fill what there is on the way, and more.

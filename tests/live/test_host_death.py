@@ -16,7 +16,7 @@ from tests.support.api import Api, Instance, Response
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
-HOSTILE = ("--import", "tests.support.hostile")
+HOSTILE = ("--import", "tests.support.envs.hostile")
 
 
 @pytest.fixture(scope="module")

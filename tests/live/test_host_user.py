@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from gym_http_wire.messages import Op
-from tests.support.agents import asking, heard
 from tests.support.api import Api, Instance, no_content, ok
-from tests.support.attempts import INTRUDER, attempt
-from tests.support.far import Far
+from tests.support.intruder_calls import INTRUDER, attempt
+from tests.support.peers.agent_calls import answer_of, in_background
+from tests.support.peers.external_env import ExternalEnv
 from tests.support.server import Server
 
 USER, UID = "nobody", 65534
@@ -52,7 +52,7 @@ class ForAnother(Server):
     """A server whose environments run as nobody."""
 
     def __init__(self, *args: str, **options: Any) -> None:
-        flags = ("--host-user", USER, "--import", "tests.support.intruders")
+        flags = ("--host-user", USER, "--import", "tests.support.envs.intruder")
         super().__init__(*flags, *args, prefix=opened(), **options)
         self.base.chmod(0o711)
         self.run_dir.chmod(0o711)
@@ -101,10 +101,10 @@ def test_programs_with_the_set_user_id_bit_give_nothing(server: ForAnother) -> N
 
 def test_external_environments_are_reached(server: Server) -> None:
     api = Api(server)
-    with Far.to(api) as far:
-        future = asking(api.post, "/v1/envs/", {"env_id": "external/game"})
+    with ExternalEnv.to(api) as far:
+        future = in_background(api.post, "/v1/envs/", {"env_id": "external/game"})
         far.answer("init")
-        no_content(Instance(api, ok(heard(future))["instance_id"]).close())
+        no_content(Instance(api, ok(answer_of(future))["instance_id"]).close())
 
 
 def test_serving_as_root_is_said_loudly(make_server: Callable[..., Server]) -> None:

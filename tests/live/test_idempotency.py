@@ -85,7 +85,7 @@ def test_what_the_environment_has_not_seen_is_not_kept(instance: Instance) -> No
 def test_an_error_of_the_environment_is_kept(
     make_server: Callable[..., Server],
 ) -> None:
-    server = make_server("--import", "tests.support.hostile")
+    server = make_server("--import", "tests.support.envs.hostile")
     instance = Api(server).create("hostile/RaiseKeyError-v0")
     instance.reset()
     first = instance.post("step/", {"action": 1}, headers=key("k"))
@@ -113,7 +113,7 @@ def test_a_key_whose_answer_is_gone_is_409_and_never_runs_again(
 def test_50_duplicates_in_flight_are_one_step(
     make_server: Callable[..., Server],
 ) -> None:
-    server = make_server("--import", "tests.support.hostile", "--workers", "2")
+    server = make_server("--import", "tests.support.envs.hostile", "--workers", "2")
     instance = Api(server).create("hostile/Slow-v0", kwargs={"seconds": 1.0})
     instance.reset()
     answers: list[Response] = []
@@ -178,7 +178,9 @@ def test_a_making_that_failed_stays_failed(
     status: int,
     code: str,
 ) -> None:
-    server = make_server("--import", "tests.support.hostile", "--create-deadline", "1")
+    server = make_server(
+        "--import", "tests.support.envs.hostile", "--create-deadline", "1"
+    )
     api = Api(server)
     body = {"env_id": env_id, "kwargs": kwargs}
     first = api.post("/v1/envs/", body, headers=key("k"))
@@ -212,7 +214,7 @@ def test_a_create_that_found_no_room_succeeds_later_under_its_key(
 def test_duplicates_of_a_create_under_way_wait_for_it(
     make_server: Callable[..., Server],
 ) -> None:
-    server = make_server("--import", "tests.support.hostile")
+    server = make_server("--import", "tests.support.envs.hostile")
     api = Api(server)
     body = {"env_id": "hostile/SlowInit-v0", "kwargs": {"seconds": 1.0}}
     answers: list[Response] = []
@@ -232,7 +234,7 @@ def test_duplicates_of_a_create_under_way_wait_for_it(
 def test_a_create_whose_client_left_is_there_for_its_retry(
     make_server: Callable[..., Server],
 ) -> None:
-    server = make_server("--import", "tests.support.hostile")
+    server = make_server("--import", "tests.support.envs.hostile")
     api = Api(server)
     body = b'{"env_id": "hostile/SlowInit-v0", "kwargs": {"seconds": 0.5}}'
     head = f"POST /v1/envs/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}"

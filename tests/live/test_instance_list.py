@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.support.api import Api, Instance, error, no_content, ok
+from tests.support.peers.watcher import open_stream, open_watcher
 from tests.support.server import Server
 from tests.support.wait import wait_until
-from tests.support.watching import stream, watch
 
 pytestmark = pytest.mark.live
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.live
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Server]:
     """A server with environments that misbehave."""
-    with Server("--import", "tests.support.hostile") as server:
+    with Server("--import", "tests.support.envs.hostile") as server:
         yield server
 
 
@@ -89,7 +89,7 @@ def test_it_says_what_an_instance_has_done(api: Api) -> None:
 
 def test_it_counts_streams_and_watchers(api: Api) -> None:
     instance = api.create()
-    with stream(instance), stream(instance), watch(instance):
+    with open_stream(instance), open_stream(instance), open_watcher(instance):
         row = listed(api, instance.id)
         assert (row["streams"], row["watchers"]) == (2, 1)
 

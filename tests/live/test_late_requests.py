@@ -11,8 +11,8 @@ from gym_http_client.retries import Retries
 from gym_http_core.idempotency import MAX_KEYS
 from gym_http_wire.values import binary
 from tests.support import api as calls
-from tests.support import tides
 from tests.support.api import Api, Instance
+from tests.support.envs import overwritten_array
 from tests.support.server import Server
 from tests.support.websocket import Answer, WebSocket
 
@@ -24,14 +24,14 @@ ACKNOWLEDGED = 1
 
 @pytest.fixture(scope="module")
 def tidal_server() -> Iterator[Server]:
-    with Server("--import", tides.__name__) as started:
+    with Server("--import", overwritten_array.__name__) as started:
         yield started
 
 
 @pytest.fixture
 def tide(tidal_server: Server) -> Iterator[Instance]:
     """An instance whose answers are large, and change after they were given."""
-    instance = Api(tidal_server).create("tides/Tide-v0")
+    instance = Api(tidal_server).create("overwritten/Array-v0")
     yield instance
     instance.close()
 
@@ -183,7 +183,9 @@ def test_thousands_may_be_sent_before_an_answer_is_read(
 ) -> None:
     count = 2000
     address = Address(tidal_server.url, retries=Retries(total=5.0), streams=streams)
-    handle = address.create({"env_id": "tides/Tide-v0", "disable_env_checker": True})
+    handle = address.create(
+        {"env_id": "overwritten/Array-v0", "disable_env_checker": True}
+    )
     try:
         handle.send("reset/", {"seed": 0, "options": None})
         for _ in range(count):

@@ -14,7 +14,9 @@ from tests.support.wait import wait_until
 
 
 def test_creates_beyond_the_slots_are_429(make_server: Callable[..., Server]) -> None:
-    server = make_server("--import", "tests.support.hostile", "--max-instances", "4")
+    server = make_server(
+        "--import", "tests.support.envs.hostile", "--max-instances", "4"
+    )
     api = Api(server)
     body = {"env_id": "hostile/SlowInit-v0", "kwargs": {"seconds": 1.0}}
     answers: list[Response] = []
@@ -39,7 +41,7 @@ def test_creates_beyond_the_slots_are_429(make_server: Callable[..., Server]) ->
 @pytest.fixture
 def forgetful(make_server: Callable[..., Server]) -> Server:
     """A server that ends instances after a second without use."""
-    return make_server("--import", "tests.support.hostile", "--idle-timeout", "1")
+    return make_server("--import", "tests.support.envs.hostile", "--idle-timeout", "1")
 
 
 def test_idle_instances_are_ended_and_busy_ones_are_not(forgetful: Server) -> None:
@@ -73,7 +75,7 @@ def test_idle_instances_are_ended_and_busy_ones_are_not(forgetful: Server) -> No
 def test_a_client_that_leaves_in_create_leaves_nothing(
     make_server: Callable[..., Server],
 ) -> None:
-    server = make_server("--import", "tests.support.hostile")
+    server = make_server("--import", "tests.support.envs.hostile")
     api = Api(server)
     before = server.members()
     body = b'{"env_id": "hostile/SlowInit-v0"}'

@@ -28,7 +28,7 @@ UPGRADE = {
 
 
 def test_no_line_is_forged(make_server: Callable[..., Server]) -> None:
-    server = make_server("--import", "tests.support.hostile", token=None)
+    server = make_server("--import", "tests.support.envs.hostile", token=None)
     api = Api(server)
     api.post("/v1/envs/", {"env_id": NASTY})
     api.post("/v1/envs/", {"env_id": "CartPole-v1", "kwargs": {NASTY[:1000]: 1}})

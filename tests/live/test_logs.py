@@ -18,7 +18,9 @@ pytestmark = pytest.mark.live
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Server]:
     """A server with environments that print."""
-    with Server("--import", "tests.support.printing", "--max-instances", "80") as own:
+    with Server(
+        "--import", "tests.support.envs.printing", "--max-instances", "80"
+    ) as own:
         yield own
 
 
@@ -31,7 +33,7 @@ def api(shared: Server) -> Api:
 @pytest.fixture
 def instance(api: Api) -> Iterator[Instance]:
     """An instance of an environment that prints what the action says."""
-    made = api.create("printing/Says-v0")
+    made = api.create("printing/Actions-v0")
     made.reset()
     yield made
     made.close()
@@ -112,7 +114,7 @@ def test_waiting_beyond_the_end_is_waiting_for_output(instance: Instance) -> Non
 
 
 def test_the_end_of_the_instance_ends_the_wait(api: Api) -> None:
-    instance = api.create("printing/Says-v0")
+    instance = api.create("printing/Actions-v0")
     instance.reset()
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(log, instance, 0, 20)
@@ -166,7 +168,7 @@ def test_what_looks_like_the_note_of_a_cut_is_output(instance: Instance) -> None
 def test_the_logs_of_the_last_that_ended_are_kept(api: Api) -> None:
     instances = []
     for number in range(MAX_KEPT_LOGS + 1):
-        made = api.create("printing/Says-v0", kwargs={"farewell": f"{number}\n"})
+        made = api.create("printing/Actions-v0", kwargs={"farewell": f"{number}\n"})
         no_content(made.close())
         instances.append(made)
     for number, made in enumerate(instances[1:], 1):
@@ -176,7 +178,7 @@ def test_the_logs_of_the_last_that_ended_are_kept(api: Api) -> None:
 
 
 def test_the_log_of_a_crash_is_kept(api: Api) -> None:
-    made = api.create("printing/Says-v0")
+    made = api.create("printing/Actions-v0")
     made.reset()
     error(made.post("step/", {"action": "crash"}), 502, "env-crashed")
     data, _, _, ended = told(log(made))
@@ -187,7 +189,11 @@ def test_the_log_of_a_crash_is_kept(api: Api) -> None:
 
 
 def test_the_log_of_an_instance_that_is_being_made(api: Api) -> None:
-    body = {"env_id": "printing/Says-v0", "kwargs": {"seconds": 2.0}, "label": "made"}
+    body = {
+        "env_id": "printing/Actions-v0",
+        "kwargs": {"seconds": 2.0},
+        "label": "made",
+    }
 
     def making() -> list[str]:
         rows = api.get("/v1/instances/").json()["instances"]
@@ -220,9 +226,9 @@ def test_there_is_no_log_of_what_never_was(api: Api) -> None:
 
 
 def test_nobody_waits_on_beyond_the_end_of_the_server(api: Api) -> None:
-    server = Server("--import", "tests.support.printing")
+    server = Server("--import", "tests.support.envs.printing")
     with server:
-        made = Api(server).create("printing/Says-v0")
+        made = Api(server).create("printing/Actions-v0")
         made.reset()
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(log, made, 0, 25)

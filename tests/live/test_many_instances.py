@@ -80,7 +80,7 @@ def test_a_batch_with_a_key_is_stepped_once(api: Api, create: Create) -> None:
 def test_pending_steps_go_on_and_are_told_later(
     make_server: Callable[..., Server],
 ) -> None:
-    api = Api(make_server("--import", "tests.support.hostile", "--workers", "2"))
+    api = Api(make_server("--import", "tests.support.envs.hostile", "--workers", "2"))
     slow = api.create("hostile/Slow-v0", kwargs={"seconds": 2.0})
     quick = [api.create() for _ in range(2)]
     for each in (slow, *quick):
@@ -129,7 +129,7 @@ def test_answers_that_do_not_fit_are_told_later(
 
 
 def test_a_batch_is_as_slow_as_its_slowest(make_server: Callable[..., Server]) -> None:
-    api = Api(make_server("--import", "tests.support.hostile"))
+    api = Api(make_server("--import", "tests.support.envs.hostile"))
     instances = [
         api.create("hostile/Slow-v0", kwargs={"seconds": 0.5}) for _ in range(6)
     ]
@@ -143,7 +143,7 @@ def test_a_batch_is_as_slow_as_its_slowest(make_server: Callable[..., Server]) -
 
 
 def test_a_death_is_told_of_the_dead(make_server: Callable[..., Server]) -> None:
-    api = Api(make_server("--import", "tests.support.hostile"))
+    api = Api(make_server("--import", "tests.support.envs.hostile"))
     dies, lives = api.create("hostile/Exit0-v0"), api.create()
     for each in (dies, lives):
         each.reset()

@@ -18,7 +18,7 @@ from tests.support.wait import wait_until
 
 MINE = """
 import gymnasium
-from tests.support.hostile import Hostile
+from tests.support.envs.hostile import Hostile
 gymnasium.register("Mine-v0", Hostile)
 """
 
@@ -26,7 +26,7 @@ gymnasium.register("Mine-v0", Hostile)
 def test_a_module_with_threads_gets_interpreters_of_its_own(
     make_server: Callable[..., Server],
 ) -> None:
-    server = make_server("--import", "tests.support.threaded")
+    server = make_server("--import", "tests.support.envs.threaded")
     api = Api(server)
     (supervisor,) = (
         child
@@ -132,8 +132,8 @@ def test_fresh_interpreters_look_where_forks_look() -> None:
     server = Server("--import", "my_threads", "--import", "my_envs")
     marks = plant(server)
     for name, module, base, env_id in (
-        ("my_threads", "tests.support.threaded", "Threaded", "Fresh-v0"),
-        ("my_envs", "tests.support.hostile", "Hostile", "Forked-v0"),
+        ("my_threads", "tests.support.envs.threaded", "Threaded", "Fresh-v0"),
+        ("my_envs", "tests.support.envs.hostile", "Hostile", "Forked-v0"),
     ):
         text = PATH_TELLER.format(module=module, base=base, env_id=env_id)
         (server.base / f"{name}.py").write_text(text)

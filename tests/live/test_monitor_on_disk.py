@@ -11,7 +11,7 @@ import pytest
 
 from gym_http_wire.values import binary, typed
 from tests.support.api import Api, Instance, error, no_content, ok
-from tests.support.disks import Disk, small_disk
+from tests.support.faults.small_disk import Disk, small_disk
 from tests.support.raw import Response
 from tests.support.server import Server
 from tests.support.websocket import TEXT, WebSocket, value

@@ -16,16 +16,16 @@ import gymnasium
 import pytest
 
 from gym_http_client import RemoteEnv
-from tests.support.agents import began, ended
-from tests.support.agreement import Walk
 from tests.support.api import Api, error, no_content, ok
-from tests.support.broker import settled
+from tests.support.broker import wait_until_unlisted
 from tests.support.drivers import Program, needs
-from tests.support.far import Far, refusal
 from tests.support.identity import assert_identical
+from tests.support.peers.agent_calls import close_external, create_and_reset
+from tests.support.peers.external_env import ExternalEnv, refused_handshake
+from tests.support.peers.tango import TangoPage
 from tests.support.raw import SECURED
+from tests.support.reference_runs import ReferenceRun
 from tests.support.server import ROOT, Server
-from tests.support.tango import TangoPage
 from tests.support.tls import certificate_and_key
 from tests.support.wait import wait_until
 from tests.support.websocket import WebSocket
@@ -192,10 +192,10 @@ def test_rest_and_streams(proxied: Proxied, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_external_environments_and_pages_of_tango(proxied: Proxied) -> None:
     api = api_of(proxied)
-    far = Far(api)
-    ended(began(api, far), far)
+    far = ExternalEnv(api)
+    close_external(create_and_reset(api, far), far)
     far.line.close()
-    settled(api)
+    wait_until_unlisted(api)
     with (
         ThreadPoolExecutor(1) as pool,
         TangoPage(proxied) as page,  # type: ignore[arg-type]
@@ -205,13 +205,13 @@ def test_external_environments_and_pages_of_tango(proxied: Proxied) -> None:
         page.answer({"type": "reset", "seed": None, "options": None}, FIRST)
         assert ok(asked.result(20))["observation"] == FIRST["observation"]
         no_content(instance.close())
-    settled(api, "tango")
+    wait_until_unlisted(api, "tango")
 
 
 def test_a_proxy_that_removes_upgrade_is_named(without_upgrades: Proxied) -> None:
     api = api_of(without_upgrades)
     for path in ("/v1/external/", "/game/ws?observation_space={}&action_space={}"):
-        told = error(refusal(api, path=path), 426, "upgrade-required")
+        told = error(refused_handshake(api, path=path), 426, "upgrade-required")
         assert "a proxy between client and server may have removed" in told["message"]
         assert "deploy/nginx.conf" in told["message"]
     with pytest.warns(UserWarning, match="a proxy between client and server may"):
@@ -226,7 +226,7 @@ def test_all_clients_name_it_and_step_over_http(
     driver: Callable[[str], Program],
     tmp_path: Path,
 ) -> None:
-    walked = Walk("CartPole-v1", 42, 20)
+    walked = ReferenceRun("CartPole-v1", 42, 20)
     args = walked.args(without_upgrades.url, "stream", tmp_path)
     done = driver(name).run(*args)
     assert done.returncode == 0, done.stderr

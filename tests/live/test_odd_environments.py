@@ -7,7 +7,7 @@ import pytest
 
 from tests.support import api as calls
 from tests.support.api import Api, Instance
-from tests.support.oddities import Odd
+from tests.support.envs.invalid_results import InvalidResults
 from tests.support.server import Server
 
 ROUTES: tuple[tuple[str, str, Any], ...] = (
@@ -28,7 +28,7 @@ ROUTES: tuple[tuple[str, str, Any], ...] = (
 @pytest.fixture(scope="module")
 def odd_server() -> Iterator[Server]:
     """A server that knows the odd environments."""
-    with Server("--import", "tests.support.oddities") as started:
+    with Server("--import", "tests.support.envs.invalid_results") as started:
         yield started
 
 
@@ -39,7 +39,9 @@ def odd(odd_server: Server) -> Iterator[Callable[..., Instance]]:
 
     def make(render_mode: str | None = None, **kwargs: str) -> Instance:
         options = {"disable_env_checker": True, "render_mode": render_mode}
-        instance = Api(odd_server).create("odd/Odd-v0", kwargs=kwargs, **options)
+        instance = Api(odd_server).create(
+            "invalid/Results-v0", kwargs=kwargs, **options
+        )
         made.append(instance)
         instance.reset()
         return instance
@@ -49,7 +51,9 @@ def odd(odd_server: Server) -> Iterator[Callable[..., Instance]]:
         instance.close()
 
 
-@pytest.mark.parametrize("gives", [*Odd.STEPS, *Odd.ERRORS, "no output"])
+@pytest.mark.parametrize(
+    "gives", [*InvalidResults.STEPS, *InvalidResults.ERRORS, "no output"]
+)
 def test_an_odd_step_is_the_environments_error(
     odd: Callable[..., Instance], gives: str
 ) -> None:
@@ -59,7 +63,7 @@ def test_an_odd_step_is_the_environments_error(
     instance.step(0)
 
 
-@pytest.mark.parametrize("gives", Odd.FRAMES)
+@pytest.mark.parametrize("gives", InvalidResults.FRAMES)
 def test_an_odd_frame_is_the_environments_error(
     odd: Callable[..., Instance], gives: str
 ) -> None:
@@ -69,7 +73,9 @@ def test_an_odd_frame_is_the_environments_error(
     instance.step(0)
 
 
-@pytest.mark.parametrize("has", sorted(set(Odd.TRAITS) - {"no action", "deep action"}))
+@pytest.mark.parametrize(
+    "has", sorted(set(InvalidResults.TRAITS) - {"no action", "deep action"})
+)
 def test_an_odd_environment_is_no_fault_of_the_servers(
     odd: Callable[..., Instance], has: str
 ) -> None:
@@ -95,7 +101,7 @@ def test_what_cannot_be_made_is_told(
     odd_server: Server, has: str, status: int, code: str
 ) -> None:
     body = {
-        "env_id": "odd/Odd-v0",
+        "env_id": "invalid/Results-v0",
         "kwargs": {"has": has},
         "disable_env_checker": True,
     }
@@ -105,7 +111,7 @@ def test_what_cannot_be_made_is_told(
 @pytest.mark.parametrize("has", ["no metadata", "odd modes", "odd mode"])
 def test_a_render_mode_that_is_not_taken_is_told(odd_server: Server, has: str) -> None:
     body = {
-        "env_id": "odd/Odd-v0",
+        "env_id": "invalid/Results-v0",
         "kwargs": {"has": has},
         "disable_env_checker": True,
         "render_mode": "rgb_array",

@@ -14,11 +14,11 @@ import pytest
 
 from tests.support import api as calls
 from tests.support.api import Api, Instance
+from tests.support.peers.zmq_peers import zmq_url
 from tests.support.server import ROOT, Server
 from tests.support.tls import secure_server
 from tests.support.wait import wait_until
 from tests.support.websocket import CLOSE, TEXT, WebSocket
-from tests.support.zmq_peers import place
 
 #: Long enough to find an orphan before it is ended.
 TIMEOUT = 2.0
@@ -113,7 +113,7 @@ def test_the_slot_of_a_killed_client_is_free_after_a_while(
     flags = {"relayed": ["--stream-relay"], "zeromq": ["--zmq", "tcp://127.0.0.1:0"]}
     server = make_server(*SMALL, *flags.get(how, []))
     api = Api(server)
-    url = place(server) if how == "zeromq" else server.url
+    url = zmq_url(server) if how == "zeromq" else server.url
     check_reclaimed(api, killed_client(url, api))
 
 

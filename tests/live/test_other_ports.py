@@ -9,9 +9,9 @@ import gymnasium
 import pytest
 
 from gym_http_client import RemoteEnv, ServerError, serve_env
+from tests.support.peers.zmq_peers import zmq_url
 from tests.support.server import Server
 from tests.support.wait import wait_until
-from tests.support.zmq_peers import place
 
 WORDS = {
     "http": "for HTTP, and its address begins with http://",
@@ -26,7 +26,7 @@ def ports() -> Iterator[dict[str, str]]:
     """A server's ports, by what they are for."""
     with Server("--external-tcp", "0", "--zmq", "tcp://127.0.0.1:0") as server:
         plain = wait_until(lambda: _PLAIN.search(server.stdout))[1]
-        zmq = place(server).removeprefix("tcp://")
+        zmq = zmq_url(server).removeprefix("tcp://")
         yield {"http": f"127.0.0.1:{server.port}", "plain": plain, "zmq": zmq}
 
 

@@ -54,7 +54,7 @@ def test_a_kill_by_the_kernel_is_told_as_memory(
     group: Path, launch_server: Callable[..., Server]
 ) -> None:
     with _member_of(group):
-        server = launch_server("--import", "tests.support.hostile")
+        server = launch_server("--import", "tests.support.envs.hostile")
     server.wait_listening()
     api = Api(server)
     neighbour, leak = api.create(), api.create("hostile/Leak-v0")

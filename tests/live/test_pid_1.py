@@ -28,7 +28,7 @@ def first(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
         unshare = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
         return plain([*unshare, *command], **options)
 
-    server = Server("--import", "tests.support.hostile")
+    server = Server("--import", "tests.support.envs.hostile")
     monkeypatch.setattr("tests.support.server.subprocess.Popen", in_namespace)
     server.launch()
     monkeypatch.undo()

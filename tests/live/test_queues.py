@@ -15,7 +15,7 @@ import pytest
 from tests.support import api as calls
 from tests.support import processes
 from tests.support.api import Api
-from tests.support.far import BOX, THREE
+from tests.support.peers.external_env import BOX, THREE
 from tests.support.raw import RawConnection
 from tests.support.server import Server
 from tests.support.wait import wait_until
@@ -27,7 +27,7 @@ WAITING = 4
 @pytest.fixture(scope="module")
 def short_server() -> Iterator[Server]:
     """A server that lets four requests wait for an instance."""
-    modules = ("--import", "tests.support.stuck")
+    modules = ("--import", "tests.support.envs.stuck")
     with Server(*modules, "--max-waiting", str(WAITING)) as started:
         # The process that holds external connections is there once one asked for it.
         Api(started).post("/v1/external/")
@@ -114,7 +114,7 @@ def test_a_full_queue_is_429_at_once_over_all_web_workers(gate: Gate) -> None:
 def test_workers_that_replace_busy_ones_count_with_them(
     make_server: Callable[..., Server],
 ) -> None:
-    modules = ("--import", "tests.support.stuck")
+    modules = ("--import", "tests.support.envs.stuck")
     server = make_server(*modules, "--max-waiting", str(WAITING), "--workers", "1")
     gate = Gate(server)
     arbiter, before = processes.gunicorn(server.pid)
@@ -176,7 +176,7 @@ def test_requests_of_a_killed_web_worker_do_not_count(
     make_server: Callable[..., Server],
 ) -> None:
     limits = ("--workers", "1", "--max-waiting", str(WAITING))
-    server = make_server("--import", "tests.support.stuck", *limits)
+    server = make_server("--import", "tests.support.envs.stuck", *limits)
     gate = Gate(server)
     _, (worker,) = processes.gunicorn(server.pid)
     with contextlib.ExitStack() as stack:

@@ -14,7 +14,7 @@ from tests.support.api import Api, Instance
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
-HOSTILE = ("--import", "tests.support.hostile")
+HOSTILE = ("--import", "tests.support.envs.hostile")
 #: What closing an instance may add to the latency of another request.
 ADDED_S = 0.1
 

@@ -14,7 +14,7 @@ from tests.support.api import Api, Instance, Response
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
-SABOTEURS = ("--import", "tests.support.saboteurs")
+SABOTEURS = ("--import", "tests.support.envs.supervisor_attacks")
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def neighbour(saboteur_server: Server) -> Iterator[Instance]:
 
 def sabotage(server: Server, vice: str) -> Response:
     """Let an instance do its worst and give the answer."""
-    instance = Api(server).create(f"saboteur/{vice}-v0")
+    instance = Api(server).create(f"attack/{vice}-v0")
     instance.reset()
     return instance.post("step/", {"action": 1})
 
@@ -60,7 +60,7 @@ def test_sabotage_ends_the_saboteur_only(
     told = calls.error(sabotage(saboteur_server, vice), (410, 502, 504))
     assert told["code"] in code
     for instance_id, env_id in neighbour.api.instances().items():
-        if env_id.startswith("saboteur/"):
+        if env_id.startswith("attack/"):
             calls.no_content(Instance(neighbour.api, instance_id).close())
     wait_until(
         lambda: neighbour.api.instances() == {neighbour.id: "CartPole-v1"},
@@ -76,7 +76,7 @@ def test_sabotage_spoils_no_batch(
     saboteur_server: Server, neighbour: Instance, vice: str
 ) -> None:
     api = Api(saboteur_server)
-    instance = api.create(f"saboteur/{vice}-v0")
+    instance = api.create(f"attack/{vice}-v0")
     instance.reset()
     steps = [
         {"instance_id": neighbour.id, "action": 0},
@@ -95,14 +95,14 @@ def test_nonsense_before_being_made_is_a_crash(
     saboteur_server: Server, neighbour: Instance
 ) -> None:
     """Also if the host still says that all is well before it is ended."""
-    body = {"env_id": "saboteur/WriteEverywhereInit-v0"}
+    body = {"env_id": "attack/WriteEverywhereInit-v0"}
     for _ in range(10):
         calls.error(neighbour.api.post("/v1/envs/", body), 502, "env-crashed")
 
 
 MODULE = """
 import threading, time
-from tests.support import saboteurs
+from tests.support.envs import supervisor_attacks
 threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
 """
 
@@ -117,7 +117,7 @@ def test_a_thread_of_what_was_refused_keeps_no_slot(
         python_path=(tmp_path,),
     )
     api = Api(server)
-    body = {"env_id": "saboteur/ThreadAndRaise-v0"}
+    body = {"env_id": "attack/ThreadAndRaise-v0"}
     calls.error(api.post("/v1/envs/", body), 502, "env-error")
     wait_until(
         lambda: calls.ok(api.get("/v1/"))["instances"] == 0, 8.0, "the slot to be free"
@@ -143,7 +143,7 @@ def test_a_server_that_was_killed_leaves_nothing_too_deep_to_sweep(
     make_server: Callable[..., Server],
 ) -> None:
     server = make_server(*SABOTEURS)
-    instance = Api(server).create("saboteur/DeepFolders-v0")
+    instance = Api(server).create("attack/DeepFolders-v0")
     instance.reset()
     calls.error(instance.post("step/", {"action": 1}), 502, "env-crashed")
     server.stop()

@@ -15,11 +15,11 @@ from PIL import Image
 from gym_http_server import landlock
 from gym_http_wire.messages import Op
 from tests.support.api import Api, Instance, error, no_content, ok
-from tests.support.attempts import INTRUDER, attempt
-from tests.support.broker import listed, settled
-from tests.support.far import Far
+from tests.support.broker import listed_env, wait_until_unlisted
+from tests.support.intruder_calls import INTRUDER, attempt
+from tests.support.other_user import USER, as_another_user
+from tests.support.peers.external_env import ExternalEnv
 from tests.support.server import Server
-from tests.support.users import USER, as_another_user
 from tests.support.wait import wait_until
 
 # Before anything imports mujoco: without a display it renders by EGL only.
@@ -27,7 +27,7 @@ os.environ.setdefault("MUJOCO_GL", "egl")
 
 MODULE = """
 import gymnasium
-from tests.support.hostile import Hostile
+from tests.support.envs.hostile import Hostile
 gymnasium.register(__name__.partition(".")[0] + "/Own-v0", Hostile)
 """
 TOKEN = "a-token-of-the-tests"
@@ -48,7 +48,7 @@ class Sandboxed(Server):
             "--sandbox",
             "on",
             "--import",
-            "tests.support.intruders",
+            "tests.support.envs.intruder",
             *args,
             token=TOKEN,
             **options,
@@ -234,7 +234,7 @@ def _same(given: Any, expected: Any) -> bool:
 def test_permissions_of_the_run_directory_are_restored() -> None:
     prefix = as_another_user("dac_read_search")
     server = Server(
-        *("--sandbox", "on", "--import", "tests.support.intruders"), prefix=prefix
+        *("--sandbox", "on", "--import", "tests.support.envs.intruder"), prefix=prefix
     )
     for path in (server.base, server.run_dir, server.data_dir):
         os.chown(path, USER, USER)
@@ -281,7 +281,7 @@ def test_vectors_over_several_processes(
 def test_a_fresh_interpreter_is_in_the_sandbox(
     make_server: Callable[..., Server],
 ) -> None:
-    server = make_server("--sandbox", "on", "--import", "tests.support.threaded")
+    server = make_server("--sandbox", "on", "--import", "tests.support.envs.threaded")
     intruder = Api(server).create("intruder/Apart-v0")
     command = attempt(intruder, "command")
     assert "gym_http_server.envhost" in command[1]
@@ -327,7 +327,12 @@ def test_monitors_write_below_the_data_directory(
 
 def test_a_network_of_its_own(make_server: Callable[..., Server]) -> None:
     server = make_server(
-        "--network", "none", "--import", "tests.support.intruders", "--sandbox", "on"
+        "--network",
+        "none",
+        "--import",
+        "tests.support.envs.intruder",
+        "--sandbox",
+        "on",
     )
     intruder = Api(server).create(INTRUDER)
     assert attempt(intruder, "interfaces") == ["lo"]
@@ -368,20 +373,20 @@ def test_descriptors_whose_close_waits_stop_neither_supervisor_nor_broker(
     make_server: Callable[..., Server],
 ) -> None:
     # In the sandbox, none can be made.
-    server = make_server("--sandbox", "off", "--import", "tests.support.intruders")
+    server = make_server("--sandbox", "off", "--import", "tests.support.envs.intruder")
     api = Api(server)
     intruder = api.create(INTRUDER)
     assert attempt(intruder, "send_lingering", 600) == 1
     no_content(api.create().close())
-    with Far.to(api) as far:
+    with ExternalEnv.to(api) as far:
         (path,) = server.run_dir.glob("*/broker.sock")
         for count in (1, 5, 40):
             attempt(intruder, "send_broker_lingering", str(path), count)
             began = time.monotonic()
-            assert listed(api)
+            assert listed_env(api)
             assert time.monotonic() - began < 5
         far.drop()
-        settled(api)
+        wait_until_unlisted(api)
     assert server.stop() == 0
 
 
@@ -389,13 +394,13 @@ def test_nonsense_from_an_environment_does_not_end_the_broker(
     sandboxed: Sandboxed, make: Callable[..., Instance]
 ) -> None:
     api, intruder = Api(sandboxed), make()
-    with Far.to(api) as far:
+    with ExternalEnv.to(api) as far:
         for op in (Op.EXTERNAL_TAKE, Op.EXTERNAL_CONNECT, Op.ACTION_SPACE):
             path = str(sandboxed.run / "broker.sock")
             assert attempt(intruder, "connect", path, op) == "ECONNREFUSED"
-        assert listed(api) is not None
+        assert listed_env(api) is not None
         far.drop()
-        settled(api)
+        wait_until_unlisted(api)
     assert "the broker failed" not in sandboxed.stderr
 
 

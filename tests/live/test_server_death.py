@@ -40,7 +40,7 @@ def find(server: Server, wanted: str) -> psutil.Process:
 def test_kill_9_of_a_server_process_ends_everything(
     make_server: Callable[..., Server], wanted: str
 ) -> None:
-    server = make_server("--import", "tests.support.hostile")
+    server = make_server("--import", "tests.support.envs.hostile")
     api = Api(server)
     children = None
     for name in IDLE + BUSY:

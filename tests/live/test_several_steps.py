@@ -28,13 +28,13 @@ COLUMNS = ("observations", "rewards", "terminated", "truncated", "infos")
 
 @pytest.fixture(scope="module")
 def minefield() -> Iterator[Server]:
-    with Server("--import", "tests.support.minefield") as shared:
+    with Server("--import", "tests.support.envs.failing_actions") as shared:
         yield shared
 
 
 @pytest.fixture
 def mined(minefield: Server) -> Iterator[Instance]:
-    instance = Api(minefield).create("batch/Mined-v0")
+    instance = Api(minefield).create("failing/Actions-v0")
     instance.reset()
     yield instance
     instance.close()
@@ -225,8 +225,10 @@ def test_a_batch_stops_before_its_answer_is_too_large(
 def test_a_step_that_is_too_large_is_not_lost_silently(
     make_server: Callable[..., Server],
 ) -> None:
-    server = make_server("--max-answer", "20000", "--import", "tests.support.minefield")
-    instance = Api(server).create("batch/Mined-v0")
+    server = make_server(
+        "--max-answer", "20000", "--import", "tests.support.envs.failing_actions"
+    )
+    instance = Api(server).create("failing/Actions-v0")
     instance.reset()
     answer = instance.post("step/", {"actions": [1, 2, 15, 3]})
     problem = calls.error(answer, 502, "answer-too-large")
@@ -237,7 +239,9 @@ def test_a_step_that_is_too_large_is_not_lost_silently(
 def test_the_step_deadline_is_each_steps_own(
     make_server: Callable[..., Server],
 ) -> None:
-    server = make_server("--import", "tests.support.hostile", "--step-deadline", "1")
+    server = make_server(
+        "--import", "tests.support.envs.hostile", "--step-deadline", "1"
+    )
     instance = Api(server).create("hostile/Slow-v0", kwargs={"seconds": 0.3})
     instance.reset()
     began = time.monotonic()

@@ -106,7 +106,7 @@ def test_a_stopped_supervisor_is_unavailable_and_instances_go_on(
 def test_a_create_may_take_longer_than_the_supervisor_may_be_silent(
     make_server: Callable[..., Server],
 ) -> None:
-    api = Api(make_server("--import", "tests.support.hostile"))
+    api = Api(make_server("--import", "tests.support.envs.hostile"))
     slow = api.create("hostile/SlowInit-v0", kwargs={"seconds": 4.5})
     assert slow.reset()
 

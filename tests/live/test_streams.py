@@ -12,8 +12,8 @@ from websockets.sync.client import connect
 
 from gym_http_wire.values import binary as values
 from tests.support import api as calls
-from tests.support import toys  # noqa: F401
 from tests.support.api import Api, Instance
+from tests.support.envs import toys  # noqa: F401
 from tests.support.identity import assert_identical
 from tests.support.raw import Response
 from tests.support.server import Server

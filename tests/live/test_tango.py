@@ -8,12 +8,11 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.support.agents import asking, heard
 from tests.support.api import Api, Instance, error, ok
-from tests.support.broker import listed, settled
-from tests.support.far import connected
-from tests.support.server import Server
-from tests.support.tango import (
+from tests.support.broker import listed_env, wait_until_unlisted
+from tests.support.peers.agent_calls import answer_of, in_background
+from tests.support.peers.external_env import open_websocket
+from tests.support.peers.tango import (
     BOARD,
     CELLS,
     MOVES,
@@ -22,8 +21,9 @@ from tests.support.tango import (
     TangoAgent,
     TangoPage,
 )
+from tests.support.peers.zmq_peers import ZmqExternalEnv
+from tests.support.server import Server
 from tests.support.wait import wait_until
-from tests.support.zmq_peers import ZmqFar
 
 RESET = {"type": "reset", "seed": None, "options": None}
 CLOSE = {"type": "close"}
@@ -53,7 +53,7 @@ def later(call: Callable[..., Any], *args: Any) -> Future[Any]:
 @pytest.fixture(autouse=True)
 def nobody_left(server: Server) -> Iterator[None]:
     yield
-    settled(Api(server), "tango")
+    wait_until_unlisted(Api(server), "tango")
 
 
 def test_page_and_agent_are_just_as_tango_had_them(
@@ -82,25 +82,25 @@ def test_page_and_agent_are_just_as_tango_had_them(
 def test_a_page_is_driven_by_rest(server: Server) -> None:
     api = Api(server)
     with TangoPage(server) as page:
-        assert listed(Api(server), "tango")["action_space"] == MOVES
-        assert listed(Api(server), "tango")["observation_space"] == BOARD
+        assert listed_env(Api(server), "tango")["action_space"] == MOVES
+        assert listed_env(Api(server), "tango")["observation_space"] == BOARD
         made = ok(api.post("/v1/envs/", {"env_id": "external/tango"}))
         instance = Instance(api, made["instance_id"])
-        future = asking(instance.post, "reset/", {"seed": 3})
+        future = in_background(instance.post, "reset/", {"seed": 3})
         page.answer({**RESET, "seed": 3}, FIRST)
-        assert ok(heard(future))["observation"] == CELLS
-        future = asking(instance.post, "step/", {"action": 3})
+        assert ok(answer_of(future))["observation"] == CELLS
+        future = in_background(instance.post, "step/", {"action": 3})
         page.answer({"type": "action", "action": "3"}, STEPPED)
-        assert ok(heard(future))["reward"] == 1.0
+        assert ok(answer_of(future))["reward"] == 1.0
         error(instance.post("step/", {"action": 4}), 400, "invalid-action")
-        future = asking(instance.close)
+        future = in_background(instance.close)
         page.answer(CLOSE, {"info": "closed"})
-        assert heard(future).status == 204
-        assert listed(Api(server), "tango")["free"] == 1
+        assert answer_of(future).status == 204
+        assert listed_env(Api(server), "tango")["free"] == 1
 
 
 def test_an_agent_drives_any_far_side(server: Server, agent: TangoAgent) -> None:
-    with ZmqFar.to(server, name="tango") as far:
+    with ZmqExternalEnv.to(server, name="tango") as far:
         asked = later(agent.reset)
         far.answer("init")
         far.answer("reset", observation=[0, 1])
@@ -195,7 +195,7 @@ def test_a_second_agent_is_refused_while_the_first_is_there(server: Server) -> N
 
 def test_a_second_page_is_a_second_connection(server: Server) -> None:
     with TangoPage(server), TangoPage(server):
-        assert listed(Api(server), "tango")["free"] == 2
+        assert listed_env(Api(server), "tango")["free"] == 2
 
 
 def test_wrong_answers_are_told_to_both(server: Server, agent: TangoAgent) -> None:
@@ -261,14 +261,14 @@ def test_settings_say_what_addresses_do_not(
     flags = [f"--tango-observation-space={json.dumps(BOARD)}"]
     flags += [f"--tango-action-space={json.dumps(MOVES)}", "--tango-name", "sokoban"]
     server = make_server(*flags)
-    line = connected(Api(server), path="/game/ws")
+    line = open_websocket(Api(server), path="/game/ws")
     assert line.response.status == 101
-    wait_until(lambda: listed(Api(server), "sokoban"))
+    wait_until(lambda: listed_env(Api(server), "sokoban"))
     line.close()
 
 
 def test_foreign_pages_are_refused(server: Server) -> None:
-    line = connected(Api(server), path="/game/ws", origin="https://evil.example")
+    line = open_websocket(Api(server), path="/game/ws", origin="https://evil.example")
     assert line.response.status == 403
     line.close()
 
@@ -302,6 +302,8 @@ def test_the_token_is_in_the_first_message(make_server: Callable[..., Server]) -
 
 def connected_with(server: Server, authorization: str | None) -> int:
     query = urlencode(SPACES)
-    line = connected(Api(server), path=f"/game/ws?{query}", authorization=authorization)
+    line = open_websocket(
+        Api(server), path=f"/game/ws?{query}", authorization=authorization
+    )
     line.close()
     return line.response.status

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support import processes
 from tests.support.api import Api, no_content
-from tests.support.attempts import INTRUDER, attempt
+from tests.support.intruder_calls import INTRUDER, attempt
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
@@ -29,7 +29,7 @@ def titles(server: Server) -> list[str]:
 def test_ps_and_top_show_what_a_process_is(make_server: Callable[..., Server]) -> None:
     server = make_server(
         *("--external-tcp", "127.0.0.1:0", "--zmq", "tcp://127.0.0.1:0"),
-        *("--token", TOKEN, "--import", "tests.support.threaded"),
+        *("--token", TOKEN, "--import", "tests.support.envs.threaded"),
         token=TOKEN,
     )
     api = Api(server)
@@ -70,7 +70,7 @@ def test_settings_are_in_no_command_line_and_no_environment(
     make_server: Callable[..., Server],
 ) -> None:
     server = make_server(
-        *("--token", TOKEN, "--import", "tests.support.threaded"),
+        *("--token", TOKEN, "--import", "tests.support.envs.threaded"),
         *("--external-tcp", "127.0.0.1:0", "--allow-host", "a-host-of-the-tests"),
         env={"GHS_TANGO_NAME": "a-name-of-the-tests"},
         token=TOKEN,
@@ -91,7 +91,7 @@ def test_settings_are_in_no_command_line_and_no_environment(
 
 def test_environments_see_a_bare_argv(make_server: Callable[..., Server]) -> None:
     """Some parse it, and would take our arguments for theirs."""
-    server = make_server("--import", "tests.support.threaded")
+    server = make_server("--import", "tests.support.envs.threaded")
     for env_id in ("intruder/Apart-v0", INTRUDER):
         argv, command = attempt(Api(server).create(env_id), "command")
         assert [Path(each).name for each in argv] == ["__main__.py"]

@@ -17,10 +17,10 @@ import pytest
 from gym_http_client import Client, RemoteEnv, ServerUnreachable
 from gym_http_server import healthcheck
 from tests.live import test_streams
-from tests.support.agents import began, ended
 from tests.support.api import Api, Instance, error, ok
-from tests.support.broker import settled
-from tests.support.far import Far
+from tests.support.broker import wait_until_unlisted
+from tests.support.peers.agent_calls import close_external, create_and_reset
+from tests.support.peers.external_env import ExternalEnv
 from tests.support.raw import SECURED, RawConnection
 from tests.support.server import ROOT, Server
 from tests.support.tls import certificate_and_key
@@ -98,10 +98,10 @@ def test_requests_of_one_connection(secured_server: Server) -> None:
 
 def test_environments_connect_in(secured_server: Server) -> None:
     api = Api(secured_server)
-    with Far.to(api) as far:
-        instance = began(api, far)
-        ended(instance, far)
-    settled(api)
+    with ExternalEnv.to(api) as far:
+        instance = create_and_reset(api, far)
+        close_external(instance, far)
+    wait_until_unlisted(api)
 
 
 def test_clients_that_speak_no_tls_are_told(secured_server: Server) -> None:
@@ -186,7 +186,7 @@ def test_a_call_in_flight_is_answered_when_the_server_stops(
 ) -> None:
     certificate, key = certificate_and_key(tmp_path)
     flags = ["--certfile", str(certificate), "--keyfile", str(key)]
-    server = make_server(*flags, "--import", "tests.support.hostile")
+    server = make_server(*flags, "--import", "tests.support.envs.hostile")
     with secured(server, certificate):
         instance = Api(server).create("hostile/Slow-v0", kwargs={"seconds": 1.0})
         instance.reset()

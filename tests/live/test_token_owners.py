@@ -13,7 +13,7 @@ from gym_http_server.settings import Settings
 from tests.support.api import Api, Instance, error, no_content, ok
 from tests.support.raw import Response
 from tests.support.server import Server
-from tests.support.several_tokens import api_of, token_of, write_file
+from tests.support.token_file import api_of, token_of, write_file
 from tests.support.websocket import TEXT, WebSocket
 
 pytestmark = pytest.mark.live

@@ -8,11 +8,11 @@ import zmq
 
 from tests.live.test_wrong_tokens import HELLO, counted
 from tests.support.api import Api, Instance, error, no_content, ok
-from tests.support.broker import settled, tcp_place
-from tests.support.far import Far
+from tests.support.broker import tcp_url, wait_until_unlisted
+from tests.support.peers.external_env import ExternalEnv
+from tests.support.peers.zmq_peers import ZmqPeer
 from tests.support.server import Server
-from tests.support.several_tokens import api_of, token_of, write_file
-from tests.support.zmq_peers import ZmqPeer
+from tests.support.token_file import api_of, token_of, write_file
 
 pytestmark = pytest.mark.live
 
@@ -28,13 +28,13 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     path = write_file(tmp_path_factory.mktemp("tokens"))
     flags = ["--tokens", path, "--external-tcp", "0", "--zmq", "tcp://127.0.0.1:0"]
     with Server(*flags, token=token_of("root")) as server:
-        Far.to(Api(server)).drop()
-        settled(Api(server))
+        ExternalEnv.to(Api(server)).drop()
+        wait_until_unlisted(Api(server))
         yield server
 
 
 def by_websocket(server: Server, token: str) -> Any:
-    far = Far(api_of(server, token))
+    far = ExternalEnv(api_of(server, token))
     far.drop()
     return far.welcome
 
@@ -44,7 +44,7 @@ def by_http(server: Server, token: str) -> Any:
 
 
 def by_tcp(server: Server, token: str) -> Any:
-    return counted(tcp_place(server), token=token_of(token))
+    return counted(tcp_url(server), token=token_of(token))
 
 
 def by_zeromq(server: Server, token: str) -> Any:

@@ -13,7 +13,7 @@ from tests.support.server import Server
 def test_only_instances_that_crashed_keep_their_log(
     make_server: Callable[..., Server],
 ) -> None:
-    server = make_server("--import", "tests.support.hostile")
+    server = make_server("--import", "tests.support.envs.hostile")
     api = Api(server)
     closed, crashed = api.create("hostile/Prints-v0"), api.create("hostile/Segfault-v0")
     for each in (closed, crashed):

@@ -14,10 +14,10 @@ from gym_http_client import Client, RemoteEnv, RemoteVectorEnv, ServerError
 from gym_http_client import Server as Address
 from tests.support import api as calls
 from tests.support.api import Api
+from tests.support.peers.watcher import Watcher
 from tests.support.server import Server
-from tests.support.several_tokens import api_of, write_file
+from tests.support.token_file import api_of, write_file
 from tests.support.wait import wait_until
-from tests.support.watching import Watcher
 from tests.support.websocket import TEXT
 
 SOURCE = '''\

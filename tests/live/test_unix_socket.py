@@ -191,7 +191,7 @@ def test_a_server_that_cannot_start_clears_up(
 
 
 def test_draining_answers_what_is_in_flight(make_server: Launch, path: Path) -> None:
-    server = make_server("--unix", str(path), "--import", "tests.support.hostile")
+    server = make_server("--unix", str(path), "--import", "tests.support.envs.hostile")
     slow = Api(server).create("hostile/Slow-v0", kwargs={"seconds": 1.5})
     slow.reset()
     told = []

@@ -27,7 +27,12 @@ LATE = 2.0
 @pytest.fixture(scope="module")
 def short_server() -> Iterator[Server]:
     """A server with a short step deadline, which never ends idle instances."""
-    modules = ("--import", "tests.support.hostile", "--import", "tests.support.stuck")
+    modules = (
+        "--import",
+        "tests.support.envs.hostile",
+        "--import",
+        "tests.support.envs.stuck",
+    )
     limits = ("--step-deadline", str(STEP_DEADLINE), "--idle-timeout", "0")
     with Server(*modules, *limits) as started:
         yield started

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from tests.support.api import Api
-from tests.support.liars import Exchange, Liar, Lie
+from tests.support.faults.lying_proxy import Exchange, Lie, LyingProxy
 from tests.support.server import ROOT, Server
 from tests.support.wait import wait_until
 
@@ -563,7 +563,7 @@ def test_who_gets_one_thing_wrong_is_found_out(name: str, server: Server) -> Non
     only = [word for id in expected for word in ("--only", id)]
     if expected[0].startswith("answers."):
         only = ["--only", "answers", "--only", "legacy.reset"]
-    with Liar(server.port, lie) as liar:
+    with LyingProxy(server.port, lie) as liar:
         status, report, done = validate(liar.url, *only)
     assert (status, ids(report, "failed")) == (1, set(expected)), done.stderr
     wrong = [each for each in report["checks"] if each["result"] == "failed"]
@@ -573,13 +573,13 @@ def test_who_gets_one_thing_wrong_is_found_out(name: str, server: Server) -> Non
 def test_the_checks_that_find_them_pass_where_nobody_lies(server: Server) -> None:
     names = {id for _, expected in LIES.values() for id in expected}
     only = [word for id in names for word in ("--only", id)]
-    with Liar(server.port, Lie()) as honest:
+    with LyingProxy(server.port, Lie()) as honest:
         status, report, done = validate(honest.url, *only, "--only", "answers")
     assert (status, ids(report, "failed")) == (0, set()), done.stderr
 
 
 def test_a_server_that_lets_everybody_in_is_found_out(guarded: Server) -> None:
-    with Liar(guarded.port, Lie(request=open_to_all)) as liar:
+    with LyingProxy(guarded.port, Lie(request=open_to_all)) as liar:
         only = ["--only", "server"]
         status, report, _ = validate(liar.url, "--token", TOKEN, *only)
     assert status == 1
@@ -611,7 +611,7 @@ def forgetful(exchange: Exchange) -> None:
 
 @pytest.mark.timeout(120)
 def test_what_a_server_does_not_have_is_absent_and_not_wrong(server: Server) -> None:
-    with Liar(server.port, Lie(request=forgetful, answer=bare)) as old:
+    with LyingProxy(server.port, Lie(request=forgetful, answer=bare)) as old:
         only = ["--only", "legacy", "--only", "server", "--only", "rest-plain"]
         only += ["--only", "newer"]
         for name in ("values", "numbers", "spaces", "elements", "malformed", "keys"):
@@ -648,7 +648,7 @@ def original(exchange: Exchange) -> None:
 
 
 def test_what_is_younger_is_a_group_of_its_own(server: Server) -> None:
-    with Liar(server.port, Lie(answer=original)) as old:
+    with LyingProxy(server.port, Lie(answer=original)) as old:
         only = ["--only", "legacy", "--only", "newer"]
         status, report, done = validate(old.url, *only)
     assert (status, ids(report, "failed")) == (0, set()), done.stderr
@@ -660,7 +660,7 @@ def test_what_is_younger_is_a_group_of_its_own(server: Server) -> None:
 @pytest.fixture(scope="module")
 def small() -> Iterator[Server]:
     """A server with one environment of its own."""
-    flags = ("--import", "tests.support.toys", "--allow-env", "toys/Echo-v0")
+    flags = ("--import", "tests.support.envs.toys", "--allow-env", "toys/Echo-v0")
     with Server(*flags) as made:
         Api(made).post("/v1/external/")
         yield made
@@ -681,7 +681,7 @@ def test_a_server_with_one_environment_of_its_own(small: Server) -> None:
 
 
 def test_a_lie_about_an_environment_of_its_own_is_found_out(small: Server) -> None:
-    with Liar(small.port, replacing(b'"reward":1.0', b'"reward":1')) as liar:
+    with LyingProxy(small.port, replacing(b'"reward":1.0', b'"reward":1')) as liar:
         only = ["--only", "legacy.step"]
         status, report, _ = validate(liar.url, "--env", "toys/Echo-v0", *only)
     assert (status, ids(report, "failed")) == (1, {"legacy.step"})
@@ -699,7 +699,7 @@ def test_what_is_claimed_and_not_there_is_wrong(server: Server) -> None:
         if exchange.path != "/v1/":
             bare(exchange)
 
-    with Liar(server.port, Lie(request=forgetful, answer=answer)) as liar:
+    with LyingProxy(server.port, Lie(request=forgetful, answer=answer)) as liar:
         only = ["--only", "stream-text", "--only", "tickets", "--only", "batches"]
         status, report, _ = validate(liar.url, *only)
     assert status == 1
@@ -718,7 +718,7 @@ def test_lost_answers_leave_no_instance(server: Server) -> None:
             return len(lost) in (2, 4, 5)
         return False
 
-    with Liar(server.port, Lie(lost=loses)) as liar:
+    with LyingProxy(server.port, Lie(lost=loses)) as liar:
         status, report, _ = validate(liar.url, "--only", "keys", "--only", "batches")
     assert status == 1
     assert len(ids(report, "failed")) >= 2

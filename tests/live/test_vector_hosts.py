@@ -22,7 +22,7 @@ COUNT, HOSTS = 6, 3
 def hostile_server() -> Iterator[Server]:
     """A server whose limits are short."""
     limits = ("--step-deadline", "2", "--create-deadline", "4")
-    with Server("--import", "tests.support.hostile", *limits) as started:
+    with Server("--import", "tests.support.envs.hostile", *limits) as started:
         yield started
 
 
@@ -161,7 +161,10 @@ def test_what_no_part_can_be_made_of_leaves_nothing(
 
 def test_the_memory_of_parts_counts(make_server: Callable[..., Server]) -> None:
     started = make_server(
-        "--import", "tests.support.hostile", "--host-memory", str(700 * 1024 * 1024)
+        "--import",
+        "tests.support.envs.hostile",
+        "--host-memory",
+        str(700 * 1024 * 1024),
     )
     api = Api(started)
     instance = api.create(

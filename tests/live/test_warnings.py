@@ -17,9 +17,9 @@ from gym_http_client import Server as Address
 from gym_http_wire.values import binary, typed
 from tests.support import api as calls
 from tests.support.api import Api, Instance
+from tests.support.peers.watcher import open_stream
 from tests.support.server import Server
 from tests.support.wait import wait_until
-from tests.support.watching import stream
 
 SOURCE = '''\
 import warnings
@@ -229,7 +229,7 @@ def test_who_only_looks_does_not_take_them(careless: Instance) -> None:
     assert careless.post("step/", {"action": 3}).header("Gym-Warnings")
     for each in ("", "action_space/", "observation_space/", "monitor/"):
         assert careless.get(each).header("Gym-Warnings") is None, each
-    with stream(careless) as asker:
+    with open_stream(careless) as asker:
         answer = asker.ask(op="reset", seed=1)
     assert said(answer["body"])
     assert {"info", "observation"} < set(answer["body"])

@@ -13,12 +13,12 @@ import gym_http_client
 from gym_http_wire.values import binary as values
 from gym_http_wire.values import typed
 from tests.support import api as calls
-from tests.support.agents import asking, created, heard
 from tests.support.api import Api, Instance
-from tests.support.far import Far
+from tests.support.peers.agent_calls import answer_of, create_external, in_background
+from tests.support.peers.external_env import ExternalEnv
+from tests.support.peers.watcher import open_slow_watcher, open_stream, open_watcher
 from tests.support.server import Server
 from tests.support.wait import wait_until
-from tests.support.watching import slow, stream, watch
 from tests.support.websocket import (
     BINARY,
     PING,
@@ -51,7 +51,7 @@ def test_copies_equal_what_was_answered_over_http_and_streams(
     create_either: Callable[..., Instance],
 ) -> None:
     instance = create_either(render_mode="ansi", env_id="FrozenLake-v1")
-    with watch(instance) as watcher, stream(instance) as asker:
+    with open_watcher(instance) as watcher, open_stream(instance) as asker:
         body = instance.reset(seed=3)
         answered(watcher.copy(), "reset", 1, body)
         body = instance.step(1)
@@ -73,7 +73,10 @@ def test_the_binary_dialect_copies_without_loss(
     create_either: Callable[..., Instance],
 ) -> None:
     instance = create_either()
-    with watch(instance, BINARY) as watcher, stream(instance, BINARY) as asker:
+    with (
+        open_watcher(instance, BINARY) as watcher,
+        open_stream(instance, BINARY) as asker,
+    ):
         ask = [
             (RESET, value('{"dict":[["seed","int"]]}', struct.pack("<q", 3))),
             *[(STEP, ACTION)] * 8,
@@ -111,9 +114,9 @@ def test_the_quick_lane_is_watched_and_answers_the_same(instance: Instance) -> N
     bodies = []
     for watched in (False, True):
         with contextlib.ExitStack() as stack:
-            asker = stack.enter_context(stream(instance, BINARY))
+            asker = stack.enter_context(open_stream(instance, BINARY))
             instance.reset(seed=3)
-            watcher = stack.enter_context(watch(instance)) if watched else None
+            watcher = stack.enter_context(open_watcher(instance)) if watched else None
             answers = quick_steps(asker, 8)
             bodies.append([answer.body for answer in answers])
             if watcher is None:
@@ -128,7 +131,7 @@ def test_the_quick_lane_is_watched_and_answers_the_same(instance: Instance) -> N
 
 
 def test_typed_json_on_request(instance: Instance) -> None:
-    with watch(instance, TEXT, "&form=typed") as watcher:
+    with open_watcher(instance, TEXT, "&form=typed") as watcher:
         instance.reset(seed=3)
         told = watcher.copy()
         value = typed.decode(json.dumps(told["body"]).encode())
@@ -141,7 +144,7 @@ def test_typed_json_on_request(instance: Instance) -> None:
 
 
 def test_each_step_of_batches_and_rollouts_is_told(instance: Instance) -> None:
-    with watch(instance) as watcher:
+    with open_watcher(instance) as watcher:
         instance.reset(seed=3)
         watcher.copy()
         told = calls.ok(instance.post("step/", {"actions": [0, 1, 0]}))
@@ -158,7 +161,7 @@ def test_errors_are_told_and_what_is_sent_again_is_not(
     create_toy: Callable[..., Instance],
 ) -> None:
     instance = create_toy()
-    with watch(instance) as watcher, stream(instance) as asker:
+    with open_watcher(instance) as watcher, open_stream(instance) as asker:
         for op, more in (("step", {"action": 0}), ("step", {"action": "left"})):
             answer = asker.ask(op=op, **more)
             assert answer["status"] >= 400
@@ -177,9 +180,9 @@ def test_errors_are_told_and_what_is_sent_again_is_not(
 def test_the_errors_of_an_environment_are_told(
     make_server: Callable[..., Server],
 ) -> None:
-    api = Api(make_server("--import", "tests.support.hostile"))
+    api = Api(make_server("--import", "tests.support.envs.hostile"))
     instance = api.create("hostile/RaiseKeyError-v0")
-    with watch(instance) as watcher:
+    with open_watcher(instance) as watcher:
         instance.reset()
         watcher.copy()
         error = calls.error(instance.post("step/", {"action": 1}), 502, "env-error")
@@ -189,7 +192,7 @@ def test_the_errors_of_an_environment_are_told(
         # In the quick lane, and after some steps of a batch.
         instance.reset()
         assert watcher.copy()["op"] == "reset"
-        with stream(instance, BINARY) as asker:
+        with open_stream(instance, BINARY) as asker:
             quiet = ACTION[:-8] + bytes(8)
             named = struct.pack("<II", len(ACTION) - 16, 1) + quiet[8:]
             assert asker.ask_binary(STEP, 1, named).status == 200
@@ -207,19 +210,19 @@ def test_the_errors_of_an_environment_are_told(
 
 
 def test_who_comes_later_begins_with_the_last_answer(instance: Instance) -> None:
-    with watch(instance) as watcher, stream(instance, BINARY) as asker:
+    with open_watcher(instance) as watcher, open_stream(instance, BINARY) as asker:
         # Before the first answer there is nothing to begin with.
         body = instance.reset(seed=3)
         answered(watcher.copy(), "reset", 1, body)
-        with watch(instance) as late:
+        with open_watcher(instance) as late:
             answered(late.copy(), "reset", 0, body)
             body = instance.step(1)
             answered(late.copy(), "step", 1, body)
         asker.ask_binary(STEP, 1, ACTION)
     # Steps of the quick lane, while nobody watches.
-    with stream(instance, BINARY) as asker:
+    with open_stream(instance, BINARY) as asker:
         answer = quick_steps(asker, 5)[-1]
-        with watch(instance, BINARY) as late:
+        with open_watcher(instance, BINARY) as late:
             op, number, dropped, status, told = late.copy_binary()
             assert (op, number, dropped, status) == (STEP, 0, 0, 200)
             assert told["observation"].tolist() == observation(answer)
@@ -230,23 +233,23 @@ def test_vectors_and_environments_that_live_elsewhere_are_watched(
 ) -> None:
     api = Api(make_server())
     vector = api.create(num_envs=3)
-    with watch(vector) as watcher:
+    with open_watcher(vector) as watcher:
         body = vector.reset(seed=3)
         answered(watcher.copy(), "reset", 1, body)
         body = vector.step([0, 1, 0])
         assert len(body["done"]) == 3
         answered(watcher.copy(), "step", 2, body)
-    with Far.to(api) as far:
-        instance = created(api, far)
-        with watch(instance) as watcher:
-            future = asking(instance.post, "reset/")
+    with ExternalEnv.to(api) as far:
+        instance = create_external(api, far)
+        with open_watcher(instance) as watcher:
+            future = in_background(instance.post, "reset/")
             far.answer("reset", observation=[0, 1], info={})
-            body = calls.ok(heard(future))
+            body = calls.ok(answer_of(future))
             answered(watcher.copy(), "reset", 1, body)
-            future = asking(instance.post, "step/", {"action": 1})
+            future = in_background(instance.post, "step/", {"action": 1})
             far.asked("step")
             far.drop()
-            told = calls.error(heard(future), 503)
+            told = calls.error(answer_of(future), 503)
             copy = watcher.copy()
             assert (copy["op"], copy["status"]) == ("step", 503)
             assert copy["body"]["code"] == told["code"]
@@ -255,9 +258,9 @@ def test_vectors_and_environments_that_live_elsewhere_are_watched(
 
 def test_who_sends_is_closed(create_either: Callable[..., Instance]) -> None:
     instance = create_either()
-    with stream(instance) as asker:
+    with open_stream(instance) as asker:
         for protocol, opcode in ((TEXT, 1), (TEXT, 2), (BINARY, 1), (BINARY, 2)):
-            with watch(instance, protocol) as watcher:
+            with open_watcher(instance, protocol) as watcher:
                 watcher.send_frame(PING, b"?")
                 assert watcher.read_frame() == (PONG, b"?")
                 watcher.send_frame(opcode, b'{"op": "reset"}')
@@ -266,7 +269,7 @@ def test_who_sends_is_closed(create_either: Callable[..., Instance]) -> None:
                 assert "watching" in words
         assert calls.ok(instance.get(""))["episodes"] == 0
         assert asker.ask(op="step", action=0)["status"] == 409
-        with watch(instance) as watcher:
+        with open_watcher(instance) as watcher:
             watcher.send_frame(8, struct.pack(">H", 1000))
             assert watcher.read_close()[0] == 1000
 
@@ -276,7 +279,10 @@ def test_a_slow_watcher_gets_the_latest_and_holds_nobody_up(
 ) -> None:
     instance = create_toy("toys/Big-v0", kwargs={"size": 300_000})
     count = 20
-    with slow(instance, BINARY) as watcher, stream(instance, BINARY) as asker:
+    with (
+        open_slow_watcher(instance, BINARY) as watcher,
+        open_stream(instance, BINARY) as asker,
+    ):
         assert asker.ask_binary(RESET, 1, EMPTY).status == 200
         for number in range(1, count + 1):
             answer = asker.ask_binary(STEP, number + 1, ACTION)
@@ -299,10 +305,13 @@ def test_a_slow_watcher_gets_the_latest_and_holds_nobody_up(
 def test_each_answer_is_told_or_counted(create: Callable[..., Instance]) -> None:
     """Behind a long batch that filled all buffers, steps are taken as ever."""
     instance = create()
-    with stream(instance, BINARY) as asker:
+    with open_stream(instance, BINARY) as asker:
         instance.reset(seed=3)
         alone = [answer.body for answer in quick_steps(asker, 5)]
-    with slow(instance, TEXT) as watcher, stream(instance, BINARY) as asker:
+    with (
+        open_slow_watcher(instance, TEXT) as watcher,
+        open_stream(instance, BINARY) as asker,
+    ):
         assert watcher.copy()["number"] == 0
         told = calls.ok(instance.post("rollout/", {"episodes": 200}))
         total = told["steps"] + 200 + 1 + 5
@@ -324,7 +333,7 @@ def test_who_takes_nothing_is_dropped_at_last(
     create_toy: Callable[..., Instance],
 ) -> None:
     instance = create_toy("toys/Big-v0", kwargs={"size": 1_000_000})
-    with slow(instance, BINARY) as watcher, stream(instance) as asker:
+    with open_slow_watcher(instance, BINARY) as watcher, open_stream(instance) as asker:
         asker.ask(op="reset")
         assert calls.ok(instance.get(""))["watchers"] == 1
         wait_until(lambda: calls.ok(instance.get(""))["watchers"] == 0, 8.0, "its end")
@@ -336,7 +345,7 @@ def test_closing_the_instance_says_goodbye(
     create_either: Callable[..., Instance],
 ) -> None:
     instance = create_either()
-    with watch(instance) as text, watch(instance, BINARY) as binary:
+    with open_watcher(instance) as text, open_watcher(instance, BINARY) as binary:
         instance.close()
         for watcher in (text, binary):
             assert watcher.read_close() == (1001, "the instance was closed")
@@ -344,12 +353,12 @@ def test_closing_the_instance_says_goodbye(
 
 def test_64_watch_and_no_more_beside_those_who_ask(instance: Instance) -> None:
     with contextlib.ExitStack() as stack:
-        crowd = [stack.enter_context(watch(instance)) for _ in range(64)]
+        crowd = [stack.enter_context(open_watcher(instance)) for _ in range(64)]
         refused = WebSocket.to(instance, path=instance.path("stream?watch=1"))
         stack.enter_context(refused)
         told = calls.error(refused.response, 503, "too-many-streams")
         assert "64 watchers" in told["message"]
-        asker = stack.enter_context(stream(instance))
+        asker = stack.enter_context(open_stream(instance))
         counted = calls.ok(instance.get(""))
         assert (counted["streams"], counted["watchers"]) == (1, 64)
         body = asker.ask(op="reset")["body"]
@@ -357,13 +366,13 @@ def test_64_watch_and_no_more_beside_those_who_ask(instance: Instance) -> None:
             answered(watcher.copy(), "reset", 1, body)
         crowd[0].close()
         wait_until(lambda: calls.ok(instance.get(""))["watchers"] == 63)
-        stack.enter_context(watch(instance))
+        stack.enter_context(open_watcher(instance))
 
 
 def test_to_be_watched_is_not_to_be_used(make_server: Callable[..., Server]) -> None:
     api = Api(make_server("--idle-timeout", "1"))
     instance = api.create()
-    with watch(instance) as watcher:
+    with open_watcher(instance) as watcher:
         assert watcher.read_close()[0] == 1001
     calls.error(instance.post("reset/"), 410, "instance-ended")
 

@@ -10,13 +10,13 @@ import msgspec
 import pytest
 
 from tests.support.api import Api, error, ok
-from tests.support.broker import tcp_place
-from tests.support.far import BOX, THREE
+from tests.support.broker import tcp_url
+from tests.support.peers.external_env import BOX, THREE
+from tests.support.peers.zmq_peers import ZmqPeer
 from tests.support.raw import RawConnection
 from tests.support.server import Server
 from tests.support.wait import wait_until
 from tests.support.websocket import WebSocket
-from tests.support.zmq_peers import ZmqPeer
 
 TOKEN = "canary-5f1d0c8e7b6a49322d14"
 GUESS = "guessed-token-0123456789"
@@ -139,7 +139,7 @@ def counted(place: str, **hello: Any) -> Any:
 
 
 def test_hellos_by_plain_tcp(guarded: Server) -> None:
-    place = tcp_place(guarded)
+    place = tcp_url(guarded)
     began = time.monotonic()
     codes = [counted(place, token=GUESS)["code"] for _ in range(30)]
     assert codes[:10] == ["unauthorized"] * 10

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.support.api import Api
+from tests.support.peers.zmq_peers import ZmqExternalEnv, ZmqPeer, gateway
 from tests.support.server import Server
 from tests.support.wait import wait_until
 from tests.support.websocket import binary, value
-from tests.support.zmq_peers import ZmqFar, ZmqPeer, gateway
 
 TOKEN = "a-token-of-the-tests"
 ZMQ = ["--zmq", "tcp://127.0.0.1:0"]
@@ -118,7 +118,7 @@ def test_a_key_makes_one_instance(server: Server) -> None:
 
 
 def test_who_leaves_while_it_is_made_leaves_nothing(server: Server) -> None:
-    with ZmqFar.to(server) as far:
+    with ZmqExternalEnv.to(server) as far:
         peer = ZmqPeer(server)
         peer.say(type="agent", protocol=1, create={"env_id": "external/game"})
         far.asked("init")
@@ -176,7 +176,7 @@ def test_who_is_there_hears_that_the_server_stops(
     make_server: Callable[..., Server],
 ) -> None:
     server = make_server(*ZMQ)
-    with ZmqPeer(server) as agent, ZmqFar.to(server) as far:
+    with ZmqPeer(server) as agent, ZmqExternalEnv.to(server) as far:
         welcomed(agent, create=CART)
         server.stop()
         for peer in (agent, far):

@@ -10,15 +10,26 @@ import pytest
 
 from gym_http_client import RemoteEnv, Retries, ServerError
 from gym_http_client import Server as Place
-from tests.support.agents import asking, began, ended, heard
 from tests.support.api import Api, error, ok
-from tests.support.broker import listed, settled
-from tests.support.far import RESULT
+from tests.support.broker import listed_env, wait_until_unlisted
 from tests.support.identity import assert_identical
-from tests.support.lending import lent
+from tests.support.peers.agent_calls import (
+    answer_of,
+    close_external,
+    create_and_reset,
+    in_background,
+)
+from tests.support.peers.external_env import RESULT
+from tests.support.peers.provider_process import provided_env
+from tests.support.peers.zmq_peers import (
+    HELLO,
+    ZmqExternalEnv,
+    ZmqPeer,
+    gateway,
+    zmq_url,
+)
 from tests.support.server import Server
 from tests.support.wait import wait_until
-from tests.support.zmq_peers import HELLO, ZmqFar, ZmqPeer, gateway, place
 
 TOKEN = "a-token-of-the-tests"
 ZMQ = ["--zmq", "tcp://127.0.0.1:0"]
@@ -39,21 +50,21 @@ def server() -> Iterator[Server]:
 
 
 def test_it_is_stepped_and_given_back(server: Server) -> None:
-    with ZmqFar.to(server) as far:
+    with ZmqExternalEnv.to(server) as far:
         for _ in range(2):
-            instance = began(Api(server), far)
-            future = asking(instance.post, "step/", {"action": 2})
+            instance = create_and_reset(Api(server), far)
+            future = in_background(instance.post, "step/", {"action": 2})
             far.answer("step", **RESULT)
-            told = ok(heard(future))
+            told = ok(answer_of(future))
             assert (told["observation"], told["reward"]) == (RESULT["observation"], 2.0)
-            ended(instance, far)
-        assert listed(Api(server))["free"] == 1
-    settled(Api(server))
+            close_external(instance, far)
+        assert listed_env(Api(server))["free"] == 1
+    wait_until_unlisted(Api(server))
 
 
 def test_who_leaves_is_gone_at_once(server: Server) -> None:
-    far = ZmqFar.to(server)
-    instance = began(Api(server), far)
+    far = ZmqExternalEnv.to(server)
+    instance = create_and_reset(Api(server), far)
     far.drop()
     error(instance.post("step/", {"action": 1}), 503, "external-away")
     wait_until(lambda: instance.id not in Api(server).instances())
@@ -63,34 +74,34 @@ def test_who_leaves_is_gone_at_once(server: Server) -> None:
 
 def test_it_comes_back_with_its_token(server: Server) -> None:
     replay = {"capabilities": ["reset", "replay"]}
-    far = ZmqFar.to(server, **replay)
-    instance = began(Api(server), far)
-    future = asking(instance.post, "step/", {"action": 1})
+    far = ZmqExternalEnv.to(server, **replay)
+    instance = create_and_reset(Api(server), far)
+    future = in_background(instance.post, "step/", {"action": 1})
     first = far.asked("step")
     far.drop()
-    error(heard(future), 503, "external-away")
-    with ZmqFar(server, resume=far.welcome["resume"], **replay) as again:
+    error(answer_of(future), 503, "external-away")
+    with ZmqExternalEnv(server, resume=far.welcome["resume"], **replay) as again:
         assert again.welcome["resumed"] is True
-        future = asking(instance.post, "step/", {"action": 1})
+        future = in_background(instance.post, "step/", {"action": 1})
         assert again.answer("step", **RESULT)["id"] == first["id"]
-        ok(heard(future))
-        future = asking(instance.close)
+        ok(answer_of(future))
+        future = in_background(instance.close)
         again.answer("close")
-        assert heard(future).status == 204
-    settled(Api(server))
+        assert answer_of(future).status == 204
+    wait_until_unlisted(Api(server))
 
 
 def test_a_fault_is_told(server: Server) -> None:
-    with ZmqFar.to(server) as far:
-        instance = began(Api(server), far)
-        future = asking(instance.post, "step/", {"action": 1})
+    with ZmqExternalEnv.to(server) as far:
+        instance = create_and_reset(Api(server), far)
+        future = in_background(instance.post, "step/", {"action": 1})
         far.answer("step", **{**RESULT, "reward": "much"})
-        error(heard(future), 502, "bad-answer")
+        error(answer_of(future), 502, "bad-answer")
         assert far.asked("fault")["field"] == "reward"
-        future = asking(instance.close)
+        future = in_background(instance.close)
         far.answer("close")
-        assert heard(future).status == 204
-    settled(Api(server))
+        assert answer_of(future).status == 204
+    wait_until_unlisted(Api(server))
 
 
 def test_what_is_no_hello_is_refused_and_another_is_heard(server: Server) -> None:
@@ -102,19 +113,19 @@ def test_what_is_no_hello_is_refused_and_another_is_heard(server: Server) -> Non
         assert "several frames" in peer.hear()["message"]
         assert peer.ask(**{**HELLO, "name": "-"})["code"] == "bad-hello"
         assert peer.ask(**HELLO)["type"] == "welcome"
-    settled(Api(server))
+    wait_until_unlisted(Api(server))
 
 
 def test_who_does_not_answer_pings_is_told_so(
     make_server: Callable[..., Server],
 ) -> None:
     server = make_server(*ZMQ, "--external-heartbeat", "0.2")
-    with ZmqFar.to(server) as far:
+    with ZmqExternalEnv.to(server) as far:
         assert far.hear() == {"type": "ping"}
         far.say(type="pong")
         assert far.hear() == {"type": "ping"}
         assert far.hear()["code"] == "ended"
-        settled(Api(server))
+        wait_until_unlisted(Api(server))
 
 
 def test_the_token_is_in_the_hello(make_server: Callable[..., Server]) -> None:
@@ -123,7 +134,7 @@ def test_the_token_is_in_the_hello(make_server: Callable[..., Server]) -> None:
         for token in ("", "another-token-of-the-tests"):
             assert far.ask(**HELLO, token=token)["code"] == "unauthorized"
         assert far.ask(**HELLO, token=TOKEN)["type"] == "welcome"
-        assert listed(Api(server))["free"] == 1
+        assert listed_env(Api(server))["free"] == 1
 
 
 @pytest.mark.parametrize(
@@ -160,7 +171,7 @@ def test_it_is_off_unless_asked_for(make_server: Callable[..., Server]) -> None:
 
 
 def lending_url(server: Server) -> str:
-    return "zmq+" + place(server)
+    return "zmq+" + zmq_url(server)
 
 
 def test_its_process_finds_the_next_gateway(
@@ -169,8 +180,8 @@ def test_its_process_finds_the_next_gateway(
     """Agents go on where they were, and the environment takes every step once."""
     server = make_server(*ZMQ)
     with (
-        lent(lending_url(server), "CartPole-v1"),
-        RemoteEnv(server.url, "external/lent", wait_s=20) as env,
+        provided_env(lending_url(server), "CartPole-v1"),
+        RemoteEnv(server.url, "external/provided", wait_s=20) as env,
     ):
         local = gymnasium.make("CartPole-v1")
         assert_identical(env.reset(seed=5), local.reset(seed=5))
@@ -179,7 +190,7 @@ def test_its_process_finds_the_next_gateway(
             for _ in range(3):
                 assert_identical(env.step(0), local.step(0))
         local.close()
-    settled(Api(server), "lent")
+    wait_until_unlisted(Api(server), "provided")
 
 
 def test_a_connection_that_is_half_open_is_found(
@@ -187,8 +198,8 @@ def test_a_connection_that_is_half_open_is_found(
 ) -> None:
     """Even while an answer is owed, when an environment may be silent."""
     server = make_server(*ZMQ, "--external-heartbeat", "0.5")
-    with lent(lending_url(server), "CartPole-v1") as process:
-        env = RemoteEnv(server.url, "external/lent", wait_s=20)
+    with provided_env(lending_url(server), "CartPole-v1") as process:
+        env = RemoteEnv(server.url, "external/provided", wait_s=20)
         once = Place(server.url, retries=Retries(total=0))
         other = RemoteEnv.attach(once, env.instance_id)
         other.reset(seed=5)
@@ -209,31 +220,31 @@ def test_a_connection_that_is_half_open_is_found(
 
 def test_too_many_bytes_end_the_connection(make_server: Callable[..., Server]) -> None:
     server = make_server(*ZMQ, "--max-answer", "100000", "--max-body", "100000")
-    with ZmqFar.to(server) as far:
-        instance = began(Api(server), far)
-        future = asking(instance.post, "step/", {"action": 1})
+    with ZmqExternalEnv.to(server) as far:
+        instance = create_and_reset(Api(server), far)
+        future = in_background(instance.post, "step/", {"action": 1})
         request = far.asked("step")
         far.socket.send(b'{"id": %d, "result": {"observation": "' % request["id"])
         fault = far.asked("fault")
         assert "no JSON object" in fault["message"]
-        error(heard(future), 502, "bad-answer")
+        error(answer_of(future), 502, "bad-answer")
         assert far.hear()["code"] == "ended"
         assert instance.close().status == 204
-    with ZmqFar.to(server) as far:
-        assert listed(Api(server))["free"] == 1
+    with ZmqExternalEnv.to(server) as far:
+        assert listed_env(Api(server))["free"] == 1
         far.socket.send(bytes(200_000))
-        settled(Api(server))
+        wait_until_unlisted(Api(server))
 
 
 def test_far_sides_are_counted(make_server: Callable[..., Server]) -> None:
     server = make_server(*ZMQ, "--max-external", "1")
-    with ZmqFar.to(server), ZmqFar(server) as second:
+    with ZmqExternalEnv.to(server), ZmqExternalEnv(server) as second:
         assert second.welcome["code"] == "too-many-external"
 
 
 def test_who_is_gone_is_given_up_however_often_it_is_asked(server: Server) -> None:
-    far = ZmqFar.to(server)
-    instance = began(Api(server), far)
+    far = ZmqExternalEnv.to(server)
+    instance = create_and_reset(Api(server), far)
     far.drop()
     until = time.monotonic() + 20
     while (answer := instance.post("step/", {"action": 1})).status == 503:

@@ -13,14 +13,14 @@ from gym_http_client import RemoteEnv, RemoteVectorEnv, Retries, ServerError
 from gym_http_client import Server as Place
 from tests.support.api import Api
 from tests.support.identity import assert_identical
-from tests.support.server import Server
-from tests.support.twins import (
-    assert_described_alike,
-    assert_played_alike,
-    assert_vectors_played_alike,
+from tests.support.local_reference import (
+    assert_same_description,
+    assert_same_episodes,
+    assert_same_vector_steps,
 )
+from tests.support.peers.zmq_peers import gateway, zmq_url
+from tests.support.server import Server
 from tests.support.wait import wait_until
-from tests.support.zmq_peers import gateway, place
 
 TOKEN = "a-token-of-the-tests"
 ZMQ = ["--zmq", "tcp://127.0.0.1:0"]
@@ -29,13 +29,15 @@ ZMQ = ["--zmq", "tcp://127.0.0.1:0"]
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     """A server that lets agents in by ZeroMQ."""
-    with Server(*ZMQ, "--import", "tests.support.toys") as server:
+    with Server(*ZMQ, "--import", "tests.support.envs.toys") as server:
         yield server
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_gymnasium_finds_nothing_wrong(server: Server) -> None:
-    env = gymnasium.make("gym_http/ZeroMQ-v0", url=place(server), env_id="CartPole-v1")
+    env = gymnasium.make(
+        "gym_http/ZeroMQ-v0", url=zmq_url(server), env_id="CartPole-v1"
+    )
     check_env(env.unwrapped, skip_render_check=True)
     env.close()
     assert not Api(server).instances()
@@ -45,10 +47,10 @@ def test_gymnasium_finds_nothing_wrong(server: Server) -> None:
 @pytest.mark.parametrize("env_id", ["CartPole-v1", "Taxi-v4", "Blackjack-v1"])
 def test_it_is_equal_to_the_same_made_here(server: Server, env_id: str) -> None:
     local = gymnasium.make(env_id)
-    with RemoteEnv(place(server), env_id) as env:
+    with RemoteEnv(zmq_url(server), env_id) as env:
         assert env.transport == "zeromq"
-        assert_described_alike(env, local)
-        assert_played_alike(env, local)
+        assert_same_description(env, local)
+        assert_same_episodes(env, local)
         assert_identical(env.np_random.random(3), local.np_random.random(3))
         assert_identical(env.reset(), local.reset())
     local.close()
@@ -57,7 +59,7 @@ def test_it_is_equal_to_the_same_made_here(server: Server, env_id: str) -> None:
 
 def test_attributes_generators_and_pictures(server: Server) -> None:
     local = gymnasium.make("CartPole-v1", render_mode="rgb_array")
-    url = place(server)
+    url = zmq_url(server)
     with RemoteEnv(url, "CartPole-v1", render_mode="rgb_array") as env:
         assert env.get_wrapper_attr("length") == 0.5
         env.set_wrapper_attr("length", 0.75)
@@ -76,8 +78,8 @@ def test_attributes_generators_and_pictures(server: Server) -> None:
 
 def test_what_cannot_be_made_raises_as_here(server: Server) -> None:
     with pytest.raises(gymnasium.error.Error):
-        RemoteEnv(place(server), "NoSuch-v0")
-    once = Place(place(server), retries=Retries(total=0))
+        RemoteEnv(zmq_url(server), "NoSuch-v0")
+    once = Place(zmq_url(server), retries=Retries(total=0))
     with pytest.raises(ServerError) as caught:
         RemoteEnv(once, "external/nobody")
     assert (caught.value.status_code, caught.value.code) == (503, "external-away")
@@ -88,20 +90,20 @@ def test_a_vector(server: Server) -> None:
     env = gymnasium.make_vec(
         "gym_http/ZeroMQ-v0",
         4,
-        url=place(server),
+        url=zmq_url(server),
         env_id="CartPole-v1",
         server_mode="sync",
     )
-    assert_vectors_played_alike(env, local)
+    assert_same_vector_steps(env, local)
     env.close()
     local.close()
     assert not Api(server).instances()
 
 
 def test_another_goes_on(server: Server) -> None:
-    env = RemoteEnv(place(server), "CartPole-v1")
+    env = RemoteEnv(zmq_url(server), "CartPole-v1")
     env.reset(seed=1)
-    other = RemoteEnv.attach(place(server), env.instance_id)
+    other = RemoteEnv.attach(zmq_url(server), env.instance_id)
     other.step(0)
     # By whatever transport.
     third = RemoteEnv.attach(server.url, env.instance_id)
@@ -111,13 +113,13 @@ def test_another_goes_on(server: Server) -> None:
     third.close()
     assert not Api(server).instances()
     with pytest.raises(ServerError) as caught:
-        RemoteEnv.attach(place(server), env.instance_id)
+        RemoteEnv.attach(zmq_url(server), env.instance_id)
     assert caught.value.code == "unknown-instance"
 
 
 def test_a_pickled_one_is_made_anew(server: Server) -> None:
     with (
-        RemoteEnv(place(server), "CartPole-v1") as env,
+        RemoteEnv(zmq_url(server), "CartPole-v1") as env,
         pickle.loads(pickle.dumps(env)) as other,
     ):
         assert other.instance_id != env.instance_id
@@ -126,7 +128,7 @@ def test_a_pickled_one_is_made_anew(server: Server) -> None:
 
 def test_several_steps_on_their_way(server: Server) -> None:
     env = RemoteVectorEnv(
-        place(server), "CartPole-v1", num_envs=2, vectorization_mode="sync"
+        zmq_url(server), "CartPole-v1", num_envs=2, vectorization_mode="sync"
     )
     local = gymnasium.make_vec("CartPole-v1", 2, "sync")
     local.action_space.seed(3)
@@ -144,7 +146,7 @@ def test_several_steps_on_their_way(server: Server) -> None:
 def test_it_outlives_the_gateway(make_server: Callable[..., Server]) -> None:
     server = make_server(*ZMQ)
     local = gymnasium.make("CartPole-v1")
-    with RemoteEnv(place(server), "CartPole-v1") as env:
+    with RemoteEnv(zmq_url(server), "CartPole-v1") as env:
         assert_identical(env.reset(seed=5), local.reset(seed=5))
         for _ in range(3):
             gateway(server).kill()
@@ -155,7 +157,7 @@ def test_it_outlives_the_gateway(make_server: Callable[..., Server]) -> None:
 
 
 def test_what_the_environment_ends_is_told(server: Server) -> None:
-    env = RemoteEnv(place(server), "CartPole-v1")
+    env = RemoteEnv(zmq_url(server), "CartPole-v1")
     env.reset()
     Api(server).post(f"/v1/envs/{env.instance_id}/close/")
     with pytest.raises(ServerError) as caught:
@@ -168,16 +170,18 @@ def test_what_the_environment_ends_is_told(server: Server) -> None:
 def test_the_token(make_server: Callable[..., Server], monkeypatch: Any) -> None:
     server = make_server(*ZMQ, "--token", TOKEN, token=TOKEN)
     with pytest.raises(ServerError) as caught:
-        RemoteEnv(place(server), "CartPole-v1")
+        RemoteEnv(zmq_url(server), "CartPole-v1")
     assert caught.value.code == "unauthorized"
-    url = place(server).replace("tcp://", f"tcp://:{TOKEN}@")
+    url = zmq_url(server).replace("tcp://", f"tcp://:{TOKEN}@")
     with RemoteEnv(url, "CartPole-v1") as env:
         env.reset()
         assert TOKEN not in repr(env)
     with pytest.raises(ValueError, match="GHS_TOKEN"):
         gymnasium.make("gym_http/ZeroMQ-v0", url=url, env_id="CartPole-v1")
     monkeypatch.setenv("GHS_TOKEN", TOKEN)
-    env = gymnasium.make("gym_http/ZeroMQ-v0", url=place(server), env_id="CartPole-v1")
+    env = gymnasium.make(
+        "gym_http/ZeroMQ-v0", url=zmq_url(server), env_id="CartPole-v1"
+    )
     env.close()
     wait_until(lambda: not Api(server).instances())
 
@@ -199,9 +203,9 @@ def test_where_nobody_is_it_ends_soon() -> None:
 def test_an_action_over_the_limit_fails_at_once_and_names_the_limit(
     make_server: Callable[..., Server],
 ) -> None:
-    flags = ("--import", "tests.support.toys", "--max-body", "65536")
+    flags = ("--import", "tests.support.envs.toys", "--max-body", "65536")
     server = make_server(*ZMQ, *flags)
-    env = RemoteEnv(place(server), "toys/Heavy-v0")
+    env = RemoteEnv(zmq_url(server), "toys/Heavy-v0")
     env.reset(seed=0)
     began = time.monotonic()
     with pytest.raises(ServerError, match="more than the 65536") as caught:

@@ -115,7 +115,7 @@ def main() -> int:
     seconds = parser.parse_args().minutes * 60
     os.environ.setdefault("MUJOCO_GL", "egl")
     server = Server(
-        *("--import", "tests.support.hostile", "--idle-timeout", "60"),
+        *("--import", "tests.support.envs.hostile", "--idle-timeout", "60"),
         *("--step-deadline", "10", "--external-grace", "2"),
         *("--max-instances", "512"),
     )

@@ -17,7 +17,7 @@ import numpy as np
 from gym_http_client import Client, RemoteEnv, RemoteVectorEnv, ServerError
 from gym_http_client import Server as Address
 from tests.support.identity import assert_identical
-from tests.support.lending import lent
+from tests.support.peers.provider_process import provided_env
 from tests.support.server import Server
 
 # Imported before threads do it at once, which breaks.
@@ -112,7 +112,7 @@ def shared_vector(server: Server) -> None:
 def external(server: Server) -> None:
     """Step an environment that another process provides."""
     name = f"soak-{os.getpid()}"
-    with lent(server.url, "CartPole-v1", name=name, n=2):
+    with provided_env(server.url, "CartPole-v1", name=name, n=2):
         env_id = f"external/{name}"
         for _ in range(10):
             with (

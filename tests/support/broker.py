@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.support.api import Api, ok
-from tests.support.far import Far
+from tests.support.peers.external_env import ExternalEnv
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
@@ -17,7 +17,7 @@ def server_with_broker(*flags: str) -> Iterator[Api]:
     with Server(*flags) as server:
         api = Api(server)
         # It is there from the first connection on.
-        Far.to(api).drop()
+        ExternalEnv.to(api).drop()
         settled(api)
         yield api
 

@@ -4,7 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from tests.support import turns
+from tests.support import run_locks
 from tests.support.drivers import needs
 from tests.support.server import ROOT
 
@@ -22,7 +22,7 @@ def tools() -> Path:
     needs("node", "npm")
     # npm writes this file last.
     installed = FOLDER / "node_modules" / ".package-lock.json"
-    with turns.only_one("npm-tools"):
+    with run_locks.exclusive("npm-tools"):
         if installed.exists() and installed.stat().st_mtime > LOCK.stat().st_mtime:
             return FOLDER
         done = subprocess.run(

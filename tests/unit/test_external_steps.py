@@ -21,7 +21,7 @@ from gym_http_wire.messages import Op
 from gym_http_wire.spaces import describe
 from gym_http_wire.values import typed
 from gym_http_wire.values.binary import split
-from tests.support.mutations import mutated
+from tests.support.faults.mutated_messages import mutated
 from tests.support.spaces import (
     MULTI_BINARIES,
     hostile_boxes,

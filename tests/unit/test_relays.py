@@ -3,9 +3,9 @@
 import gc
 import socket
 
-from tests.support.lines import Line
+from tests.support.faults.http_connection import HttpConnection
+from tests.support.faults.relay import Relay
 from tests.support.processes import open_descriptors
-from tests.support.relays import Relay
 
 ROUNDS = 200
 
@@ -13,7 +13,9 @@ ROUNDS = 200
 class Idle(Relay):
     """Lets its clients wait."""
 
-    async def attend(self, client: Line, server: Line, number: int) -> None:
+    async def attend(
+        self, client: HttpConnection, server: HttpConnection, number: int
+    ) -> None:
         """Wait with them."""
         await client.until_closed()
 

@@ -13,7 +13,7 @@ import pytest
 from gym_http_server.errors import StartError
 from gym_http_server.rundir import RunDir, StatusPage, StatusReader, is_full, listen
 from gym_http_server.rundir.directory import YOUNG_SECONDS
-from tests.support.disks import small_disk
+from tests.support.faults.small_disk import small_disk
 
 WRITE = """
 import sys

@@ -14,9 +14,9 @@ from tests.support.wait import wait_until
 # Says what it has got, and gives it back when it is told to.
 PROGRAM = """
 import sys
-from tests.support import turns
+from tests.support import run_locks
 print("asks", flush=True)
-with turns.turn(alone=sys.argv[1] == "alone"):
+with run_locks.turn(alone=sys.argv[1] == "alone"):
     print("runs", flush=True)
     sys.stdin.readline()
 """

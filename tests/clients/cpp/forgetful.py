@@ -3,8 +3,8 @@
 import re
 from typing import NamedTuple
 
-from tests.support.lines import Line
-from tests.support.relays import Relay
+from tests.support.faults.http_connection import HttpConnection
+from tests.support.faults.relay import Relay
 
 _STEP = re.compile(rb"POST /v1/envs/[0-9a-f]{8}/step/? ")
 _KEY = re.compile(rb"(?i)\r\nidempotency-key:[ \t]*([^\r]*)")
@@ -44,14 +44,16 @@ class Forgetful(Relay):
         super().__init__(port)
         self.steps: list[Passed] = []
 
-    async def attend(self, client: Line, server: Line, number: int) -> None:
+    async def attend(
+        self, client: HttpConnection, server: HttpConnection, number: int
+    ) -> None:
         """Pass exchanges on until an answer is forgotten."""
         used = False
         while await self._exchange(client, server, number, used):
             used = True
 
     async def _exchange(
-        self, client: Line, server: Line, number: int, used: bool
+        self, client: HttpConnection, server: HttpConnection, number: int, used: bool
     ) -> bool:
         request = await client.request()
         await server.send(request)

@@ -12,7 +12,7 @@ from tests.clients.cpp import building
 from tests.clients.cpp.forgetful import Forgetful
 from tests.support.api import Api
 from tests.support.drivers import VECTORS, Program, build_cpp, needs
-from tests.support.far import Far
+from tests.support.peers.external_env import ExternalEnv
 from tests.support.server import Server
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(300)]
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(300)]
 def own_server() -> Iterator[Server]:
     """A server whose address is built into programs, and whose broker is there."""
     with Server() as server:
-        Far.to(Api(server)).drop()
+        ExternalEnv.to(Api(server)).drop()
         yield server
 
 

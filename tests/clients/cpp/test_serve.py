@@ -14,11 +14,11 @@ from gym_http_client import RemoteEnv, ServerError
 from tests.clients.cpp.building import STRICT, run
 from tests.clients.cpp.twin import STEPS, Twin
 from tests.support.api import Api, error
-from tests.support.cutter import Cutter
 from tests.support.drivers import CLIENTS, needs
-from tests.support.far import Far
+from tests.support.faults.disconnecting_proxy import DisconnectingProxy
+from tests.support.peers.external_env import ExternalEnv
+from tests.support.peers.reporting_process import ReportingProcess
 from tests.support.server import Server
-from tests.support.telling import Telling
 from tests.support.wait import wait_until
 
 TOKEN = "a-token-for-far-sides-only"
@@ -43,11 +43,11 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def server() -> Iterator[Server]:
     """A server whose broker is there from the beginning."""
     with Server() as server:
-        Far.to(Api(server)).drop()
+        ExternalEnv.to(Api(server)).drop()
         yield server
 
 
-class Lending(Telling):
+class Lending(ReportingProcess):
     """A program in C++ that lends, and tells what its handlers do."""
 
     def __init__(self, program: Path, *words: str, token: str | None = None) -> None:
@@ -145,7 +145,7 @@ def test_no_step_is_doubled_or_lost_over_cut_connections(
 ) -> None:
     twin = Twin()
     with (
-        Cutter(server.port) as cutter,
+        DisconnectingProxy(server.port) as cutter,
         Lending(
             program, "run", f"http://127.0.0.1:{cutter.port}", "twin", dialect
         ) as lending,
@@ -169,7 +169,7 @@ def test_a_step_that_is_under_way_is_not_done_again(
     server: Server, program: Path
 ) -> None:
     with (
-        Cutter(server.port) as cutter,
+        DisconnectingProxy(server.port) as cutter,
         Lending(
             program, "run", f"http://127.0.0.1:{cutter.port}", "twin", "json"
         ) as lending,

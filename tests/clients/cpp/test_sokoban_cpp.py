@@ -6,7 +6,7 @@ import pytest
 
 from tests.clients.cpp.building import STRICT, run
 from tests.support.drivers import CLIENTS, needs
-from tests.support.sokoban import grid_of, played, solution
+from tests.support.peers.sokoban import grid_of, open_game, solution
 
 LEVEL = 7
 
@@ -22,7 +22,7 @@ def test_a_known_solution_gets_its_return(tmp_path: Path) -> None:
     actions = solution(grid_of(LEVEL))
     assert actions
     moves = "".join("udlr"[action] for action in actions)
-    with played() as game:
+    with open_game() as game:
         # Each step costs 0.1; the crate on the goal is worth 1, and the end 10.
         steps = len(actions)
         printed = run(program, game.server.url, str(LEVEL), moves)

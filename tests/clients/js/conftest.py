@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import turns
+from tests.support import run_locks
 from tests.support.drivers import CLIENTS, needs
 from tests.support.server import ROOT
 
@@ -15,7 +15,7 @@ from tests.support.server import ROOT
 def packages() -> Path:
     """Install what only development needs, and give where it is."""
     needs("node", "npm")
-    with turns.only_one("npm"):
+    with run_locks.exclusive("npm"):
         done = subprocess.run(
             ["make", "clients/js/node_modules/.installed"],
             cwd=ROOT,

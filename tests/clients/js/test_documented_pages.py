@@ -10,8 +10,8 @@ import gymnasium
 import pytest
 
 from gym_http_client import RemoteEnv
-from tests.support.chromium import Chromium
 from tests.support.drivers import needs
+from tests.support.peers.chromium import Chromium
 from tests.support.server import ROOT, Server
 
 MakeServer = Callable[..., Server]

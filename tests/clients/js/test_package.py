@@ -13,8 +13,8 @@ import gymnasium
 import pytest
 
 from tests.support import npm
-from tests.support.chromium import Chromium
 from tests.support.drivers import CLIENTS, needs
+from tests.support.peers.chromium import Chromium
 from tests.support.server import Server
 
 BUNDLERS = ("esbuild", "webpack", "vite")

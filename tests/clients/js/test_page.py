@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.agreement import Walk
-from tests.support.chromium import Chromium
 from tests.support.drivers import CLIENTS, Program
-from tests.support.pages import served
+from tests.support.peers.chromium import Chromium
+from tests.support.peers.example_pages import served_page
+from tests.support.reference_runs import ReferenceRun
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
@@ -27,7 +27,7 @@ MakeServer = Callable[..., Server]
 @pytest.fixture(scope="module")
 def origin() -> Iterator[str]:
     """Serve the example page, and the client beside it, from a port of its own."""
-    with served(CLIENTS / "js/examples/page/serve.mjs") as origin:
+    with served_page(CLIENTS / "js/examples/page/serve.mjs") as origin:
         yield origin
 
 
@@ -105,7 +105,7 @@ def test_a_browser_sees_what_node_sees(
     tmp_path: Path,
 ) -> None:
     server = make_server("--allow-origin", origin)
-    walk = Walk("CartPole-v1", 7, 200)
+    walk = ReferenceRun("CartPole-v1", 7, 200)
     args = walk.args(server.url, transport, tmp_path)
     in_node = driver("js").output(*args)
     walk.compare(in_node)

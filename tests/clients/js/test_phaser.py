@@ -14,9 +14,9 @@ import pytest
 
 from gym_http_client import RemoteEnv
 from tests.support.api import Api, ok
-from tests.support.chromium import Chromium
 from tests.support.drivers import CLIENTS
-from tests.support.pages import served
+from tests.support.peers.chromium import Chromium
+from tests.support.peers.example_pages import served_page
 from tests.support.server import ROOT, Server
 from tests.support.wait import wait_until
 
@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.live, pytest.mark.toolchain, pytest.mark.timeout(300)]
 def origin(packages: Path) -> Iterator[str]:
     """Serve the page on a port of its own."""
     assert (packages / "phaser").exists()
-    with served(FOLDER / "serve.mjs") as origin:
+    with served_page(FOLDER / "serve.mjs") as origin:
         yield origin
 
 

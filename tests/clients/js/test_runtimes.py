@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import middlemen
-from tests.support.agreement import Walk
 from tests.support.drivers import CLIENTS, Program, needs
-from tests.support.middlemen import Middleman, Way
+from tests.support.faults import no_upgrade_proxy
+from tests.support.faults.no_upgrade_proxy import NoUpgradeProxy, UpgradeHandler
+from tests.support.reference_runs import ReferenceRun
 from tests.support.server import Server
 
 DRIVER = str(CLIENTS / "js/tests/driver.mjs")
@@ -27,7 +27,7 @@ MakeServer = Callable[..., Server]
 def played(url: str, folder: Path, *flags: str, token: str | None = None) -> str:
     """Play over a stream, demand the right lines, and give what else is said."""
     needs("node")
-    walk = Walk("CartPole-v1", 3, 60)
+    walk = ReferenceRun("CartPole-v1", 3, 60)
     program = Program(("node", *flags, DRIVER), {})
     done = program.run(*walk.args(url, "stream", folder), token=token)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -55,16 +55,18 @@ def test_streams_with_a_token(
     assert TOKEN not in server.log()
 
 
-@pytest.mark.parametrize("way", [middlemen.stripping, middlemen.refusing])
+@pytest.mark.parametrize(
+    "way", [no_upgrade_proxy.strip_upgrade, no_upgrade_proxy.refuse_upgrade]
+)
 @pytest.mark.parametrize(
     "flags",
     [("--import", NO_WEBSOCKET), ("--experimental-websocket",)],
     ids=["client's-own", "runtime's-own"],
 )
 def test_where_no_stream_gets_through_it_goes_by_rest(
-    server: Server, tmp_path: Path, way: Way, flags: tuple[str, ...]
+    server: Server, tmp_path: Path, way: UpgradeHandler, flags: tuple[str, ...]
 ) -> None:
-    with Middleman(server.port, way) as proxy:
+    with NoUpgradeProxy(server.port, way) as proxy:
         said = played(proxy.url, tmp_path, *flags)
     assert "steps went over rest" in said
     assert 1 <= proxy.upgrades <= 3

@@ -11,10 +11,10 @@ import pytest
 
 from gym_http_client import RemoteEnv, ServerError
 from tests.support.api import Api, Instance, error, ok
-from tests.support.cutter import Cutter
 from tests.support.drivers import CLIENTS, needs
-from tests.support.far import Far
-from tests.support.js_lending import Lending
+from tests.support.faults.disconnecting_proxy import DisconnectingProxy
+from tests.support.peers.external_env import ExternalEnv
+from tests.support.peers.js_provider import JsProvider
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
@@ -28,7 +28,7 @@ MakeServer = Callable[..., Server]
 def server() -> Iterator[Server]:
     """A server whose broker is there from the beginning."""
     with Server() as server:
-        Far.to(Api(server)).drop()
+        ExternalEnv.to(Api(server)).drop()
         yield server
 
 
@@ -66,7 +66,7 @@ def test_its_own_tests_pass(server: Server) -> None:
 def test_agents_get_what_the_handlers_give(
     server: Server, kind: str, dialect: str
 ) -> None:
-    with Lending(server.url, kind, dialect) as lending:
+    with JsProvider(server.url, kind, dialect) as lending:
         with RemoteEnv(
             server.url, "external/toy", wait_s=20, render_mode="ansi", slow=0
         ) as env:
@@ -109,8 +109,8 @@ def test_no_step_is_doubled_or_lost_over_cut_connections(
     server: Server, dialect: str
 ) -> None:
     with (
-        Cutter(server.port) as cutter,
-        Lending(f"http://127.0.0.1:{cutter.port}", "discrete", dialect) as lending,
+        DisconnectingProxy(server.port) as cutter,
+        JsProvider(f"http://127.0.0.1:{cutter.port}", "discrete", dialect) as lending,
         RemoteEnv(server.url, "external/toy", wait_s=20) as env,
     ):
         env.reset(seed=1)
@@ -127,8 +127,8 @@ def test_no_step_is_doubled_or_lost_over_cut_connections(
 
 def test_with_other_spaces_it_goes_on_over_cut_connections(server: Server) -> None:
     with (
-        Cutter(server.port) as cutter,
-        Lending(f"http://127.0.0.1:{cutter.port}", "discrete", "json") as lending,
+        DisconnectingProxy(server.port) as cutter,
+        JsProvider(f"http://127.0.0.1:{cutter.port}", "discrete", "json") as lending,
         RemoteEnv(server.url, "external/toy", wait_s=20, actions=9) as env,
     ):
         assert env.action_space == gymnasium.spaces.Discrete(9)
@@ -140,8 +140,8 @@ def test_with_other_spaces_it_goes_on_over_cut_connections(server: Server) -> No
 
 def test_a_step_that_is_under_way_is_not_done_again(server: Server) -> None:
     with (
-        Cutter(server.port) as cutter,
-        Lending(f"http://127.0.0.1:{cutter.port}", "discrete", "json") as lending,
+        DisconnectingProxy(server.port) as cutter,
+        JsProvider(f"http://127.0.0.1:{cutter.port}", "discrete", "json") as lending,
         RemoteEnv(server.url, "external/toy", wait_s=20, slow=500) as env,
     ):
         env.reset(seed=1)
@@ -152,7 +152,7 @@ def test_a_step_that_is_under_way_is_not_done_again(server: Server) -> None:
 
 def test_it_comes_to_a_server_that_is_started_anew(make_server: MakeServer) -> None:
     server = make_server()
-    with Lending(server.url, "discrete", "json") as lending:
+    with JsProvider(server.url, "discrete", "json") as lending:
         lending.wait_for("is there")
         with RemoteEnv(server.url, "external/toy", wait_s=20) as env:
             env.reset(seed=1)
@@ -168,7 +168,7 @@ def test_it_comes_to_a_server_that_is_started_anew(make_server: MakeServer) -> N
 
 def test_a_server_that_says_nothing_is_left(make_server: MakeServer) -> None:
     server = make_server("--external-heartbeat", "1")
-    with Lending(server.url, "discrete", "json") as lending:
+    with JsProvider(server.url, "discrete", "json") as lending:
         lending.wait_for("is there")
         stopped = server.members()
         for process in stopped:
@@ -186,10 +186,10 @@ def test_a_server_that_says_nothing_is_left(make_server: MakeServer) -> None:
 
 def test_a_token_is_shown_where_one_is_wanted(make_server: MakeServer) -> None:
     server = make_server("--token", TOKEN, token=TOKEN)
-    with Lending(server.url, "discrete", "json") as lending:
+    with JsProvider(server.url, "discrete", "json") as lending:
         lending.wait_for("the token is missing or wrong")
     with (
-        Lending(server.url, "discrete", "json", TOKEN) as lending,
+        JsProvider(server.url, "discrete", "json", TOKEN) as lending,
         RemoteEnv(
             server.url.replace("://", f"://:{TOKEN}@"), "external/toy", wait_s=20
         ) as env,
@@ -200,7 +200,7 @@ def test_a_token_is_shown_where_one_is_wanted(make_server: MakeServer) -> None:
 @pytest.mark.parametrize("dialect", ["json", "binary"])
 def test_agents_get_at_what_the_author_gives_them(server: Server, dialect: str) -> None:
     with (
-        Lending(server.url, "open", dialect) as lending,
+        JsProvider(server.url, "open", dialect) as lending,
         RemoteEnv(server.url, "external/toy", wait_s=20) as env,
     ):
         assert env.spec is None
@@ -228,7 +228,7 @@ def test_agents_get_at_what_the_author_gives_them(server: Server, dialect: str) 
 def test_its_generator_is_kept_and_set(server: Server) -> None:
     api = Api(server)
     with (
-        Lending(server.url, "open", "binary") as lending,
+        JsProvider(server.url, "open", "binary") as lending,
         RemoteEnv(server.url, "external/toy", wait_s=20) as env,
     ):
         env.reset(seed=7)
@@ -245,7 +245,7 @@ def test_its_generator_is_kept_and_set(server: Server) -> None:
 def test_who_tells_no_generator_says_so(server: Server) -> None:
     api = Api(server)
     with (
-        Lending(server.url, "discrete", "json") as lending,
+        JsProvider(server.url, "discrete", "json") as lending,
         RemoteEnv(server.url, "external/toy", wait_s=20),
     ):
         lending.wait_for("an agent came")
@@ -259,7 +259,7 @@ def test_where_nothing_else_gets_out_it_calls_by_http(
 ) -> None:
     server = make_server("--external-heartbeat", "0.5", "--token", TOKEN, token=TOKEN)
     url = server.url.replace("://", f"://:{TOKEN}@")
-    with Lending(server.url, "dict", dialect, TOKEN, "http") as lending:
+    with JsProvider(server.url, "dict", dialect, TOKEN, "http") as lending:
         with RemoteEnv(url, "external/toy", wait_s=20, slow=300) as env:
             observation, _ = env.reset(seed=1)
             assert_same(observation, lending.done("reset")[0]["observation"])
@@ -282,7 +282,7 @@ def test_over_http_it_is_told_what_is_wrong_and_comes_again(
     make_server: MakeServer,
 ) -> None:
     server = make_server("--external-grace", "1")
-    with Lending(server.url, "discrete", "json", transport="http") as lending:
+    with JsProvider(server.url, "discrete", "json", transport="http") as lending:
         lending.wait_for("is there")
         server.stop()
         lending.told.clear()

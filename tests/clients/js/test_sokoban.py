@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from gym_http_client import RemoteEnv, ServerError
-from tests.support.chromium import Chromium
-from tests.support.server import Server
-from tests.support.sokoban import (
+from tests.support.peers.chromium import Chromium
+from tests.support.peers.sokoban import (
     CRATE,
     ENV_ID,
     FOLDER,
@@ -23,9 +22,10 @@ from tests.support.sokoban import (
     Game,
     grid_of,
     node,
-    played,
+    open_game,
     solution,
 )
+from tests.support.server import Server
 from tests.support.wait import wait_until
 
 LEVELS = 200
@@ -85,7 +85,7 @@ def test_crates_are_pushed_one_at_a_time_and_never_pulled() -> None:
 
 @pytest.fixture(scope="module")
 def game() -> Iterator[Game]:
-    with played() as game:
+    with open_game() as game:
         yield game
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.clients.lua.test_lua import HERE, run
-from tests.support.scripted import (
-    Scripted,
-    page,
+from tests.support.peers.scripted_server import (
+    ScriptedServer,
+    http_answer,
     read_request,
     silence,
     then_close,
@@ -55,12 +55,12 @@ def chunked(*chunks: bytes, trailer: bytes = b"") -> bytes:
 
 
 FINE = {
-    "sized": page(BODY, JSON),
+    "sized": http_answer(BODY, JSON),
     "chunked": chunked(BODY[:3], BODY[3:]),
     "trailers": chunked(BODY, trailer=b"X: y\r\n"),
-    "continued": b"HTTP/1.1 100 Continue\r\n\r\n" + page(BODY, JSON),
-    "charset": page(BODY, f"{JSON}; charset=utf-8"),
-    "names in any case": page(BODY, "CONTENT-TYPE:application/json"),
+    "continued": b"HTTP/1.1 100 Continue\r\n\r\n" + http_answer(BODY, JSON),
+    "charset": http_answer(BODY, f"{JSON}; charset=utf-8"),
+    "names in any case": http_answer(BODY, "CONTENT-TYPE:application/json"),
 }
 
 
@@ -69,7 +69,7 @@ FINE = {
 def test_answers_are_read_and_the_connection_is_kept(
     name: str, interpreter: str
 ) -> None:
-    with Scripted.of(FINE[name]) as server:
+    with ScriptedServer.of(FINE[name]) as server:
         assert ask(server.url, "3", interpreter=interpreter) == 3 * ANSWER
     assert {each.connection for each in server.seen} == {0}
 
@@ -77,39 +77,41 @@ def test_answers_are_read_and_the_connection_is_kept(
 @pytest.mark.parametrize(
     "answer",
     [
-        page(BODY, JSON, "Connection: close"),
-        page(BODY, JSON, version="1.0"),
+        http_answer(BODY, JSON, "Connection: close"),
+        http_answer(BODY, JSON, version="1.0"),
         then_close(f"HTTP/1.1 200 X\r\n{JSON}\r\n\r\n".encode() + BODY),
     ],
     ids=["close", "1.0", "until the end"],
 )
 def test_connections_that_end_are_not_used_again(answer: bytes) -> None:
-    with Scripted.of(answer) as server:
+    with ScriptedServer.of(answer) as server:
         assert ask(server.url, "2") == 2 * ANSWER
     assert [each.connection for each in server.seen] == [0, 1]
 
 
 def test_a_kept_connection_that_has_ended_is_replaced() -> None:
-    with Scripted.of(then_close(page(BODY, JSON)), page(BODY, JSON)) as server:
+    with ScriptedServer.of(
+        then_close(http_answer(BODY, JSON)), http_answer(BODY, JSON)
+    ) as server:
         assert ask(server.url, "2") == 2 * ANSWER
     assert len(server.seen) == 2
 
 
 @pytest.mark.parametrize(
     "lost",
-    [then_close(), then_reset(), then_close(page(BODY, JSON)[:-1])],
+    [then_close(), then_reset(), then_close(http_answer(BODY, JSON)[:-1])],
     ids=["closed", "reset", "cut"],
 )
 def test_a_lost_answer_is_asked_for_again(lost: bytes) -> None:
-    with Scripted.of(lost, lost, page(BODY, JSON)) as server:
+    with ScriptedServer.of(lost, lost, http_answer(BODY, JSON)) as server:
         assert ask(server.url, "1") == ANSWER
     assert len(server.seen) == 3
     assert len({(each.head, each.body) for each in server.seen}) == 1
 
 
 MALFORMED = {
-    "two lengths": page(BODY, JSON, "Content-Length: 5"),
-    "length and chunks": page(BODY, JSON, "Transfer-Encoding: chunked"),
+    "two lengths": http_answer(BODY, JSON, "Content-Length: 5"),
+    "length and chunks": http_answer(BODY, JSON, "Transfer-Encoding: chunked"),
     "unknown coding": b"HTTP/1.1 200 X\r\nTransfer-Encoding: gzip\r\n\r\n",
     "length of letters": b"HTTP/1.1 200 X\r\nContent-Length: many\r\n\r\n",
     "too large": b"HTTP/1.1 200 X\r\nContent-Length: 100001\r\n\r\n",
@@ -119,15 +121,15 @@ MALFORMED = {
     "no HTTP": b"SSH-2.0-OpenSSH_9.2\r\n",
     "HTTP/2": b"HTTP/2 200 OK\r\n\r\n",
     "turned": b"HTTP/1.1 101 X\r\n\r\n",
-    "another type": page(BODY, "Content-Type: text/html"),
-    "no JSON": page(b"{", JSON),
-    "no text": page(b'"\xff"', JSON),
+    "another type": http_answer(BODY, "Content-Type: text/html"),
+    "no JSON": http_answer(b"{", JSON),
+    "no text": http_answer(b'"\xff"', JSON),
 }
 
 
 @pytest.mark.parametrize("name", MALFORMED)
 def test_what_is_malformed_is_refused_at_once(name: str) -> None:
-    with Scripted.of(MALFORMED[name]) as server:
+    with ScriptedServer.of(MALFORMED[name]) as server:
         told = ask(server.url, "1")
     assert told.startswith("error\tprotocol\t"), told
     assert "is it a gym_http_server?" in told or "malformed" in told
@@ -135,7 +137,7 @@ def test_what_is_malformed_is_refused_at_once(name: str) -> None:
 
 
 def test_silence_ends_with_the_time_limit() -> None:
-    with Scripted.of(silence) as server:
+    with ScriptedServer.of(silence) as server:
         told = ask(server.url, "1", "1.2")
     assert told.startswith("error\ttransport\tnil\t"), told
     # Asked again within the limit of the call.
@@ -143,14 +145,18 @@ def test_silence_ends_with_the_time_limit() -> None:
 
 
 def test_redirects_are_not_followed() -> None:
-    with Scripted.of(page(b"", "Location: http://127.0.0.1:1/", status=302)) as server:
+    with ScriptedServer.of(
+        http_answer(b"", "Location: http://127.0.0.1:1/", status=302)
+    ) as server:
         told = ask(server.url, "1")
     assert told.startswith("error\tprotocol\t302")
 
 
 @pytest.mark.parametrize("call", ["make", "attach"])
 def test_what_is_not_there_leaves_no_connection(call: str) -> None:
-    problem = page(b'{"code":"unknown-instance","message":"none"}', JSON, status=404)
+    problem = http_answer(
+        b'{"code":"unknown-instance","message":"none"}', JSON, status=404
+    )
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(30)
         program = (
@@ -187,7 +193,7 @@ def test_tls(certificate: Path, interpreter: str) -> None:
     def converse(line: ssl.SSLSocket) -> None:
         while request := read_request(line):
             seen.append(request[0])
-            line.sendall(page(BODY, JSON))
+            line.sendall(http_answer(BODY, JSON))
 
     with tls_server(certificate, converse) as port:
         url = f"https://localhost:{port}"

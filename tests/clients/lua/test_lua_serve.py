@@ -19,11 +19,11 @@ from gymnasium import spaces
 from gym_http_client import RemoteEnv, ServerError
 from tests.clients.lua.test_lua import HERE, INTERPRETERS, interpreters, run
 from tests.support.api import Api
-from tests.support.cutter import Cutter
 from tests.support.drivers import needs
-from tests.support.far import Far
+from tests.support.faults.disconnecting_proxy import DisconnectingProxy
+from tests.support.peers.external_env import ExternalEnv
+from tests.support.peers.reporting_process import ReportingProcess
 from tests.support.server import Server
-from tests.support.telling import Telling
 
 TOKEN = "a-token-for-far-sides-only"
 FRAME = 1 / 60
@@ -37,11 +37,11 @@ MakeServer = Callable[..., Server]
 def server() -> Iterator[Server]:
     """A server whose broker is there from the beginning."""
     with Server() as server:
-        Far.to(Api(server)).drop()
+        ExternalEnv.to(Api(server)).drop()
         yield server
 
 
-class Lending(Telling):
+class Lending(ReportingProcess):
     """A game in Lua that lends, and tells what its handlers do.
 
     Args:
@@ -229,7 +229,7 @@ def test_no_step_is_doubled_or_lost_over_cut_connections(
     server: Server, tmp_path: Path, dialect: str
 ) -> None:
     with (
-        Cutter(server.port) as cutter,
+        DisconnectingProxy(server.port) as cutter,
         Lending(
             f"http://127.0.0.1:{cutter.port}", tmp_path, dialect=dialect
         ) as lending,
@@ -253,7 +253,7 @@ def test_a_step_that_is_under_way_is_not_done_again(
     server: Server, tmp_path: Path
 ) -> None:
     with (
-        Cutter(server.port) as cutter,
+        DisconnectingProxy(server.port) as cutter,
         Lending(f"http://127.0.0.1:{cutter.port}", tmp_path) as lending,
         RemoteEnv(server.url, "external/toy", wait_s=20, later=30) as env,
     ):

@@ -14,7 +14,7 @@ from tests.clients.lua.test_lua_answers import certificate as certificate
 from tests.clients.lua.test_lua_serve import Lending, Twin, assert_same
 from tests.support.api import Api
 from tests.support.drivers import needs
-from tests.support.far import Far
+from tests.support.peers.external_env import ExternalEnv
 from tests.support.server import Server
 
 PIECE = 50
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.live, pytest.mark.toolchain, pytest.mark.timeout(120)]
 def server() -> Iterator[Server]:
     """A server whose broker is there from the beginning."""
     with Server() as server:
-        Far.to(Api(server)).drop()
+        ExternalEnv.to(Api(server)).drop()
         yield server
 
 

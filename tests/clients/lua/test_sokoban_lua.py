@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.clients.lua.test_lua import interpreters, run
-from tests.support.sokoban import FOLDER, Game, grid_of, played, solution
+from tests.support.peers.sokoban import FOLDER, Game, grid_of, open_game, solution
 
 LEVEL = 7
 
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.live, pytest.mark.toolchain, pytest.mark.timeout(120)]
 
 @pytest.fixture(scope="module")
 def game() -> Iterator[Game]:
-    with played() as game:
+    with open_game() as game:
         yield game
 
 

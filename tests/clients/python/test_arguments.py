@@ -12,12 +12,12 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gym_http_client import RemoteEnv, RemoteVectorEnv
 from gym_http_wire.specs import describe_spec, rebuild_spec
 from gym_http_wire.values import binary, typed
-from tests.support import keen  # noqa: F401
 from tests.support.api import Api
+from tests.support.envs import keyword_arguments  # noqa: F401
 from tests.support.identity import assert_identical
 from tests.support.server import Server
 
-ENV_ID = "keen/Keeping-v0"
+ENV_ID = "keyword/Arguments-v0"
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "plain": {"a": 1, "b": [1.5, None, "text"], "c": {"d": True}},
     "scalars": {"a": np.float32(0.1), "b": np.int64(5), "c": np.bool_(True)},
@@ -34,7 +34,7 @@ Make = Callable[..., Any]
 
 @pytest.fixture(scope="module")
 def keen_server() -> Iterator[Server]:
-    with Server("--import", "tests.support.keen") as started:
+    with Server("--import", "tests.support.envs.keyword_arguments") as started:
         yield started
 
 

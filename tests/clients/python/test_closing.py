@@ -21,9 +21,9 @@ from gym_http_client.handles import (
     CloseBudget,
 )
 from tests.support.api import Api
+from tests.support.peers.zmq_peers import zmq_url
 from tests.support.server import Server as RunningServer
 from tests.support.wait import wait_until
-from tests.support.zmq_peers import place
 
 #: What a busy machine may add to a time that is promised.
 SLACK = 2.0
@@ -51,7 +51,7 @@ def several(server: RunningServer) -> list[Any]:
     envs = [RemoteEnv(server.url, "CartPole-v1") for _ in range(3)]
     envs.append(RemoteEnv(Server(server.url, streams=False), "CartPole-v1"))
     envs.append(RemoteVectorEnv(server.url, "CartPole-v1", num_envs=2))
-    envs.append(RemoteEnv(place(server), "CartPole-v1"))
+    envs.append(RemoteEnv(zmq_url(server), "CartPole-v1"))
     for env in envs:
         env.reset(seed=0)
         env.step(env.action_space.sample())
@@ -100,7 +100,7 @@ def test_closing_does_not_wait_for_a_thread_that_waits_for_a_frozen_server(
     make_server: Callable[..., RunningServer],
     frozen: Callable[[RunningServer], None],
 ) -> None:
-    server = make_server("--import", "tests.support.hostile")
+    server = make_server("--import", "tests.support.envs.hostile")
     env = RemoteEnv(Server(server.url, time_limit=8.0), "CartPole-v1")
     env.reset(seed=0)
     frozen(server)
@@ -189,7 +189,7 @@ def test_the_interpreter_ends_soon_without_its_server(
     frozen: Callable[[RunningServer], None],
 ) -> None:
     server = make_server(*ZMQ)
-    program = python(FORGETFUL, server.url, place(server))
+    program = python(FORGETFUL, server.url, zmq_url(server))
     if how == "frozen":
         frozen(server)
     else:
@@ -204,7 +204,7 @@ def test_the_end_of_the_interpreter_ends_what_it_made(
 ) -> None:
     server = make_server(*ZMQ)
     api = Api(server)
-    program = python(FORGETFUL, server.url, place(server))
+    program = python(FORGETFUL, server.url, zmq_url(server))
     assert len(api.instances()) == 14
     _, said = finish(program)
     assert not said

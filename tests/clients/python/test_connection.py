@@ -21,17 +21,17 @@ from gym_http_client import (
     UnexpectedAnswer,
 )
 from gym_http_client.retries import Retries
-from tests.support.chaos import Chaos, Fault
-from tests.support.scripted import (
+from tests.support.fake_clock import FakeClock
+from tests.support.faults.http_faults import Fault, FaultyNetwork
+from tests.support.peers.scripted_server import (
     Act,
-    Scripted,
-    page,
+    ScriptedServer,
+    http_answer,
     silence,
     then_close,
     then_reset,
 )
 from tests.support.server import Server
-from tests.support.time import Time
 
 
 @pytest.fixture(autouse=True)
@@ -42,17 +42,17 @@ def errors_are_collected(nothing_left_behind: None) -> Iterator[None]:
 
 
 @pytest.fixture
-def time() -> Time:
-    return Time()
+def time() -> FakeClock:
+    return FakeClock()
 
 
 ROUTE = "POST /v1/envs/3c657dbc/step/"
-OK = page(b'{"instance_id": "3c657dbc"}')
-BUSY = page(b'{"message": "full"}', "Retry-After: 3", status=503)
+OK = http_answer(b'{"instance_id": "3c657dbc"}')
+BUSY = http_answer(b'{"message": "full"}', "Retry-After: 3", status=503)
 
 
 def _failure(
-    url: str, time: Time, timeout: float = 10.0, total: float = 120.0
+    url: str, time: FakeClock, timeout: float = 10.0, total: float = 120.0
 ) -> ServerError:
     retries = time.retries(total)
     client = Client(url, timeout=timeout, retries=retries)
@@ -61,7 +61,7 @@ def _failure(
     return caught.value
 
 
-def _client(scripted: Scripted, time: Time) -> Client:
+def _client(scripted: ScriptedServer, time: FakeClock) -> Client:
     return Client(scripted.url, retries=time.retries())
 
 
@@ -72,7 +72,7 @@ def _listening() -> Iterator[str]:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
-def test_where_nobody_ever_was_hope_ends_soon(time: Time) -> None:
+def test_where_nobody_ever_was_hope_ends_soon(time: FakeClock) -> None:
     with _listening() as url:
         pass
     error = _failure(url, time)
@@ -86,7 +86,7 @@ def test_where_nobody_ever_was_hope_ends_soon(time: Time) -> None:
 
 
 def test_whose_name_no_host_has_is_soon_given_up(
-    monkeypatch: pytest.MonkeyPatch, time: Time
+    monkeypatch: pytest.MonkeyPatch, time: FakeClock
 ) -> None:
     def unknown(*args: Any, **options: Any) -> Any:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
@@ -96,8 +96,8 @@ def test_whose_name_no_host_has_is_soon_given_up(
     assert time.now < 5.0
 
 
-def test_a_server_that_was_there_is_waited_for(time: Time) -> None:
-    with Scripted.of(OK) as scripted:
+def test_a_server_that_was_there_is_waited_for(time: FakeClock) -> None:
+    with ScriptedServer.of(OK) as scripted:
         client = Client(scripted.url, retries=time.retries())
         client.env_create("CartPole-v1")
         client.close()
@@ -108,18 +108,18 @@ def test_a_server_that_was_there_is_waited_for(time: Time) -> None:
     assert caught.value.key in caught.value.message
 
 
-def test_whether_there_is_a_server_is_asked_once(time: Time) -> None:
+def test_whether_there_is_a_server_is_asked_once(time: FakeClock) -> None:
     with _listening() as url, Client(url, timeout=0.05) as client:
         assert client.healthy() is False
     with Client(url, retries=time.retries()) as client:
         assert client.healthy() is False
-    with Scripted.of(BUSY) as scripted, _client(scripted, time) as client:
+    with ScriptedServer.of(BUSY) as scripted, _client(scripted, time) as client:
         assert client.healthy() is False
     assert len(scripted.seen) == 1
     assert time.pauses == []
 
 
-def test_a_silent_server_times_out(time: Time) -> None:
+def test_a_silent_server_times_out(time: FakeClock) -> None:
     with _listening() as url:
         error = _failure(url, time, timeout=0.05, total=1.0)
     assert type(error) is ServerTimeout
@@ -129,12 +129,12 @@ def test_a_silent_server_times_out(time: Time) -> None:
     assert error.attempts > 2
 
 
-def test_an_answer_that_stops_times_out(time: Time) -> None:
+def test_an_answer_that_stops_times_out(time: FakeClock) -> None:
     def stop(connection: socket.socket) -> None:
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{")
         silence(connection)
 
-    with Scripted.of(stop) as scripted:
+    with ScriptedServer.of(stop) as scripted:
         error = _failure(scripted.url, time, timeout=0.05, total=0.0)
     assert type(error) is ServerTimeout
     assert error.attempts == 1
@@ -148,18 +148,18 @@ def test_an_answer_that_stops_times_out(time: Time) -> None:
         then_close(b"HTTP/1.1 2"),
         then_close(b"HTTP/1.1 200 OK\r\nContent-"),
         then_close(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"),
-        page(b"", status=408),
-        page(b"", status=429),
-        page(b"", status=503),
+        http_answer(b"", status=408),
+        http_answer(b"", status=429),
+        http_answer(b"", status=503),
     ],
 )
 def test_a_request_is_sent_again_as_it_was(
-    trouble: bytes | Act, time: Time, caplog: pytest.LogCaptureFixture
+    trouble: bytes | Act, time: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     # What urllib3 logs of a head that was cut off holds its socket.
     caplog.set_level(logging.ERROR, "urllib3.connection")
     with (
-        Scripted.of(trouble, trouble, OK) as scripted,
+        ScriptedServer.of(trouble, trouble, OK) as scripted,
         _client(scripted, time) as client,
     ):
         assert client.env_create("CartPole-v1") == "3c657dbc"
@@ -173,32 +173,34 @@ def test_a_request_is_sent_again_as_it_was(
     assert key != other.header("Idempotency-Key")
 
 
-def test_a_get_is_sent_again_without_a_key(time: Time) -> None:
-    answer = page(b'{"all_envs": {}}')
+def test_a_get_is_sent_again_without_a_key(time: FakeClock) -> None:
+    answer = http_answer(b'{"all_envs": {}}')
     with (
-        Scripted.of(then_close(), answer) as scripted,
+        ScriptedServer.of(then_close(), answer) as scripted,
         _client(scripted, time) as client,
     ):
         assert client.env_list_all() == {}
     assert [seen.header("Idempotency-Key") for seen in scripted.seen] == [None, None]
 
 
-def test_a_server_gets_the_time_it_asks_for(time: Time) -> None:
-    with Scripted.of(BUSY, OK) as scripted, _client(scripted, time) as client:
+def test_a_server_gets_the_time_it_asks_for(time: FakeClock) -> None:
+    with ScriptedServer.of(BUSY, OK) as scripted, _client(scripted, time) as client:
         client.env_create("CartPole-v1")
     assert time.pauses == [3.05]
 
 
-def test_the_last_answer_counts_when_the_time_is_over(time: Time) -> None:
-    with Scripted.of(BUSY) as scripted:
+def test_the_last_answer_counts_when_the_time_is_over(time: FakeClock) -> None:
+    with ScriptedServer.of(BUSY) as scripted:
         error = _failure(scripted.url, time)
     assert str(error) == "full (503)"
     assert time.now < 120.0
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 409, 410, 422, 500, 502, 504])
-def test_other_answers_count(status: int, time: Time) -> None:
-    with Scripted.of(page(b'{"message": "no"}', status=status)) as scripted:
+def test_other_answers_count(status: int, time: FakeClock) -> None:
+    with ScriptedServer.of(
+        http_answer(b'{"message": "no"}', status=status)
+    ) as scripted:
         assert _failure(scripted.url, time).status_code == status
     assert len(scripted.seen) == 1
 
@@ -206,16 +208,20 @@ def test_other_answers_count(status: int, time: Time) -> None:
 @pytest.mark.parametrize(
     ("answer", "status", "words"),
     [
-        (page(b"<h1>Bad Gateway</h1>", status=502), 502, "has no message"),
-        (page(b'["message"]', status=500), 500, "has no message"),
-        (page(b"<h1>Welcome</h1>"), 200, "is not JSON"),
-        (page(b"", "Location: /elsewhere", status=301), 301, "leads to /elsewhere"),
+        (http_answer(b"<h1>Bad Gateway</h1>", status=502), 502, "has no message"),
+        (http_answer(b'["message"]', status=500), 500, "has no message"),
+        (http_answer(b"<h1>Welcome</h1>"), 200, "is not JSON"),
+        (
+            http_answer(b"", "Location: /elsewhere", status=301),
+            301,
+            "leads to /elsewhere",
+        ),
     ],
 )
 def test_a_stranger_is_told_apart(
-    answer: bytes, status: int, words: str, time: Time
+    answer: bytes, status: int, words: str, time: FakeClock
 ) -> None:
-    with Scripted.of(answer) as scripted:
+    with ScriptedServer.of(answer) as scripted:
         error = _failure(scripted.url, time)
     assert type(error) is UnexpectedAnswer
     assert isinstance(error, requests.HTTPError)
@@ -226,16 +232,16 @@ def test_a_stranger_is_told_apart(
     assert [seen.line for seen in scripted.seen] == [ROUTE]
 
 
-def test_what_is_no_http_is_not_asked_again(time: Time) -> None:
-    with Scripted.of(b"SSH-2.0-OpenSSH_9.2\r\n") as scripted:
+def test_what_is_no_http_is_not_asked_again(time: FakeClock) -> None:
+    with ScriptedServer.of(b"SSH-2.0-OpenSSH_9.2\r\n") as scripted:
         error = _failure(scripted.url, time)
     assert type(error) is UnexpectedAnswer
     assert "is it a gym_http_server?" in error.message
     assert len(scripted.seen) == 1
 
 
-def test_what_the_caller_was_dealing_with_is_no_cause(time: Time) -> None:
-    with Scripted.of(then_close()) as scripted:
+def test_what_the_caller_was_dealing_with_is_no_cause(time: FakeClock) -> None:
+    with ScriptedServer.of(then_close()) as scripted:
         try:
             raise FileNotFoundError("some file of the agent's")
         except FileNotFoundError:
@@ -243,9 +249,9 @@ def test_what_the_caller_was_dealing_with_is_no_cause(time: Time) -> None:
     assert time.now > 100.0
 
 
-def test_a_forked_process_has_keys_of_its_own(time: Time) -> None:
-    answer = page(b"", "Connection: close", status=204)
-    with Scripted.of(answer) as scripted, _client(scripted, time) as client:
+def test_a_forked_process_has_keys_of_its_own(time: FakeClock) -> None:
+    answer = http_answer(b"", "Connection: close", status=204)
+    with ScriptedServer.of(answer) as scripted, _client(scripted, time) as client:
         client.env_close("3c657dbc")
         pid = os.fork()
         if pid == 0:
@@ -263,7 +269,7 @@ def test_over_a_bad_network_no_step_is_added_or_lost(
     caplog.set_level(logging.CRITICAL, "urllib3")
     local = gymnasium.make("Taxi-v4")
     retries = Retries(first=0.005, longest=0.2)
-    with Chaos(server.port, probability=0.3, seed=5) as chaos:
+    with FaultyNetwork(server.port, probability=0.3, seed=5) as chaos:
         with Client(chaos.url, timeout=0.5, retries=retries) as client:
             remote = client.env_create("Taxi-v4")
             assert client.env_reset(remote, seed=3) == local.reset(seed=3)[0]
@@ -286,8 +292,10 @@ def test_over_a_bad_network_no_step_is_added_or_lost(
         assert remote not in client.env_list_all()
 
 
-def test_an_old_server_has_no_code(time: Time) -> None:
-    with Scripted.of(page(b'{"message": "Instance_id X unknown"}', status=400)) as old:
+def test_an_old_server_has_no_code(time: FakeClock) -> None:
+    with ScriptedServer.of(
+        http_answer(b'{"message": "Instance_id X unknown"}', status=400)
+    ) as old:
         error = _failure(old.url, time)
     assert type(error) is ServerError
     assert (error.status_code, error.code) == (400, None)

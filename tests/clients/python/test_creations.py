@@ -10,8 +10,8 @@ import pytest
 from gym_http_client import Client, RemoteEnv, RemoteVectorEnv, Retries, ServerError
 from gym_http_client import Server as Place
 from gym_http_client.gym3 import Gym3Env
+from tests.support.peers.zmq_peers import zmq_url
 from tests.support.server import Server
-from tests.support.zmq_peers import place
 
 ENV_ID = "external/nobody"
 
@@ -48,7 +48,9 @@ def away(create: Callable[[], Any]) -> None:
 
 
 @pytest.mark.parametrize("wait", [{}, {"wait_s": 0}, {"wait_s": 1}])
-@pytest.mark.parametrize("of", [lambda server: server.url, place], ids=["http", "zmq"])
+@pytest.mark.parametrize(
+    "of", [lambda server: server.url, zmq_url], ids=["http", "zmq"]
+)
 def test_adapters(
     server: Server, of: Callable[[Server], str], wait: dict[str, Any]
 ) -> None:
@@ -59,7 +61,7 @@ def test_adapters(
 
 
 def test_gymnasium_makes_none(server: Server) -> None:
-    for name, url in (("Remote", server.url), ("ZeroMQ", place(server))):
+    for name, url in (("Remote", server.url), ("ZeroMQ", zmq_url(server))):
         options = {"url": url, "env_id": ENV_ID, "wait_s": 1}
         away(
             lambda name=name, options=options: gymnasium.make(  # type: ignore[misc]
@@ -81,7 +83,7 @@ def test_the_calls_of_gym_http_api(server: Server, wait: dict[str, Any]) -> None
 
 def test_the_wait_is_on_top_of_time_limits(server: Server) -> None:
     hasty = retries(total=0.5)
-    for url in (server.url, place(server)):
+    for url in (server.url, zmq_url(server)):
         there = Place(url, time_limit=0.5, retries=hasty)
         away(lambda there=there: RemoteEnv(there, ENV_ID, wait_s=1.5))  # type: ignore[misc]
     with Client(server.url, timeout=0.5, retries=hasty) as client:

@@ -9,8 +9,8 @@ import pytest
 from gym_http_client import RemoteEnv
 from gym_http_client import Server as Place
 from gym_http_client.error_mapping import error_from_problem
+from tests.support.envs.toys import ERRORS
 from tests.support.server import Server
-from tests.support.toys import ERRORS
 
 
 @pytest.fixture(params=["stream", "rest"])

@@ -9,7 +9,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from gym_http_client import check_wire, through_wire
-from tests.support.twins import assert_played_alike
+from tests.support.local_reference import assert_same_episodes
 
 ENVS = ["CartPole-v1", "FrozenLake-v1", "Blackjack-v1", "Pendulum-v1", "Taxi-v4"]
 
@@ -17,7 +17,7 @@ ENVS = ["CartPole-v1", "FrozenLake-v1", "Blackjack-v1", "Pendulum-v1", "Taxi-v4"
 @pytest.mark.parametrize("env_id", ENVS)
 def test_an_object_behind_the_wire_equals_its_twin(env_id: str) -> None:
     behind, local = through_wire(gymnasium.make(env_id)), gymnasium.make(env_id)
-    assert_played_alike(behind, local, steps=200)
+    assert_same_episodes(behind, local, steps=200)
     assert behind.spec == local.spec
     behind.close()
     local.close()

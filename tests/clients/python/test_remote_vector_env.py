@@ -56,14 +56,14 @@ def shared_memory() -> None:
 @pytest.fixture(scope="module")
 def crowd_server() -> Iterator[Server]:
     """A server whose environments tell this and that in infos."""
-    with Server("--import", "tests.support.crowds") as started:
+    with Server("--import", "tests.support.envs.varying_infos") as started:
         yield started
 
 
 @pytest.fixture(scope="module")
 def odd_server() -> Iterator[Server]:
     """A server with environments that are odd."""
-    with Server("--import", "tests.support.oddities") as started:
+    with Server("--import", "tests.support.envs.invalid_results") as started:
         yield started
 
 
@@ -209,7 +209,7 @@ def test_the_default_is_that_of_make_vec(remote: Make, local: Make) -> None:
 def test_every_kind_of_space(
     remote: Make, local: Make, toy_server: Server, space: str, hosts: int
 ) -> None:
-    from tests.support import toys  # noqa: F401
+    from tests.support.envs import toys  # noqa: F401
 
     options = {"num_envs": 3, "vectorization_mode": "sync", "space": space}
     twin = local("toys/Echo-v0", **options)
@@ -230,14 +230,14 @@ def test_every_kind_of_space(
 def test_infos_that_differ_in_types(
     remote: Make, local: Make, crowd_server: Server, hosts: int
 ) -> None:
-    from tests.support import crowds  # noqa: F401
+    from tests.support.envs import varying_infos  # noqa: F401
 
     options = {"num_envs": COUNT, "vectorization_mode": "sync"}
     for mode in (AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP):
-        twin = local("crowd/Moody-v0", autoreset_mode=mode, **options)
+        twin = local("varying/Infos-v0", autoreset_mode=mode, **options)
         twin.action_space.seed(1)
         vector = remote(
-            "crowd/Moody-v0",
+            "varying/Infos-v0",
             crowd_server.url,
             autoreset_mode=mode,
             hosts=hosts,
@@ -377,14 +377,14 @@ def test_errors_of_making_are_those_of_gymnasium(
 def test_odd_environments(
     remote: Make, local: Make, odd_server: Server, hosts: int
 ) -> None:
-    from tests.support import oddities  # noqa: F401
+    from tests.support.envs import invalid_results  # noqa: F401
 
     options: dict[str, Any] = {"num_envs": 2, "vectorization_mode": "sync"}
     options["disable_env_checker"] = True
     for gives in ("flags", "text", "complex", "three"):
         options["gives"] = gives
-        twin = local("odd/Odd-v0", **options)
-        vector = remote("odd/Odd-v0", odd_server.url, hosts=hosts, **options)
+        twin = local("invalid/Results-v0", **options)
+        vector = remote("invalid/Results-v0", odd_server.url, hosts=hosts, **options)
         for each in (vector, twin):
             each.reset()
         same_error(lambda env: env.step(np.array([0, 1])), vector, twin)
@@ -393,7 +393,9 @@ def test_odd_environments(
     for has in ("own space", "no space", "no action"):
         # What was made must not stay: nobody would know its ID.
         with pytest.raises((ServerError, TypeError, AttributeError)):
-            remote("odd/Odd-v0", odd_server.url, has=has, hosts=hosts, **options)
+            remote(
+                "invalid/Results-v0", odd_server.url, has=has, hosts=hosts, **options
+            )
 
 
 def test_steps_on_their_way(remote: Make, local: Make) -> None:

@@ -15,32 +15,32 @@ import requests
 from gym_http_client import ServerTimeout, ServerUnreachable, UnexpectedAnswer
 from gym_http_client.errors import Failure
 from gym_http_client.requester import Requester
-from tests.support.scripted import (
+from tests.support.fake_clock import FakeClock
+from tests.support.peers.scripted_server import (
     Act,
-    Scripted,
-    page,
+    ScriptedServer,
+    http_answer,
     silence,
     then_close,
     then_reset,
 )
 from tests.support.server import Server
-from tests.support.time import Time
 
 STEP = ("POST", "/v1/envs/3c657dbc/step/", b'{"action":1}')
-OK = page(b"done")
-BUSY = page(b"busy", "Retry-After: 3", status=503)
+OK = http_answer(b"done")
+BUSY = http_answer(b"busy", "Retry-After: 3", status=503)
 
 
 @pytest.fixture
-def time() -> Time:
-    return Time()
+def time() -> FakeClock:
+    return FakeClock()
 
 
 Connect = Callable[..., Requester]
 
 
 @pytest.fixture
-def connect(time: Time) -> Iterator[Connect]:
+def connect(time: FakeClock) -> Iterator[Connect]:
     """Give a factory of links whose pauses take no time, closed after the test."""
     made: list[Requester] = []
 
@@ -61,16 +61,16 @@ def connect(time: Time) -> Iterator[Connect]:
         then_close(),
         then_reset(),
         then_close(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"),
-        page(b"", status=408),
-        page(b"", status=429),
-        page(b"", status=503),
+        http_answer(b"", status=408),
+        http_answer(b"", status=429),
+        http_answer(b"", status=503),
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_a_request_is_sent_again_as_it_was(
-    method: str, trouble: bytes | Act, time: Time, connect: Connect
+    method: str, trouble: bytes | Act, time: FakeClock, connect: Connect
 ) -> None:
-    with Scripted.of(trouble, trouble, OK) as scripted:
+    with ScriptedServer.of(trouble, trouble, OK) as scripted:
         reply = connect(scripted.url).request(method, "/x", b"bytes", accept="a/b")
     assert (reply.status, reply.body) == (200, b"done")
     assert len(scripted.seen) == 3
@@ -80,7 +80,7 @@ def test_a_request_is_sent_again_as_it_was(
 
 
 def test_a_time_out_is_followed_by_another_try(connect: Connect) -> None:
-    with Scripted.of(silence, OK) as scripted:
+    with ScriptedServer.of(silence, OK) as scripted:
         link = connect(scripted.url, time_limit=0.05)
         assert link.request(*STEP).body == b"done"
     assert scripted.seen[0].head == scripted.seen[1].head
@@ -90,7 +90,7 @@ def test_a_time_out_is_followed_by_another_try(connect: Connect) -> None:
     "status", [200, 204, 301, 400, 401, 403, 404, 409, 410, 422, 500, 501, 502, 504]
 )
 def test_other_answers_count(status: int, connect: Connect) -> None:
-    with Scripted.of(page(status=status)) as scripted:
+    with ScriptedServer.of(http_answer(status=status)) as scripted:
         link = connect(scripted.url)
         assert link.request(*STEP).status == status
         assert link.request("GET", "/").status == status
@@ -102,7 +102,7 @@ def test_other_answers_count(status: int, connect: Connect) -> None:
 def test_other_methods_are_sent_once(
     method: str, trouble: bytes | Act, connect: Connect
 ) -> None:
-    with Scripted.of(then_close(OK), trouble, OK) as scripted:
+    with ScriptedServer.of(then_close(OK), trouble, OK) as scripted:
         link = connect(scripted.url)
         assert link.request("GET", "/").status == 200
         if trouble is BUSY:
@@ -114,8 +114,8 @@ def test_other_methods_are_sent_once(
     assert [seen.line for seen in scripted.seen] == ["GET /", f"{method} /"]
 
 
-def test_a_stale_connection_costs_no_pause(time: Time, connect: Connect) -> None:
-    with Scripted.of(then_close(OK), then_reset(OK), OK) as scripted:
+def test_a_stale_connection_costs_no_pause(time: FakeClock, connect: Connect) -> None:
+    with ScriptedServer.of(then_close(OK), then_reset(OK), OK) as scripted:
         link = connect(scripted.url)
         for _ in range(3):
             assert link.request(*STEP).body == b"done"
@@ -123,16 +123,16 @@ def test_a_stale_connection_costs_no_pause(time: Time, connect: Connect) -> None
     assert len(scripted.seen) == 3
 
 
-def test_a_server_gets_the_time_it_asks_for(time: Time, connect: Connect) -> None:
-    with Scripted.of(BUSY, OK) as scripted:
+def test_a_server_gets_the_time_it_asks_for(time: FakeClock, connect: Connect) -> None:
+    with ScriptedServer.of(BUSY, OK) as scripted:
         assert connect(scripted.url).request(*STEP).body == b"done"
     assert time.pauses == pytest.approx([3.05])
 
 
 def test_the_last_answer_counts_when_the_time_is_over(
-    time: Time, connect: Connect
+    time: FakeClock, connect: Connect
 ) -> None:
-    with Scripted.of(BUSY) as scripted:
+    with ScriptedServer.of(BUSY) as scripted:
         reply = connect(scripted.url).request(*STEP)
     assert (reply.status, reply.body) == (503, b"busy")
     assert time.now < 120.0
@@ -140,10 +140,10 @@ def test_the_last_answer_counts_when_the_time_is_over(
 
 
 def test_no_server_is_unreachable_in_the_end(
-    time: Time, connect: Connect, caplog: pytest.LogCaptureFixture
+    time: FakeClock, connect: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
-    with Scripted.of(OK) as scripted:
+    with ScriptedServer.of(OK) as scripted:
         link = connect(scripted.url)
         link.request("GET", "/")
     link.close()
@@ -176,8 +176,8 @@ def test_who_waits_for_a_busy_server_reads_its_words(
     body: bytes, words: str, connect: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
-    busy = page(body, status=503)
-    with Scripted.of(*[busy] * 8, OK) as scripted:
+    busy = http_answer(body, status=503)
+    with ScriptedServer.of(*[busy] * 8, OK) as scripted:
         assert connect(scripted.url).request(*STEP, key="k-1").status == 200
     assert len(caplog.records) == 1
     assert words in caplog.text
@@ -185,9 +185,9 @@ def test_who_waits_for_a_busy_server_reads_its_words(
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:{}", "http+unix:///none/such"])
 def test_where_nobody_ever_was_hope_ends_soon(
-    url: str, time: Time, connect: Connect
+    url: str, time: FakeClock, connect: Connect
 ) -> None:
-    with Scripted.of(OK) as scripted:
+    with ScriptedServer.of(OK) as scripted:
         pass
     link = connect(url.format(scripted.port))
     for _ in range(2):
@@ -198,7 +198,7 @@ def test_where_nobody_ever_was_hope_ends_soon(
 
 
 def test_a_name_that_no_host_has_is_soon_given_up(
-    monkeypatch: pytest.MonkeyPatch, time: Time, connect: Connect
+    monkeypatch: pytest.MonkeyPatch, time: FakeClock, connect: Connect
 ) -> None:
     def unknown(*args: Any, **options: Any) -> Any:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
@@ -210,9 +210,9 @@ def test_a_name_that_no_host_has_is_soon_given_up(
 
 
 def test_without_time_for_it_nothing_is_sent_again(
-    time: Time, connect: Connect
+    time: FakeClock, connect: Connect
 ) -> None:
-    with Scripted.of(silence) as scripted:
+    with ScriptedServer.of(silence) as scripted:
         link = connect(scripted.url, retries=time.retries(0.0), time_limit=0.05)
         with pytest.raises(ServerTimeout) as caught:
             link.request(*STEP)
@@ -222,7 +222,7 @@ def test_without_time_for_it_nothing_is_sent_again(
 
 
 def test_what_is_no_answer_is_not_asked_for_again(connect: Connect) -> None:
-    with Scripted.of(b"SSH-2.0-OpenSSH_9.2\r\n") as scripted:
+    with ScriptedServer.of(b"SSH-2.0-OpenSSH_9.2\r\n") as scripted:
         with pytest.raises(UnexpectedAnswer, match="is it a gym_http_server") as caught:
             connect(scripted.url).request(*STEP)
         assert caught.value.url == scripted.url + STEP[1]
@@ -230,7 +230,7 @@ def test_what_is_no_answer_is_not_asked_for_again(connect: Connect) -> None:
 
 
 def test_each_post_has_a_key_of_its_own(connect: Connect) -> None:
-    with Scripted.of(OK) as scripted:
+    with ScriptedServer.of(OK) as scripted:
         one, other = connect(scripted.url), connect(scripted.url)
         for link in (one, one, other):
             link.request("POST", "/")
@@ -243,8 +243,8 @@ def test_each_post_has_a_key_of_its_own(connect: Connect) -> None:
     assert all(keys[:3])
 
 
-def test_a_wrong_request_is_no_failure(time: Time, connect: Connect) -> None:
-    with Scripted.of(OK) as scripted:
+def test_a_wrong_request_is_no_failure(time: FakeClock, connect: Connect) -> None:
+    with ScriptedServer.of(OK) as scripted:
         link = connect(scripted.url)
         with pytest.raises(ValueError, match="is no quoted path"):
             link.request("GET", "/a b")
@@ -256,7 +256,7 @@ def test_a_wrong_request_is_no_failure(time: Time, connect: Connect) -> None:
 def test_a_forked_process_has_a_connection_and_keys_of_its_own(
     connect: Connect,
 ) -> None:
-    with Scripted.of(OK) as scripted:
+    with ScriptedServer.of(OK) as scripted:
         link = connect(scripted.url)
         link.request(*STEP)
         child = os.fork()
@@ -284,7 +284,7 @@ def test_a_fork_in_an_exchange_does_not_lock_the_child_out(connect: Connect) -> 
         answer.wait(20.0)
         sender.sendall(OK)
 
-    with Scripted.of(slow, OK) as scripted:
+    with ScriptedServer.of(slow, OK) as scripted:
         link = connect(scripted.url)
         thread = threading.Thread(target=link.request, args=STEP)
         thread.start()
@@ -301,7 +301,7 @@ def test_a_fork_in_an_exchange_does_not_lock_the_child_out(connect: Connect) -> 
     assert len(scripted.seen) == 2
 
 
-def test_errors_hold_no_cycle(connect: Connect, time: Time) -> None:
+def test_errors_hold_no_cycle(connect: Connect, time: FakeClock) -> None:
     def ask() -> None:
         with pytest.raises(ServerUnreachable):
             link.request(*STEP)
@@ -309,7 +309,7 @@ def test_errors_hold_no_cycle(connect: Connect, time: Time) -> None:
     def failures() -> set[int]:
         return {id(x) for x in gc.get_objects() if isinstance(x, Failure)}
 
-    with Scripted.of(then_close()) as scripted:
+    with ScriptedServer.of(then_close()) as scripted:
         link = connect(scripted.url, retries=time.retries(1.0))
         ask()
         gc.collect()
@@ -340,10 +340,10 @@ def proxied(
 
 
 def test_a_proxy_of_the_environment_is_used(
-    proxied: Callable[[str], None], time: Time, connect: Connect
+    proxied: Callable[[str], None], time: FakeClock, connect: Connect
 ) -> None:
     trouble = then_close(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{")
-    with Scripted.of(trouble, BUSY, page(b"done", "X-Y: z")) as proxy:
+    with ScriptedServer.of(trouble, BUSY, http_answer(b"done", "X-Y: z")) as proxy:
         proxied(proxy.url)
         link = connect("http://there.invalid:5000/p", token="t\xf6ken")
         reply = link.request(*STEP, content_type="application/json", key="k-1")
@@ -359,10 +359,10 @@ def test_a_proxy_of_the_environment_is_used(
 
 
 def test_failures_through_a_proxy(
-    proxied: Callable[[str], None], time: Time, connect: Connect
+    proxied: Callable[[str], None], time: FakeClock, connect: Connect
 ) -> None:
     once = {"retries": time.retries(0.0)}
-    with Scripted.of(silence, page(b"x" * 101), then_reset()) as proxy:
+    with ScriptedServer.of(silence, http_answer(b"x" * 101), then_reset()) as proxy:
         proxied(proxy.url)
         slow = connect("http://there.invalid", time_limit=0.05, **once)
         with pytest.raises(ServerTimeout):
@@ -382,7 +382,7 @@ def test_no_proxy_where_there_shall_be_none(
     monkeypatch: pytest.MonkeyPatch,
     connect: Connect,
 ) -> None:
-    with Scripted.of(OK) as scripted:
+    with ScriptedServer.of(OK) as scripted:
         proxied("http://proxy.invalid:1")
         monkeypatch.setenv("no_proxy", "127.0.0.1")
         assert connect(scripted.url).request("GET", "/").body == b"done"

@@ -13,19 +13,19 @@ from gym_http_client.addresses import Address
 from gym_http_client.requester import Requester
 from gym_http_client.session import Session
 from gym_http_client.stream_openers import WebSocketOpener
-from tests.support.scripted import page, then_close
-from tests.support.teller import (
-    Asked,
+from tests.support.fake_clock import FakeClock
+from tests.support.peers.scripted_server import http_answer, then_close
+from tests.support.peers.scripted_streams import (
     Reply,
-    Teller,
-    lost,
-    problem,
+    ScriptedStreams,
+    StreamRequest,
+    answer_body,
+    answer_problem,
+    answer_value,
+    close_unanswered,
     raw,
-    said,
-    told,
-    told_by_rest,
+    rest_answer,
 )
-from tests.support.time import Time
 from tests.support.wait import wait_until
 
 STEP = {"action": 1}
@@ -33,17 +33,17 @@ Open = Callable[..., Session]
 
 
 @pytest.fixture
-def teller() -> Teller:
-    return Teller()
+def teller() -> ScriptedStreams:
+    return ScriptedStreams()
 
 
 @pytest.fixture
-def connect(teller: Teller) -> Iterator[Open]:
+def connect(teller: ScriptedStreams) -> Iterator[Open]:
     """Give a factory of sessions whose pauses take no time, closed after the test."""
     made: list[tuple[Session, Requester]] = []
 
     def make(total: float = 120.0, **options: Any) -> Session:
-        url, retries = teller.server.url, Time().retries(total)
+        url, retries = teller.server.url, FakeClock().retries(total)
         link = Requester(url, token="", retries=retries)
         path = "/v1/envs/3c657dbc/"
         openings = WebSocketOpener(
@@ -64,15 +64,17 @@ def connect(teller: Teller) -> Iterator[Open]:
         link.close()
 
 
-def numbers(teller: Teller) -> list[int]:
+def numbers(teller: ScriptedStreams) -> list[int]:
     return [asked.number for asked in teller.asked]
 
 
 def test_a_request_whose_answer_is_lost_goes_again_under_its_number(
-    teller: Teller, connect: Open
+    teller: ScriptedStreams, connect: Open
 ) -> None:
     with teller.script(
-        teller.stream(told("a"), lost), teller.stream(lost), teller.stream(told("b"))
+        teller.stream(answer_value("a"), close_unanswered),
+        teller.stream(close_unanswered),
+        teller.stream(answer_value("b")),
     ):
         session = connect()
         assert session.ask("step/", STEP) == "a"
@@ -85,11 +87,12 @@ def test_a_request_whose_answer_is_lost_goes_again_under_its_number(
 
 
 def test_all_that_are_on_their_way_go_again_in_their_order(
-    teller: Teller, connect: Open
+    teller: ScriptedStreams, connect: Open
 ) -> None:
-    answers = told("b"), told("c")
+    answers = answer_value("b"), answer_value("c")
     with teller.script(
-        teller.stream(told("a"), lost), teller.stream(*answers, told("d"))
+        teller.stream(answer_value("a"), close_unanswered),
+        teller.stream(*answers, answer_value("d")),
     ):
         session = connect()
         for _ in range(3):
@@ -98,20 +101,24 @@ def test_all_that_are_on_their_way_go_again_in_their_order(
         assert session.ask("step/", STEP) == "d"
     first, again = teller.asked[:-3], teller.asked[-3:]
     assert [asked.number for asked in first] in ([1, 2], [1, 2, 3])
-    assert again == [Asked(2, True), Asked(3, False), Asked(4, True)]
+    assert again == [
+        StreamRequest(2, True),
+        StreamRequest(3, False),
+        StreamRequest(4, True),
+    ]
 
 
 @pytest.mark.parametrize(
     "reply",
     [
-        told("x", ahead=1),
-        told("x", ahead=-1),
-        said(b"no value"),
-        said(b"\x08\0\0\0\0\0\0\0[broken]"),
-        said(b"\0\0\0\0\x09\0\0\0"),
-        said(b"<html>", status=502, form=1),
-        said(b"[1, 2]", status=502, form=1),
-        said(b"1", form=1),
+        answer_value("x", ahead=1),
+        answer_value("x", ahead=-1),
+        answer_body(b"no value"),
+        answer_body(b"\x08\0\0\0\0\0\0\0[broken]"),
+        answer_body(b"\0\0\0\0\x09\0\0\0"),
+        answer_body(b"<html>", status=502, form=1),
+        answer_body(b"[1, 2]", status=502, form=1),
+        answer_body(b"1", form=1),
         lambda _: raw(b"short"),
         lambda _: raw(b"\xff" * 64),
         lambda _: b"HTTP/1.1 400 Bad Request\r\n\r\n",
@@ -120,10 +127,10 @@ def test_all_that_are_on_their_way_go_again_in_their_order(
 )
 @pytest.mark.parametrize("before", [[], ["a"]])
 def test_an_answer_that_is_none_is_told_and_ends_the_stream(
-    before: list[str], reply: Reply, teller: Teller, connect: Open
+    before: list[str], reply: Reply, teller: ScriptedStreams, connect: Open
 ) -> None:
-    good = map(told, before)
-    with teller.script(teller.stream(*good, reply), teller.stream(told("b"))):
+    good = map(answer_value, before)
+    with teller.script(teller.stream(*good, reply), teller.stream(answer_value("b"))):
         session = connect()
         assert [session.ask("step/", STEP) for _ in before] == before
         with pytest.raises(UnexpectedAnswer, match="is it a gym_http_server"):
@@ -133,18 +140,23 @@ def test_an_answer_that_is_none_is_told_and_ends_the_stream(
 
 
 def test_a_value_that_is_none_by_rest_is_told_too(
-    teller: Teller, connect: Open
+    teller: ScriptedStreams, connect: Open
 ) -> None:
     media = "Content-Type: application/vnd.gym-http.binary"
-    with teller.script(page(b"no value", media)), pytest.raises(UnexpectedAnswer):
+    with (
+        teller.script(http_answer(b"no value", media)),
+        pytest.raises(UnexpectedAnswer),
+    ):
         connect(streams=False).ask("step/", STEP)
 
 
 def test_a_failed_handshake_lets_one_request_go_by_rest(
-    teller: Teller, connect: Open
+    teller: ScriptedStreams, connect: Open
 ) -> None:
     with teller.script(
-        then_close(), told_by_rest("a"), teller.stream(told("b"), told("c"))
+        then_close(),
+        rest_answer("a"),
+        teller.stream(answer_value("b"), answer_value("c")),
     ):
         session = connect()
         assert session.ask("step/", STEP) == "a"
@@ -157,22 +169,24 @@ def test_a_failed_handshake_lets_one_request_go_by_rest(
 
 
 def test_a_later_request_may_open_the_stream_for_earlier_ones(
-    teller: Teller, connect: Open
+    teller: ScriptedStreams, connect: Open
 ) -> None:
-    with teller.script(then_close(), teller.stream(told("a"), told("b"))):
+    with teller.script(
+        then_close(), teller.stream(answer_value("a"), answer_value("b"))
+    ):
         session = connect()
         session.send("step/", STEP)
         session.send("step/", STEP)
         assert [session.receive() for _ in range(2)] == ["a", "b"]
-    assert teller.asked == [Asked(1, True), Asked(2, False)]
+    assert teller.asked == [StreamRequest(1, True), StreamRequest(2, False)]
 
 
 @pytest.mark.parametrize("failed", [then_close(), then_close(b"HTTP/1.1 101 X\r\n")])
 def test_three_failed_handshakes_on_end_mean_rest_for_good(
-    failed: Any, teller: Teller, connect: Open
+    failed: Any, teller: ScriptedStreams, connect: Open
 ) -> None:
-    script = [step for name in "abc" for step in (failed, told_by_rest(name))]
-    with teller.script(*script, told_by_rest("d")):
+    script = [step for name in "abc" for step in (failed, rest_answer(name))]
+    with teller.script(*script, rest_answer("d")):
         session = connect()
         assert [session.ask("step/", STEP) for _ in range(5)] == list("abcdd")
         assert session.transport == "rest"
@@ -185,10 +199,10 @@ def test_three_failed_handshakes_on_end_mean_rest_for_good(
 
 
 def test_handshakes_that_fail_now_and_then_do_not_add_up(
-    teller: Teller, connect: Open
+    teller: ScriptedStreams, connect: Open
 ) -> None:
-    failing = [then_close(), told_by_rest("r")]
-    lasting = [teller.stream(told("s"), lost), *failing]
+    failing = [then_close(), rest_answer("r")]
+    lasting = [teller.stream(answer_value("s"), close_unanswered), *failing]
     with teller.script(*failing, *failing, *lasting, *lasting, *lasting):
         session = connect()
         assert [session.ask("step/", STEP) for _ in range(8)] == list("rrsrsrsr")
@@ -196,10 +210,10 @@ def test_handshakes_that_fail_now_and_then_do_not_add_up(
 
 @pytest.mark.parametrize("status", [408, 429, 503])
 def test_a_server_that_is_busy_gets_the_request_by_rest(
-    status: int, teller: Teller, connect: Open
+    status: int, teller: ScriptedStreams, connect: Open
 ) -> None:
-    busy = page(b'{"code":"x","message":"busy"}', status=status)
-    with teller.script(busy, told_by_rest("a"), teller.stream(told("b"))):
+    busy = http_answer(b'{"code":"x","message":"busy"}', status=status)
+    with teller.script(busy, rest_answer("a"), teller.stream(answer_value("b"))):
         session = connect()
         assert [session.ask("step/", STEP) for _ in range(2)] == ["a", "b"]
 
@@ -207,32 +221,36 @@ def test_a_server_that_is_busy_gets_the_request_by_rest(
 @pytest.mark.parametrize(
     "refusal",
     [
-        page(b"<html>", status=404),
-        page(b'{"code":"not-found","message":"?"}', status=404),
-        page(b"plain answer"),
+        http_answer(b"<html>", status=404),
+        http_answer(b'{"code":"not-found","message":"?"}', status=404),
+        http_answer(b"plain answer"),
     ],
 )
 def test_a_server_without_streams_gets_all_by_rest(
-    refusal: bytes, teller: Teller, connect: Open
+    refusal: bytes, teller: ScriptedStreams, connect: Open
 ) -> None:
-    with teller.script(refusal, told_by_rest("a")):
+    with teller.script(refusal, rest_answer("a")):
         session = connect()
         assert [session.ask("step/", STEP) for _ in range(3)] == ["a", "a", "a"]
     assert len(teller.lines) == 4
 
 
-def test_a_refused_upgrade_is_a_warning(teller: Teller, connect: Open) -> None:
+def test_a_refused_upgrade_is_a_warning(teller: ScriptedStreams, connect: Open) -> None:
     """Else nobody learns that a proxy in between makes steps slow."""
     why = b'{"code":"upgrade-required","message":"a proxy may have removed it"}'
-    with teller.script(page(why, status=426), told_by_rest("a")):
+    with teller.script(http_answer(why, status=426), rest_answer("a")):
         session = connect()
         with pytest.warns(UserWarning, match="over HTTP.*a proxy may have removed it"):
             assert session.ask("step/", STEP) == "a"
         assert session.ask("step/", STEP) == "a"
 
 
-def test_the_end_of_the_instance_is_told(teller: Teller, connect: Open) -> None:
-    gone = page(b'{"code":"instance-ended","message":"it has ended"}', status=410)
+def test_the_end_of_the_instance_is_told(
+    teller: ScriptedStreams, connect: Open
+) -> None:
+    gone = http_answer(
+        b'{"code":"instance-ended","message":"it has ended"}', status=410
+    )
     with (
         teller.script(gone),
         pytest.raises(ServerError, match="it has ended") as caught,
@@ -242,15 +260,15 @@ def test_the_end_of_the_instance_is_told(teller: Teller, connect: Open) -> None:
 
 
 def test_errors_of_requests_on_their_way_come_in_their_order(
-    teller: Teller, connect: Open
+    teller: ScriptedStreams, connect: Open
 ) -> None:
     mro = ["a.Own", "builtins.ZeroDivisionError", "builtins.Exception"]
     replies = (
-        told("a"),
-        problem(400, "invalid-action"),
-        told("b"),
-        problem(502, "env-error", mro=mro, text="by zero"),
-        told("c"),
+        answer_value("a"),
+        answer_problem(400, "invalid-action"),
+        answer_value("b"),
+        answer_problem(502, "env-error", mro=mro, text="by zero"),
+        answer_value("c"),
     )
     with teller.script(teller.stream(*replies)):
         session = connect()
@@ -267,9 +285,11 @@ def test_errors_of_requests_on_their_way_come_in_their_order(
 
 
 def test_what_was_sent_and_not_waited_for_is_kept(
-    teller: Teller, connect: Open
+    teller: ScriptedStreams, connect: Open
 ) -> None:
-    with teller.script(teller.stream(told("a"), told("b"), told("c"))):
+    with teller.script(
+        teller.stream(answer_value("a"), answer_value("b"), answer_value("c"))
+    ):
         session = connect()
         session.send("step/", STEP)
         # As after an interrupt between the two.
@@ -281,7 +301,7 @@ def test_what_was_sent_and_not_waited_for_is_kept(
 
 
 def test_an_interrupt_while_waiting_gives_up_what_was_sent(
-    teller: Teller, connect: Open
+    teller: ScriptedStreams, connect: Open
 ) -> None:
     main = threading.main_thread().ident
     assert main
@@ -290,7 +310,7 @@ def test_an_interrupt_while_waiting_gives_up_what_was_sent(
         signal.pthread_kill(main, signal.SIGINT)
         return b""
 
-    with teller.script(teller.stream(interrupt), teller.stream(told("c"))):
+    with teller.script(teller.stream(interrupt), teller.stream(answer_value("c"))):
         session = connect()
         with pytest.raises(KeyboardInterrupt):
             session.ask("step/", STEP)
@@ -300,8 +320,10 @@ def test_an_interrupt_while_waiting_gives_up_what_was_sent(
     assert numbers(teller) == [1, 2]
 
 
-def test_giving_up_gives_up_what_was_sent_behind(teller: Teller, connect: Open) -> None:
-    with teller.script(teller.stream(lost)):
+def test_giving_up_gives_up_what_was_sent_behind(
+    teller: ScriptedStreams, connect: Open
+) -> None:
+    with teller.script(teller.stream(close_unanswered)):
         session = connect(total=1.0)
         for _ in range(3):
             session.send("step/", STEP)
@@ -312,15 +334,18 @@ def test_giving_up_gives_up_what_was_sent_behind(teller: Teller, connect: Open) 
         assert caught.value.attempts == 5
         with pytest.raises(RuntimeError, match="given up along with an earlier one"):
             session.receive()
-        teller.script(teller.stream(told("d")))
+        teller.script(teller.stream(answer_value("d")))
         assert session.ask("step/", STEP) == "d"
     assert numbers(teller)[-1] == 4
 
 
 def test_without_retries_each_request_is_tried_once(
-    teller: Teller, connect: Open
+    teller: ScriptedStreams, connect: Open
 ) -> None:
-    with teller.script(teller.stream(lost), teller.stream(told("b"), lost)):
+    with teller.script(
+        teller.stream(close_unanswered),
+        teller.stream(answer_value("b"), close_unanswered),
+    ):
         session = connect(total=0.0)
         for expected in (None, "b", None):
             if expected is None:
@@ -333,9 +358,9 @@ def test_without_retries_each_request_is_tried_once(
 
 @pytest.mark.parametrize("instead", ["send", "drain", "ask"])
 def test_nothing_is_sent_behind_what_is_given_up(
-    instead: str, teller: Teller, connect: Open
+    instead: str, teller: ScriptedStreams, connect: Open
 ) -> None:
-    with teller.script(teller.stream(lost)):
+    with teller.script(teller.stream(close_unanswered)):
         session = connect(total=0.0)
         for _ in range(16 if instead == "send" else 2):
             session.send("step/", STEP)
@@ -347,9 +372,9 @@ def test_nothing_is_sent_behind_what_is_given_up(
 
 
 def test_no_more_are_on_their_way_than_the_server_keeps_answers(
-    teller: Teller, connect: Open
+    teller: ScriptedStreams, connect: Open
 ) -> None:
-    answers = [told(number) for number in range(100)]
+    answers = [answer_value(number) for number in range(100)]
     with teller.script(teller.stream(*([lambda _: b""] * 15), _late(16), *answers)):
         session = connect()
         for _ in range(100):
@@ -361,7 +386,7 @@ def test_no_more_are_on_their_way_than_the_server_keeps_answers(
 
 def _late(count: int) -> Reply:
     """Answer the last so many requests, all that may be on their way."""
-    one = told("x")
+    one = answer_value("x")
 
     def reply(number: int) -> bytes:
         earlier = range(number - count + 1, number + 1)
@@ -370,8 +395,13 @@ def _late(count: int) -> Reply:
     return reply
 
 
-def test_numbers_begin_again_in_another_session(teller: Teller, connect: Open) -> None:
-    with teller.script(teller.stream(told("a"), told("b")), teller.stream(told("c"))):
+def test_numbers_begin_again_in_another_session(
+    teller: ScriptedStreams, connect: Open
+) -> None:
+    with teller.script(
+        teller.stream(answer_value("a"), answer_value("b")),
+        teller.stream(answer_value("c")),
+    ):
         session = connect()
         session._number = 2**32 - 3
         session.send("step/", STEP)
@@ -385,9 +415,12 @@ def test_numbers_begin_again_in_another_session(teller: Teller, connect: Open) -
 
 
 def test_numbers_begin_again_for_who_waits_for_each_answer_too(
-    teller: Teller, connect: Open
+    teller: ScriptedStreams, connect: Open
 ) -> None:
-    with teller.script(teller.stream(told("a"), told("b")), teller.stream(told("c"))):
+    with teller.script(
+        teller.stream(answer_value("a"), answer_value("b")),
+        teller.stream(answer_value("c")),
+    ):
         session = connect()
         session._number = 2**32 - 3
         assert [session.ask("step/", STEP) for _ in range(3)] == ["a", "b", "c"]

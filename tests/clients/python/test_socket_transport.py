@@ -15,16 +15,16 @@ from gym_http_client.addresses import Address
 from gym_http_client.errors import Failure, FailureKind
 from gym_http_client.http1 import Reply, Request
 from gym_http_client.socket_transport import SocketTransport
-from tests.support.raw import chunked
-from tests.support.scripted import (
+from tests.support.peers.scripted_server import (
     Act,
-    Scripted,
-    page,
+    ScriptedServer,
+    http_answer,
     read_request,
     silence,
     then_close,
     then_reset,
 )
+from tests.support.raw import chunked
 from tests.support.server import Server
 
 GET = Request("GET", "/v1/")
@@ -61,14 +61,14 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked(b"a
 @pytest.mark.parametrize(
     "answer",
     [
-        page(b"abc"),
-        page(b"abc", "Connection: keep-alive", version="1.0"),
+        http_answer(b"abc"),
+        http_answer(b"abc", "Connection: keep-alive", version="1.0"),
         CHUNKED,
-        b"HTTP/1.1 100 Continue\r\n\r\n" + page(b"abc"),
+        b"HTTP/1.1 100 Continue\r\n\r\n" + http_answer(b"abc"),
     ],
 )
 def test_one_connection_bears_many_exchanges(answer: bytes, connect: Connect) -> None:
-    with Scripted.of(answer) as scripted:
+    with ScriptedServer.of(answer) as scripted:
         connection = connect(scripted.url)
         for _ in range(5):
             assert body_of(connection) == b"abc"
@@ -79,9 +79,9 @@ def test_one_connection_bears_many_exchanges(answer: bytes, connect: Connect) ->
 @pytest.mark.parametrize(
     "answer",
     [
-        page(b"abc", "Connection: close"),
-        page(b"abc", version="1.0"),
-        page(b"abc") + b"more",
+        http_answer(b"abc", "Connection: close"),
+        http_answer(b"abc", version="1.0"),
+        http_answer(b"abc") + b"more",
         then_close(b"HTTP/1.1 200 OK\r\n\r\nabc"),
         then_close(b"HTTP/1.0 200 OK\r\n\r\nabc"),
     ],
@@ -89,7 +89,7 @@ def test_one_connection_bears_many_exchanges(answer: bytes, connect: Connect) ->
 def test_a_connection_that_cannot_stay_is_replaced(
     answer: bytes | Act, connect: Connect
 ) -> None:
-    with Scripted.of(answer) as scripted:
+    with ScriptedServer.of(answer) as scripted:
         connection = connect(scripted.url)
         assert [body_of(connection) for _ in range(3)] == [b"abc"] * 3
     assert [seen.connection for seen in scripted.seen] == [0, 1, 2]
@@ -100,14 +100,14 @@ def test_an_answer_may_come_in_many_pieces(connect: Connect) -> None:
         for byte in b"HTTP/1.1 103 Early\r\n\r\n" + CHUNKED:
             sender.sendall(bytes([byte]))
 
-    with Scripted.of(drip) as scripted:
+    with ScriptedServer.of(drip) as scripted:
         assert body_of(connect(scripted.url)) == b"abc"
 
 
 @pytest.mark.parametrize("size", [0, 65_536, 65_537, 3_000_000])
 def test_large_bodies_go_both_ways(size: int, connect: Connect) -> None:
     body = os.urandom(size)
-    with Scripted.of(page(body)) as scripted:
+    with ScriptedServer.of(http_answer(body)) as scripted:
         connection = connect(scripted.url)
         for _ in range(2):
             assert body_of(connection, Request("POST", "/", body)) == body
@@ -133,7 +133,7 @@ def serving(listener: socket.socket, serve: Act) -> Iterator[None]:
 def show_request(sender: socket.socket) -> None:
     """Answer with the head of the request."""
     while request := read_request(sender):
-        sender.sendall(page(request[0]))
+        sender.sendall(http_answer(request[0]))
 
 
 def test_an_answer_to_half_a_request_is_read(connect: Connect) -> None:
@@ -141,7 +141,7 @@ def test_an_answer_to_half_a_request_is_read(connect: Connect) -> None:
 
     def refuse(receiver: socket.socket) -> None:
         receiver.recv(10)
-        receiver.sendall(page(b"too large", "Connection: close", status=413))
+        receiver.sendall(http_answer(b"too large", "Connection: close", status=413))
         receiver.shutdown(socket.SHUT_WR)
         while receiver.recv(1 << 16):
             pass
@@ -155,11 +155,13 @@ def test_an_answer_to_half_a_request_is_read(connect: Connect) -> None:
 
 
 @pytest.mark.parametrize("end", [then_close, then_reset])
-@pytest.mark.parametrize("part", [b"", b"HTTP/1.1 2", page(b"abc")[:-1], CHUNKED[:-1]])
+@pytest.mark.parametrize(
+    "part", [b"", b"HTTP/1.1 2", http_answer(b"abc")[:-1], CHUNKED[:-1]]
+)
 def test_a_connection_that_is_lost(
     part: bytes, end: Callable[[bytes], Act], connect: Connect
 ) -> None:
-    with Scripted.of(end(part), page(b"next")) as scripted:
+    with ScriptedServer.of(end(part), http_answer(b"next")) as scripted:
         connection = connect(scripted.url)
         assert failure_of(connection).kind is FailureKind.LOST
         assert body_of(connection) == b"next"
@@ -170,7 +172,7 @@ def test_a_connection_that_is_lost(
 def test_a_kept_connection_that_ended_meanwhile_is_stale(
     end: Callable[[bytes], Act], connect: Connect
 ) -> None:
-    with Scripted.of(end(page(b"abc")), page(b"next")) as scripted:
+    with ScriptedServer.of(end(http_answer(b"abc")), http_answer(b"next")) as scripted:
         connection = connect(scripted.url)
         assert body_of(connection) == b"abc"
         assert failure_of(connection).kind is FailureKind.STALE
@@ -178,21 +180,21 @@ def test_a_kept_connection_that_ended_meanwhile_is_stale(
 
 
 def test_a_kept_connection_that_ends_in_its_answer_is_lost(connect: Connect) -> None:
-    with Scripted.of(page(b"abc"), then_close(b"HTTP/1.1 2")) as scripted:
+    with ScriptedServer.of(http_answer(b"abc"), then_close(b"HTTP/1.1 2")) as scripted:
         connection = connect(scripted.url)
         assert body_of(connection) == b"abc"
         assert failure_of(connection).kind is FailureKind.LOST
 
 
 def test_a_fresh_connection_cannot_be_stale(connect: Connect) -> None:
-    with Scripted.of(then_close(page(b"abc"))) as scripted:
+    with ScriptedServer.of(then_close(http_answer(b"abc"))) as scripted:
         connection = connect(scripted.url)
         for _ in range(3):
             assert connection.exchange(GET, fresh=True).body == b"abc"
 
 
 def test_no_server(connect: Connect) -> None:
-    with Scripted.of(b"") as scripted:
+    with ScriptedServer.of(b"") as scripted:
         pass
     failure = failure_of(connect(scripted.url))
     assert failure.kind is FailureKind.ABSENT
@@ -202,21 +204,25 @@ def test_no_server(connect: Connect) -> None:
 
 
 def test_what_is_no_answer(connect: Connect) -> None:
-    with Scripted.of(b"SSH-2.0-OpenSSH_9.2\r\n", page(b"next")) as scripted:
+    with ScriptedServer.of(
+        b"SSH-2.0-OpenSSH_9.2\r\n", http_answer(b"next")
+    ) as scripted:
         connection = connect(scripted.url)
         assert failure_of(connection).kind is FailureKind.MALFORMED
         assert body_of(connection) == b"next"
 
 
 def test_bodies_are_bounded(connect: Connect) -> None:
-    with Scripted.of(page(b"x" * 101), page(b"x" * 100)) as scripted:
+    with ScriptedServer.of(
+        http_answer(b"x" * 101), http_answer(b"x" * 100)
+    ) as scripted:
         connection = connect(scripted.url, max_body=100)
         assert failure_of(connection).kind is FailureKind.MALFORMED
         assert len(body_of(connection)) == 100
 
 
 def test_silence_times_out_and_is_not_waited_for_again(connect: Connect) -> None:
-    with Scripted.of(silence, page(b"next")) as scripted:
+    with ScriptedServer.of(silence, http_answer(b"next")) as scripted:
         connection = connect(scripted.url)
         failure = failure_of(connection, 0.05)
         assert failure.kind is FailureKind.TIMEOUT
@@ -250,7 +256,7 @@ def test_a_trickle_does_not_prolong_an_exchange(
         while bytes_due.acquire() and not over.is_set():
             sender.sendall(b"a")
 
-    with Scripted.of(trickle) as scripted:
+    with ScriptedServer.of(trickle) as scripted:
         failure = failure_of(connect(scripted.url, clock=clock), 60.0)
         over.set()
         bytes_due.release()
@@ -280,7 +286,9 @@ def test_the_answer_to_an_interrupted_request_is_not_the_next(connect: Connect) 
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
         sender.recv(1)
 
-    with Scripted.of(page(b"first"), interrupt, page(b"third")) as scripted:
+    with ScriptedServer.of(
+        http_answer(b"first"), interrupt, http_answer(b"third")
+    ) as scripted:
         connection = connect(scripted.url)
         assert body_of(connection) == b"first"
         with pytest.raises(KeyboardInterrupt):

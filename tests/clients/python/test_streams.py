@@ -16,8 +16,13 @@ import pytest
 from gym_http_client import RemoteEnv, ServerError
 from gym_http_client import Server as Client
 from tests.support.api import Api, Instance
+from tests.support.faults.no_upgrade_proxy import (
+    NoUpgradeProxy,
+    hang_on_upgrade,
+    refuse_upgrade,
+    strip_upgrade,
+)
 from tests.support.identity import assert_identical
-from tests.support.middlemen import Middleman, hanging, refusing, stripping
 from tests.support.server import Server
 from tests.support.wait import wait_until
 from tests.support.websocket import WebSocket
@@ -26,7 +31,7 @@ from tests.support.websocket import WebSocket
 @pytest.fixture(scope="module")
 def hostile_server() -> Iterator[Server]:
     """A server with misbehaving environments and a short deadline."""
-    modules = ("--import", "tests.support.hostile")
+    modules = ("--import", "tests.support.envs.hostile")
     with Server(*modules, "--step-deadline", "1") as started:
         yield started
 
@@ -66,15 +71,18 @@ def test_steps_go_over_a_stream(server: Server, remote: Callable[..., Any]) -> N
         assert transport(env) == "rest"
 
 
-@pytest.mark.parametrize("how", [stripping, refusing, hanging])
+@pytest.mark.parametrize("how", [strip_upgrade, refuse_upgrade, hang_on_upgrade])
 def test_behind_a_proxy_that_knows_no_upgrades_steps_go_by_rest(
     server: Server, remote: Callable[..., Any], how: Any
 ) -> None:
-    with Middleman(server.port, how) as proxy, gymnasium.make("CartPole-v1") as local:
+    with (
+        NoUpgradeProxy(server.port, how) as proxy,
+        gymnasium.make("CartPole-v1") as local,
+    ):
         env = remote(Client(proxy.url, time_limit=2.0), "CartPole-v1")
         # The server sees that the headers are missing, and says so.
         seen = pytest.warns(UserWarning, match="a proxy between client and server")
-        with seen if how is stripping else contextlib.nullcontext():
+        with seen if how is strip_upgrade else contextlib.nullcontext():
             walk(env, local)
         assert transport(env) == "rest"
         assert 1 <= proxy.upgrades <= 3

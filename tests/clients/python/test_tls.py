@@ -12,7 +12,7 @@ import pytest
 
 from gym_http_client import ServerUnreachable
 from gym_http_client.requester import Requester
-from tests.support.scripted import page, read_request
+from tests.support.peers.scripted_server import http_answer, read_request
 from tests.support.tls import certify, tls_server
 
 pytestmark = pytest.mark.toolchain
@@ -33,7 +33,7 @@ def echoing(certificate: Path, each: int) -> Iterator[str]:
             request = read_request(line)
             if request is None:
                 break
-            line.sendall(page(request[1]))
+            line.sendall(http_answer(request[1]))
 
     with tls_server(certificate, converse) as port:
         yield f"https://localhost:{port}"
@@ -72,7 +72,7 @@ def test_a_server_without_tls() -> None:
 
     def refuse() -> None:
         with listener.accept()[0] as plain, contextlib.suppress(ConnectionError):
-            plain.sendall(page(b"say it in plain words", status=400))
+            plain.sendall(http_answer(b"say it in plain words", status=400))
             while plain.recv(1 << 16):
                 pass
 

@@ -17,7 +17,7 @@ import zmq
 from gym_http_client import RemoteEnv, Retries, Server, ServerError, ServerTimeout
 from gym_http_client.zeromq.dealer import Dealer, address_of
 from gym_http_client.zeromq.session import ZeroMQOpener, ZeroMQSession
-from tests.support.time import Time
+from tests.support.fake_clock import FakeClock
 
 PROTOCOL: dict[str, Any] = {"protocol": 1, "instance_id": "3c657dbc"}
 WELCOME = json.dumps({"type": "welcome", **PROTOCOL, "session": "s"}).encode()
@@ -86,7 +86,7 @@ class Router:
 
 def session_with(router: Router, total: float = 120.0) -> ZeroMQSession:
     """Give a session whose pauses take no time."""
-    retries, url = Time().retries(total), router.url
+    retries, url = FakeClock().retries(total), router.url
     openings = ZeroMQOpener(
         address_of(url, ""), "3c657dbc", time_limit=0.3, retries=retries
     )

@@ -24,7 +24,7 @@ ITSELF = "tests/unit/client/test_without_linux.py"
 def test_what_windows_lacks_is_not_missed() -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-k", "not unix"]
     command += [f"--ignore={ITSELF}", *FILES]
-    for plugin in ("tests.support.windows", "no:cacheprovider"):
+    for plugin in ("tests.support.faults.without_linux", "no:cacheprovider"):
         command += ["-p", plugin]
     python_path = os.pathsep.join([str(ROOT), str(ROOT / "clients" / "python")])
     done = subprocess.run(

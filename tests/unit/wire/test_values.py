@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gym_http_wire.values import BadValue, binary, typed
-from tests.support.mutations import answered, mutated
+from tests.support.faults.mutated_messages import answered, mutated
 from tests.support.values import (
     FLOATS,
     INTS,

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gym_http_wire.values import BadValue, UnsupportedValue, binary
-from tests.support.mutations import answered, mutated, peak
+from tests.support.faults.mutated_messages import answered, mutated, peak
 from tests.support.values import VALUES_AND_SPACES, assert_same
 
 GRAPH = GraphInstance(np.zeros((1, 1), np.int8), None, None)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from gym_http_wire.values import BadValue, UnsupportedValue, typed
 from gym_http_wire.values.described import MAX_SPACE_BYTES
-from tests.support.mutations import answered, peak
+from tests.support.faults.mutated_messages import answered, peak
 from tests.support.strict_json import parse_strictly
 from tests.support.values import VALUES, assert_same
 

@@ -1,0 +1,155 @@
+"""Environments that turn against the supervisor: action 1 does it.
+
+A server loads this module with ``--import tests.support.envs.supervisor_attacks``.
+"""
+
+import inspect
+import os
+import struct
+import threading
+import time
+from pathlib import Path
+
+import gymnasium
+
+from gym_http_wire.frames import Frame
+from tests.support.envs.hostile import Hostile
+
+_FOLDER = Path("..")  # a host works in a folder below its own
+
+
+class CutStatus(Hostile):
+    """Cuts off the file that the supervisor reads, and lingers."""
+
+    def misbehave(self) -> None:
+        os.truncate(_FOLDER / "status", 0)
+        time.sleep(600)
+
+
+class PipeForLog(Hostile):
+    """Puts a pipe, which nobody writes to, where its log was, and ends."""
+
+    def misbehave(self) -> None:
+        (_FOLDER / "log").unlink()
+        os.mkfifo(_FOLDER / "log")
+        os._exit(3)
+
+
+class DeepFolders(Hostile):
+    """Leaves folders nested deeper than Python recurses."""
+
+    def misbehave(self) -> None:
+        for _ in range(1500):
+            os.mkdir("d")
+            os.chdir("d")
+        os._exit(3)
+
+
+def _write_everywhere(data: bytes) -> None:
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2:
+            try:
+                os.write(int(name), data)
+            except OSError:
+                continue
+
+
+class WriteEverywhere(Hostile):
+    """Writes what is no frame to every descriptor that it has."""
+
+    def misbehave(self) -> None:
+        _write_everywhere(b"\xff" * 4096)
+
+
+class WriteEverywhereInit(Hostile):
+    """Does so before it is made."""
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        super().__init__(render_mode)
+        _write_everywhere(b"\xff" * 4096)
+
+
+def _forged(status: int, head: bytes = b"", ahead: int = 0, body: bytes = b"") -> bytes:
+    head += b" " * (-len(head) % 8)
+    number = _asked() + ahead
+    size = len(body)
+    return struct.pack("<IIHBBI", size, len(head), status, 0, 1, number) + head + body
+
+
+def _asked() -> int:
+    """Give the number of the frame that is being answered, as an answer has it."""
+    for each in inspect.stack(context=0):
+        frame = each.frame.f_locals.get("frame")
+        if isinstance(frame, Frame):
+            return frame.number
+    raise LookupError("nothing is being answered")
+
+
+class ForgeStatus(Hostile):
+    """Answers with a status that HTTP does not have."""
+
+    def misbehave(self) -> None:
+        _write_everywhere(_forged(999))
+
+
+class ForgeProblem(Hostile):
+    """Answers with a problem that is none."""
+
+    def misbehave(self) -> None:
+        _write_everywhere(_forged(400))
+
+
+class ForgeHeader(Hostile):
+    """Answers with a header that has another one in it."""
+
+    def misbehave(self) -> None:
+        head = b'{"headers": {"Gym-Shape": "1\\r\\nContent-Length: 5"}}'
+        _write_everywhere(_forged(200, head))
+
+
+class ForgeBody(Hostile):
+    """Answers with a body that ends the list of a batch."""
+
+    def misbehave(self) -> None:
+        _write_everywhere(_forged(200, body=b'{}}],"results":[{"status":200'))
+
+
+class ForgeWarnings(Hostile):
+    """Answers with warnings that end the list of a batch."""
+
+    def misbehave(self) -> None:
+        head = b'{"headers": {"Gym-Warnings": "[]}],\\"results\\":[{\\"status\\":200"}}'
+        _write_everywhere(_forged(200, head, body=b"{}"))
+
+
+class ForgeNumber(Hostile):
+    """Answers what will be asked next."""
+
+    def misbehave(self) -> None:
+        _write_everywhere(_forged(204, ahead=1))
+
+
+class ThreadAndRaise(Hostile):
+    """Cannot be made, and leaves a thread that its process would wait for."""
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        super().__init__(render_mode)
+        threading.Thread(target=time.sleep, args=(600,)).start()
+        raise RuntimeError("not today")
+
+
+for _kind in (
+    CutStatus,
+    PipeForLog,
+    DeepFolders,
+    WriteEverywhere,
+    WriteEverywhereInit,
+    ForgeStatus,
+    ForgeProblem,
+    ForgeHeader,
+    ForgeBody,
+    ForgeWarnings,
+    ForgeNumber,
+    ThreadAndRaise,
+):
+    gymnasium.register(f"attack/{_kind.__name__}-v0", _kind)

@@ -1,0 +1,23 @@
+"""A module that starts a thread when it is imported, as some libraries do."""
+
+import os
+import sys
+import threading
+
+import gymnasium
+
+from tests.support.envs.hostile import Hostile
+from tests.support.envs.intruder import Intruder
+
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+
+
+class Threaded(Hostile):
+    """Tells how it was started."""
+
+    def misbehave(self) -> dict[str, object]:
+        return {"argv": sys.argv, "command": sys.orig_argv, "pid": os.getpid()}
+
+
+gymnasium.register("hostile/Threaded-v0", Threaded)
+gymnasium.register("intruder/Apart-v0", Intruder)

@@ -1,0 +1,54 @@
+"""A cutter: passes bytes on between far sides and a server, until it is to cut."""
+
+import contextlib
+import socket
+import threading
+
+from tests.support.listener import Listener, shut_down
+
+
+class DisconnectingProxy(Listener):
+    """Listens on a port of its own.
+
+    Args:
+        port: The server's.
+
+    Attributes:
+        cuts: How often it has cut.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._target = port
+        self.cuts = 0
+        # Whom the next piece is from that is not passed on: the server, or a far side.
+        self._due: str | None = None
+        self._cutting = threading.Lock()
+
+    def cut_after(self, side: int) -> None:
+        """Cut before the next request arrives (0), or before its answer does (1)."""
+        with self._cutting:
+            self._due = "far side" if side else "server"
+
+    def attend(self, connection: socket.socket, number: int) -> None:
+        """Pass on what comes from either side."""
+        with self.onward(self._target) as server:
+            pieces = (server, connection, "server")
+            back = threading.Thread(target=self._pass_on, args=pieces)
+            back.start()
+            self._pass_on(connection, server, "far side")
+            back.join()
+
+    def _pass_on(self, source: socket.socket, target: socket.socket, name: str) -> None:
+        with contextlib.suppress(OSError):
+            while (data := source.recv(1 << 16)) and not self._is_cut(name):
+                target.sendall(data)
+        for each in (source, target):
+            shut_down(each)
+
+    def _is_cut(self, name: str) -> bool:
+        with self._cutting:
+            cut = self._due == name
+            if cut:
+                self._due = None
+                self.cuts += 1
+            return cut

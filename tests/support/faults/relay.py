@@ -1,0 +1,98 @@
+"""Relays: between clients and a server, with a task for each connection."""
+
+import asyncio
+import contextlib
+import socket
+import threading
+from types import TracebackType
+from typing import Self
+
+from tests.support.faults.http_connection import BROKEN, HttpConnection
+
+
+class Relay:
+    """Stands before a server, from here to the end of the block, on its own thread.
+
+    Args:
+        port: The server's, on this machine.
+
+    Attributes:
+        url: Where clients find it.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._ready = threading.Event()
+        self._accepted: list[socket.socket] = []
+        self._lines: list[HttpConnection] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def __enter__(self) -> Self:
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
+        self._thread.start()
+        assert self._ready.wait(10.0)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._over.set)
+        self._thread.join()
+
+    async def attend(
+        self, client: HttpConnection, server: HttpConnection, number: int
+    ) -> None:
+        """Do with a client's connection what is to be done; both end behind that.
+
+        Args:
+            client: The client's.
+            server: One of its own, to the server.
+            number: They count from 0.
+        """
+        raise NotImplementedError
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._over = asyncio.Event()
+        with socket.create_server(("127.0.0.1", 0), backlog=100) as listener:
+            listener.setblocking(False)
+            self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            # Not by a server of asyncio's: closed between accepting a connection and
+            # attending to it, that loses the connection without closing it.
+            self._loop.add_reader(listener, self._accept, listener)
+            self._ready.set()
+            await self._over.wait()
+            self._loop.remove_reader(listener)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for line in self._lines:
+            # Closing it would wait until its peer has read what was sent.
+            line.abort()
+        await asyncio.sleep(0)
+        for connection in self._accepted:
+            # Of a task that was cancelled before it began.
+            connection.close()
+
+    def _accept(self, listener: socket.socket) -> None:
+        with contextlib.suppress(BlockingIOError, ConnectionAbortedError):
+            connection, _ = listener.accept()
+            attending = self._attend(connection, len(self._accepted))
+            self._accepted.append(connection)
+            self._tasks.append(self._loop.create_task(attending))
+
+    async def _attend(self, connection: socket.socket, number: int) -> None:
+        lines: list[HttpConnection] = []
+        try:
+            lines.append(await HttpConnection.over(connection))
+            lines.append(await HttpConnection.to(self._port))
+            self._lines += lines
+            await self.attend(lines[0], lines[1], number)
+        except BROKEN:
+            pass  # one of the two has ended it, so the other one shall see it ended
+        finally:
+            for line in lines:
+                line.close()

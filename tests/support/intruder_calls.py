@@ -1,0 +1,14 @@
+"""Runs an attempt in an environment of ``tests.support.envs.intruder``."""
+
+from typing import Any
+
+from tests.support.api import Instance
+
+INTRUDER = "intruder/Intruder-v0"
+
+
+def attempt(instance: Instance, deed: str, *arguments: Any) -> Any:
+    """Have an environment try something; return the result, or the errno's name."""
+    options = {"deed": deed, "arguments": arguments}
+    info = instance.reset(options=options, return_info=True)["info"]
+    return info.get("failed", info.get("result"))

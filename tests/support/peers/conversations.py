@@ -1,0 +1,120 @@
+"""What environments say in the conversations of the vectors, held against these."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from gym_http_wire.external.binary_dialect import BinaryDialect
+from gym_http_wire.external.json_dialect import JSONDialect
+from gym_http_wire.external.messages import Answer, Control, Dialect
+from gym_http_wire.space_parsing import parse_space
+from gym_http_wire.values import typed
+from tests.conformance.making.models import Model, model_of
+from tests.conformance.making.saying import plain_of
+
+Case = dict[str, Any]
+Messages = dict[str, list[str]]
+_SPACES = ("observation_space", "action_space")
+
+
+def dialect_named(dialect: str) -> Dialect:
+    """Give what reads messages of a dialect, and writes them."""
+    if dialect == "binary":
+        return BinaryDialect()
+    if dialect == "typed":
+        return JSONDialect(typed.encode, typed.decode)
+    return JSONDialect(lambda value: json.dumps(value).encode(), json.loads)
+
+
+def messages_in(printed: str) -> Messages:
+    """Sort what a driver printed by cases: kind and message, with a tab between."""
+    said: Messages = {}
+    for line in printed.splitlines():
+        name, _, message = line.partition("\t")
+        said.setdefault(name, []).append(message)
+    return said
+
+
+def problems_of(case: Case, said: list[str]) -> Iterator[str]:
+    """Tell how what was said differs from what a conversation has."""
+    expected = [each for each in case["messages"] if each["from"] == "environment"]
+    if len(said) != len(expected):
+        yield f"expected {len(expected)} messages, actual {len(said)}"
+    heard = iter(said)
+    dialect = dialect_named(case["dialect"])
+    for place, one in enumerate(case["messages"]):
+        if "hello" in one or one.get("asks", {}).get("type") == "init":
+            # Signatures are numbered anew.
+            dialect = dialect_named(case["dialect"])
+        if one["from"] != "environment":
+            continue
+        message = next(heard, "nothing")
+        try:
+            if "hello" in one:
+                _check_hello(case, one["hello"], message)
+            else:
+                told = dialect.decode_answer(_payload(case["dialect"], message))
+                _check(case, one, told)
+        except Exception as error:
+            yield f"message {place}, {message[:300]}: {type(error).__name__}: {error}"
+            return
+
+
+def _payload(dialect: str, message: str) -> bytes:
+    kind, _, content = message.partition("\t")
+    assert kind == ("hex" if dialect == "binary" else "text"), kind
+    return bytes.fromhex(content) if kind == "hex" else content.encode()
+
+
+def _check_hello(case: Case, expected: Case, message: str) -> None:
+    hello = json.loads(_payload("json", message))
+    assert hello["type"] == "hello"
+    assert hello["protocol"] == 1
+    assert hello["name"] == "scripted"
+    assert hello.get("dialect", "json") == case["dialect"]
+    assert hello.get("resume", "") == expected["resume"], hello.get("resume")
+    assert set(hello["capabilities"]) >= {"replay", *case["capabilities"]}
+    assert hello.get("render_modes", []) == [
+        case[k] for k in case if k == "render_mode"
+    ]
+    for name in _SPACES:
+        assert parse_space(hello[name]) == parse_space(case[name])
+
+
+def _check(case: Case, expected: Case, told: Answer | Control) -> None:
+    if "control" in expected:
+        assert isinstance(told, Control), told
+        assert told.ask.name.lower() == expected["control"]
+        return
+    assert isinstance(told, Answer), told
+    assert told.number == expected["id"], f"id is {told.number}"
+    if "error" in expected:
+        error = told.error or {}
+        assert error.get("code", "env-error") == expected["error"]["code"], told
+        assert expected["error"]["message"] in error["message"], told
+        return
+    assert told.result is not None, told
+    result = {"info": {}, **told.result}
+    for name in _SPACES:
+        if name in result:
+            assert parse_space(result[name]) == parse_space(case[name])
+    same = _plainly if case["dialect"] == "json" else _exactly
+    for name, model in expected["result"].items():
+        assert same(model, result[name]), f"{name} is {result[name]!r}, not {model}"
+
+
+def _exactly(model: Model, value: Any) -> bool:
+    return _by_name(model_of(value)) == _by_name(model)
+
+
+def _by_name(model: Model) -> Any:
+    """Forget the order of members."""
+    ((kind, content),) = model.items()
+    if kind == "dict":
+        return sorted((str(key), _by_name(item)) for key, item in content)
+    return model
+
+
+def _plainly(model: Model, value: Any) -> bool:
+    plain = plain_of(model)
+    return bool(plain == value) and isinstance(plain, bool) == isinstance(value, bool)

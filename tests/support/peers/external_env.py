@@ -1,0 +1,108 @@
+"""A far side by hand: an environment that says just what a test has it say."""
+
+import json
+from types import TracebackType
+from typing import Any, Self
+
+from tests.support.api import Api, Instance
+from tests.support.raw import Response
+from tests.support.strict_json import parse_strictly
+from tests.support.websocket import WebSocket, handshake
+
+BOX = {"type": "Box", "low": 0, "high": 1, "shape": [2], "dtype": "float32"}
+THREE = {"type": "Discrete", "n": 3}
+RESULT = {"observation": [0.25, 0.5], "reward": 2, "terminated": False}
+RESULT |= {"truncated": False, "info": {"score": 7}}
+
+
+class ExternalEnv:
+    """A connection that said hello, in the text dialect.
+
+    Args:
+        api: Where to connect.
+        hello: Changes to the hello; None takes a member out.
+    """
+
+    def __init__(self, api: Api, **hello: Any) -> None:
+        said = {
+            "type": "hello",
+            "protocol": 1,
+            "name": "game",
+            "observation_space": BOX,
+            "action_space": THREE,
+            "capabilities": ["reset", "seed"],
+            **hello,
+        }
+        said = {name: value for name, value in said.items() if value is not None}
+        shown = api.headers.get("Authorization")
+        self.line = open_websocket(api, **({"authorization": shown} if shown else {}))
+        self.say(**said)
+        self.welcome = self.hear()
+
+    @classmethod
+    def to(cls, api: Api, **hello: Any) -> Self:
+        """Connect, and be welcome."""
+        far = cls(api, **hello)
+        assert far.welcome["type"] == "welcome", far.welcome
+        return far
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.drop()
+
+    def say(self, **message: Any) -> None:
+        """Say something."""
+        self.line.send_frame(1, json.dumps(message).encode())
+
+    def hear(self) -> Any:
+        """Hear what the server says next; its pings are answered."""
+        while True:
+            opcode, payload = self.line.read_frame()
+            if opcode == 9:
+                self.line.send_frame(10, payload)
+                continue
+            assert opcode == 1, (opcode, payload)
+            return parse_strictly(payload.decode())
+
+    def asked(self, kind: str) -> Any:
+        """Hear a request of a kind."""
+        message = self.hear()
+        assert message["type"] == kind, message
+        return message
+
+    def answer(self, kind: str, **result: Any) -> Any:
+        """Hear a request of a kind, and answer it; give the request."""
+        request = self.asked(kind)
+        self.say(id=request["id"], result=result)
+        return request
+
+    def hear_fault(self) -> Any:
+        """Hear what was wrong."""
+        return self.asked("fault")
+
+    def drop(self) -> None:
+        """Drop the connection without a word."""
+        self.line.close()
+
+
+def open_websocket(api: Api, **changes: Any) -> WebSocket:
+    """Open a WebSocket to where environments connect in."""
+    line = WebSocket(api.server.port)
+    changes = {"path": "/v1/external/", "sec_websocket_protocol": None, **changes}
+    line.send(handshake(Instance(api, ""), **changes))
+    line.response = line.read_response()
+    return line
+
+
+def refused_handshake(api: Api, **changes: Any) -> Response:
+    """Give the answer to a handshake that is refused."""
+    line = open_websocket(api, **changes)
+    line.close()
+    return line.response

@@ -1,0 +1,21 @@
+"""A process of Node's that lends an environment."""
+
+from tests.support.drivers import CLIENTS, needs
+from tests.support.peers.reporting_process import ReportingProcess
+
+
+class JsProvider(ReportingProcess):
+    """A process of Node's that lends, and tells what its handlers do."""
+
+    def __init__(
+        self,
+        url: str,
+        kind: str,
+        dialect: str,
+        token: str | None = None,
+        transport: str = "websocket",
+    ) -> None:
+        needs("node")
+        program = str(CLIENTS / "js/tests/lending.mjs")
+        words = ("node", program, url, "toy", kind, dialect, transport)
+        super().__init__(words, token=token)

@@ -1,0 +1,123 @@
+"""A program in another language that lends an environment, and tells of it in JSON."""
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Lock, Thread
+from types import TracebackType
+from typing import Any, Self
+
+from tests.support.wait import wait_until
+
+
+class ReportingProcess:
+    """A process that lends, and tells what its handlers do.
+
+    Args:
+        words: Its command line.
+        cwd: Where it runs.
+        token: What it finds in ``GHS_TOKEN``.
+
+    Attributes:
+        told: All that it has told, a dict a line.
+    """
+
+    def __init__(
+        self,
+        words: Sequence[str | Path],
+        *,
+        cwd: Path | None = None,
+        token: str | None = None,
+    ) -> None:
+        variables = {k: v for k, v in os.environ.items() if not k.startswith("GHS_")}
+        if token:
+            variables["GHS_TOKEN"] = token
+        self._process = subprocess.Popen(
+            words,
+            cwd=cwd,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=variables,
+        )
+        self.told: list[dict[str, Any]] = []
+        self._rest = b""
+        self._over = False
+        self._taking = Lock()
+        self._reading = Thread(target=self._read)
+
+    def __enter__(self) -> Self:
+        self._reading.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if self._process.poll() is None:
+                self.ask_to_stop()
+                self._process.wait(20.0)
+        finally:
+            self.kill()
+            for pipe in (self._process.stdin, self._process.stdout):
+                assert pipe
+                pipe.close()
+
+    def ask_to_stop(self) -> None:
+        """Have it end by itself."""
+        assert self._process.stdin
+        with contextlib.suppress(BrokenPipeError), self._process.stdin as stdin:
+            stdin.write(b"stop\n")
+
+    def kill(self) -> None:
+        """End it without a word."""
+        self._process.kill()
+        self._process.wait()
+        self._reading.join()
+
+    def end(self) -> None:
+        """Have it end by itself, and read all that it tells."""
+        self.ask_to_stop()
+        self._reading.join(20.0)
+        assert not self._process.wait(20.0)
+
+    def _read(self) -> None:
+        # Without end, so that the process never waits for room in the pipe.
+        while not self._over:
+            select.select([self._process.stdout], [], [])
+            self._take()
+
+    def _take(self) -> None:
+        """Take what it has told by now."""
+        pipe = self._process.stdout
+        assert pipe
+        with self._taking:
+            while not self._over and select.select([pipe], [], [], 0)[0]:
+                data = os.read(pipe.fileno(), 65536)
+                self._over = not data
+                *lines, self._rest = (self._rest + data).split(b"\n")
+                self.told += map(json.loads, lines)
+
+    def done(self, kind: str) -> list[dict[str, Any]]:
+        """Give what its handlers of a kind did.
+
+        What they told before they answered is in the pipe when the answer comes.
+        """
+        self._take()
+        return [each for each in self.told if each.get("asked") == kind]
+
+    def wait_for(self, words: str) -> None:
+        """Wait until it logs a line with these words."""
+
+        def there() -> bool:
+            logged = any(words in each.get("log", "") for each in self.told)
+            assert logged or self._process.poll() is None, self.told[-5:]
+            return logged
+
+        wait_until(there, 30.0, f"a line with {words!r}")

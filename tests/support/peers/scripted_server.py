@@ -1,0 +1,117 @@
+"""A tiny HTTP server that answers as a test scripts it, to the byte."""
+
+import contextlib
+import socket
+import struct
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Self
+
+from tests.support.listener import Listener
+
+#: Does with a connection what a test wants; when it returns, the connection is closed.
+Act = Callable[[socket.socket], None]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One request as it arrived, and on which connection (they count from 0)."""
+
+    head: bytes
+    body: bytes
+    connection: int
+
+    def header(self, name: str) -> str | None:
+        """Return a header's value, or None."""
+        for line in self.head.decode().split("\r\n")[1:]:
+            key, _, value = line.partition(": ")
+            if key.lower() == name.lower():
+                return value
+        return None
+
+    @property
+    def line(self) -> str:
+        """The request line without the version."""
+        return self.head.decode().split("\r\n")[0].removesuffix(" HTTP/1.1")
+
+
+@dataclass
+class ScriptedServer(Listener):
+    """Gives one of its answers to each request, in turn; then the last for ever.
+
+    An answer is what is sent, with the connection kept open behind it; or a function
+    that does what it wants with the socket, which is closed behind it.
+    """
+
+    answers: deque[bytes | Act]
+    seen: list[Seen] = field(default_factory=list)
+    _turn: threading.Lock = field(default_factory=threading.Lock)
+
+    @classmethod
+    def of(cls, *answers: bytes | Act) -> Self:
+        """Prepare a server with a script."""
+        return cls(deque(answers))
+
+    def attend(self, connection: socket.socket, number: int) -> None:
+        """Answer requests as they come, in the order of the script."""
+        # A client may go away whenever it wants.
+        with contextlib.suppress(ConnectionError):
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            while request := read_request(connection):
+                with self._turn:
+                    self.seen.append(Seen(*request, number))
+                    more = len(self.answers) > 1
+                    answer = self.answers.popleft() if more else self.answers[0]
+                if not isinstance(answer, bytes):
+                    answer(connection)
+                    break
+                connection.sendall(answer)
+
+
+def read_request(connection: socket.socket) -> tuple[bytes, bytes] | None:
+    """Read one request, or None when the client has closed the connection."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        piece = connection.recv(65536)
+        if not piece:
+            return None
+        data += piece
+    head, _, body = data.partition(b"\r\n\r\n")
+    _, said, size = head.lower().partition(b"content-length:")
+    missing = int(size.split()[0]) - len(body) if said else 0
+    while missing > 0:
+        piece = connection.recv(missing)
+        body += piece
+        missing -= len(piece)
+    return head, body
+
+
+def http_answer(
+    body: bytes = b"", *headers: str, status: int = 200, version: str = "1.1"
+) -> bytes:
+    """Return a whole answer with a length."""
+    lines = [f"HTTP/{version} {status} X", *headers, f"Content-Length: {len(body)}"]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def then_close(data: bytes = b"") -> Act:
+    """Send something and close the connection without a word of that."""
+    return lambda connection: connection.sendall(data)
+
+
+def then_reset(data: bytes = b"") -> Act:
+    """Send something and reset the connection."""
+
+    def act(connection: socket.socket) -> None:
+        connection.sendall(data)
+        linger = struct.pack("ii", 1, 0)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+
+    return act
+
+
+def silence(connection: socket.socket) -> None:
+    """Say nothing until the client goes away."""
+    connection.recv(1)

@@ -1,0 +1,118 @@
+"""Peers by ZeroMQ, by hand: far sides, agents, and agents of Tango's."""
+
+import contextlib
+import json
+import re
+from types import TracebackType
+from typing import Any, Self
+
+import psutil
+import zmq
+
+from tests.support.peers.external_env import BOX, THREE
+from tests.support.server import Server
+from tests.support.strict_json import parse_strictly
+from tests.support.wait import wait_until
+
+HELLO = {"type": "hello", "protocol": 1, "name": "game", "capabilities": ["reset"]}
+HELLO |= {"observation_space": BOX, "action_space": THREE}
+PATIENCE_MS = 20_000
+_PLACE = re.compile(r"come in by ZeroMQ at (tcp://\S+)")
+
+
+def zmq_url(server: Server) -> str:
+    """Tell where a server lets peers in."""
+    return wait_until(lambda: _PLACE.search(server.stdout))[1]
+
+
+def gateway(server: Server) -> psutil.Process:
+    """Find the process where peers come in: it alone listens there, and no launcher."""
+
+    def found() -> psutil.Process | None:
+        port = int(zmq_url(server).rpartition(":")[2])
+        for each in server.members():
+            with contextlib.suppress(psutil.Error):
+                # The supervisor keeps the socket for the next one; this has threads.
+                ports = {line.laddr.port for line in each.net_connections("tcp")}
+                if port in ports and each.num_threads() > 1:
+                    return each
+        return None
+
+    return wait_until(found)
+
+
+class ZmqPeer:
+    """A socket of its own, in a context of its own.
+
+    Args:
+        server: Where to connect.
+        kind: Of the socket.
+    """
+
+    def __init__(self, server: Server, kind: int = zmq.DEALER) -> None:
+        self._context: zmq.Context[Any] = zmq.Context()
+        self.socket: zmq.Socket[Any] = self._context.socket(kind)
+        self.socket.setsockopt(zmq.LINGER, 0)
+        self.socket.setsockopt(zmq.RCVTIMEO, PATIENCE_MS)
+        self.socket.connect(zmq_url(server))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.drop()
+
+    def say(self, **message: Any) -> None:
+        """Say something."""
+        self.socket.send(json.dumps(message).encode())
+
+    def hear(self) -> Any:
+        """Hear what the server says next."""
+        return parse_strictly(self.socket.recv().decode())
+
+    def ask(self, **message: Any) -> Any:
+        """Say something, and hear the answer."""
+        self.say(**message)
+        return self.hear()
+
+    def drop(self) -> None:
+        """Leave without a word."""
+        self._context.destroy(linger=0)
+
+
+class ZmqExternalEnv(ZmqPeer):
+    """A far side that said hello, in the text dialect.
+
+    Args:
+        server: Where to connect.
+        hello: Changes to the hello.
+    """
+
+    def __init__(self, server: Server, **hello: Any) -> None:
+        super().__init__(server)
+        self.welcome = self.ask(**{**HELLO, **hello})
+
+    @classmethod
+    def to(cls, server: Server, **hello: Any) -> Self:
+        """Connect, and be welcome."""
+        far = cls(server, **hello)
+        assert far.welcome["type"] == "welcome", far.welcome
+        return far
+
+    def asked(self, kind: str) -> Any:
+        """Hear a request of a kind; pings are answered."""
+        while (message := self.hear()) == {"type": "ping"}:
+            self.say(type="pong")
+        assert message["type"] == kind, message
+        return message
+
+    def answer(self, kind: str, **result: Any) -> Any:
+        """Hear a request of a kind, and answer it; give the request."""
+        request = self.asked(kind)
+        self.say(id=request["id"], result=result)
+        return request

@@ -1,0 +1,63 @@
+"""The processes of one run of the tests: what they share, and whose turn it is.
+
+Under pytest-xdist several processes run tests side by side. Who measures time or load
+asks for a turn alone. Locks are on files, so they end with the process that has them.
+"""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+_VARIABLE = "TEST_RUN_FOLDER"
+
+
+def begin() -> None:
+    """Make the folder of a run; its worker processes inherit where it is."""
+    os.environ[_VARIABLE] = tempfile.mkdtemp(prefix="ghst-run-")
+
+
+def end() -> None:
+    """Remove the folder of the run."""
+    shutil.rmtree(os.environ.pop(_VARIABLE))
+
+
+def folder() -> Path:
+    """Return the folder that all processes of this run share."""
+    return Path(os.environ[_VARIABLE])
+
+
+@contextlib.contextmanager
+def exclusive(what: str) -> Iterator[None]:
+    """Let no other process do this until the end of the block."""
+    with _locked(what, fcntl.LOCK_EX):
+        yield
+
+
+@contextlib.contextmanager
+def turn(*, alone: bool) -> Iterator[None]:
+    """Run beside others that want no turn alone, or beside nobody.
+
+    Args:
+        alone: Whether nobody else may run until the end of the block.
+    """
+    with contextlib.ExitStack() as stack:
+        # Whoever waits to be alone keeps others from beginning.
+        with _locked("next", fcntl.LOCK_EX):
+            kind = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
+            stack.enter_context(_locked("running", kind))
+        yield
+
+
+@contextlib.contextmanager
+def _locked(what: str, kind: int) -> Iterator[None]:
+    with (folder() / f"{what}.lock").open("w") as file:
+        fcntl.flock(file, kind)
+        try:
+            yield
+        finally:
+            # Closing is not enough: who was forked meanwhile has the file, too.
+            fcntl.flock(file, fcntl.LOCK_UN)
