@@ -1,104 +1,199 @@
-"""Passing: frames between processes of the server, with descriptors along.
+"""Frames over a Unix socket between processes of the server, with descriptors.
 
-A descriptor comes with the first byte of its frame, so it is there when the frame is
-whole.
+Every connection inside the server is a `FrameSocket`: of web workers to hosts, broker
+and supervisor, of a host to its supervisor and to the broker, and between the processes
+of a sharded vector. A descriptor arrives with the first byte of its frame, so it is
+there when the frame is complete.
 """
 
 from __future__ import annotations
 
 import array
+import contextlib
 import os
 import socket
 import struct
 from collections import deque
 
 from gym_http_server.rundir import close_at_once, stop_lingering
-from gym_http_wire.frames import Frame, FrameError, FrameReader, encode
+from gym_http_wire.frames import Frame, FrameReader, encode
 
-__all__ = ["FrameSocket"]
+__all__ = [
+    "MAX_BODY",
+    "MOST_DESCRIPTORS",
+    "RECEIVE_BYTES",
+    "FrameSocket",
+    "limit_sending",
+    "receive_with_descriptors",
+]
 
+#: Bytes that the body of a frame may have, unless a connection has another limit.
 MAX_BODY = 256 * 1024 * 1024
-SEND_SECONDS = 5
+#: Bytes that one read receives at most.
 RECEIVE_BYTES = 256 * 1024
-_DESCRIPTORS = 16
-# What the kernel lets a message bring. It closes what has no room, lingering or not.
-_MOST_IN_MESSAGE = 253
-_SPACE = socket.CMSG_LEN(_MOST_IN_MESSAGE * array.array("i").itemsize)
+#: Descriptors that one message can carry.
+MOST_DESCRIPTORS = 253
+SEND_SECONDS = 5
+# The kernel closes descriptors without room itself, and waits if one is a socket that
+# lingers.
+_ANCILLARY_BYTES = socket.CMSG_LEN(MOST_DESCRIPTORS * array.array("i").itemsize)
+
+
+def receive_with_descriptors(
+    end: socket.socket, size: int = RECEIVE_BYTES
+) -> tuple[bytes, list[int]]:
+    """Receive bytes, and the descriptors that were sent with them.
+
+    Raises:
+        OSError: The connection is broken, or nothing has arrived on a socket that does
+            not block.
+    """
+    data, ancillary, _, _ = end.recvmsg(size, _ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC)
+    numbers = array.array("i")
+    for level, kind, content in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            numbers.frombytes(content[: len(content) - len(content) % 4])
+    return data, list(numbers)
+
+
+def limit_sending(end: socket.socket) -> None:
+    """Have each send on a blocking socket fail after 5 seconds."""
+    limit = struct.pack("ll", SEND_SECONDS, 0)
+    end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
 
 
 class FrameSocket:
-    """One end of a Unix socket.
+    """One end of a connection.
 
     Args:
-        end: The socket; it blocks while sending, for 5 seconds at most.
+        end: Its socket, which may block or not.
+        max_body: Bytes that the body of a received frame may have.
+        max_descriptors: Received descriptors that may wait to be taken; 0 if none are
+            received.
+
+    Attributes:
+        socket: The socket, for bytes that are not frames.
     """
 
-    def __init__(self, end: socket.socket) -> None:
-        limit = struct.pack("ll", SEND_SECONDS, 0)
-        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
-        self.end = end
-        self._reader = FrameReader(MAX_BODY)
-        self._brought: deque[int] = deque()
+    def __init__(
+        self,
+        end: socket.socket,
+        max_body: int = MAX_BODY,
+        *,
+        max_descriptors: int = 0,
+    ) -> None:
+        self.socket = end
+        self._reader = FrameReader(max_body)
+        self._max_descriptors = max_descriptors
+        self._descriptors: deque[int] = deque()
+        self._unsent = bytearray()
 
     def fileno(self) -> int:
-        """Give the descriptor."""
-        return self.end.fileno()
+        """Return the descriptor of the socket; -1 once it is closed."""
+        return self.socket.fileno()
 
-    def send(self, frame: Frame, passed: socket.socket | None = None) -> None:
-        """Send a frame, and a socket along with it.
+    @property
+    def closed(self) -> bool:
+        """Whether this end has been closed."""
+        return self.socket.fileno() < 0
+
+    def send(self, frame: Frame, descriptor: int | None = None) -> None:
+        """Send a frame, and a descriptor with it; return when all of it is sent.
 
         Raises:
-            OSError: The other end is gone, or takes nothing.
+            OSError: The other end is closed, or takes nothing for too long.
         """
         data = encode(frame)
-        if passed is not None:
-            sent = socket.send_fds(self.end, [data], [passed.fileno()])
-            data = data[sent:]
-        if data:
-            self.end.sendall(data)
+        sent = self._send_some(data, descriptor)
+        if sent < len(data):
+            self.socket.sendall(memoryview(data)[sent:])
+
+    def _send_some(self, data: bytes, descriptor: int | None = None) -> int:
+        if descriptor is None:
+            # Nearly always all of it, at half the price of sendall().
+            return self.socket.send(data)
+        return socket.send_fds(self.socket, [data], [descriptor])
+
+    def queue(self, frame: Frame) -> None:
+        """Send what a socket that does not block takes, and keep the rest to `flush`.
+
+        After `close` the frame is dropped.
+        """
+        if not self.closed:
+            self._unsent += encode(frame)
+            self.flush()
+
+    def flush(self) -> None:
+        """Send what is queued, as far as the socket takes it."""
+        with contextlib.suppress(BlockingIOError):
+            try:
+                while self._unsent:
+                    del self._unsent[: self.socket.send(self._unsent)]
+            except (BrokenPipeError, ConnectionResetError):
+                self._unsent.clear()
+
+    @property
+    def unsent(self) -> bool:
+        """Whether queued bytes wait until the socket takes them."""
+        return bool(self._unsent)
 
     def receive(self) -> list[Frame] | None:
-        """Read once; give the frames that are now whole, and ``None`` at the end."""
+        """Read once; return the frames that are now complete, or ``None`` at the end.
+
+        Raises:
+            FrameError: The other end sent something else than frames.
+        """
         try:
-            data, ancillary, _, _ = self.end.recvmsg(
-                RECEIVE_BYTES, _SPACE, socket.MSG_CMSG_CLOEXEC
-            )
+            data = self._receive()
         except BlockingIOError:
             return []
         except OSError:
             return None
-        for level, kind, content in ancillary:
-            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-                numbers = array.array("i")
-                numbers.frombytes(content[: len(content) - len(content) % 4])
-                self._brought += numbers
-        if not data or len(self._brought) > _DESCRIPTORS:
-            # An environment that sends more than there are frames would take them all.
+        if not data or len(self._descriptors) > self._max_descriptors:
+            # An environment could send descriptors without frames, without end.
             return None
-        try:
-            return self._reader.feed(data)
-        except FrameError:
-            return None
+        return self._reader.feed(data)
 
-    def taken(self) -> socket.socket | None:
-        """Give the next socket that came along; ``None`` if there is none."""
-        if not self._brought:
+    def receive_one(self) -> Frame | None:
+        """Wait for a frame, after which the other end waits; ``None`` at the end.
+
+        Raises:
+            FrameError: The other end sent something else than frames.
+        """
+        while (frames := self.receive()) == []:
+            pass
+        return None if frames is None else frames[0]
+
+    def _receive(self) -> bytes:
+        if not self._max_descriptors:
+            return self.socket.recv(RECEIVE_BYTES)
+        data, descriptors = receive_with_descriptors(self.socket)
+        self._descriptors += descriptors
+        return data
+
+    def take_descriptor(self) -> int | None:
+        """Return the next descriptor that was received; ``None`` if there is none."""
+        return self._descriptors.popleft() if self._descriptors else None
+
+    def take_socket(self) -> socket.socket | None:
+        """Return the next socket that was received; ``None`` if there is none."""
+        descriptor = self.take_descriptor()
+        if descriptor is None:
             return None
-        descriptor = self._brought.popleft()
         stop_lingering(descriptor)
         try:
             return socket.socket(fileno=descriptor)
         except OSError:
-            # It is no socket.
+            # It is of another kind.
             os.close(descriptor)
             return None
 
-    def surrender(self) -> socket.socket:
-        """Give the socket itself, for something else than frames."""
-        return self.end
+    def close_descriptors(self) -> None:
+        """Close the descriptors that were received and not taken."""
+        while self._descriptors:
+            close_at_once(self._descriptors.popleft())
 
     def close(self) -> None:
-        """Close it, and what came along and was not taken."""
-        while self._brought:
-            close_at_once(self._brought.popleft())
-        self.end.close()
+        """Close the connection, and the descriptors that were not taken."""
+        self.close_descriptors()
+        self.socket.close()

@@ -57,7 +57,7 @@ class Allocator:
     def release(self, line: FrameSocket, frame: Frame) -> None:
         """Take a connection back from a host."""
         state = msgspec.json.decode(frame.body, type=State)
-        end = line.taken()
+        end = line.take_socket()
         self._guests.taken.pop(state.resume, None)
         if end is not None:
             self._hall.come_again(end, state)
@@ -87,7 +87,7 @@ class Allocator:
     def _give(self, line: FrameSocket, arrival: IdleConnection) -> None:
         hello = arrival.hello
         assert hello is not None  # noqa: S101 - it was free
-        line.send(answer(200, arrival.state()), arrival.line)
+        line.send(answer(200, arrival.state()), arrival.line.fileno())
         taken = Lease(line, arrival.connection, arrival.resume, hello)
         self._hall.leave(arrival)
         self._guests.taken[taken.resume] = taken

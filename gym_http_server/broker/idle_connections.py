@@ -251,7 +251,7 @@ class IdleConnections:
             raise ConnectionEnded("it said more than hello")
         try:
             frame = Frame(Op.EXTERNAL_RESUMED, body=arrival.short_state())
-            taken.line.send(frame, arrival.line)
+            taken.line.send(frame, arrival.line.fileno())
         except OSError:
             raise ConnectionEnded("the host that had it is gone") from None
         self.leave(arrival)

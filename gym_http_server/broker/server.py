@@ -21,7 +21,7 @@ from gym_http_server.broker.idle_connections import IdleConnections
 from gym_http_server.broker.long_polling import LongPolling
 from gym_http_server.broker.messages import BrokerSettings, ConnectRequest
 from gym_http_server.broker.registry import Registry
-from gym_http_server.frame_socket import FrameSocket
+from gym_http_server.frame_socket import FrameSocket, limit_sending
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Form, Op, answer, problem_answer, request_head
 from gym_http_wire.problems import ExternalAway, Problem
@@ -29,6 +29,8 @@ from gym_http_wire.problems import ExternalAway, Problem
 __all__ = ["Broker"]
 
 TICK_SECONDS = 0.25
+#: Descriptors that a connection may bring before they are taken.
+MAX_DESCRIPTORS = 16
 
 log = logging.getLogger("gym_http_server.broker")
 
@@ -136,16 +138,17 @@ class Broker:
         end = self._accepted(self._listener)
         if end is None:
             return
-        line = FrameSocket(end)
+        limit_sending(end)
+        line = FrameSocket(end, max_descriptors=MAX_DESCRIPTORS)
         self._lines[line.fileno()] = line
         self._poll.register(line, select.POLLIN)
 
     def _serve(self, line: FrameSocket) -> None:
-        frames = line.receive()
-        if frames is None:
-            self._hang_up(line)
-            return
         try:
+            frames = line.receive()
+            if frames is None:
+                self._hang_up(line)
+                return
             for frame in frames:
                 self._dispatch(line, frame)
         except OSError:
@@ -173,13 +176,13 @@ class Broker:
     def _come(self, line: FrameSocket, frame: Frame) -> None:
         """Take a connection: the socket that came along, or else this very one."""
         come = msgspec.json.decode(request_head(frame).value or "", type=ConnectRequest)
-        end = None if come.own else line.taken()
+        end = None if come.own else line.take_socket()
         if end is None and not come.own:
             raise ExternalAway("too many connections are open here; connect again")
         line.send(answer(204, number=frame.number, form=Form.NONE))
         if end is None:
             self._forget(line)
-            end = line.surrender()
+            end = line.socket
         self._hall.come(end, come, frame.body)
 
 

@@ -191,7 +191,9 @@ class Host:
                 if frame.kind == Op.STREAM:
                     self._take_over(descriptor, connection, frame)
                 else:
-                    connection.send(encode(self._execute(frame)), self._mark_alive)
+                    connection.send_answer(
+                        encode(self._execute(frame)), self._mark_alive
+                    )
         except (OSError, FrameError):
             self._drop(descriptor)
 
@@ -217,15 +219,15 @@ class Host:
         full = self._stream_set.full(watching=bool(hello.watch))
         if full is not None:
             refusal = encode(problem_answer(full, frame.number))
-            connection.send(refusal, self._mark_alive)
+            connection.send_answer(refusal, self._mark_alive)
             return
         accepted = encode(answer(204, number=frame.number))
-        connection.send(accepted, self._mark_alive)
-        line = connection.taken()
+        connection.send_answer(accepted, self._mark_alive)
+        line = connection.take_socket()
         if line is None:
             del self._connections[descriptor]
             self._poll.unregister(descriptor)
-            line = connection.line
+            line = connection.socket
         self._stream_set.admit(line, hello, frame.body)
 
     def _serve_stream(self, descriptor: int, event: int) -> None:

@@ -25,7 +25,8 @@ from typing import Any
 import msgspec
 
 from gym_http_server.envhost import plain_json
-from gym_http_wire.frames import Frame, FrameReader, encode
+from gym_http_server.frame_socket import FrameSocket
+from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op, answer, problem_answer, problem_of
 from gym_http_wire.problems import BadParameter, DiskFull, Problem
 
@@ -100,23 +101,20 @@ def request_file(channel: socket.socket, request: FileRequest) -> int:
     ours, theirs = socket.socketpair()
     with ours:
         with theirs:
-            asked = encode(Frame(Op.MONITOR_FILE, body=msgspec.json.encode(request)))
-            socket.send_fds(channel, [asked], [theirs.fileno()])
+            frame = Frame(Op.MONITOR_FILE, body=msgspec.json.encode(request))
+            FrameSocket(channel).send(frame, theirs.fileno())
         ours.settimeout(FILE_SECONDS + 1)
-        try:
-            data, descriptors, _, _ = socket.recv_fds(ours, _ANSWER_BYTES, 1)
-        except TimeoutError:
-            data, descriptors = b"", []
-    frames = FrameReader(_ANSWER_BYTES).feed(data)
-    if frames and frames[0].status >= 400:
-        raise problem_of(frames[0])
-    if not descriptors:
+        connection = FrameSocket(ours, _ANSWER_BYTES, max_descriptors=1)
+        answered = connection.receive_one()
+        file = connection.take_descriptor()
+    if answered is not None and answered.status >= 400:
+        raise problem_of(answered)
+    if file is None:
         raise DiskFull(
             f"the server could not open a file in {request.directory!r:.120} within "
             f"{FILE_SECONDS} s"
         )
-    os.set_inheritable(descriptors[0], False)
-    return descriptors[0]
+    return file
 
 
 def answer_file(
@@ -126,9 +124,9 @@ def answer_file(
     try:
         file = open_file(data_dir, request, owner)
     except Problem as problem:
-        line.sendall(encode(problem_answer(problem)))
+        FrameSocket(line).send(problem_answer(problem))
         return
-    socket.send_fds(line, [encode(answer(200))], [file])
+    FrameSocket(line).send(answer(200), file)
     os.close(file)
 
 

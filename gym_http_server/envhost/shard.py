@@ -102,6 +102,19 @@ class Shard:
         return infos
 
 
+def _shared_memory(channel: ShardChannel) -> int:
+    """Wait for the descriptor of the memory that all processes share.
+
+    Raises:
+        EOFError: The leading process is gone.
+    """
+    channel.receive_one()
+    descriptor = channel.take_descriptor()
+    if descriptor is None:
+        raise EOFError("the leading process is gone")
+    return descriptor
+
+
 def serve(
     channel: ShardChannel, make: Make, start: int, stop: int, num_envs: int
 ) -> None:
@@ -121,7 +134,7 @@ def serve(
     vector = made.vector
     space = vector.single_observation_space
     channel.send(with_warnings(_frame([space, vector.single_action_space])))
-    made.share(mapped(channel.receive_descriptor(), space, num_envs).part(start, stop))
+    made.share(mapped(_shared_memory(channel), space, num_envs).part(start, stop))
     channel.send(_frame(None))
     calls: dict[int, tuple[str, Callable[[Any], Any]]] = {
         ShardOp.RESET: ("reset", made.reset),
@@ -135,7 +148,7 @@ def serve(
         ShardOp.INFOS: ("step", lambda given: made.infos),
         ShardOp.CLOSE: ("close", lambda given: vector.close()),
     }
-    while (frame := channel.receive()) is not None:
+    while (frame := channel.receive_one()) is not None:
         name, call = calls[frame.kind]
         given = binary.decode(frame.body)
         told = _outcome(lambda: env_call(name, call, given))  # noqa: B023

@@ -9,14 +9,14 @@ from typing import Any
 import msgspec
 
 from gym_http_server.envhost import env_warnings
-from gym_http_wire.frames import Frame, FrameReader, encode
+from gym_http_server.frame_socket import FrameSocket
+from gym_http_wire.frames import Frame
 from gym_http_wire.messages import problem_of
 from gym_http_wire.values import binary
 
 __all__ = ["ShardChannel", "ShardOp", "with_warnings"]
 
 MAX_MESSAGE_BYTES = 2**31
-RECEIVE_BYTES = 256 * 1024
 
 
 def with_warnings(frame: Frame) -> Frame:
@@ -42,43 +42,11 @@ class ShardOp(IntEnum):
     CALL_SOME = 11
 
 
-class ShardChannel:
+class ShardChannel(FrameSocket):
     """One end of the connection between the leading process and a part."""
 
     def __init__(self, end: socket.socket) -> None:
-        self._end = end
-        self._reader = FrameReader(MAX_MESSAGE_BYTES)
-
-    def send(self, frame: Frame, descriptor: int | None = None) -> None:
-        """Send a frame, and a descriptor along with it."""
-        data = encode(frame)
-        if descriptor is not None:
-            sent = socket.send_fds(self._end, [data], [descriptor])
-            data = data[sent:]
-        self._end.sendall(data)
-
-    def receive(self) -> Frame | None:
-        """Wait for a frame; ``None`` if the other end is gone."""
-        while True:
-            try:
-                data = self._end.recv(RECEIVE_BYTES)
-            except ConnectionError:
-                return None
-            if not data:
-                return None
-            if frames := self._reader.feed(data):
-                return frames[0]
-
-    def receive_descriptor(self) -> int:
-        """Wait for a frame with a descriptor, and give that.
-
-        Raises:
-            EOFError: The other end is gone.
-        """
-        _, descriptors, _, _ = socket.recv_fds(self._end, RECEIVE_BYTES, 1)
-        if not descriptors:
-            raise EOFError("the leading process is gone")
-        return descriptors[0]
+        super().__init__(end, MAX_MESSAGE_BYTES, max_descriptors=1)
 
     def answer(self) -> Any:
         """Wait for the value of an answer.
@@ -87,7 +55,7 @@ class ShardChannel:
             EOFError: The other end is gone.
             Problem: What the answer tells of instead.
         """
-        frame = self.receive()
+        frame = self.receive_one()
         if frame is None:
             raise EOFError("the part is gone")
         if frame.head:
@@ -96,7 +64,3 @@ class ShardChannel:
         if frame.status != 200:
             raise problem_of(frame)
         return binary.decode(frame.body)
-
-    def close(self) -> None:
-        """Close this end."""
-        self._end.close()

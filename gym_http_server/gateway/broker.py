@@ -8,7 +8,7 @@ import socket
 import msgspec
 
 from gym_http_server.access import Identity
-from gym_http_server.frame_socket import FrameSocket
+from gym_http_server.frame_socket import FrameSocket, limit_sending
 from gym_http_server.poller import Poller
 from gym_http_server.rundir import RunDir
 from gym_http_wire.external.framing import COUNTED
@@ -45,12 +45,12 @@ class BrokerConnection:
         frame = request(Op.EXTERNAL_CONNECT, head=head)
         if self._line is not None:
             with contextlib.suppress(OSError):
-                self._line.send(frame, end)
+                self._line.send(frame, end.fileno())
                 return
             self._drop()
         line = self._connected()
         try:
-            line.send(frame, end)
+            line.send(frame, end.fileno())
         except OSError:
             self._drop()
             raise
@@ -62,6 +62,7 @@ class BrokerConnection:
         except OSError:
             end.close()
             raise
+        limit_sending(end)
         self._line = FrameSocket(end)
         self._poller.add(self._line, self._hear)
         return self._line

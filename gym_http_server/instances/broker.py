@@ -12,7 +12,7 @@ import msgspec
 
 from gym_http_server.access import Identity
 from gym_http_server.errors import NotFound, SupervisorUnavailable
-from gym_http_server.instances.connections import Connection, ConnectionLost
+from gym_http_server.instances.call_socket import CallSocket, ConnectionLost
 from gym_http_server.instances.handover import give_away, pass_both_ways
 from gym_http_server.instances.supervisor_client import SupervisorClient
 from gym_http_server.rundir import RunDir
@@ -129,7 +129,7 @@ class BrokerClient:
             SupervisorUnavailable: It does not answer in time.
         """
         try:
-            connection = Connection(self._path, MAX_ANSWER, patience_s=patience_s)
+            connection = CallSocket(self._path, MAX_ANSWER, patience_s=patience_s)
         except FileNotFoundError:
             # It has not been started yet.
             return
@@ -144,7 +144,7 @@ class BrokerClient:
     def _call(self, frame: Frame, wait_s: float = 0.0) -> Frame:
         patience_s = wait_s + PATIENCE_SECONDS
         try:
-            connection = Connection(self._path, MAX_ANSWER, patience_s=patience_s)
+            connection = CallSocket(self._path, MAX_ANSWER, patience_s=patience_s)
         except OSError:
             if frame.kind == Op.EXTERNAL_HELLO or os.path.exists(self._path):
                 raise _unavailable() from None
@@ -175,14 +175,14 @@ class BrokerClient:
         client: socket.socket | None,
         caller: Identity,
         hello: str,
-    ) -> Connection:
+    ) -> CallSocket:
         said = {"greeting": greeting, "hello": hello, "own": client is None}
         said |= {"identity": caller}
         value = msgspec.json.encode(said).decode()
         frame = request(Op.EXTERNAL_CONNECT, early, RequestHead(value=value))
         self._supervisor.ask(Op.BROKER)
         try:
-            connection = Connection(self._path, MAX_ANSWER, patience_s=PATIENCE_SECONDS)
+            connection = CallSocket(self._path, MAX_ANSWER, patience_s=PATIENCE_SECONDS)
         except OSError:
             raise _unavailable() from None
         try:
@@ -199,10 +199,10 @@ class BrokerClient:
 
     @staticmethod
     def _asked(
-        connection: Connection, frame: Frame, client: socket.socket | None
+        connection: CallSocket, frame: Frame, client: socket.socket | None
     ) -> Frame:
         try:
-            connection.send(frame, client)
+            connection.send(frame, None if client is None else client.fileno())
             return connection.receive_first()
         except ConnectionLost:
             raise _unavailable() from None

@@ -13,7 +13,7 @@ import threading
 
 import msgspec
 
-from gym_http_server.instances.connections import Connection
+from gym_http_server.instances.call_socket import CallSocket
 from gym_http_server.instances.host_client import HostClient
 from gym_http_wire.frames import Frame
 from gym_http_wire.handshakes import StreamHandshake
@@ -91,7 +91,7 @@ def give_away(client: socket.socket) -> None:
         os.dup2(dead.fileno(), client.fileno())
 
 
-def pass_both_ways(client: socket.socket, connection: Connection) -> None:
+def pass_both_ways(client: socket.socket, connection: CallSocket) -> None:
     """Pass on what a client and another process send, until one of them closes."""
     far = connection.socket
     # The client's own has an end to each wait, and a stream has none.

@@ -15,8 +15,8 @@ import msgspec
 from gym_http_server.ended import told, was_in_flight
 from gym_http_server.errors import EnvCrashed, UnknownInstance
 from gym_http_server.instances.budget import Budget, Room
-from gym_http_server.instances.connections import (
-    Connection,
+from gym_http_server.instances.call_socket import (
+    CallSocket,
     ConnectionLost,
     NothingSent,
     Pool,
@@ -147,7 +147,7 @@ class HostClient:
         owner: str,
         line: socket.socket | None,
         lost_s: float | None = None,
-    ) -> Connection:
+    ) -> CallSocket:
         """Have the host of an instance take a client's connection over.
 
         Args:
@@ -183,13 +183,13 @@ class HostClient:
         frame: Frame,
         line: socket.socket | None,
         lost_s: float | None,
-    ) -> Connection:
+    ) -> CallSocket:
         try:
-            connection = Connection(self._run.host_socket(instance_id), MAX_GREETING)
+            connection = CallSocket(self._run.host_socket(instance_id), MAX_GREETING)
         except OSError:
             raise self._gone(instance_id, in_flight=False, lost_s=lost_s) from None
         try:
-            connection.send(frame, line)
+            connection.send(frame, None if line is None else line.fileno())
             answer = connection.receive_first()
             if answer.status != HTTPStatus.NO_CONTENT:
                 raise problem_of(answer)

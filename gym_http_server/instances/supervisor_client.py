@@ -16,7 +16,7 @@ import msgspec
 
 from gym_http_server.access import Identity
 from gym_http_server.errors import SupervisorUnavailable
-from gym_http_server.instances.connections import Connection, ConnectionLost
+from gym_http_server.instances.call_socket import CallSocket, ConnectionLost
 from gym_http_server.rundir import RunDir
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import (
@@ -139,15 +139,15 @@ class SupervisorClient:
         try:
             connection.send(question)
             self._await(connection.socket, client, gone)
-            return connection.receive()
+            return connection.receive_answer()
         except ConnectionLost:
             raise _unavailable() from None
         finally:
             connection.close()
 
-    def _connect(self, patience_s: float) -> Connection:
+    def _connect(self, patience_s: float) -> CallSocket:
         try:
-            return Connection(self._path, MAX_ANSWER, patience_s=patience_s)
+            return CallSocket(self._path, MAX_ANSWER, patience_s=patience_s)
         except OSError:
             raise _unavailable() from None
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gym_http_core.idempotency import IdempotencyStore, as_replay, request_fingerprint
-from gym_http_server.supervisor.connections import Connection
 from gym_http_server.supervisor.instance import Instance
+from gym_http_server.supervisor.request_socket import RequestSocket
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op, RequestHead
 from gym_http_wire.problems import DiskFull, ExternalAway
@@ -21,7 +21,7 @@ class CreateKeys:
         self._done = IdempotencyStore(max_answers=1024)
         self._making: dict[str, tuple[bytes, Instance]] = {}
 
-    def joined(self, key: str, frame: Frame, connection: Connection) -> bool:
+    def joined(self, key: str, frame: Frame, connection: RequestSocket) -> bool:
         """Answer a request that has come before, at once or when its making ends.
 
         Returns:

@@ -7,7 +7,6 @@ import logging
 import os
 import secrets
 import signal
-import socket
 import time
 from collections.abc import Callable, Container, Iterable, Iterator
 
@@ -224,28 +223,19 @@ class Hosts:
     def hear(self, instance: Instance) -> bool:
         """Take what a host says; whether it may say more."""
         try:
-            data, brought, _, _ = socket.recv_fds(
-                instance.channel, 1 << 16, 1, socket.MSG_CMSG_CLOEXEC
-            )
-        except BlockingIOError:
-            return True
-        except OSError:
-            data, brought = b"", []
-        try:
-            return self._take(instance, data, brought)
-        finally:
-            for descriptor in brought:
-                close_at_once(descriptor)
-
-    def _take(self, instance: Instance, data: bytes, brought: list[int]) -> bool:
-        try:
-            frames = instance.reader.feed(data)
+            frames = instance.channel.receive()
+            return frames is not None and self._take(instance, frames)
         except FrameError as error:
             log.warning("the host of %s sent nonsense: %s", instance.instance_id, error)
             # Nothing that comes after it, until the process is gone, is believed.
             instance.told = True
             self.kill(instance, "crashed")
             return False
+        finally:
+            instance.channel.close_descriptors()
+
+    def _take(self, instance: Instance, frames: list[Frame]) -> bool:
+        """Act on what a host sent; return whether it may send more."""
         for frame in frames:
             if frame.kind == Op.SERVER_LOG:
                 self._write_log(instance, frame)
@@ -256,13 +246,13 @@ class Hosts:
                 return False
             if not instance.told:
                 self._told(instance, frame)
-            elif frame.kind == Op.MONITOR_FILE and brought:
-                self._open_monitor(instance, frame, brought[0])
+            elif frame.kind == Op.MONITOR_FILE:
+                self._open_monitor(instance, frame)
             elif frame.status == GONE and not instance.reason:
                 # It ends by itself: its environment, which lives elsewhere, is gone.
                 instance.reason = "external-gone"
                 instance.kill_at = time.monotonic() + CLOSE_SECONDS
-        return bool(data)
+        return True
 
     def _write_log(self, instance: Instance, frame: Frame) -> None:
         """Write what a host has for the server's log, unless it is too much."""
@@ -271,8 +261,17 @@ class Hosts:
             place = instance.instance_id, instance.env_id
             log.warning("%s (%s): %s", *place, first, extra={"trace": rest})
 
-    def _open_monitor(self, instance: Instance, frame: Frame, line: int) -> None:
+    def _open_monitor(self, instance: Instance, frame: Frame) -> None:
         """Have a child open the file of a monitor, since a disk may be slow."""
+        line = instance.channel.take_descriptor()
+        if line is None:
+            return
+        try:
+            self._open_file(instance, frame, line)
+        finally:
+            close_at_once(line)
+
+    def _open_file(self, instance: Instance, frame: Frame, line: int) -> None:
         instance.openers &= self.spared
         if instance.pid not in self._by_pid or len(instance.openers) >= MAX_OPENERS:
             return
@@ -305,7 +304,7 @@ class Hosts:
         instance.reason = reason
         instance.kill_at = time.monotonic() + CLOSE_SECONDS
         try:
-            instance.channel.send(CLOSE)
+            instance.channel.socket.send(CLOSE)
         except OSError:
             instance.kill_at = 0.0
 
@@ -380,7 +379,7 @@ class Hosts:
         awake, heartbeat = self._clock.now, instance.heartbeat
         if heartbeat.ping_due(awake):
             with contextlib.suppress(OSError):
-                instance.channel.send(PING)
+                instance.channel.socket.send(PING)
         lost = heartbeat.lost(awake, self._settings.step_deadline)
         return "unresponsive" if lost else None
 

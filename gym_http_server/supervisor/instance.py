@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import time
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -18,11 +17,12 @@ from gym_http_server.errors import (
     EnvCrashed,
     TooManyInstances,
 )
+from gym_http_server.frame_socket import FrameSocket
 from gym_http_server.rundir import StatusReader
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor.heartbeats import Heartbeat
 from gym_http_server.supervisor.output import Output
-from gym_http_wire.frames import Frame, FrameReader
+from gym_http_wire.frames import Frame
 from gym_http_wire.problems import Problem
 
 __all__ = ["Ended", "Idle", "Instance", "Tombstones"]
@@ -37,7 +37,7 @@ class Instance:
     Attributes:
         env_id: As it was asked for.
         label: The label that it was created with; ``None`` if it has none.
-        channel: Our end of the pair of sockets that the host has the other of.
+        channel: The connection to the host.
         output: What it prints.
         told: Whether the host has said how the making went, or nonsense.
         live: Whether the environment has been made.
@@ -61,12 +61,11 @@ class Instance:
     instance_id: str
     env_id: str
     pid: int
-    channel: socket.socket
+    channel: FrameSocket
     page: StatusReader
     output: Output
     started: float
     label: str | None = None
-    reader: FrameReader = field(default_factory=lambda: FrameReader(1024 * 1024))
     told: bool = False
     live: bool = False
     reason: str = ""

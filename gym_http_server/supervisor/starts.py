@@ -16,6 +16,7 @@ from gym_http_server.envhost import process
 from gym_http_server.envhost.create_request import CreateRequest
 from gym_http_server.envhost.external.connections import ExternalSettings
 from gym_http_server.envhost.isolation import print_to
+from gym_http_server.frame_socket import MOST_DESCRIPTORS, FrameSocket
 from gym_http_server.rundir import RunDir, StatusReader, listen
 from gym_http_server.sandbox import Sandbox
 from gym_http_server.settings import Settings
@@ -28,6 +29,8 @@ from gym_http_server.titles import set_title
 __all__ = ["start_host"]
 
 BACKLOG = 512
+#: Bytes that the body of a message of a host may have.
+MAX_MESSAGE_BYTES = 1024 * 1024
 
 
 def start_host(
@@ -102,7 +105,7 @@ def start_host(
         instance_id,
         request.env_id,
         pid,
-        ours,
+        FrameSocket(ours, MAX_MESSAGE_BYTES, max_descriptors=MOST_DESCRIPTORS),
         page,
         output,
         started=time.monotonic(),

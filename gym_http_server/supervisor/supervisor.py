@@ -43,7 +43,6 @@ from gym_http_server.sandbox import Sandbox
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor import listing, processes
 from gym_http_server.supervisor.broker import BrokerProcess
-from gym_http_server.supervisor.connections import Connection
 from gym_http_server.supervisor.create_keys import CreateKeys
 from gym_http_server.supervisor.forks import ServiceProcess
 from gym_http_server.supervisor.gateway import GatewayProcess
@@ -54,6 +53,7 @@ from gym_http_server.supervisor.modules import Modules
 from gym_http_server.supervisor.output import LogPart, Outputs
 from gym_http_server.supervisor.owners import Owners
 from gym_http_server.supervisor.remover import Remover
+from gym_http_server.supervisor.request_socket import RequestSocket
 from gym_http_server.supervisor.survey import Survey
 from gym_http_wire.frames import Frame, FrameError
 from gym_http_wire.messages import (
@@ -72,7 +72,6 @@ __all__ = ["Supervisor"]
 TICK_SECONDS = 0.2
 #: For services to send what they have to send before they end.
 GOODBYE_SECONDS = 1.0
-MAX_REQUEST_BYTES = 1024 * 1024
 BACKLOG = 512
 
 log = logging.getLogger(SUPERVISOR)
@@ -137,7 +136,7 @@ class Supervisor:
         self._hosts.on_spared = self._on_spared
         self._envs: bytes | None = None
         self._survey: Survey | None = None
-        self._survey_waiters: list[Connection] = []
+        self._survey_waiters: list[RequestSocket] = []
         self._stopping = False
         # Whether permissions have been restored before.
         self._restored = False
@@ -151,7 +150,7 @@ class Supervisor:
         # Accepted connections inherit it.
         refuse_descriptors(self._listener)
         self._listener.setblocking(False)
-        self._operations: dict[int, Callable[[Connection, Frame], None]] = {
+        self._operations: dict[int, Callable[[RequestSocket, Frame], None]] = {
             Op.CREATE: self._create,
             Op.LIST: self._list,
             Op.INSTANCES: self._list_instances,
@@ -226,10 +225,10 @@ class Supervisor:
             log.warning("refused a connection of an environment to the supervisor")
             sock.close()
             return
-        connection = Connection(sock, MAX_REQUEST_BYTES)
+        connection = RequestSocket(sock)
         self._poller.add(sock, lambda events: self._serve(connection, events))
 
-    def _serve(self, connection: Connection, events: int) -> None:
+    def _serve(self, connection: RequestSocket, events: int) -> None:
         if events & WRITE:
             connection.flush()
         try:
@@ -244,7 +243,7 @@ class Supervisor:
             self._dispatch(connection, frame)
         self._listen_to(connection)
 
-    def _dispatch(self, connection: Connection, frame: Frame) -> None:
+    def _dispatch(self, connection: RequestSocket, frame: Frame) -> None:
         try:
             self._operations[frame.kind](connection, frame)
         except Problem as problem:
@@ -254,26 +253,26 @@ class Supervisor:
             what = f"the supervisor failed with {type(error).__name__}: {error}"
             connection.refuse(Problem(what[:500]))
 
-    def _listen_to(self, connection: Connection) -> None:
+    def _listen_to(self, connection: RequestSocket) -> None:
         if connection.closed:
             return
         wanted = READ | WRITE if connection.unsent else READ
-        self._poller.want(connection.socket, wanted)
+        self._poller.want(connection, wanted)
 
-    def _reply(self, connection: Connection, value: Any) -> None:
+    def _reply(self, connection: RequestSocket, value: Any) -> None:
         body = value if isinstance(value, bytes) else msgspec.json.encode(value)
         connection.answer(answer(200, body))
         self._listen_to(connection)
 
-    def _hang_up(self, connection: Connection) -> None:
-        self._poller.remove(connection.socket)
+    def _hang_up(self, connection: RequestSocket) -> None:
+        self._poller.remove(connection)
         connection.close()
         instance = connection.instance
         if instance is not None and not instance.live and not instance.create_key:
             # Whoever asked for it is gone; nobody could ever learn its ID.
             self._hosts.kill(instance, "abandoned")
 
-    def _create(self, connection: Connection, frame: Frame) -> None:
+    def _create(self, connection: RequestSocket, frame: Frame) -> None:
         if self._stopping or os.path.exists(self._run.draining):
             raise Draining("the server is stopping and makes no new instances")
         head = request_head(frame)
@@ -309,12 +308,12 @@ class Supervisor:
         idle = self._hosts.longest_idle(self._owners.owned(self._hosts.serving(), head))
         return full if idle is None else idle.added_to(full)
 
-    def _list(self, connection: Connection, frame: Frame) -> None:
+    def _list(self, connection: RequestSocket, frame: Frame) -> None:
         serving = self._owners.owned(self._hosts.serving(), request_head(frame))
         envs = {each.instance_id: each.env_id for each in serving}
         self._reply(connection, {"all_envs": dict(sorted(envs.items()))})
 
-    def _list_instances(self, connection: Connection, frame: Frame) -> None:
+    def _list_instances(self, connection: RequestSocket, frame: Frame) -> None:
         owned = self._owners.owned
         head = request_head(frame)
         ended = (
@@ -325,7 +324,7 @@ class Supervisor:
         listed = listing.listed(owned(self._hosts, head), ended)
         self._reply(connection, listed)
 
-    def _read_log(self, connection: Connection, frame: Frame) -> None:
+    def _read_log(self, connection: RequestSocket, frame: Frame) -> None:
         head = request_head(frame)
         self._owners.check(head)
         instance_id = head.instance_id
@@ -338,7 +337,7 @@ class Supervisor:
         part = output.read_log(offset)
         connection.answer(_log_answer(part, offset, ended=instance is None))
 
-    def _end(self, connection: Connection, frame: Frame) -> None:
+    def _end(self, connection: RequestSocket, frame: Frame) -> None:
         head = request_head(frame)
         self._owners.check(head)
         instance = self._hosts.get(head.instance_id)
@@ -354,7 +353,7 @@ class Supervisor:
         instance.waiters.append(connection)
         self._hosts.close(instance, "closed")
 
-    def _fate(self, connection: Connection, frame: Frame) -> None:
+    def _fate(self, connection: RequestSocket, frame: Frame) -> None:
         head = request_head(frame)
         instance_id = head.instance_id
         self._hosts.reap()
@@ -369,7 +368,7 @@ class Supervisor:
             raise UnknownInstance(instance_id)
         self._reply(connection, ended.as_json())
 
-    def _registry(self, connection: Connection, frame: Frame) -> None:
+    def _registry(self, connection: RequestSocket, frame: Frame) -> None:
         if self._envs is not None:
             self._reply(connection, self._envs)
             return
@@ -402,7 +401,7 @@ class Supervisor:
             else:
                 self._reply(connection, self._envs)
 
-    def _status(self, connection: Connection, frame: Frame) -> None:
+    def _status(self, connection: RequestSocket, frame: Frame) -> None:
         serving = self._hosts.serving()
         statuses = [each.page.read() for each in serving]
         busy = [each.busy_since_ns for each in statuses if each.busy_since_ns]
@@ -415,7 +414,7 @@ class Supervisor:
         }
         self._reply(connection, status)
 
-    def _open_broker(self, connection: Connection, frame: Frame) -> None:
+    def _open_broker(self, connection: RequestSocket, frame: Frame) -> None:
         self._start_broker()
         self._reply(connection, {})
 
@@ -459,7 +458,7 @@ class Supervisor:
                     log.warning("the %s ended; starting another one", service.name)
         self._start_services()
 
-    def _shutdown(self, connection: Connection, frame: Frame) -> None:
+    def _shutdown(self, connection: RequestSocket, frame: Frame) -> None:
         if not self._settings.enable_shutdown:
             raise ShutdownDisabled("this server is not shut down by requests")
         self._reply(connection, {})

@@ -36,7 +36,7 @@ def test_the_host_is_marked_alive_until_the_web_worker_reads(
 
     reader = threading.Thread(target=read_late)
     reader.start()
-    connection.send(LARGE, marked.release)
+    connection.send_answer(LARGE, marked.release)
     reader.join(5.0)
     assert received == LARGE
 
@@ -46,12 +46,12 @@ def test_a_web_worker_that_never_reads_is_given_up(
 ) -> None:
     monkeypatch.setattr(connections, "SEND_SECONDS", 1)
     with pytest.raises(OSError, match="does not read"):
-        pair[0].send(LARGE, lambda: None)
+        pair[0].send_answer(LARGE, lambda: None)
 
 
 def test_what_fits_is_sent_without_a_mark(
     pair: tuple[WorkerConnection, socket.socket],
 ) -> None:
     connection, theirs = pair
-    connection.send(b"small", lambda: pytest.fail("marked"))
+    connection.send_answer(b"small", lambda: pytest.fail("marked"))
     assert theirs.recv(100) == b"small"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gym_http_server.frame_socket import FrameSocket
-from gym_http_server.instances.connections import Connection
+from gym_http_server.instances.call_socket import CallSocket
 from gym_http_server.rundir import listen
 from gym_http_wire.frames import HEADER
 
@@ -18,7 +18,7 @@ KERNEL = tuple(int(part) for part in os.uname().release.split(".")[:2])
 def test_descriptors_from_a_host_are_refused(tmp_path: Path) -> None:
     path = str(tmp_path / "host.sock")
     with listen(path, 1) as listener:
-        connection = Connection(path, 1024)
+        connection = CallSocket(path, 1024)
         host, _ = listener.accept()
         with host:
             with pytest.raises(PermissionError):
@@ -32,7 +32,7 @@ def test_a_connection_with_more_descriptors_than_frames_ends() -> None:
     ours, theirs = socket.socketpair()
     # The beginning of one frame, a byte at a time.
     data = HEADER.pack(100, 0, 0, 0, 0, 1) + bytes(10)
-    line = FrameSocket(ours)
+    line = FrameSocket(ours, max_descriptors=16)
     with theirs:
         received = []
         for byte in data[:20]:

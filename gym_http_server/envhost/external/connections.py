@@ -18,7 +18,7 @@ import msgspec
 from gym_http_server.envhost.external.calls import Awaited
 from gym_http_server.envhost.external.connection import ExternalConnection
 from gym_http_server.envhost.external.state import State
-from gym_http_server.frame_socket import FrameSocket
+from gym_http_server.frame_socket import FrameSocket, limit_sending
 from gym_http_server.rundir import RunDir
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op, problem_of, request
@@ -35,6 +35,8 @@ LONGEST_TICK = 0.25
 BROKER_SECONDS = 5.0
 # Memory for so many events is made at each look; the others come at the next.
 _EVENTS = 64
+#: Descriptors that may arrive from the broker before they are taken.
+MAX_DESCRIPTORS = 16
 
 
 class ExternalSettings(msgspec.Struct, frozen=True):
@@ -102,7 +104,7 @@ class ExternalConnections:
         if broker is None:
             raise ExternalAway("the broker does not answer; ask again")
         # If the broker is stopped, a create must fail before its deadline.
-        broker.end.settimeout(wait_s + BROKER_SECONDS)
+        broker.socket.settimeout(wait_s + BROKER_SECONDS)
         wanted = {"name": name, "count": count, "wait_s": wait_s}
         body = msgspec.json.encode(wanted)
         try:
@@ -121,7 +123,7 @@ class ExternalConnections:
         return self.far_sides
 
     def _enter(self, frame: Frame, broker: FrameSocket) -> None:
-        line = broker.taken()
+        line = broker.take_socket()
         if line is None:
             raise ExternalAway("a connection was lost on its way; ask again")
         state = msgspec.json.decode(frame.body, type=State)
@@ -141,11 +143,12 @@ class ExternalConnections:
         except OSError:
             end.close()
             return None
-        self._broker = FrameSocket(end)
+        limit_sending(end)
+        self._broker = FrameSocket(end, max_descriptors=MAX_DESCRIPTORS)
         return self._broker
 
     def _watch_broker(self, broker: FrameSocket) -> None:
-        broker.end.setblocking(False)
+        broker.socket.setblocking(False)
         self._epoll.register(broker.fileno(), select.EPOLLIN)
 
     def attend(self, seconds: float = 0.0) -> None:
@@ -188,7 +191,7 @@ class ExternalConnections:
             self._broker = None
             return
         for frame in frames:
-            line = broker.taken()
+            line = broker.take_socket()
             if frame.kind != Op.EXTERNAL_RESUMED or line is None:
                 continue
             state = msgspec.json.decode(frame.body, type=State)
@@ -218,7 +221,7 @@ class ExternalConnections:
         far_sides, self.far_sides = self.far_sides, []
         broker = self._broker
         if broker is not None:
-            broker.end.setblocking(True)
+            broker.socket.setblocking(True)
         for far in far_sides:
             if far.away_since is None:
                 # The broker's copy of the socket would go on telling of what comes.
@@ -228,7 +231,7 @@ class ExternalConnections:
             if broker is not None and line is not None:
                 with contextlib.suppress(OSError):
                     state = msgspec.json.encode(far.state)
-                    broker.send(request(Op.EXTERNAL_RELEASE, state), line)
+                    broker.send(request(Op.EXTERNAL_RELEASE, state), line.fileno())
                     words = ""
             far.close(words)
         if broker is not None:

@@ -1,8 +1,8 @@
-"""Connections to Unix sockets, kept for reuse.
+"""Connections on which web workers call hosts, supervisor and broker; a pool of them.
 
-In a web worker `socket` is gevent's, so that waiting here stops nobody else. A
-connection goes back into the pool only after a whole answer; one whose far end has
-closed is found by `Pool.sweep` before it can pile up.
+In a web worker `socket` is gevent's, so waiting here does not block other requests. A
+connection returns to the pool only after a complete answer. `Pool.sweep` closes those
+whose other end has closed.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import socket
 import time
 
 from gym_http_server.errors import AnswerBudgetFull
+from gym_http_server.frame_socket import RECEIVE_BYTES, FrameSocket
 from gym_http_server.instances.budget import LARGE, Budget, LargeBody, Room
 from gym_http_server.rundir import refuse_descriptors
-from gym_http_wire.frames import HEADER, Frame, FrameError, FrameReader, encode
+from gym_http_wire.frames import HEADER, Frame, FrameError, encode
 from gym_http_wire.messages import problem_answer
 
-__all__ = ["Connection", "ConnectionLost", "NothingSent", "Pool"]
+__all__ = ["CallSocket", "ConnectionLost", "NothingSent", "Pool"]
 
-RECEIVE_BYTES = 256 * 1024
 BACKLOG_SECONDS = 5.0
 MAX_IDLE = 256
 _LAST_NUMBER = 0xFFFFFFFF
@@ -28,14 +28,14 @@ _DISCARDED = bytearray(RECEIVE_BYTES)
 
 
 class ConnectionLost(Exception):
-    """The far end closed before it had answered."""
+    """The other end closed before it had answered."""
 
 
 class NothingSent(ConnectionLost):
-    """The far end had closed before a byte of the request was sent."""
+    """The other end had closed before a byte of the request was sent."""
 
 
-class Connection:
+class CallSocket(FrameSocket):
     """A connection that carries one request at a time.
 
     Args:
@@ -49,7 +49,7 @@ class Connection:
         large: Bytes of the last answer's body, if it was large; else 0.
 
     Raises:
-        OSError: Nobody listens there.
+        OSError: No process listens there.
     """
 
     def __init__(
@@ -60,11 +60,10 @@ class Connection:
         *,
         patience_s: float | None = None,
     ) -> None:
+        super().__init__(_connect(path, patience_s), max_body)
         self.path = path
         self.large = 0
         self._budget = budget
-        self.socket = _connect(path, patience_s)
-        self._reader = FrameReader(max_body)
         self._calls = 0
 
     def call(self, frame: Frame, expected: Room | None = None) -> Frame:
@@ -72,35 +71,31 @@ class Connection:
 
         Args:
             frame: The request.
-            expected: What is reserved in the budget for the answer.
+            expected: Room in the budget that was reserved for the answer.
 
         Raises:
-            NothingSent: The far end had closed before.
-            ConnectionLost: The far end closed, or sent nonsense.
+            NothingSent: The other end had closed before.
+            ConnectionLost: The other end closed, or sent something malformed.
         """
         number = self._calls = self._calls + 1 & _LAST_NUMBER
         kind, _, _, form, head, body = frame
         self.send(Frame(kind, number, 0, form, head, body))
-        answer = self.receive(expected)
+        answer = self.receive_answer(expected)
         if answer.number != number:
-            # Something that nobody has asked for, now or before.
+            # It answers none of the requests sent here.
             raise ConnectionLost
         return answer
 
-    def send(self, frame: Frame, line: socket.socket | None = None) -> None:
-        """Send a request, and a socket along with it.
+    def send(self, frame: Frame, descriptor: int | None = None) -> None:
+        """Send a request, and a descriptor with it.
 
         Raises:
-            NothingSent: The far end had closed before.
-            ConnectionLost: The far end closed.
+            NothingSent: The other end had closed before.
+            ConnectionLost: The other end closed.
         """
         data = encode(frame)
         try:
-            if line is None:
-                # Nearly always all of it, at half the price of sendall().
-                sent = self.socket.send(data)
-            else:
-                sent = socket.send_fds(self.socket, [data], [line.fileno()])
+            sent = self._send_some(data, descriptor)
         except OSError as error:
             raise NothingSent from error
         if sent < len(data):
@@ -109,18 +104,18 @@ class Connection:
             except OSError as error:
                 raise ConnectionLost from error
 
-    def receive(self, expected: Room | None = None) -> Frame:
+    def receive_answer(self, expected: Room | None = None) -> Frame:
         """Wait for an answer.
 
         Args:
-            expected: What is reserved in the budget for the answer.
+            expected: Room in the budget that was reserved for the answer.
 
         Returns:
-            It; a large one's body is a `LargeBody`. If there is no room for that, the
-            answer is that problem.
+            The answer; a large one's body is a `LargeBody`. If the budget has no room
+            for it, the answer is that problem.
 
         Raises:
-            ConnectionLost: The far end closed, or sent nonsense.
+            ConnectionLost: The other end closed, or sent something malformed.
         """
         self.large = 0
         try:
@@ -171,10 +166,10 @@ class Connection:
             size -= count
 
     def receive_first(self) -> Frame:
-        """Wait for an answer behind which a stream may follow.
+        """Wait for an answer after which the connection carries a stream.
 
         Raises:
-            ConnectionLost: The far end closed, or sent nonsense.
+            ConnectionLost: The other end closed, or sent something malformed.
         """
         try:
             while data := self.socket.recv(RECEIVE_BYTES):
@@ -187,12 +182,12 @@ class Connection:
 
     @property
     def early(self) -> bytes:
-        """What has come behind the answer of `receive_first`."""
+        """The bytes that followed the answer of `receive_first`."""
         return self._reader.rest()
 
     @property
     def usable(self) -> bool:
-        """Whether the far end is still there and has nothing to say."""
+        """Whether the other end is open and has sent nothing."""
         # gevent's sockets wait in spite of MSG_DONTWAIT, but heed a timeout of 0.
         self.socket.settimeout(0.0)
         try:
@@ -203,10 +198,6 @@ class Connection:
         except OSError:
             pass
         return False
-
-    def close(self) -> None:
-        """Close it."""
-        self.socket.close()
 
 
 def _connect(path: str, patience_s: float | None) -> socket.socket:
@@ -239,14 +230,14 @@ class Pool:
     def __init__(self, max_body: int, budget: Budget) -> None:
         self._max_body = max_body
         self._budget = budget
-        self._idle: dict[str, list[Connection]] = {}
+        self._idle: dict[str, list[CallSocket]] = {}
         self._count = 0
 
-    def take(self, path: str) -> tuple[Connection, bool]:
-        """Give a connection, and whether it has been used before.
+    def take(self, path: str) -> tuple[CallSocket, bool]:
+        """Return a connection, and whether it has been used before.
 
         Raises:
-            OSError: Nobody listens there.
+            OSError: No process listens there.
         """
         idle = self._idle.get(path)
         if idle:
@@ -255,10 +246,10 @@ class Pool:
             if not idle:
                 del self._idle[path]
             return connection, True
-        return Connection(path, self._max_body, self._budget), False
+        return CallSocket(path, self._max_body, self._budget), False
 
-    def give_back(self, connection: Connection) -> None:
-        """Keep a connection for the next call, if there is room."""
+    def give_back(self, connection: CallSocket) -> None:
+        """Keep a connection for the next call, or close it if the pool is full."""
         if self._count >= MAX_IDLE:
             connection.close()
             return
@@ -266,13 +257,13 @@ class Pool:
         self._count += 1
 
     def drop(self, path: str) -> None:
-        """Close what is kept for a path whose host has ended."""
+        """Close the connections to a host that has ended."""
         for connection in self._idle.pop(path, []):
             connection.close()
             self._count -= 1
 
     def sweep(self) -> None:
-        """Close every kept connection whose far end has closed."""
+        """Close the idle connections whose other end has closed."""
         for path, idle in list(self._idle.items()):
             if not all(connection.usable for connection in idle):
                 self.drop(path)
