@@ -1,4 +1,4 @@
-"""The broker of a server: who is there, and when nobody is any more."""
+"""A server with a broker, and the external environments that it lists."""
 
 import contextlib
 import re
@@ -13,27 +13,27 @@ from tests.support.wait import wait_until
 
 @contextlib.contextmanager
 def server_with_broker(*flags: str) -> Iterator[Api]:
-    """Give a client of a server of its own, whose broker is there and empty."""
+    """Start a server, wait until its broker runs and is empty, and yield a client."""
     with Server(*flags) as server:
         api = Api(server)
-        # It is there from the first connection on.
+        # The broker is forked for the first connection.
         ExternalEnv.to(api).drop()
-        settled(api)
+        wait_until_unlisted(api)
         yield api
 
 
-def listed(api: Api, name: str = "game") -> Any:
-    """Return what the registry tells of an environment; None if it is not there."""
+def listed_env(api: Api, name: str = "game") -> Any:
+    """Return the registry's entry of an external environment, or None."""
     told = ok(api.get(f"/v1/registry/?search=external/{name}"))["envs"]
     return told[0]["external"] if told else None
 
 
-def settled(api: Api, name: str = "game") -> None:
-    """Wait until nobody is connected any more."""
-    wait_until(lambda: listed(api, name) is None, message="the broker to be empty")
+def wait_until_unlisted(api: Api, name: str = "game") -> None:
+    """Wait until no environment of a name is connected."""
+    wait_until(lambda: listed_env(api, name) is None, message="the broker to be empty")
 
 
-def tcp_place(server: Server) -> str:
-    """Tell where a server lets those in who speak plain TCP, as a URL."""
+def tcp_url(server: Server) -> str:
+    """Return the URL at which a server accepts environments by plain TCP."""
     pattern = re.compile(r"connect in at (tcp://[0-9.]+:\d+)")
     return wait_until(lambda: pattern.search(server.stdout))[1]
