@@ -1,4 +1,7 @@
-"""``python -m benchmarks``: measures, prints a table and writes ``results.json``."""
+"""``python -m benchmarks``: measures, prints a table and writes ``results.json``.
+
+With ``--without NAME`` it measures what a fast path gains, and writes no file.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,12 @@ import signal
 import sys
 from pathlib import Path
 
+from benchmarks.fast_paths import FAST_PATHS
 from benchmarks.measuring import Plan
 from benchmarks.pinning import available
 from benchmarks.questions import QUESTIONS
 from benchmarks.report import merged, read, table, write
+from benchmarks.without import compare
 
 _RESULTS = Path(__file__).with_name("results.json")
 
@@ -25,6 +30,11 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     plan = Plan(options.rounds, options.seconds, options.patience)
     plan.say(_conditions())
+    if options.without:
+        path = FAST_PATHS[options.without]
+        names = options.only or list(path.questions)
+        print(table(compare(plan, options.without, names)))
+        return
     names = options.only or list(QUESTIONS)
     rows = [each for name in names for each in QUESTIONS[name](plan)]
     plan.say(_conditions())
@@ -50,6 +60,12 @@ def _options() -> argparse.Namespace:
         choices=list(QUESTIONS),
         metavar="NAME",
         help="answer this one only, may be repeated: " + ", ".join(QUESTIONS),
+    )
+    add(
+        "--without",
+        choices=list(FAST_PATHS),
+        metavar="NAME",
+        help="compare with a fast path switched off: " + ", ".join(FAST_PATHS),
     )
     add("--output", type=Path, default=_RESULTS, help="file for the rows")
     return parser.parse_args()

@@ -107,10 +107,11 @@ def test_both_ends_in_one_process_give_what_the_environment_gives(count: int) ->
     theirs.close()
 
 
-def bench(output: Path, *names: str) -> str:
+def bench(output: Path, *names: str, without: str = "") -> str:
     """Answer some questions briefly and return what is printed."""
     only = [word for name in names for word in ("--only", name)]
     options = ["--rounds", "1", "--seconds", "0.2", "--output", str(output)]
+    options += ["--without", without] if without else []
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks", *only, *options],
         cwd=ROOT,
@@ -122,6 +123,18 @@ def bench(output: Path, *names: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+@pytest.mark.live
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_a_fast_path_is_compared_with_the_general_way(tmp_path: Path) -> None:
+    output = tmp_path / "results.json"
+    printed = bench(output, "stream_same", without="fast-frames")
+    rows = [line.split() for line in printed.splitlines()]
+    assert ["stream_same", "same"] in [each[:2] for each in rows]
+    assert all(each[-2:] == ["without", "fast-frames"] for each in rows[1:])
+    assert not output.exists()
 
 
 # Four servers start, one after the other, maybe beside everything else.

@@ -1,0 +1,107 @@
+"""The fast paths that ``python -m benchmarks --without NAME`` can switch off.
+
+Each is a way around a general one that does the same. Nothing that is shipped can be
+switched off: `benchmarks/hooks/sitecustomize.py` replaces names in modules as they are
+imported, in every process of a run.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, NamedTuple
+
+__all__ = ["FAST_PATHS", "FastPath", "SwitchOff"]
+
+
+class FastPath(NamedTuple):
+    """A fast path.
+
+    Attributes:
+        module: The module that it is in.
+        switch_off: Changes this module, which has just been imported, so that callers
+            take the general way.
+        questions: The benchmarks that it is there for.
+    """
+
+    module: str
+    switch_off: Callable[[Any], None]
+    questions: tuple[str, ...]
+
+
+def _replace(owner: Any, name: str, replacement: Any) -> None:
+    """Set an attribute that must be there already, so that a rename is noticed."""
+    getattr(owner, name)
+    setattr(owner, name, replacement)
+
+
+def _no_fast_frames(module: Any) -> None:
+    client, host, missed = (
+        module.FastClientFrames,
+        module.FastHostFrames,
+        module.MISSED,
+    )
+    _replace(client, "message", lambda *_: missed)
+    _replace(client, "value", lambda *_: missed)
+    _replace(client, "learn", lambda *_: None)
+    _replace(host, "asked", lambda *_: None)
+    _replace(host, "learn", lambda *_: None)
+
+
+def _no_generated_codec(module: Any) -> None:
+    _replace(module, "fixed_reader", lambda signature, general: general)
+    _replace(module, "fixed_writer", lambda signature: None)
+
+
+def _no_json_types(module: Any) -> None:
+    _replace(module, "shaped", lambda space: None)
+
+
+FAST_PATHS = {
+    "fast-frames": FastPath(
+        "gym_http_wire.fast_frames", _no_fast_frames, ("stream_same",)
+    ),
+    "generated-codec": FastPath(
+        "gym_http_wire.values.fixed", _no_generated_codec, ("stream_same",)
+    ),
+    "json-types": FastPath(
+        "gym_http_wire.elements.shaped", _no_json_types, ("external",)
+    ),
+}
+
+
+class SwitchOff(MetaPathFinder):
+    """Switches a fast path off as soon as its module is imported.
+
+    Args:
+        path: The fast path.
+    """
+
+    def __init__(self, path: FastPath) -> None:
+        self._path = path
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,
+        target: ModuleType | None = None,
+    ) -> ModuleSpec | None:
+        """Find the fast path's module, and change it once it has been executed."""
+        if fullname != self._path.module:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        assert spec
+        assert spec.loader
+        execute = spec.loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            execute(module)
+            self._path.switch_off(module)
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
