@@ -4,12 +4,12 @@ local arrays = require("gym_http_client.arrays")
 local elements = require("gym_http_client.elements")
 local json = require("gym_http_client.json")
 local kinds = require("gym_http_client.kinds")
-local misuse = require("gym_http_client.misuse")
+local usage = require("gym_http_client.usage")
 local plain = require("gym_http_client.plain")
 local platform = require("gym_http_client.platform")
-local refusal = require("gym_http_client.refusal")
-local sign = require("gym_http_client.signing")
-local words = require("gym_http_client.words")
+local malformed = require("gym_http_client.malformed")
+local sign = require("gym_http_client.signature_writer")
+local packing = require("gym_http_client.packing")
 
 local actions = {}
 
@@ -25,7 +25,7 @@ local INT = padded('{"dict":[["action","int"]]}')
 -- Gives plain JSON; or nil, a signature and leaves.
 local function general(action)
   if action == nil then
-    misuse.raise("an action is needed, as env:step(env.action_space:sample())")
+    usage.raise("an action is needed, as env:step(env.action_space:sample())")
   elseif type(action) == "table" and EXACT[kinds.of(action)] then
     return nil, sign({ action = action })
   end
@@ -38,7 +38,7 @@ local function discrete(space)
     or start > platform.MAX_EXACT or start < -platform.MAX_EXACT then
     return general
   end
-  local known, write = {}, words.write_i64
+  local known, write = {}, packing.write_i64
   return function(action)
     local leaves = known[action]
     if leaves then
@@ -68,7 +68,7 @@ local function numeric(space)
       local own = action.dtype
       if own == nil or own == space.dtype and arrays.count(action.shape) == size
         and #action.shape == #shape then
-        local leaves = refusal.attempt(write, dtype, action, size)
+        local leaves = malformed.attempt(write, dtype, action, size)
         if leaves then
           return nil, signature, leaves .. padding
         end

@@ -1,6 +1,6 @@
 --- Addresses of servers, and the token that they want.
 -- @module gym_http_client.address
-local misuse = require("gym_http_client.misuse")
+local usage = require("gym_http_client.usage")
 
 local address = {}
 
@@ -24,7 +24,7 @@ local function checked_token(token)
   if token == nil or token == "" then
     return nil
   elseif token:find("[%c\127-\255]") then
-    misuse.raise("a token has no line breaks and no characters beyond ASCII in it")
+    usage.raise("a token has no line breaks and no characters beyond ASCII in it")
   end
   return token
 end
@@ -52,16 +52,16 @@ function address.parse(url, token)
   scheme = scheme and scheme:lower()
   if not PORTS[scheme] then
     -- The address is not shown: there may be a token in what cannot be read.
-    misuse.raise(LOOKS .. "; this one does not begin with http:// or https://")
+    usage.raise(LOOKS .. "; this one does not begin with http:// or https://")
   end
   local authority, path = rest:match("^([^/?#]*)([^?#]*)$")
   if not authority or path:find("[%c ]") then
-    misuse.raise(LOOKS)
+    usage.raise(LOOKS)
   end
   local user, place = authority:match("^(.*)@(.-)$")
   local host, port = host_and_port(place or authority)
   if not host then
-    misuse.raise(LOOKS)
+    usage.raise(LOOKS)
   end
   if token == nil then
     token = user and user:match(":(.+)$")

@@ -4,9 +4,9 @@ local dtypes = require("gym_http_client.dtypes")
 local elements = require("gym_http_client.elements")
 local integers = require("gym_http_client.integers")
 local kinds = require("gym_http_client.kinds")
-local misuse = require("gym_http_client.misuse")
+local usage = require("gym_http_client.usage")
 local platform = require("gym_http_client.platform")
-local refusal = require("gym_http_client.refusal")
+local malformed = require("gym_http_client.malformed")
 
 local arrays = {}
 
@@ -54,7 +54,7 @@ local function flatten(value, depth, shape, flat)
   if shape[depth] == nil then
     shape[depth] = size
   elseif shape[depth] ~= size then
-    misuse.raise("gym.array: rows of different sizes")
+    usage.raise("gym.array: rows of different sizes")
   end
   for index = 1, size do
     local item = value[index]
@@ -69,7 +69,7 @@ end
 local function of_bytes(dtype, data, shape)
   shape = shape or { math.floor(#data / dtype.bytes) }
   if arrays.count(shape) * dtype.bytes ~= #data then
-    misuse.raise("gym.array: %d bytes are not of this shape", #data)
+    usage.raise("gym.array: %d bytes are not of this shape", #data)
   end
   return setmetatable({ data = data, shape = shape, dtype = dtype.name }, Array)
 end
@@ -81,7 +81,7 @@ end
 function arrays.new(dtype, items, shape)
   local found = dtypes.find(dtype)
   if not found then
-    misuse.raise("gym.array: no dtype: %s", tostring(dtype))
+    usage.raise("gym.array: no dtype: %s", tostring(dtype))
   elseif type(items) == "string" then
     return of_bytes(found, items, shape)
   end
@@ -89,7 +89,7 @@ function arrays.new(dtype, items, shape)
   flatten(items, 1, sizes, flat)
   flat.shape, flat.dtype = shape or sizes, found.name
   if arrays.count(flat.shape) ~= #flat and #sizes > 0 then
-    misuse.raise("gym.array: %d elements for a shape of %d", #flat, arrays.count(flat.shape))
+    usage.raise("gym.array: %d elements for a shape of %d", #flat, arrays.count(flat.shape))
   end
   return setmetatable(flat, Array)
 end
@@ -119,7 +119,7 @@ end
 function arrays.bytes(array)
   local dtype = dtypes.find(array.dtype)
   if not dtype then
-    refusal.refuse("is of a dtype that is none: %s", refusal.elided(array.dtype))
+    malformed.refuse("is of a dtype that is none: %s", malformed.elided(array.dtype))
   end
   local count = dtypes.count(kinds.list({ platform.unpack(array.shape) }), dtype.bytes)
   local data = array.data
@@ -127,7 +127,7 @@ function arrays.bytes(array)
     data = elements.write(dtype, array, count)
   end
   if #data ~= count * dtype.bytes then
-    refusal.refuse("is an array of %d bytes, and its shape needs %d", #data, count * dtype.bytes)
+    malformed.refuse("is an array of %d bytes, and its shape needs %d", #data, count * dtype.bytes)
   end
   return data, dtype
 end

@@ -1,18 +1,18 @@
 --- Values in the binary form: a signature, then the bytes of all that it tells of.
 -- @module gym_http_client.binary
-local refusal = require("gym_http_client.refusal")
-local sign = require("gym_http_client.signing")
+local malformed = require("gym_http_client.malformed")
+local sign = require("gym_http_client.signature_writer")
 local signatures = require("gym_http_client.signatures")
-local words = require("gym_http_client.words")
+local packing = require("gym_http_client.packing")
 
 local binary = {}
 
-local refuse = refusal.refuse
+local refuse = malformed.refuse
 
 --- Give a value in the binary form.
 function binary.encode(value)
   local signature, leaves = sign(value)
-  return words.write_u32(#signature) .. "\0\0\0\0" .. signature .. leaves
+  return packing.write_u32(#signature) .. "\0\0\0\0" .. signature .. leaves
 end
 
 --- Read a value; refuses what is none.
@@ -22,8 +22,8 @@ function binary.decode(data, raw)
   if #data < 8 then
     refuse("is shorter than 8 bytes")
   end
-  local size = words.u32(data, 1)
-  if words.u32(data, 5) ~= 0 then
+  local size = packing.u32(data, 1)
+  if packing.u32(data, 5) ~= 0 then
     refuse("has bytes 4 to 8 that are not zero")
   elseif size % 8 ~= 0 or 8 + size > #data then
     refuse("has a signature of an impossible size: %d", size)

@@ -4,11 +4,11 @@
 -- @classmod Client
 local Env = require("gym_http_client.env")
 local address = require("gym_http_client.address")
-local asking = require("gym_http_client.asking")
+local rest = require("gym_http_client.rest")
 local kinds = require("gym_http_client.kinds")
 local legacy = require("gym_http_client.legacy")
-local links = require("gym_http_client.link")
-local misuse = require("gym_http_client.misuse")
+local requesters = require("gym_http_client.requester")
+local usage = require("gym_http_client.usage")
 local options = require("gym_http_client.options")
 
 local Client = {}
@@ -67,7 +67,7 @@ function Client.new(url, given)
   local limit = given.time_limit or 60
   local place = address.parse(url, given.token)
   local self = setmetatable({ url = place.url }, Client)
-  self.link = links.new(place, {
+  self.link = requesters.new(place, {
     time_limit = limit,
     answer_limit = given.answer_limit or limit * 2 / 3,
     max_body = given.max_body or MAX_BODY,
@@ -114,8 +114,8 @@ end
 -- @treturn Env
 function Client:make(env_id, given)
   if type(env_id) ~= "string" then
-    misuse.raise('the name of an environment is a string, as "CartPole-v1"; got %s',
-      misuse.shown(env_id))
+    usage.raise('the name of an environment is a string, as "CartPole-v1"; got %s',
+      usage.shown(env_id))
   end
   given = Client.making_options(given, "make", '{render_mode = "rgb_array"}')
   local body = {}
@@ -131,7 +131,7 @@ end
 -- @treturn Env
 function Client:make_vec(env_id, given)
   if type(given) ~= "table" or type(given.num_envs) ~= "number" then
-    misuse.raise("num_envs is needed, as {num_envs = 8}: how many environments step as one")
+    usage.raise("num_envs is needed, as {num_envs = 8}: how many environments step as one")
   end
   return self:make(env_id, given)
 end
@@ -155,7 +155,7 @@ end
 --- List the instances with their figures, and the last that ended.
 -- @treturn table `instances` and `ended`, lists of tables
 function Client:instances()
-  return asking.plain(self.link, "GET", "/v1/instances/")
+  return rest.plain(self.link, "GET", "/v1/instances/")
 end
 
 --- List the environments that can be made.
@@ -173,11 +173,11 @@ function Client:registry(filter)
   if query[1] then
     path = path .. "?" .. table.concat(query, "&")
   end
-  local answer, failed = asking.plain(self.link, "GET", path)
+  local answer, failed = rest.plain(self.link, "GET", path)
   if not answer then
     return nil, failed
   end
-  return asking.member(self.link, path, answer, "envs", "table")
+  return rest.member(self.link, path, answer, "envs", "table")
 end
 
 --- Step many instances in one request.
@@ -186,13 +186,13 @@ end
 -- @treturn table `results` and `pending`
 function Client:batch_step(steps, first)
   local path = "/v1/batch/step/"
-  return asking.plain(self.link, "POST", path, { steps = kinds.list(steps), first = first })
+  return rest.plain(self.link, "POST", path, { steps = kinds.list(steps), first = first })
 end
 
 --- Tell what the server is, can do and allows.
 -- @treturn table
 function Client:server_info()
-  return asking.plain(self.link, "GET", "/v1/")
+  return rest.plain(self.link, "GET", "/v1/")
 end
 
 --- Close the connection; a later call opens it again.

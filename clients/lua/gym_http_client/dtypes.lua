@@ -1,7 +1,7 @@
 --- NumPy's dtypes: their names, and the elements of an array from and to bytes.
 -- @module gym_http_client.dtypes
 local kinds = require("gym_http_client.kinds")
-local refusal = require("gym_http_client.refusal")
+local malformed = require("gym_http_client.malformed")
 
 local dtypes = {}
 
@@ -109,7 +109,7 @@ end
 function dtypes.read(wire)
   local dtype = type(wire) == "string" and not WIRE[wire] and dtypes.find(wire)
   if not dtype then
-    refusal.refuse("is of a dtype that is none of ours: %s", refusal.elided(wire))
+    malformed.refuse("is of a dtype that is none of ours: %s", malformed.elided(wire))
   end
   return dtype
 end
@@ -122,18 +122,18 @@ local MAX_AXES, MAX_AXIS = 32, 2147483647
 -- @treturn number
 function dtypes.count(sizes, bytes)
   if type(sizes) ~= "table" or kinds.of(sizes) ~= "list" or #sizes > MAX_AXES then
-    refusal.refuse("has no shape of at most %d sizes", MAX_AXES)
+    malformed.refuse("has no shape of at most %d sizes", MAX_AXES)
   end
   local count, product = 1, bytes
   for _, size in ipairs(sizes) do
     if type(size) ~= "number" or size % 1 ~= 0 or size < 0 or size > MAX_AXIS then
-      refusal.refuse("has a size that none can be in its shape: %s", refusal.elided(size))
+      malformed.refuse("has a size that none can be in its shape: %s", malformed.elided(size))
     end
     count, product = count * size, product * 1.0 * (size > 0 and size or 1)
   end
   -- Of an empty array NumPy still wants the other axes to be possible ones.
   if bytes == 0 or product >= 9223372036854775808 then
-    refusal.refuse("has an impossible shape")
+    malformed.refuse("has an impossible shape")
   end
   return count
 end

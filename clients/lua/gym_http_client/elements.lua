@@ -4,13 +4,13 @@ local floats = require("gym_http_client.floats")
 local formats = require("gym_http_client.formats")
 local integers = require("gym_http_client.integers")
 local platform = require("gym_http_client.platform")
-local refusal = require("gym_http_client.refusal")
+local malformed = require("gym_http_client.malformed")
 local text = require("gym_http_client.text")
-local words = require("gym_http_client.words")
+local packing = require("gym_http_client.packing")
 
 local elements = {}
 
-local refuse = refusal.refuse
+local refuse = malformed.refuse
 local ffi = platform.ffi
 local unpack_bytes = platform.string_unpack
 local byte = string.byte
@@ -111,8 +111,8 @@ end
 -- What interpreters without `string.unpack` read at a position.
 local AT = {
   f4 = function(data, at) return floats.single(byte(data, at, at + 3)) end,
-  f8 = words.f64, i8 = words.i64, M8 = words.i64, m8 = words.i64,
-  u2 = words.u16, u4 = words.u32,
+  f8 = packing.f64, i8 = packing.i64, M8 = packing.i64, m8 = packing.i64,
+  u2 = packing.u16, u4 = packing.u32,
 }
 
 function AT.i1(data, at)
@@ -121,19 +121,19 @@ function AT.i1(data, at)
 end
 
 function AT.i2(data, at)
-  local value = words.u16(data, at)
+  local value = packing.u16(data, at)
   return value < 32768 and value or value - 65536
 end
 
 function AT.i4(data, at)
-  local value = words.u32(data, at)
+  local value = packing.u32(data, at)
   return value < 2147483648 and value or value - 4294967296
 end
 
 function AT.u8(data, at)
-  local high = words.u32(data, at + 4)
+  local high = packing.u32(data, at + 4)
   if high < 2097152 then
-    return high * 4294967296 + words.u32(data, at)
+    return high * 4294967296 + packing.u32(data, at)
   end
   return integers.from_bytes({ byte(data, at, at + 7) }, false)
 end
@@ -229,6 +229,6 @@ function elements.read(dtype, data, at, count)
 end
 
 --- Write elements; refuses those that the dtype does not hold.
-elements.write = require("gym_http_client.writing").write
+elements.write = require("gym_http_client.array_writer").write
 
 return elements

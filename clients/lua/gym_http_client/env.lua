@@ -3,19 +3,19 @@
 -- A call gives its results, or nil and an `Error`; what is used wrongly raises one.
 -- @classmod Env
 local address = require("gym_http_client.address")
-local asking = require("gym_http_client.asking")
-local describe = require("gym_http_client.described")
+local rest = require("gym_http_client.rest")
+local describe = require("gym_http_client.description")
 local errors = require("gym_http_client.errors")
 local kinds = require("gym_http_client.kinds")
-local misuse = require("gym_http_client.misuse")
+local usage = require("gym_http_client.usage")
 local options = require("gym_http_client.options")
 local plain = require("gym_http_client.plain")
-local reaching = require("gym_http_client.reaching")
+local attributes = require("gym_http_client.attributes")
 local sessions = require("gym_http_client.session")
 
 local Env = {}
 Env.__index = Env
-for name, method in pairs(reaching) do
+for name, method in pairs(attributes) do
   Env[name] = method
 end
 
@@ -59,7 +59,7 @@ end
 -- Calls to an environment that is closed are misuse.
 function Env:check_open()
   if self.closed then
-    misuse.raise("the environment is closed: %s", self.instance_id)
+    usage.raise("the environment is closed: %s", self.instance_id)
   end
 end
 
@@ -173,11 +173,11 @@ end
 -- @treturn table what `GET /v1/envs/ID/` answers
 function Env:describe()
   self:check_open()
-  local description, failed = asking.plain(self.link, "GET", self.path)
+  local description, failed = rest.plain(self.link, "GET", self.path)
   if not description then
     return nil, failed
   end
-  local env_id, missing = asking.member(self.link, self.path, description, "env_id", "string")
+  local env_id, missing = rest.member(self.link, self.path, description, "env_id", "string")
   return env_id and description, missing
 end
 
@@ -194,7 +194,7 @@ function Env:close()
   end
   self.closed = true
   self.session:close()
-  local done, failed = asking.plain(self.link, "DELETE", self.path)
+  local done, failed = rest.plain(self.link, "DELETE", self.path)
   if self.owns_link then
     self.link:close()
   end

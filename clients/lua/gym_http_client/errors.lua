@@ -2,7 +2,7 @@
 -- @module gym_http_client.errors
 local json = require("gym_http_client.json")
 local kinds = require("gym_http_client.kinds")
-local refusal = require("gym_http_client.refusal")
+local malformed = require("gym_http_client.malformed")
 
 local errors = {}
 
@@ -67,7 +67,7 @@ function errors.api(problem, url, status)
 end
 
 local function problem_in(body)
-  local told = refusal.attempt(json.read, body)
+  local told = malformed.attempt(json.read, body)
   if type(told) == "table" and kinds.of(told) == "dict" and type(told.message) == "string" then
     return told
   end

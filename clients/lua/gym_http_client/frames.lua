@@ -3,8 +3,8 @@
 local json = require("gym_http_client.json")
 local kinds = require("gym_http_client.kinds")
 local platform = require("gym_http_client.platform")
-local refusal = require("gym_http_client.refusal")
-local words = require("gym_http_client.words")
+local malformed = require("gym_http_client.malformed")
+local packing = require("gym_http_client.packing")
 
 local frames = {}
 
@@ -37,8 +37,8 @@ function frames.encode(operation, number, status, forms, body, head)
   if pack then
     return pack(FORMAT, #body, #head, status, operation, forms, number) .. head .. body
   end
-  return words.write_u32(#body) .. words.write_u32(#head) .. words.write_u16(status)
-    .. string.char(operation, forms) .. words.write_u32(number) .. head .. body
+  return packing.write_u32(#body) .. packing.write_u32(#head) .. packing.write_u16(status)
+    .. string.char(operation, forms) .. packing.write_u32(number) .. head .. body
 end
 
 local function header_of(message)
@@ -46,12 +46,12 @@ local function header_of(message)
     return unpack(FORMAT, message)
   end
   local operation, forms = message:byte(11, 12)
-  return words.u32(message, 1), words.u32(message, 5), words.u16(message, 9), operation,
-    forms, words.u32(message, 13)
+  return packing.u32(message, 1), packing.u32(message, 5), packing.u16(message, 9), operation,
+    forms, packing.u32(message, 13)
 end
 
 local function read_head(text)
-  local head = refusal.attempt(json.read, text)
+  local head = malformed.attempt(json.read, text)
   return type(head) == "table" and kinds.of(head) == "dict" and head or nil
 end
 

@@ -1,9 +1,9 @@
 --- Handshakes: how the connection of a stream begins.
 -- @module gym_http_client.handshake
 local base64 = require("gym_http_client.base64")
-local entropy = require("gym_http_client.entropy")
+local random_bytes = require("gym_http_client.random_bytes")
 local http1 = require("gym_http_client.http1")
-local line = require("gym_http_client.line")
+local connections = require("gym_http_client.connection")
 local websocket = require("gym_http_client.websocket")
 
 local handshake = {}
@@ -28,7 +28,7 @@ end
 -- @treturn ?table failure
 -- @treturn ?table reply, where there is a server, but no WebSocket
 function handshake.upgrade(connection, link, path, protocol, deadline)
-  local key = base64.encode(entropy.bytes(16))
+  local key = base64.encode(random_bytes.bytes(16))
   local sent, failed = connection:send(link:head("GET", path, {
     { "Accept", "application/problem+json" },
     { "Connection", "Upgrade" },
@@ -48,7 +48,7 @@ function handshake.upgrade(connection, link, path, protocol, deadline)
     return refused(connection, head, link, deadline)
   elseif head.fields["sec-websocket-accept"] ~= websocket.accept_of(key)
     or head.fields["sec-websocket-protocol"] ~= protocol then
-    return nil, line.failure("malformed", "the handshake's answer is not to our handshake")
+    return nil, connections.failure("malformed", "the handshake's answer is not to our handshake")
   end
   return true
 end
@@ -61,7 +61,7 @@ end
 -- @treturn ?table failure
 -- @treturn ?table reply, where there is a server, but no stream
 function handshake.open(link, path, deadline)
-  local connection, failed = line.open(link.address, deadline, link.options.tls)
+  local connection, failed = connections.open(link.address, deadline, link.options.tls)
   if not connection then
     return nil, failed
   end

@@ -1,6 +1,6 @@
 --- HTTP/1.1 as a client needs it: one exchange on a line.
 -- @module gym_http_client.http1
-local line = require("gym_http_client.line")
+local connections = require("gym_http_client.connection")
 
 local http1 = {}
 
@@ -8,7 +8,7 @@ local MAX_HEAD = 65536
 local MAX_LINE = 4096
 local PIECE = 65536
 
-local failure = line.failure
+local failure = connections.failure
 
 local function malformed(words, ...)
   return nil, failure("malformed", words:format(...))

@@ -12,8 +12,8 @@ local Client = require("gym_http_client.client")
 local arrays = require("gym_http_client.arrays")
 local errors = require("gym_http_client.errors")
 local kinds = require("gym_http_client.kinds")
-local misuse = require("gym_http_client.misuse")
-local refusal = require("gym_http_client.refusal")
+local usage = require("gym_http_client.usage")
+local malformed = require("gym_http_client.malformed")
 local spaces = require("gym_http_client.spaces")
 
 local gym = {}
@@ -71,7 +71,7 @@ end
 -- @treturn Env
 function gym.make_vec(env_id, options)
   if type(options) ~= "table" or type(options.num_envs) ~= "number" then
-    misuse.raise("num_envs is needed, as {num_envs = 8}: how many environments step as one")
+    usage.raise("num_envs is needed, as {num_envs = 8}: how many environments step as one")
   end
   return gym.make(env_id, options)
 end
@@ -90,8 +90,8 @@ end
 -- @tparam table description
 -- @treturn Space
 function gym.space(description)
-  local space, why = refusal.attempt(spaces.read, description)
-  return space or misuse.raise("the table %s", why)
+  local space, why = malformed.attempt(spaces.read, description)
+  return space or usage.raise("the table %s", why)
 end
 
 --- Give the results of a call, or raise its error as text.

@@ -5,7 +5,7 @@
 -- those beyond 2^53.
 -- @module gym_http_client.integers
 local platform = require("gym_http_client.platform")
-local refusal = require("gym_http_client.refusal")
+local malformed = require("gym_http_client.malformed")
 
 local integers = {}
 
@@ -200,7 +200,7 @@ function integers.to_bytes(value, count, signed)
     fits = negative == (bytes[count] > 127) or (not negative and top < 128)
   end
   if not fits then
-    refusal.refuse("is an integer that %d bytes do not hold: %s", count, refusal.elided(value))
+    malformed.refuse("is an integer that %d bytes do not hold: %s", count, malformed.elided(value))
   end
   return bytes
 end

@@ -6,7 +6,7 @@
 local integers = require("gym_http_client.integers")
 local kinds = require("gym_http_client.kinds")
 local numbers = require("gym_http_client.numbers")
-local refusal = require("gym_http_client.refusal")
+local malformed = require("gym_http_client.malformed")
 local text = require("gym_http_client.text")
 
 local json = {}
@@ -14,7 +14,7 @@ local json = {}
 --- Levels that JSON may be nested.
 json.MAX_DEPTH = 128
 
-local refuse, elided = refusal.refuse, refusal.elided
+local refuse, elided = malformed.refuse, malformed.elided
 local null = kinds.null
 local ESCAPES = {
   ['"'] = '"', ["\\"] = "\\", ["/"] = "/",

@@ -2,7 +2,7 @@
 -- @module gym_http_client.keys
 local integers = require("gym_http_client.integers")
 local kinds = require("gym_http_client.kinds")
-local refusal = require("gym_http_client.refusal")
+local malformed = require("gym_http_client.malformed")
 
 local keys = {}
 
@@ -19,7 +19,7 @@ function keys.check(tree)
       keys.check(item)
     end
   elseif not KEY_TAGS[tag] then
-    refusal.refuse("has a key that no dict may have")
+    malformed.refuse("has a key that no dict may have")
   end
 end
 
@@ -68,7 +68,7 @@ function keys.check_distinct(list)
   for _, key in ipairs(list) do
     local name = name_of(key)
     if name and seen[name] then
-      refusal.refuse("has a key twice: %s", refusal.elided(key))
+      malformed.refuse("has a key twice: %s", malformed.elided(key))
     end
     if name then
       seen[name] = true

@@ -4,7 +4,7 @@
 -- else has one of the metatables of this module, with the kind in `__kind`.
 -- @module gym_http_client.kinds
 local integers = require("gym_http_client.integers")
-local misuse = require("gym_http_client.misuse")
+local usage = require("gym_http_client.usage")
 local platform = require("gym_http_client.platform")
 
 local kinds = {}
@@ -92,7 +92,7 @@ end
 function kinds.float(number)
   if type(number) == "string" then
     if #number ~= 16 or not number:match("^%x+$") then
-      misuse.raise("gym.float: the bits of one are 16 hex digits")
+      usage.raise("gym.float: the bits of one are 16 hex digits")
     end
     return setmetatable({ bits = number:lower() }, Float)
   elseif math_type then
@@ -106,7 +106,7 @@ function kinds.integer(value)
   local digits = value
   if type(value) == "number" then
     if value % 1 ~= 0 then
-      misuse.raise("gym.integer: not an integer: %s", tostring(value))
+      usage.raise("gym.integer: not an integer: %s", tostring(value))
     end
     digits = ("%.0f"):format(value)
     if math_type and math_type(value) == "integer" then
@@ -114,7 +114,7 @@ function kinds.integer(value)
     end
   end
   local integer = integers.is_large(value) and value or integers.parse(tostring(digits))
-  return integer or misuse.raise("gym.integer: not an integer: %s", tostring(value))
+  return integer or usage.raise("gym.integer: not an integer: %s", tostring(value))
 end
 
 --- Bytes, where a plain string would be sent as text.
@@ -152,7 +152,7 @@ function kinds.dict(pairs_of_it)
     if type(key) ~= "string" then
       return setmetatable({ entries = pairs_of_it }, Mapping)
     elseif seen[key] then
-      misuse.raise("gym.dict: the key %s is there twice", key)
+      usage.raise("gym.dict: the key %s is there twice", key)
     end
     seen[key], keys[index], members[key] = true, key, pair[2]
   end
@@ -177,7 +177,7 @@ function kinds.keys(dict)
   for key in pairs(dict) do
     if not known[key] then
       if type(key) ~= "string" then
-        misuse.raise("a table with a key that is no string is sent by gym.dict: %s",
+        usage.raise("a table with a key that is no string is sent by gym.dict: %s",
           tostring(key))
       end
       more[#more + 1] = key

@@ -2,15 +2,15 @@
 -- @module gym_http_client.leaves
 local integers = require("gym_http_client.integers")
 local kinds = require("gym_http_client.kinds")
-local refusal = require("gym_http_client.refusal")
+local malformed = require("gym_http_client.malformed")
 local text = require("gym_http_client.text")
-local words = require("gym_http_client.words")
+local packing = require("gym_http_client.packing")
 
 local leaves = {}
 
-local refuse = refusal.refuse
+local refuse = malformed.refuse
 local null = kinds.null
-local u32, i64, f64 = words.u32, words.i64, words.f64
+local u32, i64, f64 = packing.u32, packing.i64, packing.f64
 
 -- By name. A reader reads a part of a value at a position, counted from 1, and gives it
 -- and the position behind it.
@@ -83,7 +83,7 @@ end
 function readers.bigint(data, at)
   local digits, after = varying(data, at)
   local value = integers.parse(digits)
-  return value or refuse("is no integer: %s", refusal.elided(digits)), after
+  return value or refuse("is no integer: %s", malformed.elided(digits)), after
 end
 
 function readers.str(data, at)

@@ -5,23 +5,23 @@
 -- `Client`, as `gym.new` makes it.
 -- @module gym_http_client.legacy
 local address = require("gym_http_client.address")
-local asking = require("gym_http_client.asking")
+local rest = require("gym_http_client.rest")
 local kinds = require("gym_http_client.kinds")
-local misuse = require("gym_http_client.misuse")
+local usage = require("gym_http_client.usage")
 local checks = require("gym_http_client.options")
 
 local legacy = {}
 
-local function path_of(instance_id, rest)
-  return "/v1/envs/" .. address.quoted(tostring(instance_id)) .. "/" .. (rest or "")
+local function path_of(instance_id, suffix)
+  return "/v1/envs/" .. address.quoted(tostring(instance_id)) .. "/" .. (suffix or "")
 end
 
 local function ask(self, method, path, body, name, kind)
-  local answer, failed = asking.plain(self.link, method, path, body)
+  local answer, failed = rest.plain(self.link, method, path, body)
   if answer == nil or not name then
     return answer, failed
   end
-  return asking.member(self.link, path, answer, name, kind)
+  return rest.member(self.link, path, answer, name, kind)
 end
 
 local function done(answer, failed)
@@ -38,11 +38,11 @@ function legacy:env_create(env_id, options)
     body[name] = value
   end
   local path = "/v1/envs/"
-  local answer, failed = asking.plain(self.link, "POST", path, body, checks.wait_of(body))
+  local answer, failed = rest.plain(self.link, "POST", path, body, checks.wait_of(body))
   if answer == nil then
     return nil, failed
   end
-  return asking.member(self.link, path, answer, "instance_id", "string")
+  return rest.member(self.link, path, answer, "instance_id", "string")
 end
 
 --- List the instances.
@@ -71,11 +71,11 @@ end
 function legacy:env_step(instance_id, action, render)
   local path = path_of(instance_id, "step/")
   local body = { action = action, render = render or false }
-  local answer, failed = asking.plain(self.link, "POST", path, body)
+  local answer, failed = rest.plain(self.link, "POST", path, body)
   if not answer then
     return nil, failed
   end
-  local ended, missing = asking.member(self.link, path, answer, "done", "boolean")
+  local ended, missing = rest.member(self.link, path, answer, "done", "boolean")
   if ended == nil then
     return nil, missing
   end
@@ -87,11 +87,11 @@ end
 -- @treturn table nested lists of numbers; a string if the environment renders text
 function legacy:env_render(instance_id)
   local path = path_of(instance_id, "render/")
-  local answer, failed = asking.exact(self.link, "POST", path)
+  local answer, failed = rest.exact(self.link, "POST", path)
   if not answer then
     return nil, failed
   end
-  return asking.member(self.link, path, answer, "rendered")
+  return rest.member(self.link, path, answer, "rendered")
 end
 
 --- Tell what gym-http-api told of the action space.
@@ -106,7 +106,7 @@ end
 
 local function contains(self, instance_id, which, value)
   if value == nil then
-    misuse.raise("a value is needed to ask whether it is in the space")
+    usage.raise("a value is needed to ask whether it is in the space")
   end
   local path = path_of(instance_id, which .. "/contains")
   return ask(self, "POST", path, { value = value }, "member", "boolean")

@@ -3,7 +3,7 @@
 -- The server passes over members that it does not know, so that a seed under a wrong name
 -- would be lost in silence.
 -- @module gym_http_client.options
-local misuse = require("gym_http_client.misuse")
+local usage = require("gym_http_client.usage")
 
 local options = {}
 
@@ -50,10 +50,10 @@ end
 
 local function refuse_name(name, known)
   local near = nearest(name, known)
-  local shown = type(name) == "string" and #name <= 40 and name or misuse.shown(name)
+  local shown = type(name) == "string" and #name <= 40 and name or usage.shown(name)
   local advice = near and ("did you mean %s?"):format(near)
     or "there are " .. table.concat(known, ", ")
-  misuse.raise("there is no option %s: %s", shown, advice)
+  usage.raise("there is no option %s: %s", shown, advice)
 end
 
 --- Demand a table, or nothing, of which all members are known.
@@ -67,8 +67,8 @@ function options.checked(given, call, example, known)
     return {}
   elseif type(given) ~= "table" then
     -- A string may be a token, or an address that holds one, and is not shown.
-    local got = type(given) == "string" and "a string" or misuse.shown(given)
-    misuse.raise("%s takes a table, as %s; got %s", call, example, got)
+    local got = type(given) == "string" and "a string" or usage.shown(given)
+    usage.raise("%s takes a table, as %s; got %s", call, example, got)
   end
   for name in pairs(given) do
     if not knows(known, name) then
@@ -85,7 +85,7 @@ function options.typed(given, types)
   for name, kind in pairs(types) do
     if given[name] ~= nil and type(given[name]) ~= kind then
       -- Tokens are not shown.
-      misuse.raise("the option %s is a %s; got a %s", name, kind, type(given[name]))
+      usage.raise("the option %s is a %s; got a %s", name, kind, type(given[name]))
     end
   end
 end
@@ -119,7 +119,7 @@ end
 --- Demand the name of an instance.
 function options.instance_id(given)
   if type(given) ~= "string" then
-    misuse.raise("an instance_id is a string, as env.instance_id; got %s", misuse.shown(given))
+    usage.raise("an instance_id is a string, as env.instance_id; got %s", usage.shown(given))
   end
   return given
 end

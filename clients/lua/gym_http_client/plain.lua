@@ -5,7 +5,7 @@ local dtypes = require("gym_http_client.dtypes")
 local elements = require("gym_http_client.elements")
 local json = require("gym_http_client.json")
 local kinds = require("gym_http_client.kinds")
-local misuse = require("gym_http_client.misuse")
+local usage = require("gym_http_client.usage")
 local numbers = require("gym_http_client.numbers")
 local text = require("gym_http_client.text")
 
@@ -30,7 +30,7 @@ end
 
 local function write_number(number, dtype)
   if not numbers.is_finite(number) then
-    misuse.raise("plain JSON has no NaN and no infinity")
+    usage.raise("plain JSON has no NaN and no infinity")
   elseif dtype and dtype.kind == "f" then
     return short_float(number, dtype)
   end
@@ -97,7 +97,7 @@ function KINDS.scalar(value) return write_element(value.value, dtypes.find(value
 
 function KINDS.float(value)
   if value.bits then
-    misuse.raise("plain JSON has no floats of bits")
+    usage.raise("plain JSON has no floats of bits")
   elseif not numbers.is_finite(value.number) then
     return write_number(value.number)
   end
@@ -132,7 +132,7 @@ function write(value)
     return tostring(value)
   elseif kind == "string" then
     if not text.is_unicode(value) then
-      misuse.raise("plain JSON has no strings but those in UTF-8")
+      usage.raise("plain JSON has no strings but those in UTF-8")
     end
     return json.quote(value)
   elseif kind == "table" then
@@ -141,7 +141,7 @@ function write(value)
       return writer(value)
     end
   end
-  misuse.raise("plain JSON cannot tell a %s", kind)
+  usage.raise("plain JSON cannot tell a %s", kind)
 end
 
 --- Write a value.

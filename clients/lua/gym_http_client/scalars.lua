@@ -2,9 +2,9 @@
 -- @module gym_http_client.scalars
 local elements = require("gym_http_client.elements")
 local kinds = require("gym_http_client.kinds")
-local refusal = require("gym_http_client.refusal")
+local malformed = require("gym_http_client.malformed")
 local text = require("gym_http_client.text")
-local words = require("gym_http_client.words")
+local packing = require("gym_http_client.packing")
 
 local scalars = {}
 
@@ -17,7 +17,7 @@ end
 
 --- Make the float of its bits: 16 hex digits, the most significant first.
 function scalars.float_of_bits(digits)
-  return words.f64(scalars.unhex(digits):reverse(), 1)
+  return packing.f64(scalars.unhex(digits):reverse(), 1)
 end
 
 --- Read a scalar: a number, a boolean or a string, as Lua has them.
@@ -32,7 +32,7 @@ function scalars.read(dtype, data, at)
       return kinds.bytes(bytes)
     end
     return text.from_utf32(bytes, dtype.big_endian)
-      or refusal.refuse("holds characters that there are not")
+      or malformed.refuse("holds characters that there are not")
   end
   local items = elements.read(dtype, data, at, 1)
   if not items then
@@ -45,7 +45,7 @@ end
 function scalars.bytes(dtype, value)
   if type(value) == "table" and kinds.of(value) == "bytes" then
     if #value.data ~= dtype.bytes then
-      refusal.refuse("is a scalar of %d bytes, not of %d", dtype.bytes, #value.data)
+      malformed.refuse("is a scalar of %d bytes, not of %d", dtype.bytes, #value.data)
     end
     return value.data
   elseif type(value) == "table" and kinds.of(value) == "float" and dtype.bytes == 8 then
@@ -59,7 +59,7 @@ function scalars.float_bytes(value)
   if value.bits then
     return scalars.unhex(value.bits):reverse()
   end
-  return words.write_f64(value.number)
+  return packing.write_f64(value.number)
 end
 
 return scalars

@@ -21,10 +21,10 @@
 -- Agents find it as `external/corridor`. Instead of `run`, which blocks, a game calls
 -- `poll` once a frame.
 -- @module gym_http_client.serve
-local lenders = require("gym_http_client.serving.lender")
-local lents = require("gym_http_client.serving.lent")
-local lines = require("gym_http_client.serving.lines")
-local misuse = require("gym_http_client.misuse")
+local lenders = require("gym_http_client.serving.provider")
+local provided = require("gym_http_client.serving.provided_env")
+local connections = require("gym_http_client.serving.connections")
+local usage = require("gym_http_client.usage")
 local options = require("gym_http_client.options")
 
 local serve = {}
@@ -51,11 +51,11 @@ local function check(given)
   options.typed(given, TYPES)
   for _, name in ipairs({ "name", "observation_space", "action_space", "step" }) do
     if given[name] == nil then
-      misuse.raise("serve.env needs the option %s", name)
+      usage.raise("serve.env needs the option %s", name)
     end
   end
   if not given.reset and not given.observe then
-    misuse.raise("serve.env needs the option reset; or observe, where no episode can be begun")
+    usage.raise("serve.env needs the option reset; or observe, where no episode can be begun")
   end
   return given
 end
@@ -81,8 +81,8 @@ end
 -- @treturn Lending
 function serve.env(given)
   check(given)
-  local target = lines.target(given.url or serve.DEFAULT_URL, given.token, given.tls)
-  return lenders.new(given, lents.new(given), target, lines.open)
+  local target = connections.target(given.url or serve.DEFAULT_URL, given.token, given.tls)
+  return lenders.new(given, provided.new(given), target, connections.open)
 end
 
 return serve

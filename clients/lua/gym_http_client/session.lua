@@ -6,17 +6,17 @@
 local socket = require("socket")
 
 local binary = require("gym_http_client.binary")
-local entropy = require("gym_http_client.entropy")
+local random_bytes = require("gym_http_client.random_bytes")
 local errors = require("gym_http_client.errors")
 local frames = require("gym_http_client.frames")
 local handshake = require("gym_http_client.handshake")
-local line = require("gym_http_client.line")
+local connections = require("gym_http_client.connection")
 local media = require("gym_http_client.media")
-local refusal = require("gym_http_client.refusal")
+local malformed = require("gym_http_client.malformed")
 local streams = require("gym_http_client.stream")
-local tries = require("gym_http_client.tries")
-local warned = require("gym_http_client.warned")
-local words = require("gym_http_client.words")
+local retries = require("gym_http_client.retries")
+local server_warnings = require("gym_http_client.server_warnings")
+local packing = require("gym_http_client.packing")
 
 local session = {}
 
@@ -44,7 +44,7 @@ function session.new(link, quoted_id, options)
   return setmetatable({
     link = link,
     path = "/v1/envs/" .. quoted_id .. "/",
-    name = entropy.name(),
+    name = random_bytes.name(),
     number = 0,
     streams = options.streams,
     failed_handshakes = 0,
@@ -78,7 +78,7 @@ local function reopen(self, deadline)
   if connection then
     self.failed_handshakes, self.lost_at = 0, nil
     self.stream = streams.new(connection, self.link.options.max_body + 65552, self.raw)
-  elseif failed or tries.is_repeated(reply) then
+  elseif failed or retries.is_repeated(reply) then
     do_without(self)
   else
     local message, code = errors.told_by(reply)
@@ -100,17 +100,17 @@ end
 local function outcome_of(self, frame, asked)
   if frame.number ~= asked.number then
     local why = ("answer %d came where %d was due"):format(frame.number, asked.number)
-    return nil, nil, line.failure("malformed", why)
+    return nil, nil, connections.failure("malformed", why)
   elseif frame.status == 204 then
     return true
   elseif frame.status ~= 200 then
     local body = frame.message:sub(frame.body_at)
     local failed = errors.of_problem(body, frame.status,
       self.link:url(self.path .. asked.name .. "/"))
-    warned.show(self.link, failed.problem and failed.problem.warnings)
+    server_warnings.show(self.link, failed.problem and failed.problem.warnings)
     return nil, failed
   elseif frame.forms % 16 ~= frames.BINARY then
-    return nil, nil, line.failure("malformed", "a value is not in the form asked for")
+    return nil, nil, connections.failure("malformed", "a value is not in the form asked for")
   end
   local value, failed = self.stream:value(frame)
   return value, nil, failed
@@ -132,7 +132,7 @@ end
 local function by_rest(self, asked, deadline, heard)
   local body = asked.plain or ""
   if asked.signature then
-    body = words.write_u32(#asked.signature) .. "\0\0\0\0" .. asked.signature .. asked.leaves
+    body = packing.write_u32(#asked.signature) .. "\0\0\0\0" .. asked.signature .. asked.leaves
   end
   local path = self.path .. asked.name .. "/"
   local reply, failed = self.link:request("POST", path, {
@@ -150,7 +150,7 @@ local function by_rest(self, asked, deadline, heard)
   elseif reply.status ~= 200 or reply.fields["content-type"] ~= media.BINARY then
     return nil, errors.of_reply(reply, self.link:url(path))
   end
-  local value, why = refusal.attempt(binary.decode, reply.body, self.raw)
+  local value, why = malformed.attempt(binary.decode, reply.body, self.raw)
   if why then
     return nil, errors.protocol("a value " .. why, self.link:url(path), reply.status)
   end
@@ -174,7 +174,7 @@ local function settled(self, asked, deadline)
       end
     end
     local value, problem, failure = by_stream(self, asked, deadline)
-    if problem and tries.is_repeated(problem) then
+    if problem and retries.is_repeated(problem) then
       -- It was not done, and may be later.
       break
     elseif not failure then
@@ -186,7 +186,7 @@ local function settled(self, asked, deadline)
       -- By REST the server says so, and what its limit is.
       break
     end
-    trying = trying or tries.new(deadline, true)
+    trying = trying or retries.new(deadline, true)
     if not trying:again(nil, failure) then
       return nil, trying:error_of(failure, self.link:url(self.path .. asked.name .. "/"))
     end
@@ -209,7 +209,7 @@ function Session:ask(name, plain, signature, leaves)
   self.asking = true
   if self.number == MAX_NUMBER then
     lose(self)
-    self.name, self.number = entropy.name(), 0
+    self.name, self.number = random_bytes.name(), 0
   end
   self.number = self.number + 1
   local asked = {
@@ -224,7 +224,7 @@ function Session:ask(name, plain, signature, leaves)
   else
     self.lost_at = nil
   end
-  warned.taken(self.link, value)
+  server_warnings.taken(self.link, value)
   return value, failed
 end
 

@@ -6,13 +6,13 @@ local json = require("gym_http_client.json")
 local keys = require("gym_http_client.keys")
 local kinds = require("gym_http_client.kinds")
 local leaves = require("gym_http_client.leaves")
-local refusal = require("gym_http_client.refusal")
+local malformed = require("gym_http_client.malformed")
 local scalars = require("gym_http_client.scalars")
 local typed = require("gym_http_client.typed")
 
 local signatures = {}
 
-local refuse = refusal.refuse
+local refuse = malformed.refuse
 
 --- Bytes that a signature may have.
 signatures.MAX_BYTES = 1048576
@@ -151,7 +151,7 @@ function compile(tree, depth, raw)
       return TAGS[tag](tree[tag], depth, raw)
     end
   end
-  return refuse("has a signature that is none of ours: %s", refusal.elided(tree))
+  return refuse("has a signature that is none of ours: %s", malformed.elided(tree))
 end
 
 --- Compile a signature into a function that reads the leaves that it tells of.

@@ -1,11 +1,11 @@
 --- A stream: one WebSocket to one instance, until it is lost.
 -- @module gym_http_client.stream
-local announced = require("gym_http_client.announced")
-local announcing = require("gym_http_client.announcing")
-local entropy = require("gym_http_client.entropy")
+local received_signatures = require("gym_http_client.received_signatures")
+local sent_signatures = require("gym_http_client.sent_signatures")
+local random_bytes = require("gym_http_client.random_bytes")
 local frames = require("gym_http_client.frames")
-local line = require("gym_http_client.line")
-local refusal = require("gym_http_client.refusal")
+local connections = require("gym_http_client.connection")
+local malformed = require("gym_http_client.malformed")
 local websocket = require("gym_http_client.websocket")
 
 local stream = {}
@@ -25,8 +25,8 @@ function stream.new(connection, max_message, raw)
   return setmetatable({
     connection = connection,
     reader = websocket.reader(connection, max_message),
-    announced = announced.new(raw),
-    announcing = announcing.new(),
+    announced = received_signatures.new(raw),
+    announcing = sent_signatures.new(),
   }, Stream)
 end
 
@@ -44,7 +44,7 @@ function Stream:send(asked, deadline)
   end
   local message = frames.encode(asked.operation, asked.number, 1, form + 16 * frames.BINARY,
     body)
-  return self.connection:send(websocket.frame(BINARY, message, entropy.bytes(4)), deadline)
+  return self.connection:send(websocket.frame(BINARY, message, random_bytes.bytes(4)), deadline)
 end
 
 -- Read the next message, and answer pings on the way.
@@ -54,15 +54,15 @@ local function next_message(self, deadline)
     if opcode == BINARY or not opcode then
       return opcode and payload, payload
     elseif opcode == websocket.TEXT then
-      return nil, line.failure("malformed", "a text came on a binary stream")
+      return nil, connections.failure("malformed", "a text came on a binary stream")
     elseif opcode == websocket.CLOSE then
-      local reason = refusal.elided(payload:sub(3))
+      local reason = malformed.elided(payload:sub(3))
       if payload:sub(1, 2) == TOO_LARGE then
-        return nil, line.failure("too-large", reason)
+        return nil, connections.failure("too-large", reason)
       end
-      return nil, line.failure("lost", "the stream was closed: " .. reason)
+      return nil, connections.failure("lost", "the stream was closed: " .. reason)
     elseif opcode == websocket.PING then
-      local pong = websocket.frame(websocket.PONG, payload, entropy.bytes(4))
+      local pong = websocket.frame(websocket.PONG, payload, random_bytes.bytes(4))
       local sent, failed = self.connection:send(pong, deadline)
       if not sent then
         return nil, failed
@@ -81,7 +81,7 @@ function Stream:receive(deadline)
   end
   local frame, why = frames.decode(message)
   if not frame then
-    return nil, line.failure("malformed", why)
+    return nil, connections.failure("malformed", why)
   end
   frame.message = message
   return frame
@@ -91,10 +91,10 @@ end
 -- @return the value, or nil
 -- @treturn ?table failure
 function Stream:value(frame)
-  local value, why = refusal.attempt(self.announced.read, self.announced, frame.message,
+  local value, why = malformed.attempt(self.announced.read, self.announced, frame.message,
     frame.body_at)
   if why then
-    return nil, line.failure("malformed", "a value " .. why)
+    return nil, connections.failure("malformed", "a value " .. why)
   end
   return value
 end

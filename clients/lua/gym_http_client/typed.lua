@@ -7,13 +7,13 @@ local integers = require("gym_http_client.integers")
 local json = require("gym_http_client.json")
 local keys = require("gym_http_client.keys")
 local kinds = require("gym_http_client.kinds")
-local refusal = require("gym_http_client.refusal")
+local malformed = require("gym_http_client.malformed")
 local scalars = require("gym_http_client.scalars")
 local text = require("gym_http_client.text")
 
 local typed = {}
 
-local refuse, elided = refusal.refuse, refusal.elided
+local refuse, elided = malformed.refuse, malformed.elided
 local null = kinds.null
 
 --- Levels that lists, tuples, dicts and the like may be nested.

@@ -1,7 +1,7 @@
 --- WebSocket (RFC 6455) as a client needs it: no extensions.
 -- @module gym_http_client.websocket
 local base64 = require("gym_http_client.base64")
-local line = require("gym_http_client.line")
+local connections = require("gym_http_client.connection")
 local masked = require("gym_http_client.masks")
 local sha1 = require("gym_http_client.sha1")
 local text = require("gym_http_client.text")
@@ -60,7 +60,7 @@ function websocket.reader(source, max_message)
 end
 
 local function malformed(words, ...)
-  return nil, line.failure("malformed", words:format(...))
+  return nil, connections.failure("malformed", words:format(...))
 end
 
 local function number_of(bytes)

@@ -18,7 +18,7 @@ local farside = require("farside")
 local gym = require("gym_http_client")
 local json = require("gym_http_client.json")
 local models = require("models")
-local words = require("gym_http_client.words")
+local packing = require("gym_http_client.packing")
 
 local FILES = {
   "values.json", "numbers.json", "spaces.json", "elements.json", "frames.json",
@@ -112,9 +112,9 @@ local function observation_hex(value)
   if type(value) == "number" or type(value) == "table" and gym.kind(value) == "integer" then
     local is_float = math.type and math.type(value) == "float" -- luacheck: ignore 143
     if is_float or (type(value) == "number" and value % 1 ~= 0) then
-      return models.hex(words.write_f64(value))
+      return models.hex(packing.write_f64(value))
     end
-    return models.hex(words.write_i64(value))
+    return models.hex(packing.write_i64(value))
   elseif type(value) == "boolean" then
     return value and "01" or "00"
   elseif gym.kind(value) == "array" then
@@ -144,7 +144,7 @@ local function agree(url, env_id, seed, way, actions_file)
   print("reset " .. observation_hex(observation))
   for line in io.lines(actions_file) do
     local seen, reward, terminated, truncated = gym.assert(env:step(json.read(line)))
-    print(("%s %s %d %d"):format(observation_hex(seen), models.hex(words.write_f64(reward)),
+    print(("%s %s %d %d"):format(observation_hex(seen), models.hex(packing.write_f64(reward)),
       terminated and 1 or 0, truncated and 1 or 0))
     if terminated or truncated then
       print("reset " .. observation_hex(gym.assert(env:reset())))

@@ -1,7 +1,7 @@
 --- Conversations of the vectors: an environment with a script, asked without a network.
-local Lending = require("gym_http_client.serving.lender")
+local Lending = require("gym_http_client.serving.provider")
 local gym = require("gym_http_client")
-local lents = require("gym_http_client.serving.lent")
+local provided = require("gym_http_client.serving.provided_env")
 local models = require("models")
 
 local farside = {}
@@ -97,7 +97,7 @@ end
 -- @tparam function say is given all that the environment says
 function farside.talk(case, say)
   local given, said, line = scripted(case), {}, nil
-  local lending = Lending.new(given, lents.new(given), { address = { url = "" } }, function()
+  local lending = Lending.new(given, provided.new(given), { address = { url = "" } }, function()
     line = setmetatable({ arrived = {}, said = said }, Line)
     return line
   end)

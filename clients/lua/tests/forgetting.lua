@@ -3,8 +3,8 @@ local folder = arg[0]:match("^(.*)/[^/]*$") or "."
 package.path = folder .. "/?.lua;" .. package.path
 local checking = require("checking")
 
-local Lending = require("gym_http_client.serving.lender")
-local lents = require("gym_http_client.serving.lent")
+local Lending = require("gym_http_client.serving.provider")
+local provided = require("gym_http_client.serving.provided_env")
 local plain = require("gym_http_client.plain")
 
 local test, equal, items = checking.test, checking.equal, checking.items
@@ -53,7 +53,7 @@ local function corridor(changes)
   for name, value in pairs(changes and changes(server) or {}) do
     given[name] = value
   end
-  server.lending = Lending.new(given, lents.new(given), { address = { url = "" } }, function()
+  server.lending = Lending.new(given, provided.new(given), { address = { url = "" } }, function()
     server.line = setmetatable({ arrived = {}, said = server.said }, Line)
     return server.line
   end)

@@ -4,7 +4,7 @@ package.path = folder .. "/?.lua;" .. package.path
 local checking = require("checking")
 
 local gym = require("gym_http_client")
-local words = require("gym_http_client.words")
+local packing = require("gym_http_client.packing")
 
 local test, equal, items, misuse = checking.test, checking.equal, checking.items, checking.misuse
 local url = assert(arg[1], "the address of a server is needed")
@@ -175,7 +175,7 @@ both("arrays come raw if they are asked for so", function(stream)
     equal(observation[0], 0.0273956041783094406)
   else
     equal(#observation, 16)
-    equal(words.u32(observation, 1), 1021340863) -- 0x3ce06cbf
+    equal(packing.u32(observation, 1), 1021340863) -- 0x3ce06cbf
   end
   gym.assert(env:close())
 end)

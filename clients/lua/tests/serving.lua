@@ -7,9 +7,9 @@ local dialects = require("gym_http_client.serving.dialects")
 local elements = require("gym_http_client.serving.elements")
 local gym = require("gym_http_client")
 local heartbeats = require("gym_http_client.serving.heartbeats")
-local lents = require("gym_http_client.serving.lent")
+local provided = require("gym_http_client.serving.provided_env")
 local plain = require("gym_http_client.plain")
-local refusal = require("gym_http_client.refusal")
+local malformed = require("gym_http_client.malformed")
 local serve = require("gym_http_client.serve")
 
 local test, equal, items, misuse = checking.test, checking.equal, checking.items, checking.misuse
@@ -56,15 +56,15 @@ end)
 
 test("frames and large arrays are binary unless told", function()
   local pixels = { type = "Box", low = 0, high = 255, shape = { 84, 84 }, dtype = "uint8" }
-  equal(lents.new(corridor()).dialect, "json")
-  equal(lents.new(corridor({ observation_space = pixels })).dialect, "binary")
-  equal(lents.new(corridor({ render_modes = { "ansi", "rgb_array" } })).dialect, "binary")
-  equal(lents.new(corridor({ observation_space = pixels, dialect = "json" })).dialect, "json")
+  equal(provided.new(corridor()).dialect, "json")
+  equal(provided.new(corridor({ observation_space = pixels })).dialect, "binary")
+  equal(provided.new(corridor({ render_modes = { "ansi", "rgb_array" } })).dialect, "binary")
+  equal(provided.new(corridor({ observation_space = pixels, dialect = "json" })).dialect, "json")
 end)
 
 test("an answer is given once, and only while it is wanted", function()
   local kept
-  local lent = lents.new(corridor({
+  local lent = provided.new(corridor({
     step = function(_, answer)
       kept = answer
       return answer
@@ -88,7 +88,7 @@ test("an answer is given once, and only while it is wanted", function()
 end)
 
 test("an answer that is given within the handler is the answer", function()
-  local lent = lents.new(corridor({
+  local lent = provided.new(corridor({
     step = function(_, answer)
       answer({ observation = 2, reward = 1 })
       return { observation = 4, reward = 1 }
@@ -101,7 +101,7 @@ end)
 
 test("what handlers raise is told, with its code", function()
   local raised
-  local lent = lents.new(corridor({ step = function() error(raised, 0) end }))
+  local lent = provided.new(corridor({ step = function() error(raised, 0) end }))
   for _, case in ipairs({
     { "stuck", "env-error", "step failed: stuck" },
     { { message = "stuck" }, "env-error", "step failed: stuck" },
@@ -116,7 +116,7 @@ test("what handlers raise is told, with its code", function()
     equal(problem.code, case[2])
     equal(problem.message, case[3])
   end
-  local nothing = lents.new(corridor({ step = function() end }))
+  local nothing = provided.new(corridor({ step = function() end }))
   local problem = ask(nothing, { type = "step", action = 1 })[1].problem
   assert(problem.message:find("gave no observation", 1, true), problem.message)
   equal(ask(lent, { type = "dance" })[1].problem.code, "unsupported")
@@ -125,7 +125,7 @@ test("what handlers raise is told, with its code", function()
 end)
 
 test("init may have other spaces, for its instance only", function()
-  local lent = lents.new(corridor({
+  local lent = provided.new(corridor({
     init = function(making)
       return making.kwargs.wide and { observation_space = { type = "Discrete", n = 50 } }
     end,
@@ -189,9 +189,9 @@ end)
 
 test("a dialect refuses what is of the other", function()
   local json, binary = dialects.new("json"), dialects.new("binary")
-  equal(refusal.attempt(json.read, json, ("\0"):rep(16)), nil)
-  equal(refusal.attempt(json.read, json, "[]"), nil)
-  equal(refusal.attempt(binary.read, binary, '{"type":"ping"}'), nil)
+  equal(malformed.attempt(json.read, json, ("\0"):rep(16)), nil)
+  equal(malformed.attempt(json.read, json, "[]"), nil)
+  equal(malformed.attempt(binary.read, binary, '{"type":"ping"}'), nil)
   equal(json:read('{"type":"ping"}').type, "ping")
   equal(binary:read(binary:control("ping")).type, "ping")
 end)

@@ -7,7 +7,7 @@ local address = require("gym_http_client.address")
 local base64 = require("gym_http_client.base64")
 local binary = require("gym_http_client.binary")
 local drawing = require("gym_http_client.spaces.drawing")
-local entropy = require("gym_http_client.entropy")
+local random_bytes = require("gym_http_client.random_bytes")
 local errors = require("gym_http_client.errors")
 local floats = require("gym_http_client.floats")
 local gym = require("gym_http_client")
@@ -16,7 +16,7 @@ local masked = require("gym_http_client.masks")
 local models = require("models")
 local plain = require("gym_http_client.plain")
 local sha1 = require("gym_http_client.sha1")
-local tries = require("gym_http_client.tries")
+local retries = require("gym_http_client.retries")
 
 local test, equal, items, misuse = checking.test, checking.equal, checking.items, checking.misuse
 
@@ -312,8 +312,8 @@ test("the network draws nothing from the agent's generator", function()
   math.randomseed(1)
   local first = math.random()
   math.randomseed(1)
-  assert(#entropy.name() == 24 and entropy.name() ~= entropy.name())
-  assert(entropy.fraction() < 1)
+  assert(#random_bytes.name() == 24 and random_bytes.name() ~= random_bytes.name())
+  assert(random_bytes.fraction() < 1)
   equal(math.random(), first)
 end)
 
@@ -331,23 +331,23 @@ end)
 test("a pause that would outlast the time ends the tries", function()
   local socket = require("socket")
   local reply = { status = 503, fields = { ["retry-after"] = "30" } }
-  equal(tries.new(socket.gettime() + 10, true):again(reply), false)
+  equal(retries.new(socket.gettime() + 10, true):again(reply), false)
   local busy = { status = 503, fields = {}, body = "" }
-  equal(tries.new(socket.gettime() + 10, true):again(busy), true)
-  equal(tries.new(socket.gettime() + 10, true):again({ status = 500, fields = {} }), false)
-  equal(tries.new(socket.gettime() + 10, true):again(nil, { kind = "malformed" }), false)
-  equal(tries.new(socket.gettime() + 10, true):again(nil, { kind = "untrusted" }), false)
+  equal(retries.new(socket.gettime() + 10, true):again(busy), true)
+  equal(retries.new(socket.gettime() + 10, true):again({ status = 500, fields = {} }), false)
+  equal(retries.new(socket.gettime() + 10, true):again(nil, { kind = "malformed" }), false)
+  equal(retries.new(socket.gettime() + 10, true):again(nil, { kind = "untrusted" }), false)
 end)
 
 test("what is final where an instance is made is said again elsewhere", function()
   local function reply(code)
     return { status = 503, fields = {}, body = ('{"code":"%s","message":"no"}'):format(code) }
   end
-  equal(tries.is_repeated(reply("external-away"), true), false)
-  equal(tries.is_repeated(reply("external-away"), false), true)
-  equal(tries.is_repeated(reply("draining"), true), true)
-  equal(tries.is_repeated({ status = 503, fields = {}, body = "no JSON" }, true), true)
-  equal(tries.is_repeated({ status = 503, fields = {}, body = '{"message":"","code":[]}' }, true),
+  equal(retries.is_repeated(reply("external-away"), true), false)
+  equal(retries.is_repeated(reply("external-away"), false), true)
+  equal(retries.is_repeated(reply("draining"), true), true)
+  equal(retries.is_repeated({ status = 503, fields = {}, body = "no JSON" }, true), true)
+  equal(retries.is_repeated({ status = 503, fields = {}, body = '{"message":"","code":[]}' }, true),
     true)
 end)
 
@@ -355,7 +355,7 @@ test("an error that the time is up tells what was heard before", function()
   local socket = require("socket")
   local late = { kind = "timeout", words = "nothing within the time limit" }
   local function message(...)
-    local trying = tries.new(socket.gettime() + 10, true)
+    local trying = retries.new(socket.gettime() + 10, true)
     for _, outcome in ipairs({ ... }) do
       equal(trying:again(outcome.status and outcome, outcome), true)
     end

@@ -1,5 +1,5 @@
 --- The checks that the vectors ask for, file by file.
-local announced = require("gym_http_client.announced")
+local received_signatures = require("gym_http_client.received_signatures")
 local binary = require("gym_http_client.binary")
 local errors = require("gym_http_client.errors")
 local frames = require("gym_http_client.frames")
@@ -8,15 +8,15 @@ local json = require("gym_http_client.json")
 local models = require("models")
 local numbers = require("gym_http_client.numbers")
 local plain = require("gym_http_client.plain")
-local refusal = require("gym_http_client.refusal")
+local malformed = require("gym_http_client.malformed")
 local spaces = require("gym_http_client.spaces")
-local tries = require("gym_http_client.tries")
+local retries = require("gym_http_client.retries")
 local typed = require("gym_http_client.typed")
-local typing = require("gym_http_client.typing")
+local typed_writer = require("gym_http_client.typed_writer")
 local websocket = require("gym_http_client.websocket")
 
 local unhex, hex = models.unhex, models.hex
-local attempt = refusal.attempt
+local attempt = malformed.attempt
 
 local vectors = {}
 
@@ -33,7 +33,7 @@ local function shown(value, why)
   if value == nil then
     return "refused: " .. tostring(why)
   end
-  local told, text = pcall(typing.encode, value)
+  local told, text = pcall(typed_writer.encode, value)
   return (told and text or tostring(value)):sub(1, 200)
 end
 
@@ -58,7 +58,7 @@ vectors["values.json"] = function(case, check)
     check(written == case.binary, "encode binary", case.binary, written)
   end
   if case.typed ~= gym.null then
-    local written = typing.encode(value)
+    local written = typed_writer.encode(value)
     local same = models.same_tree(json.read(case.typed), json.read(written))
     check(same, "encode typed", case.typed, written)
   end
@@ -137,7 +137,7 @@ vectors["frames.json"] = function(case, check)
 end
 
 vectors["signatures.json"] = function(case, check)
-  local known = announced.new()
+  local known = received_signatures.new()
   for index, message in ipairs(case.messages) do
     local value, why = attempt(known.read, known, unhex(message.body), 1)
     if message.refused then
@@ -172,7 +172,7 @@ vectors["errors.json"] = function(case, check)
   end
   check(failed.traceback == case.traceback, "traceback", case.traceback, failed.traceback)
   check(failed.url == url, "url", url, failed.url)
-  local retried = tries.is_repeated({ status = case.status, body = case.body }, case.creates)
+  local retried = retries.is_repeated({ status = case.status, body = case.body }, case.creates)
   check(retried == case.retried, "retried", case.retried, retried)
 end
 

@@ -4,14 +4,14 @@
 -- further members; or `ping`, `pong` or `fault`. The environment says what came of a
 -- request, or that it failed.
 -- @module gym_http_client.serving.dialects
-local announced = require("gym_http_client.announced")
-local announcing = require("gym_http_client.announcing")
+local received_signatures = require("gym_http_client.received_signatures")
+local sent_signatures = require("gym_http_client.sent_signatures")
 local frames = require("gym_http_client.frames")
 local json = require("gym_http_client.json")
 local kinds = require("gym_http_client.kinds")
 local plain = require("gym_http_client.plain")
-local refusal = require("gym_http_client.refusal")
-local sign = require("gym_http_client.signing")
+local malformed = require("gym_http_client.malformed")
+local sign = require("gym_http_client.signature_writer")
 
 local dialects = {}
 
@@ -28,7 +28,7 @@ local FAILED = 502
 
 local function members_of(tree)
   if type(tree) ~= "table" or kinds.of(tree) ~= "dict" then
-    refusal.refuse("is no object")
+    malformed.refuse("is no object")
   end
   return tree
 end
@@ -60,13 +60,13 @@ local Binary = { is_text = false }
 Binary.__index = Binary
 
 local function forget(self)
-  self.announced, self.announcing = announced.new(), announcing.new()
+  self.announced, self.announcing = received_signatures.new(), sent_signatures.new()
 end
 
 function Binary:read(message)
   local frame, why = frames.decode(message)
   if not frame then
-    refusal.refuse("is no frame: %s", why)
+    malformed.refuse("is no frame: %s", why)
   end
   local name = TYPES[frame.operation] or ("operation " .. frame.operation)
   if name == "init" then

@@ -4,7 +4,7 @@ local arrays = require("gym_http_client.arrays")
 local kinds = require("gym_http_client.kinds")
 local members = require("gym_http_client.spaces.members")
 local platform = require("gym_http_client.platform")
-local refusal = require("gym_http_client.refusal")
+local malformed = require("gym_http_client.malformed")
 
 local elements = {}
 
@@ -87,7 +87,7 @@ function elements.given(space, value)
   if from then
     return from(space, value)
   elseif is_plain(value) then
-    return refusal.attempt(space.read_plain, space, value) or value
+    return malformed.attempt(space.read_plain, space, value) or value
   end
   return value
 end
@@ -95,7 +95,7 @@ end
 --- Make an element of what came in plain JSON.
 function elements.asked(space, tree)
   if is_plain(tree) then
-    return refusal.attempt(space.read_plain, space, tree) or tree
+    return malformed.attempt(space.read_plain, space, tree) or tree
   end
   return tree
 end

@@ -1,7 +1,7 @@
 --- What all spaces have.
 -- @module gym_http_client.spaces.base
-local misuse = require("gym_http_client.misuse")
-local shown = require("gym_http_client.spaces.shown")
+local usage = require("gym_http_client.usage")
+local printing = require("gym_http_client.spaces.printing")
 
 local base = {}
 
@@ -12,7 +12,7 @@ base.readers = {}
 -- @tparam string name Gymnasium's
 function base.class(name)
   local methods = { type = name }
-  local class = { __kind = "space", __index = methods, __tostring = shown[name] }
+  local class = { __kind = "space", __index = methods, __tostring = printing[name] }
 
   --- Give the description: a table that `gym.space` takes.
   function methods:describe()
@@ -32,7 +32,7 @@ function base.generator(rng)
   if rng == nil then
     return math.random
   elseif not is_callable(rng) then
-    misuse.raise("sample takes a function such as math.random; got %s", misuse.shown(rng))
+    usage.raise("sample takes a function such as math.random; got %s", usage.shown(rng))
   end
   return rng
 end

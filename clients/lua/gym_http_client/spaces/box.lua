@@ -8,7 +8,7 @@ local integers = require("gym_http_client.integers")
 local members = require("gym_http_client.spaces.members")
 local dtypes = require("gym_http_client.dtypes")
 local kinds = require("gym_http_client.kinds")
-local refusal = require("gym_http_client.refusal")
+local malformed = require("gym_http_client.malformed")
 
 local Box, methods = base.class("Box")
 
@@ -147,7 +147,7 @@ end
 --- Make an element of plain JSON.
 function methods:read_plain(tree)
   return members.read_plain(tree, self.shape, self.element)
-    or refusal.refuse("is no array of the space's shape")
+    or malformed.refuse("is no array of the space's shape")
 end
 
 return Box

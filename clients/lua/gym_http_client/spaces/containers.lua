@@ -5,7 +5,7 @@ local drawing = require("gym_http_client.spaces.drawing")
 local fields = require("gym_http_client.spaces.fields")
 local integers = require("gym_http_client.integers")
 local kinds = require("gym_http_client.kinds")
-local refusal = require("gym_http_client.refusal")
+local malformed = require("gym_http_client.malformed")
 
 local function list_of(description, field)
   local value = description[field]
@@ -92,7 +92,7 @@ function dict:read_plain(tree)
   for index, key in ipairs(self.keys) do
     local inner = type(tree) == "table" and tree[tostring(key)]
     if inner == nil then
-      refusal.refuse("is no object with the key %s", tostring(key))
+      malformed.refuse("is no object with the key %s", tostring(key))
     end
     entries[index] = { key, self.spaces[index]:read_plain(inner) }
   end
@@ -138,7 +138,7 @@ end
 --- Make an element of plain JSON.
 function tuple:read_plain(tree)
   if not is_sequence(tree) or #tree ~= #self.spaces then
-    refusal.refuse("is no list of %d", #self.spaces)
+    malformed.refuse("is no list of %d", #self.spaces)
   end
   local items = {}
   for index, space in ipairs(self.spaces) do
@@ -180,7 +180,7 @@ end
 function one_of:read_plain(tree)
   local space = is_sequence(tree) and type(tree[1]) == "number" and self.spaces[tree[1] + 1]
   if not space then
-    refusal.refuse("is no list of an index and an element")
+    malformed.refuse("is no list of an index and an element")
   end
   return kinds.tuple({ tree[1], space:read_plain(tree[2]) })
 end

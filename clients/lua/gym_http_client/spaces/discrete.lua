@@ -8,7 +8,7 @@ local fields = require("gym_http_client.spaces.fields")
 local integers = require("gym_http_client.integers")
 local kinds = require("gym_http_client.kinds")
 local members = require("gym_http_client.spaces.members")
-local refusal = require("gym_http_client.refusal")
+local malformed = require("gym_http_client.malformed")
 
 local INT8, INT64 = dtypes.find("int8"), dtypes.find("int64")
 
@@ -65,7 +65,7 @@ end
 --- Make an element of plain JSON.
 function discrete:read_plain(tree)
   if not integers.is_integer(tree) then
-    refusal.refuse("is no integer: %s", refusal.elided(tree))
+    malformed.refuse("is no integer: %s", malformed.elided(tree))
   end
   return tree
 end
@@ -136,7 +136,7 @@ end
 
 local function read_plain(self, tree)
   return members.read_plain(tree, self.shape, self.element)
-    or refusal.refuse("is no array of the space's shape")
+    or malformed.refuse("is no array of the space's shape")
 end
 
 for _, methods in ipairs({ multi_discrete, multi_binary }) do

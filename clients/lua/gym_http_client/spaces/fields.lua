@@ -5,7 +5,7 @@ local dtypes = require("gym_http_client.dtypes")
 local elements = require("gym_http_client.elements")
 local integers = require("gym_http_client.integers")
 local kinds = require("gym_http_client.kinds")
-local refusal = require("gym_http_client.refusal")
+local malformed = require("gym_http_client.malformed")
 
 local fields = {}
 
@@ -16,8 +16,8 @@ local SPECIAL = { inf = math.huge, ["-inf"] = -math.huge, nan = 0 / 0 }
 --- Refuse a field.
 function fields.refuse(description, field, expected)
   local value = description[field]
-  refusal.refuse("describes a space whose %s is %s, but must be %s", field,
-    value == nil and "missing" or refusal.elided(value), expected)
+  malformed.refuse("describes a space whose %s is %s, but must be %s", field,
+    value == nil and "missing" or malformed.elided(value), expected)
 end
 
 --- Read the dtype, which must be of one of these kinds.

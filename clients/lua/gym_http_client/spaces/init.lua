@@ -7,7 +7,7 @@
 local base = require("gym_http_client.spaces.base")
 local integers = require("gym_http_client.integers")
 local kinds = require("gym_http_client.kinds")
-local refusal = require("gym_http_client.refusal")
+local malformed = require("gym_http_client.malformed")
 local typed = require("gym_http_client.typed")
 
 require("gym_http_client.spaces.box")
@@ -25,15 +25,15 @@ spaces.MAX_DEPTH = 32
 function spaces.read(description, depth)
   depth = depth or 1
   if depth > spaces.MAX_DEPTH then
-    refusal.refuse("describes spaces nested deeper than %d levels", spaces.MAX_DEPTH)
+    malformed.refuse("describes spaces nested deeper than %d levels", spaces.MAX_DEPTH)
   elseif type(description) ~= "table" or integers.is_large(description)
     or kinds.of(description) ~= "dict" then
-    refusal.refuse("is no description of a space: an object with a type")
+    malformed.refuse("is no description of a space: an object with a type")
   end
   local kind = description.type
   local read = type(kind) == "string" and base.readers[kind]
   if not read then
-    refusal.refuse("describes a space of no type of Gymnasium's: %s", refusal.elided(kind))
+    malformed.refuse("describes a space of no type of Gymnasium's: %s", malformed.elided(kind))
   end
   return read(description, depth)
 end

@@ -5,7 +5,7 @@ local batches = require("gym_http_client.spaces.batches")
 local drawing = require("gym_http_client.spaces.drawing")
 local fields = require("gym_http_client.spaces.fields")
 local kinds = require("gym_http_client.kinds")
-local refusal = require("gym_http_client.refusal")
+local malformed = require("gym_http_client.malformed")
 
 -- As Gymnasium draws lengths: each further element is as likely as three to one.
 local PROBABILITY = 0.25
@@ -68,7 +68,7 @@ end
 
 local function read_elements(space, tree)
   if type(tree) ~= "table" or kinds.of(tree) ~= "list" then
-    refusal.refuse("is no list")
+    malformed.refuse("is no list")
   end
   local elements = {}
   for index, item in ipairs(tree) do
@@ -154,7 +154,7 @@ end
 --- Make an element of plain JSON.
 function graph:read_plain(tree)
   if type(tree) ~= "table" or kinds.of(tree) ~= "dict" then
-    refusal.refuse("is no object of nodes, edges and edge_links")
+    malformed.refuse("is no object of nodes, edges and edge_links")
   end
   local nodes = batches.stack(self.node_space, read_elements(self.node_space, tree.nodes))
   if absent(tree.edges) or not self.edge_space then

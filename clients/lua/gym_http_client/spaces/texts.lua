@@ -4,7 +4,7 @@ local base = require("gym_http_client.spaces.base")
 local drawing = require("gym_http_client.spaces.drawing")
 local dtypes = require("gym_http_client.dtypes")
 local fields = require("gym_http_client.spaces.fields")
-local refusal = require("gym_http_client.refusal")
+local malformed = require("gym_http_client.malformed")
 local text = require("gym_http_client.text")
 
 local Text, methods = base.class("Text")
@@ -67,7 +67,7 @@ end
 
 --- Make an element of plain JSON.
 function methods:read_plain(tree)
-  return type(tree) == "string" and tree or refusal.refuse("is no string")
+  return type(tree) == "string" and tree or malformed.refuse("is no string")
 end
 
 return Text

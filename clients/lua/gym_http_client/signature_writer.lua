@@ -1,17 +1,17 @@
 --- Split a value into a signature and the leaves that it tells of.
--- @module gym_http_client.signing
+-- @module gym_http_client.signature_writer
 local arrays = require("gym_http_client.arrays")
 local dtypes = require("gym_http_client.dtypes")
 local integers = require("gym_http_client.integers")
 local json = require("gym_http_client.json")
 local kinds = require("gym_http_client.kinds")
-local misuse = require("gym_http_client.misuse")
+local usage = require("gym_http_client.usage")
 local platform = require("gym_http_client.platform")
 local scalars = require("gym_http_client.scalars")
 local text = require("gym_http_client.text")
 local typed = require("gym_http_client.typed")
-local typing = require("gym_http_client.typing")
-local words = require("gym_http_client.words")
+local typed_writer = require("gym_http_client.typed_writer")
+local packing = require("gym_http_client.packing")
 
 local math_type = platform.math_type
 local TRUE, FALSE = "\1" .. ("\0"):rep(7), ("\0"):rep(8)
@@ -23,7 +23,7 @@ local function padded(data)
 end
 
 local function varying(leaves, data)
-  leaves[#leaves + 1] = words.write_i64(#data) .. padded(data)
+  leaves[#leaves + 1] = packing.write_i64(#data) .. padded(data)
 end
 
 local function sign_items(items, leaves, depth)
@@ -42,7 +42,7 @@ local function sign_number(value, leaves)
   else
     is_int = integers.is_integer(value)
   end
-  leaves[#leaves + 1] = is_int and words.write_i64(value) or words.write_f64(value)
+  leaves[#leaves + 1] = is_int and packing.write_i64(value) or packing.write_f64(value)
   return is_int and '"int"' or '"float"'
 end
 
@@ -55,7 +55,7 @@ end
 function KINDS.integer(value, leaves)
   if integers.compare(value, integers.parse("-9223372036854775808")) >= 0
     and integers.compare(value, integers.parse("9223372036854775807")) <= 0 then
-    leaves[#leaves + 1] = words.write_i64(value)
+    leaves[#leaves + 1] = packing.write_i64(value)
     return '"int"'
   end
   varying(leaves, value.digits)
@@ -93,7 +93,7 @@ function KINDS.array(value, leaves)
 end
 
 function KINDS.scalar(value, leaves)
-  local dtype = dtypes.find(value.dtype) or misuse.raise("no dtype: %s", tostring(value.dtype))
+  local dtype = dtypes.find(value.dtype) or usage.raise("no dtype: %s", tostring(value.dtype))
   leaves[#leaves + 1] = padded(scalars.bytes(dtype, value.value))
   return ('{"ns":"%s"}'):format(dtype.wire)
 end
@@ -102,7 +102,7 @@ function KINDS.dict(value, leaves, depth)
   typed.check_depth(depth)
   local members = {}
   for index, key in ipairs(kinds.keys(value)) do
-    members[index] = ("[%s,%s]"):format(typing.key(key), sign(value[key], leaves, depth + 1))
+    members[index] = ("[%s,%s]"):format(typed_writer.key(key), sign(value[key], leaves, depth + 1))
   end
   return '{"dict":[' .. table.concat(members, ",") .. "]}"
 end
@@ -111,7 +111,8 @@ function KINDS.mapping(value, leaves, depth)
   typed.check_depth(depth)
   local members = {}
   for index, entry in ipairs(value.entries) do
-    members[index] = ("[%s,%s]"):format(typing.key(entry[1]), sign(entry[2], leaves, depth + 1))
+    members[index] = ("[%s,%s]"):format(typed_writer.key(entry[1]),
+      sign(entry[2], leaves, depth + 1))
   end
   return '{"dict":[' .. table.concat(members, ",") .. "]}"
 end
@@ -139,14 +140,14 @@ function sign(value, leaves, depth)
     return '"bool"'
   elseif kind == "string" then
     if not text.check(value) then
-      misuse.raise("a string that is not UTF-8 is sent by gym.bytes")
+      usage.raise("a string that is not UTF-8 is sent by gym.bytes")
     end
     varying(leaves, value)
     return '"str"'
   elseif kind == "table" then
     return KINDS[kinds.of(value)](value, leaves, depth)
   end
-  misuse.raise("gym_http_client cannot send a %s", kind)
+  usage.raise("gym_http_client cannot send a %s", kind)
 end
 
 --- Give the signature of a value, with the blanks that fill it up, and its leaves.

@@ -1,8 +1,8 @@
 --- How spaces are printed: as Gymnasium does, but for the bounds of a Box.
--- @module gym_http_client.spaces.shown
-local refusal = require("gym_http_client.refusal")
+-- @module gym_http_client.spaces.printing
+local malformed = require("gym_http_client.malformed")
 
-local shown = {}
+local printing = {}
 
 local MAX_NUMBERS = 8
 
@@ -40,16 +40,16 @@ local function each(spaces)
   return table.concat(parts, ", ")
 end
 
-function shown.Discrete(space)
+function printing.Discrete(space)
   local start = space.start ~= 0 and ", start=" .. tostring(space.start) or ""
   return ("Discrete(%s%s)"):format(tostring(space.n), start)
 end
 
-function shown.Box(space)
+function printing.Box(space)
   return ("Box(%s, {%s})"):format(space.dtype, sizes(space.shape))
 end
 
-function shown.MultiDiscrete(space)
+function printing.MultiDiscrete(space)
   local start = ""
   for index = 1, space.size do
     if space.start_at(index) ~= 0 then
@@ -60,17 +60,17 @@ function shown.MultiDiscrete(space)
   return ("MultiDiscrete(%s%s)"):format(nested(space.n_at, space.shape), start)
 end
 
-function shown.MultiBinary(space)
+function printing.MultiBinary(space)
   local shape = sizes(space.shape)
   return (#space.shape == 1 and "MultiBinary(%s)" or "MultiBinary((%s))"):format(shape)
 end
 
-function shown.Text(space)
-  local characters = refusal.elided(table.concat(space.characters))
+function printing.Text(space)
+  local characters = malformed.elided(table.concat(space.characters))
   return ("Text(%d, %d, charset=%s)"):format(space.min_length, space.max_length, characters)
 end
 
-function shown.Dict(space)
+function printing.Dict(space)
   local parts = {}
   for index, key in ipairs(space.keys) do
     local name = type(key) == "string" and "'" .. key .. "'" or tostring(key)
@@ -79,22 +79,22 @@ function shown.Dict(space)
   return ("Dict(%s)"):format(table.concat(parts, ", "))
 end
 
-function shown.Tuple(space)
+function printing.Tuple(space)
   return ("Tuple(%s)"):format(each(space.spaces))
 end
 
-function shown.OneOf(space)
+function printing.OneOf(space)
   return ("OneOf(%s)"):format(each(space.spaces))
 end
 
-function shown.Sequence(space)
+function printing.Sequence(space)
   return ("Sequence(%s, stack=%s)"):format(tostring(space.feature_space),
     space.stack and "True" or "False")
 end
 
-function shown.Graph(space)
+function printing.Graph(space)
   return ("Graph(%s, %s)"):format(tostring(space.node_space),
     space.edge_space and tostring(space.edge_space) or "None")
 end
 
-return shown
+return printing

@@ -2,12 +2,12 @@
 --
 -- They do not come from `math.random`: its draws are the agent's, and must not depend
 -- on the network.
--- @module gym_http_client.entropy
+-- @module gym_http_client.random_bytes
 local socket = require("socket")
 
 local sha1 = require("gym_http_client.sha1")
 
-local entropy = {}
+local random_bytes = {}
 
 local AT_ONCE = 4096
 local drawn, used = "", 0
@@ -38,7 +38,7 @@ local function draw()
 end
 
 --- Give so many random bytes, at most 4,000.
-function entropy.bytes(count)
+function random_bytes.bytes(count)
   if used + count > #drawn then
     drawn, used = draw(), 0
   end
@@ -47,16 +47,16 @@ function entropy.bytes(count)
 end
 
 --- Give a name that nobody else has: 24 hex digits.
-function entropy.name()
-  return (entropy.bytes(12):gsub(".", function(byte)
+function random_bytes.name()
+  return (random_bytes.bytes(12):gsub(".", function(byte)
     return ("%02x"):format(byte:byte())
   end))
 end
 
 --- Draw a number from 0 (included) to 1 (excluded).
-function entropy.fraction()
-  local a, b, c, d = entropy.bytes(4):byte(1, 4)
+function random_bytes.fraction()
+  local a, b, c, d = random_bytes.bytes(4):byte(1, 4)
   return (((a * 256 + b) * 256 + c) * 256 + d) / 4294967296
 end
 
-return entropy
+return random_bytes

@@ -2,8 +2,8 @@
 --
 -- Readers raise them, since they are deep in something when they find out; the modules
 -- that call readers turn them into `nil, words` with `attempt`.
--- @module gym_http_client.refusal
-local refusal = {}
+-- @module gym_http_client.malformed
+local malformed = {}
 
 local Refusal = {}
 Refusal.__index = Refusal
@@ -13,7 +13,7 @@ function Refusal:__tostring()
 end
 
 --- Refuse what is being read, in words that continue "a value …".
-function refusal.refuse(words, ...)
+function malformed.refuse(words, ...)
   if select("#", ...) > 0 then
     words = words:format(...)
   end
@@ -31,14 +31,14 @@ local function outcome(ok, first, ...)
 end
 
 --- Call a function; what it refuses becomes `nil, words`.
-function refusal.attempt(call, ...)
+function malformed.attempt(call, ...)
   return outcome(pcall(call, ...))
 end
 
 local MAX_SHOWN = 60
 
 --- Show the beginning of what came in a message, printable whatever it is.
-function refusal.elided(value)
+function malformed.elided(value)
   local meta = type(value) == "table" and getmetatable(value)
   local text = type(value) == "table" and not (meta and meta.__tostring) and "a table"
     or tostring(value)
@@ -49,4 +49,4 @@ function refusal.elided(value)
   return text
 end
 
-return refusal
+return malformed

@@ -2,14 +2,14 @@
 --
 -- A request that is sent again bears the same key and the same bytes, so that a server
 -- which has executed it already gives the answer that was lost.
--- @module gym_http_client.link
+-- @module gym_http_client.requester
 local socket = require("socket")
 
-local entropy = require("gym_http_client.entropy")
+local random_bytes = require("gym_http_client.random_bytes")
 local http1 = require("gym_http_client.http1")
-local line = require("gym_http_client.line")
-local tries = require("gym_http_client.tries")
-local warned = require("gym_http_client.warned")
+local connections = require("gym_http_client.connection")
+local retries = require("gym_http_client.retries")
+local server_warnings = require("gym_http_client.server_warnings")
 
 local link = {}
 
@@ -74,7 +74,7 @@ local function take_line(self, deadline)
   elseif kept then
     kept:close()
   end
-  return line.open(self.address, deadline, self.options.tls)
+  return connections.open(self.address, deadline, self.options.tls)
 end
 
 local function converse(self, connection, message, deadline)
@@ -86,7 +86,7 @@ local function converse(self, connection, message, deadline)
   if not head then
     return nil, failed
   elseif head.status == 101 then
-    return nil, line.failure("malformed", "it turns to a protocol nobody asked for")
+    return nil, connections.failure("malformed", "it turns to a protocol nobody asked for")
   end
   local body, rest = http1.read_body(connection, head, self.options.max_body, deadline)
   if not body then
@@ -129,7 +129,7 @@ function Link:request(method, path, request)
   request = request or {}
   local body = request.body or ""
   local fields = {}
-  local key = request.key or (method ~= "GET" and entropy.name()) or nil
+  local key = request.key or (method ~= "GET" and random_bytes.name()) or nil
   if key then
     fields[1] = { "Idempotency-Key", key }
   end
@@ -144,14 +144,14 @@ function Link:request(method, path, request)
   local wait = request.creation_wait
   local deadline = request.deadline or self:deadline(wait)
   local answer_limit = self.options.answer_limit + (wait or 0)
-  local trying = tries.new(deadline, self.met, wait ~= nil, request.heard)
+  local trying = retries.new(deadline, self.met, wait ~= nil, request.heard)
   while true do
     local limit = math.min(deadline, socket.gettime() + answer_limit)
     local reply, failed = exchange(self, message, limit)
     local again = trying:again(reply, failed)
     self.met = trying.met
     if not again and reply then
-      warned.show_header(self, reply)
+      server_warnings.show_header(self, reply)
       return reply
     elseif not again then
       return nil, trying:error_of(failed, self:url(path))

@@ -1,10 +1,10 @@
 --- Warnings of the server and the environment, as a local user would see them.
--- @module gym_http_client.warned
+-- @module gym_http_client.server_warnings
 local json = require("gym_http_client.json")
 local kinds = require("gym_http_client.kinds")
-local refusal = require("gym_http_client.refusal")
+local malformed = require("gym_http_client.malformed")
 
-local warned = {}
+local server_warnings = {}
 
 -- Print a warning, unless the client has a function of its own for it.
 local function print_warning(warning)
@@ -19,7 +19,7 @@ end
 --- Show warnings.
 -- @tparam Link link whose options may have `on_warning`
 -- @param told a list of tables with `category` and `message`, or anything else
-function warned.show(link, told)
+function server_warnings.show(link, told)
   if type(told) ~= "table" or kinds.of(told) ~= "list" then
     return
   end
@@ -37,10 +37,10 @@ end
 --- Show the warnings in the headers of a reply.
 -- @tparam Link link
 -- @tparam table reply
-function warned.show_header(link, reply)
+function server_warnings.show_header(link, reply)
   local header = reply.fields["gym-warnings"]
   if header then
-    warned.show(link, (refusal.attempt(json.read, header)))
+    server_warnings.show(link, (malformed.attempt(json.read, header)))
   end
 end
 
@@ -48,12 +48,12 @@ end
 -- @tparam Link link
 -- @param value
 -- @return the value
-function warned.taken(link, value)
+function server_warnings.taken(link, value)
   if type(value) == "table" and kinds.of(value) == "dict" and value.warnings ~= nil then
-    warned.show(link, value.warnings)
+    server_warnings.show(link, value.warnings)
     value.warnings = nil
   end
   return value
 end
 
-return warned
+return server_warnings

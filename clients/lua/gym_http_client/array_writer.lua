@@ -1,21 +1,21 @@
 --- The elements of arrays: tables of numbers into bytes.
--- @module gym_http_client.writing
+-- @module gym_http_client.array_writer
 local floats = require("gym_http_client.floats")
 local formats = require("gym_http_client.formats")
 local integers = require("gym_http_client.integers")
 local platform = require("gym_http_client.platform")
-local refusal = require("gym_http_client.refusal")
+local malformed = require("gym_http_client.malformed")
 local text = require("gym_http_client.text")
 
 local writing = {}
 
-local refuse = refusal.refuse
+local refuse = malformed.refuse
 local unpack, pack = platform.unpack, platform.string_pack
 local char = string.char
 
 local function write_float(dtype, value)
   if type(value) ~= "number" then
-    refuse("has an element that is no number: %s", refusal.elided(value))
+    refuse("has an element that is no number: %s", malformed.elided(value))
   end
   return char(unpack(floats.bytes(value, dtype.bytes)))
 end
@@ -24,7 +24,7 @@ local function write_integer(dtype, value)
   if not integers.is_integer(value) then
     local whole = type(value) == "number" and value % 1 == 0
       and integers.parse(("%.0f"):format(value))
-    value = whole or refuse("has an element that is no integer: %s", refusal.elided(value))
+    value = whole or refuse("has an element that is no integer: %s", malformed.elided(value))
   end
   return char(unpack(integers.to_bytes(value, dtype.bytes, dtype.kind ~= "u")))
 end
@@ -35,7 +35,7 @@ local function write_text(dtype, value)
     data = text.to_utf32(value, dtype.big_endian)
   end
   if #data > dtype.bytes then
-    refuse("has text that is longer than its dtype: %s", refusal.elided(value))
+    refuse("has text that is longer than its dtype: %s", malformed.elided(value))
   end
   return data .. ("\0"):rep(dtype.bytes - #data)
 end

@@ -1,10 +1,10 @@
 --- Lendings: each keeps one environment connected, and answers for it.
 -- @classmod Lending
 local dialects = require("gym_http_client.serving.dialects")
-local entropy = require("gym_http_client.entropy")
+local random_bytes = require("gym_http_client.random_bytes")
 local heartbeats = require("gym_http_client.serving.heartbeats")
-local greeting = require("gym_http_client.serving.greeting")
-local refusal = require("gym_http_client.refusal")
+local handshake = require("gym_http_client.serving.handshake")
+local malformed = require("gym_http_client.malformed")
 local socket = require("socket")
 
 local Lending = {}
@@ -78,7 +78,7 @@ local function leave(self, why)
   end
   drop(self)
   -- Not all at the same moment, where many lost the same server.
-  self.due = socket.gettime() + self.pause * (0.5 + entropy.fraction() / 2)
+  self.due = socket.gettime() + self.pause * (0.5 + random_bytes.fraction() / 2)
   self.pause = math.min(2 * self.pause, LONGEST_PAUSE)
 end
 
@@ -90,7 +90,7 @@ local function finish(self, failed)
 end
 
 local function greeted(self, message)
-  local welcome, why, failed = greeting.read(message, self.target.address.url)
+  local welcome, why, failed = handshake.read(message, self.target.address.url)
   if failed then
     return finish(self, failed)
   elseif not welcome then
@@ -104,7 +104,7 @@ local function greeted(self, message)
   self.dialect = dialects.new(self.lent.dialect)
   self.pause, self.said = FIRST_PAUSE, nil
   log(self, ("%s, connection %s"):format(welcome.resumed == true and "goes on" or "is there",
-    refusal.elided(welcome.connection)))
+    malformed.elided(welcome.connection)))
 end
 
 local function say(self, message)
@@ -153,7 +153,7 @@ local function asked(self, request)
 end
 
 local function take(self, message)
-  local said, why = refusal.attempt(self.dialect.read, self.dialect, message)
+  local said, why = malformed.attempt(self.dialect.read, self.dialect, message)
   if not said then
     leave(self, "a message of the server " .. why)
   elseif said.type == "ping" then
@@ -181,7 +181,7 @@ local function greet(self, now)
   local address = self.target.address
   -- A WebSocket has shown it in its handshake.
   local token = address.counted and address.token or nil
-  self.line:send(greeting.hello(self.given, self.lent.dialect, token, self.resume), true)
+  self.line:send(handshake.hello(self.given, self.lent.dialect, token, self.resume), true)
 end
 
 local function go_on(self, line)

@@ -1,15 +1,15 @@
 --- What an instance is: its server's description, read into the fields of an `Env`.
--- @module gym_http_client.described
+-- @module gym_http_client.description
 local actions = require("gym_http_client.actions")
 local errors = require("gym_http_client.errors")
 local kinds = require("gym_http_client.kinds")
-local refusal = require("gym_http_client.refusal")
+local malformed = require("gym_http_client.malformed")
 local spaces = require("gym_http_client.spaces")
 
 local function space_in(self, description, name)
   local told = description[name]
   local space = type(told) == "table" and told.space ~= nil and told.space or told
-  local found, why = refusal.attempt(spaces.read, space)
+  local found, why = malformed.attempt(spaces.read, space)
   if not found then
     return nil, errors.protocol(("the %s %s"):format(name, why), self.url)
   end

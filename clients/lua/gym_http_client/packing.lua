@@ -1,10 +1,10 @@
 --- Single numbers as bytes, little-endian, and back: by what the interpreter has.
--- @module gym_http_client.words
+-- @module gym_http_client.packing
 local floats = require("gym_http_client.floats")
 local integers = require("gym_http_client.integers")
 local platform = require("gym_http_client.platform")
 
-local words = {}
+local packing = {}
 
 local pack, unpack_bytes = platform.string_pack, platform.string_unpack
 local unpack = platform.unpack
@@ -26,52 +26,52 @@ end
 
 if pack then
   -- An unsigned number of 32 bits at a position, counted from 1.
-  function words.u32(data, at) return (unpack_bytes("<I4", data, at)) end
-  function words.u16(data, at) return (unpack_bytes("<I2", data, at)) end
-  function words.i64(data, at) return (unpack_bytes("<i8", data, at)) end
-  function words.f64(data, at) return (unpack_bytes("<d", data, at)) end
-  function words.write_u32(value) return pack("<I4", value) end
-  function words.write_u16(value) return pack("<I2", value) end
+  function packing.u32(data, at) return (unpack_bytes("<I4", data, at)) end
+  function packing.u16(data, at) return (unpack_bytes("<I2", data, at)) end
+  function packing.i64(data, at) return (unpack_bytes("<i8", data, at)) end
+  function packing.f64(data, at) return (unpack_bytes("<d", data, at)) end
+  function packing.write_u32(value) return pack("<I4", value) end
+  function packing.write_u16(value) return pack("<I2", value) end
 
-  function words.write_i64(value)
+  function packing.write_i64(value)
     if type(value) == "number" then
       return pack("<i8", value)
     end
     return char(unpack(integers.to_bytes(value, 8, true)))
   end
 
-  function words.write_f64(value)
+  function packing.write_f64(value)
     return value == value and pack("<d", value) or QUIET_NAN
   end
-  return words
+  return packing
 end
 
-function words.u16(data, at)
+function packing.u16(data, at)
   local a, b = byte(data, at, at + 1)
   return b * 256 + a
 end
 
-function words.u32(data, at)
+function packing.u32(data, at)
   local a, b, c, d = byte(data, at, at + 3)
   return ((d * 256 + c) * 256 + b) * 256 + a
 end
 
-function words.write_u16(value)
+function packing.write_u16(value)
   local a = value % 256
   return char(a, (value - a) / 256)
 end
 
-function words.write_u32(value)
+function packing.write_u32(value)
   local a = value % 65536
-  return words.write_u16(a) .. words.write_u16((value - a) / 65536)
+  return packing.write_u16(a) .. packing.write_u16((value - a) / 65536)
 end
 
-function words.write_i64(value)
+function packing.write_i64(value)
   return char(unpack(bytes_of(value)))
 end
 
-function words.i64(data, at)
-  local low, high = words.u32(data, at), words.u32(data, at + 4)
+function packing.i64(data, at)
+  local low, high = packing.u32(data, at), packing.u32(data, at + 4)
   if high >= 2147483648 then
     high = high - 4294967296
   end
@@ -86,29 +86,29 @@ if ffi then
   local place = ffi.new("double[1]")
   local source = ffi.cast("const uint8_t *", place)
 
-  function words.f64(data, at)
+  function packing.f64(data, at)
     ffi.copy(place, ffi.cast("const char *", data) + (at - 1), 8)
     local value = place[0]
     -- The bits of some NaNs are those by which LuaJIT tells its types.
     return value == value and value or 0 / 0
   end
 
-  function words.write_f64(value)
+  function packing.write_f64(value)
     if value ~= value then
       return QUIET_NAN
     end
     place[0] = value
     return ffi.string(source, 8)
   end
-  return words
+  return packing
 end
 
-function words.f64(data, at)
+function packing.f64(data, at)
   return floats.double(byte(data, at, at + 7))
 end
 
-function words.write_f64(value)
+function packing.write_f64(value)
   return value == value and char(unpack(floats.bytes(value, 8))) or QUIET_NAN
 end
 
-return words
+return packing

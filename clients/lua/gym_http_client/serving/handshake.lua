@@ -1,13 +1,13 @@
 --- Greetings: how the conversation of a lent environment with a server begins.
--- @module gym_http_client.serving.greeting
+-- @module gym_http_client.serving.handshake
 local errors = require("gym_http_client.errors")
 local json = require("gym_http_client.json")
 local kinds = require("gym_http_client.kinds")
 local plain = require("gym_http_client.plain")
-local refusal = require("gym_http_client.refusal")
+local malformed = require("gym_http_client.malformed")
 local spaces = require("gym_http_client.spaces")
 
-local greeting = {}
+local handshake = {}
 
 local PROTOCOL = 1
 -- Refusals that may end by themselves.
@@ -38,7 +38,7 @@ end
 -- @tparam ?string token of the server, where nothing else shows it
 -- @tparam ?string resume what an earlier welcome gave, to go on with that
 -- @treturn string
-function greeting.hello(given, dialect, token, resume)
+function handshake.hello(given, dialect, token, resume)
   return plain.encode({
     type = "hello", protocol = PROTOCOL, name = given.name, dialect = dialect,
     token = token, resume = resume, metadata = given.metadata, realtime = given.realtime,
@@ -56,8 +56,8 @@ end
 -- @treturn ?table the welcome
 -- @treturn ?string why there is none
 -- @treturn ?Error if there will be none later either
-function greeting.read(message, url)
-  local reply = refusal.attempt(json.read, message)
+function handshake.read(message, url)
+  local reply = malformed.attempt(json.read, message)
   local is_dict = type(reply) == "table" and kinds.of(reply) == "dict"
   if is_dict and reply.type == "welcome" and type(reply.heartbeat_s) == "number"
     and type(reply.resume) == "string" then
@@ -69,4 +69,4 @@ function greeting.read(message, url)
   return nil, words, not PASSING[reply.code] and errors.api(reply, url) or nil
 end
 
-return greeting
+return handshake

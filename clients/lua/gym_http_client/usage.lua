@@ -1,6 +1,6 @@
 --- Misuse: errors that are raised at the line of the program that made the mistake.
--- @module gym_http_client.misuse
-local misuse = {}
+-- @module gym_http_client.usage
+local usage = {}
 
 -- Where the client's own files are; nil where there is no telling.
 local OWN = debug.getinfo(1, "S").source:match("^(@.*gym_http_client[/\\])")
@@ -22,7 +22,7 @@ local function place()
 end
 
 --- Raise an error in words that `string.format` fills in, behind the place of the mistake.
-function misuse.raise(words, ...)
+function usage.raise(words, ...)
   if select("#", ...) > 0 then
     words = words:format(...)
   end
@@ -33,7 +33,7 @@ local MAX_SHOWN = 40
 
 --- Show what was given in a message: numbers and short strings as they are written, of
 -- all else the type.
-function misuse.shown(value)
+function usage.shown(value)
   local kind = type(value)
   if kind == "number" or kind == "boolean" or kind == "nil" then
     return tostring(value)
@@ -43,4 +43,4 @@ function misuse.shown(value)
   return "a " .. kind
 end
 
-return misuse
+return usage

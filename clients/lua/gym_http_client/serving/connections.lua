@@ -1,19 +1,19 @@
 --- Lines of lent environments: messages to and from a server, without waiting.
--- @module gym_http_client.serving.lines
+-- @module gym_http_client.serving.connections
 local socket = require("socket")
 
 local addresses = require("gym_http_client.address")
 local certificates = require("gym_http_client.certificates")
-local entropy = require("gym_http_client.entropy")
+local random_bytes = require("gym_http_client.random_bytes")
 local errors = require("gym_http_client.errors")
 local handshake = require("gym_http_client.handshake")
-local links = require("gym_http_client.link")
-local misuse = require("gym_http_client.misuse")
+local requesters = require("gym_http_client.requester")
+local usage = require("gym_http_client.usage")
 local websocket = require("gym_http_client.websocket")
-local wires = require("gym_http_client.serving.wire")
-local words = require("gym_http_client.words")
+local polled_sockets = require("gym_http_client.serving.polled_socket")
+local packing = require("gym_http_client.packing")
 
-local lines = {}
+local connections = {}
 
 local PATH = "/v1/external/"
 local PROTOCOL = "gym-http.external.v1"
@@ -29,29 +29,29 @@ Line.__index = Line
 -- @tparam string url with http, https, ws, wss, or tcp
 -- @tparam ?string token as for `address.parse`
 -- @tparam ?table tls
-function lines.target(url, token, tls)
+function connections.target(url, token, tls)
   local scheme, rest = tostring(url):match("^(%a+)(://.*)$")
   scheme = scheme and scheme:lower()
   local known = SCHEMES[scheme] and SCHEMES[scheme] .. rest or url
   local address = addresses.parse(known, token)
   if scheme == "tcp" and (address.port == 80 and not rest:find(":80$") or address.prefix ~= "") then
-    misuse.raise("an address with tcp looks like tcp://127.0.0.1:5555")
+    usage.raise("an address with tcp looks like tcp://127.0.0.1:5555")
   elseif address.scheme == "https" then
     local _, missing = certificates.library()
     if missing then
-      misuse.raise(missing)
+      usage.raise(missing)
     end
   end
   address.counted = scheme == "tcp"
-  local link = links.new(address, { max_body = MAX_REFUSAL, tls = tls })
+  local link = requesters.new(address, { max_body = MAX_REFUSAL, tls = tls })
   local target = { address = address, link = link, tls = tls }
   -- Names are looked up before the first frame, since that waits.
-  lines.look_up(target)
+  connections.look_up(target)
   return target
 end
 
 --- Look the host's name up, if it is not known yet; this may wait.
-function lines.look_up(target)
+function connections.look_up(target)
   local address = target.address
   if not address.places or not address.places[1] then
     address.places = {}
@@ -76,7 +76,7 @@ local function next_counted(self)
   if not count then
     return nil, failed.words
   end
-  local size = words.u32(count, 1)
+  local size = packing.u32(count, 1)
   if size > MAX_MESSAGE then
     return nil, ("a message announces %.0f bytes; the limit is %d"):format(size, MAX_MESSAGE)
   end
@@ -93,7 +93,7 @@ local function next_of_websocket(self)
     elseif opcode == websocket.TEXT or opcode == websocket.BINARY then
       return payload
     elseif opcode == websocket.PING then
-      self.wire:send(websocket.frame(websocket.PONG, payload, entropy.bytes(4)))
+      self.wire:send(websocket.frame(websocket.PONG, payload, random_bytes.bytes(4)))
     elseif opcode == websocket.CLOSE then
       local reason = payload:sub(3)
       return nil, reason ~= "" and reason or "the server ended the connection"
@@ -130,9 +130,9 @@ end
 --- Begin to open a line.
 -- @tparam table target as `lines.target` gives it
 -- @treturn Line
-function lines.open(target)
-  lines.look_up(target)
-  local self = setmetatable({ target = target, wire = wires.new(), arrived = {} }, Line)
+function connections.open(target)
+  connections.look_up(target)
+  local self = setmetatable({ target = target, wire = polled_sockets.new(), arrived = {} }, Line)
   self.living = coroutine.create(live)
   return self
 end
@@ -163,10 +163,10 @@ end
 -- @tparam boolean is_text
 function Line:send(message, is_text)
   if self.target.address.counted then
-    self.wire:send(words.write_u32(#message) .. message)
+    self.wire:send(packing.write_u32(#message) .. message)
   else
     local opcode = is_text and websocket.TEXT or websocket.BINARY
-    self.wire:send(websocket.frame(opcode, message, entropy.bytes(4)))
+    self.wire:send(websocket.frame(opcode, message, random_bytes.bytes(4)))
   end
 end
 
@@ -179,9 +179,9 @@ end
 function Line:close()
   if self.is_open and not self.target.address.counted then
     -- Its code is 1000: the environment leaves.
-    self.wire:send(websocket.frame(websocket.CLOSE, "\3\232", entropy.bytes(4)))
+    self.wire:send(websocket.frame(websocket.CLOSE, "\3\232", random_bytes.bytes(4)))
   end
   self.wire:close()
 end
 
-return lines
+return connections

@@ -1,41 +1,41 @@
 --- Reaching into environments: their attributes, methods and generators.
 --
 -- These are methods of an `Env`. Values go and come without loss.
--- @module gym_http_client.reaching
+-- @module gym_http_client.attributes
 local address = require("gym_http_client.address")
-local asking = require("gym_http_client.asking")
+local rest = require("gym_http_client.rest")
 local kinds = require("gym_http_client.kinds")
 local options = require("gym_http_client.options")
 
-local reaching = {}
+local attributes = {}
 
 local function ask_member(self, path, body, name)
   self:check_open()
-  local answer, failed = asking.exact(self.link, body and "POST" or "GET", self.path .. path,
+  local answer, failed = rest.exact(self.link, body and "POST" or "GET", self.path .. path,
     body, self.raw)
   if not answer then
     return nil, failed
   end
-  return asking.member(self.link, self.path .. path, answer, name)
+  return rest.member(self.link, self.path .. path, answer, name)
 end
 
 --- Have the server draw an action.
 -- @tparam[opt] table arguments `seed` and `mask`
-function reaching:sample_action(arguments)
+function attributes:sample_action(arguments)
   return ask_member(self, "action_space/sample",
     options.of_sample(arguments, "sample_action"), "action")
 end
 
 --- Have the server draw an observation.
 -- @tparam[opt] table arguments `seed` and `mask`
-function reaching:sample_observation(arguments)
+function attributes:sample_observation(arguments)
   return ask_member(self, "observation_space/sample",
     options.of_sample(arguments, "sample_observation"), "observation")
 end
 
 --- Get an attribute of the environment.
 -- @tparam string name
-function reaching:get(name)
+function attributes:get(name)
   return ask_member(self, "attributes/" .. address.quoted(name) .. "/", nil, "value")
 end
 
@@ -43,29 +43,29 @@ end
 -- @tparam string name
 -- @param value
 -- @treturn boolean true
-function reaching:set(name, value)
+function attributes:set(name, value)
   return ask_member(self, "attributes/" .. address.quoted(name) .. "/", { value = value }, "set")
 end
 
 --- Call a method of the environment.
 -- @tparam string name
 -- @param ... its arguments
-function reaching:call(name, ...)
+function attributes:call(name, ...)
   local path = "attributes/" .. address.quoted(name) .. "/call/"
   return ask_member(self, path, { args = kinds.list({ ... }) }, "value")
 end
 
 --- Give the state of the environment's random generator, for `set_generator`.
-function reaching:generator()
+function attributes:generator()
   self:check_open()
-  return asking.exact(self.link, "GET", self.path .. "generator/")
+  return rest.exact(self.link, "GET", self.path .. "generator/")
 end
 
 --- Set the state of the environment's random generator.
-function reaching:set_generator(state)
+function attributes:set_generator(state)
   self:check_open()
-  local answer, failed = asking.exact(self.link, "POST", self.path .. "generator/", state)
+  local answer, failed = rest.exact(self.link, "POST", self.path .. "generator/", state)
   return answer and true, failed
 end
 
-return reaching
+return attributes

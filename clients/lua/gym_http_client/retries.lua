@@ -1,11 +1,11 @@
 --- Tries: what is sent again, when, and for how long.
--- @module gym_http_client.tries
+-- @module gym_http_client.retries
 local socket = require("socket")
 
-local entropy = require("gym_http_client.entropy")
+local random_bytes = require("gym_http_client.random_bytes")
 local errors = require("gym_http_client.errors")
 
-local tries = {}
+local retries = {}
 
 -- Statuses by which a server says that it has not done it, and may do it later.
 local REPEATED = { [408] = true, [429] = true, [503] = true }
@@ -21,7 +21,7 @@ local REPEATED_KINDS = { absent = true, lost = true, timeout = true }
 --- Tell whether an answer says that what was asked may be done later.
 -- @tparam table reply
 -- @tparam[opt] boolean creates whether an instance was to be made
-function tries.is_repeated(reply, creates)
+function retries.is_repeated(reply, creates)
   if not REPEATED[reply.status] or not creates then
     return REPEATED[reply.status] or false
   end
@@ -37,7 +37,7 @@ Tries.__index = Tries
 -- @tparam boolean met whether there has been somebody at the address before
 -- @tparam[opt] boolean creates whether an instance is to be made
 -- @tparam[opt] string heard what was heard before them
-function tries.new(deadline, met, creates, heard)
+function retries.new(deadline, met, creates, heard)
   local fields = {
     deadline = deadline, met = met, creates = creates, heard = heard,
     count = 1, began = socket.gettime(),
@@ -69,7 +69,7 @@ end
 -- @tparam ?table failed why it brought nothing
 function Tries:again(reply, failed)
   self.met = self.met or reply ~= nil or failed.kind ~= "absent"
-  if reply and not tries.is_repeated(reply, self.creates) then
+  if reply and not retries.is_repeated(reply, self.creates) then
     return false
   elseif not reply and not REPEATED_KINDS[failed.kind] then
     return false
@@ -79,7 +79,7 @@ function Tries:again(reply, failed)
     last = math.min(last, self.began + FIRST_CONTACT)
   end
   local bound = math.min(FIRST * 2 ^ math.min(self.count - 1, 30), LONGEST)
-  local pause = (reply and asked_pause(reply) or 0) + entropy.fraction() * bound
+  local pause = (reply and asked_pause(reply) or 0) + random_bytes.fraction() * bound
   if socket.gettime() + pause >= last then
     return false
   end
@@ -104,4 +104,4 @@ function Tries:error_of(failed, url)
   return errors.transport(words, url)
 end
 
-return tries
+return retries

@@ -1,18 +1,18 @@
 --- Write values as typed JSON.
--- @module gym_http_client.typing
+-- @module gym_http_client.typed_writer
 local arrays = require("gym_http_client.arrays")
 local base64 = require("gym_http_client.base64")
 local dtypes = require("gym_http_client.dtypes")
 local integers = require("gym_http_client.integers")
 local json = require("gym_http_client.json")
 local kinds = require("gym_http_client.kinds")
-local misuse = require("gym_http_client.misuse")
+local usage = require("gym_http_client.usage")
 local numbers = require("gym_http_client.numbers")
 local platform = require("gym_http_client.platform")
 local scalars = require("gym_http_client.scalars")
 local text = require("gym_http_client.text")
 
-local typing = {}
+local typed_writer = {}
 
 local MAX_EXACT = platform.MAX_EXACT
 
@@ -60,7 +60,7 @@ end
 local function write_string(value)
   local ok, surrogates = text.check(value)
   if not ok then
-    misuse.raise("a string that is not UTF-8 is sent by gym.bytes")
+    usage.raise("a string that is not UTF-8 is sent by gym.bytes")
   end
   return surrogates and tagged("str", "v", write_bytes(value)) or json.quote(value)
 end
@@ -116,7 +116,7 @@ function KINDS.array(value)
 end
 
 function KINDS.scalar(value)
-  local dtype = dtypes.find(value.dtype) or misuse.raise("no dtype: %s", tostring(value.dtype))
+  local dtype = dtypes.find(value.dtype) or usage.raise("no dtype: %s", tostring(value.dtype))
   return tagged("ns", "d", '"' .. dtype.wire .. '"',
     "v", write_bytes(scalars.bytes(dtype, value.value)))
 end
@@ -156,15 +156,15 @@ function write(value)
   elseif kind == "table" then
     return KINDS[kinds.of(value)](value)
   end
-  misuse.raise("gym_http_client cannot send a %s", kind)
+  usage.raise("gym_http_client cannot send a %s", kind)
 end
 
 --- Write a value.
-typing.encode = write
+typed_writer.encode = write
 
 --- Write the key of a dict, as signatures have it.
-function typing.key(key)
+function typed_writer.key(key)
   return write(key)
 end
 
-return typing
+return typed_writer

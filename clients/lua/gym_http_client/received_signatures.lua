@@ -1,13 +1,13 @@
 --- Signatures by number: on a stream each is sent once, and then only named.
--- @module gym_http_client.announced
-local refusal = require("gym_http_client.refusal")
+-- @module gym_http_client.received_signatures
+local malformed = require("gym_http_client.malformed")
 local signatures = require("gym_http_client.signatures")
-local words = require("gym_http_client.words")
+local packing = require("gym_http_client.packing")
 
-local announced = {}
+local received_signatures = {}
 
-local refuse = refusal.refuse
-local u32 = words.u32
+local refuse = malformed.refuse
+local u32 = packing.u32
 
 local MAX_NUMBERS = 255
 local MAX_NUMBERED_BYTES = 16384
@@ -17,7 +17,7 @@ Announced.__index = Announced
 
 --- The signatures that the other side has sent on one stream.
 -- @tparam[opt] boolean raw give arrays as their bytes
-function announced.new(raw)
+function received_signatures.new(raw)
   return setmetatable({ readers = {}, raw = raw }, Announced)
 end
 
@@ -57,4 +57,4 @@ function Announced:read(data, at)
   return reader(data, leaves)
 end
 
-return announced
+return received_signatures

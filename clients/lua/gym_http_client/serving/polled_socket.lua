@@ -3,18 +3,18 @@
 -- A wire is used in a coroutine, which it suspends where a `Line` would wait; so what
 -- reads from lines reads from wires, too. Whoever resumes the coroutine does so when
 -- there is something new, or just now and then.
--- @module gym_http_client.serving.wire
+-- @module gym_http_client.serving.polled_socket
 local socket = require("socket")
 
 local certificates = require("gym_http_client.certificates")
-local line = require("gym_http_client.line")
+local connections = require("gym_http_client.connection")
 
 local wire = {}
 
 local Wire = {}
 Wire.__index = Wire
 
-local failure = line.failure
+local failure = connections.failure
 
 -- Words of luasocket and LuaSec for what would have to wait, and which way.
 local WAITS = { timeout = "reads", wantread = "reads", wantwrite = "writes" }

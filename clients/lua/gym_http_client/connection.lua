@@ -1,10 +1,10 @@
 --- Lines: one connection to a server, each of whose waits has an end.
--- @module gym_http_client.line
+-- @module gym_http_client.connection
 local socket = require("socket")
 
 local certificates = require("gym_http_client.certificates")
 
-local line = {}
+local connection = {}
 
 -- Words of luasocket and LuaSec for a wait that was too long.
 local TIMEOUTS = { timeout = true, wantread = true, wantwrite = true }
@@ -16,11 +16,11 @@ Line.__index = Line
 
 --- A failure: why there is no answer, before it is an error of a call.
 -- @tparam string kind `"absent"`, `"lost"`, `"timeout"`, `"untrusted"` or `"malformed"`
-function line.failure(kind, words)
+function connection.failure(kind, words)
   return { kind = kind, words = words }
 end
 
-local failure = line.failure
+local failure = connection.failure
 
 local function left(deadline)
   return deadline - socket.gettime()
@@ -49,7 +49,7 @@ end
 -- @tparam table tls what LuaSec is told beside the rest; see `gym.new`
 -- @treturn ?Line
 -- @treturn ?table failure
-function line.open(address, deadline, tls)
+function connection.open(address, deadline, tls)
   if address.scheme == "https" then
     local _, missing = certificates.library()
     if missing then
@@ -177,4 +177,4 @@ function Line:close()
   self.raw:close()
 end
 
-return line
+return connection

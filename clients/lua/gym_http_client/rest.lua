@@ -1,15 +1,15 @@
 --- Asking: requests by REST whose answers are values.
--- @module gym_http_client.asking
+-- @module gym_http_client.rest
 local binary = require("gym_http_client.binary")
 local errors = require("gym_http_client.errors")
 local json = require("gym_http_client.json")
 local kinds = require("gym_http_client.kinds")
 local media = require("gym_http_client.media")
 local plain = require("gym_http_client.plain")
-local refusal = require("gym_http_client.refusal")
-local warned = require("gym_http_client.warned")
+local malformed = require("gym_http_client.malformed")
+local server_warnings = require("gym_http_client.server_warnings")
 
-local asking = {}
+local rest = {}
 
 local function media_of(reply)
   return (reply.fields["content-type"] or ""):match("^[^;%s]*")
@@ -22,7 +22,7 @@ local function read(reply, url, decode, wanted, ...)
   elseif reply.status ~= 200 or media_of(reply) ~= wanted then
     return nil, errors.of_reply(reply, url)
   end
-  local value, why = refusal.attempt(decode, reply.body, ...)
+  local value, why = malformed.attempt(decode, reply.body, ...)
   if why then
     return nil, errors.protocol("the answer is malformed, a value " .. why, url, reply.status)
   end
@@ -38,7 +38,7 @@ end
 -- @treturn[1] table the answer; `true` where it has nothing to say
 -- @treturn[2] nil
 -- @treturn[2] Error
-function asking.plain(link, method, path, body, creation_wait)
+function rest.plain(link, method, path, body, creation_wait)
   local reply, failed = link:request(method, path, {
     body = body ~= nil and plain.encode(body) or nil,
     accept = media.PLAIN,
@@ -59,7 +59,7 @@ end
 -- @treturn[1] table the answer; `true` where it has nothing to say
 -- @treturn[2] nil
 -- @treturn[2] Error
-function asking.exact(link, method, path, body, raw)
+function rest.exact(link, method, path, body, raw)
   local reply, failed = link:request(method, path, {
     body = body ~= nil and binary.encode(body) or nil,
     content_type = body ~= nil and media.BINARY or nil,
@@ -69,13 +69,13 @@ function asking.exact(link, method, path, body, raw)
     return nil, failed
   end
   local value, why = read(reply, link:url(path), binary.decode, media.BINARY, raw)
-  return warned.taken(link, value), why
+  return server_warnings.taken(link, value), why
 end
 
 --- Take a member of an answer that has to be there.
 -- @return the member, or nil
 -- @treturn ?Error
-function asking.member(link, path, answer, name, kind)
+function rest.member(link, path, answer, name, kind)
   local value = type(answer) == "table" and kinds.of(answer) == "dict" and answer[name]
   if value == nil or value == false and kind ~= "boolean" or (kind and type(value) ~= kind) then
     local words = ("the answer has no %s: is it a gym_http_server?"):format(name)
@@ -84,4 +84,4 @@ function asking.member(link, path, answer, name, kind)
   return value
 end
 
-return asking
+return rest

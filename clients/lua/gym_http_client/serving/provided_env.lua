@@ -1,11 +1,11 @@
 --- A lent environment: its author's handlers, and what the server asks of them.
--- @module gym_http_client.serving.lent
+-- @module gym_http_client.serving.provided_env
 local answers = require("gym_http_client.serving.answer")
 local arrays = require("gym_http_client.arrays")
 local elements = require("gym_http_client.serving.elements")
 local kinds = require("gym_http_client.kinds")
-local misuse = require("gym_http_client.misuse")
-local refusal = require("gym_http_client.refusal")
+local usage = require("gym_http_client.usage")
+local malformed = require("gym_http_client.malformed")
 local spaces = require("gym_http_client.spaces")
 local text = require("gym_http_client.text")
 
@@ -27,8 +27,8 @@ local function space_of(given, name)
   if type(given) == "table" and kinds.of(given) == "space" then
     return given
   end
-  local space, why = refusal.attempt(spaces.read, given)
-  return space or misuse.raise("%s %s", name, why)
+  local space, why = malformed.attempt(spaces.read, given)
+  return space or usage.raise("%s %s", name, why)
 end
 
 local function set_spaces(self, told)
@@ -52,7 +52,7 @@ function lent.new(given)
   set_spaces(self, given)
   self.dialect = given.dialect or (has_many(self) and "binary" or "json")
   if self.dialect ~= "json" and self.dialect ~= "binary" then
-    misuse.raise('dialect is %s: expected "json" or "binary"', misuse.shown(given.dialect))
+    usage.raise('dialect is %s: expected "json" or "binary"', usage.shown(given.dialect))
   end
   return self
 end
