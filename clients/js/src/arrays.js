@@ -1,7 +1,7 @@
 /** `NdArray`: an array of any number of axes, flat in C order, over a typed array. */
 
 import { bytesOf, countOf, dtypeNamed } from "./dtypes.js";
-import { roundToHalf } from "./halves.js";
+import { roundToHalf } from "./float16.js";
 import { arrayText } from "./printing.js";
 
 const TYPED = new Map([

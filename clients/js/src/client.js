@@ -3,7 +3,7 @@
 import { TYPED, errorOf, jsonOf, typedOf } from "./answers.js";
 import { Env } from "./env.js";
 import { ProtocolError } from "./errors.js";
-import { Link } from "./http.js";
+import { Requester } from "./requester.js";
 import { stringify } from "./json_writer.js";
 import { checkOptions, withServer } from "./options.js";
 import { pathOf } from "./remote.js";
@@ -13,19 +13,19 @@ import { VectorEnv } from "./vector_env.js";
 
 /** A server. Its methods are there as functions, too, which take its options as well. */
 export class Client {
-  #link;
+  #requester;
   #stream;
 
   constructor(options = {}) {
     checkOptions("Client", options);
     const { url, token, timeout, maxBody, stream, onWarning } = options;
-    this.#link = new Link({ url, token, timeout, maxBody, onWarning });
+    this.#requester = new Requester({ url, token, timeout, maxBody, onWarning });
     this.#stream = stream;
   }
 
   /** The server's address, without a token. */
   get url() {
-    return this.#link.url;
+    return this.#requester.url;
   }
 
   async make(envId, options = {}) {
@@ -50,7 +50,7 @@ export class Client {
 
   async attach(instanceId, call) {
     checkOptions("attach", call);
-    return this.#link.within(call, (deadline) => this.#attached(instanceId, deadline));
+    return this.#requester.within(call, (deadline) => this.#attached(instanceId, deadline));
   }
 
   async list(call) {
@@ -78,8 +78,8 @@ export class Client {
   }
 
   async #get(path, call) {
-    return this.#link.within(call, async (deadline) =>
-      jsonOf(await this.#link.request("GET", path, deadline), this.#link.url + path),
+    return this.#requester.within(call, async (deadline) =>
+      jsonOf(await this.#requester.request("GET", path, deadline), this.#requester.url + path),
     );
   }
 
@@ -87,9 +87,9 @@ export class Client {
     const body = writeText(stringify(asked));
     const make = async (deadline) => {
       const how = { body, contentType: "application/json", creates: true };
-      const answer = await this.#link.request("POST", "/v1/envs/", deadline, how);
-      const { instance_id: id } = jsonOf(answer, `${this.#link.url}/v1/envs/`) ?? {};
-      if (typeof id !== "string") throw errorOf(answer, `${this.#link.url}/v1/envs/`);
+      const answer = await this.#requester.request("POST", "/v1/envs/", deadline, how);
+      const { instance_id: id } = jsonOf(answer, `${this.#requester.url}/v1/envs/`) ?? {};
+      if (typeof id !== "string") throw errorOf(answer, `${this.#requester.url}/v1/envs/`);
       try {
         return await this.#attached(id, deadline);
       } catch (error) {
@@ -98,22 +98,22 @@ export class Client {
         throw error;
       }
     };
-    return this.#link.within(call, make, waitOf(asked));
+    return this.#requester.within(call, make, waitOf(asked));
   }
 
   #abandon(id) {
     const call = { timeout: 5000 };
-    const close = (deadline) => this.#link.request("POST", `${pathOf(id)}close/`, deadline);
-    this.#link.within(call, close).catch(() => {});
+    const close = (deadline) => this.#requester.request("POST", `${pathOf(id)}close/`, deadline);
+    this.#requester.within(call, close).catch(() => {});
   }
 
   async #attached(id, deadline) {
-    const url = this.#link.url + pathOf(id);
-    const answer = await this.#link.request("GET", pathOf(id), deadline, { accept: TYPED });
+    const url = this.#requester.url + pathOf(id);
+    const answer = await this.#requester.request("GET", pathOf(id), deadline, { accept: TYPED });
     const told = typedOf(answer, url);
     try {
       const kind = told.num_envs === undefined ? Env : VectorEnv;
-      return new kind(this.#link, described(told), { stream: this.#stream });
+      return new kind(this.#requester, described(told), { stream: this.#stream });
     } catch (error) {
       const words = `the description of ${url} cannot be read: ${error.message}`;
       throw new ProtocolError(words, { url, status: answer.status, cause: error });

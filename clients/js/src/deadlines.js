@@ -20,7 +20,7 @@ export class Deadline {
     this.limit = limit;
     this.#end = performance.now() + limit;
     this.#caller = caller;
-    this.#timer = setTimeout(() => this.#over(new TimeIsUp(limit)), Math.min(limit, LONGEST));
+    this.#timer = setTimeout(() => this.#over(new DeadlinePassed(limit)), Math.min(limit, LONGEST));
     if (caller) {
       this.#onAbort = () => this.#over(caller.reason);
       caller.addEventListener("abort", this.#onAbort, { once: true });
@@ -93,7 +93,7 @@ export class Deadline {
 }
 
 /** The time limit of a call has passed; whoever made it turns this into its own error. */
-export class TimeIsUp extends Error {
+export class DeadlinePassed extends Error {
   constructor(limit) {
     super(`no answer within the time limit of ${limit / 1000} s`);
   }

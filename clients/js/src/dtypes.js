@@ -1,7 +1,7 @@
 /** The types of arrays' elements: their names, sizes, and the arrays that hold them. */
 
 import { ProtocolError } from "./errors.js";
-import { readHalves, writeHalves } from "./halves.js";
+import { readHalves, writeHalves } from "./float16.js";
 import { shown } from "./text.js";
 
 const MAX_AXES = 32;

@@ -1,7 +1,7 @@
 /** `Env`: an environment on a server. */
 
 import { Remote } from "./remote.js";
-import { BinaryBody } from "./requests.js";
+import { BinaryBody } from "./request_bodies.js";
 import { Discrete } from "./spaces/index.js";
 
 /** An environment on a server; `make` makes one. */

@@ -3,7 +3,7 @@
 import http from "node:http";
 import https from "node:https";
 
-import { ArrivingBody } from "./bodies.js";
+import { ArrivingBody } from "./arriving_body.js";
 import { ProtocolError } from "./errors.js";
 
 // Lines that wait for the next request keep no program alive.

@@ -3,7 +3,7 @@
 import { randomFillSync } from "node:crypto";
 
 import { ProtocolError } from "./errors.js";
-import { closedWith } from "./stream_ends.js";
+import { closedWith } from "./close_codes.js";
 import { upgraded } from "./node_upgrade.js";
 import { MessageReader, Opcode, closeOf, encodeMessage } from "./websocket_frames.js";
 

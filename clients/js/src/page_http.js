@@ -1,6 +1,6 @@
 /** HTTP by `fetch`, as pages have it. */
 
-import { ArrivingBody } from "./bodies.js";
+import { ArrivingBody } from "./arriving_body.js";
 import { ProtocolError } from "./errors.js";
 
 const INIT = { redirect: "manual", cache: "no-store", credentials: "omit" };

@@ -1,7 +1,7 @@
 /** The WebSocket that is there already: browsers', and Node's from 22 on. */
 
 import { ProtocolError } from "./errors.js";
-import { closedWith } from "./stream_ends.js";
+import { closedWith } from "./close_codes.js";
 
 /** Whether there is one. */
 export function hasWebSocket() {

@@ -5,7 +5,7 @@ import { dtypeNamed } from "./dtypes.js";
 import { objectOf } from "./json.js";
 import { Float, GraphInstance, Scalar } from "./scalars.js";
 import { scalarAt } from "./numpy_scalars.js";
-import { shortest } from "./shortest.js";
+import { shortest } from "./shortest_decimals.js";
 import { isUnicode } from "./text.js";
 
 /** Whether plain JSON says a value as it is. */

@@ -1,7 +1,7 @@
 /** Arrays as text, for people. */
 
 import { dtypeNamed } from "./dtypes.js";
-import { shortest } from "./shortest.js";
+import { shortest } from "./shortest_decimals.js";
 import { shown, writeHex } from "./text.js";
 
 /** How many elements are shown. */

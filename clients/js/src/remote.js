@@ -5,7 +5,7 @@ import { TYPED, jsonOf, typedOf } from "./answers.js";
 import { ApiError } from "./errors.js";
 import { Form, Op } from "./frames.js";
 import { checkOptions } from "./options.js";
-import { NOTHING, bodyOf } from "./requests.js";
+import { NOTHING, bodyOf } from "./request_bodies.js";
 import { Session } from "./session.js";
 
 const RESET = { op: Op.RESET, path: "reset/" };
@@ -17,24 +17,24 @@ const GONE = new Set(["instance-ended", "server-restarted", "unknown-instance"])
 
 /** An instance on a server. */
 export class Remote {
-  #link;
+  #requester;
   #session;
   #closed = null;
 
   /**
-   * @param {import("./http.js").Link} link
+   * @param {import("./requester.js").Requester} requester
    * @param {object} told The instance's description.
    * @param {{ stream?: boolean }} options
    */
-  constructor(link, told, { stream = true } = {}) {
-    this.#link = link;
-    this.#session = new Session(link, pathOf(told.instanceId), stream);
+  constructor(requester, told, { stream = true } = {}) {
+    this.#requester = requester;
+    this.#session = new Session(requester, pathOf(told.instanceId), stream);
     Object.assign(this, told);
   }
 
   /** The server's address, without a token. */
   get url() {
-    return this.#link.url;
+    return this.#requester.url;
   }
 
   /** What calls go over at present. */
@@ -76,8 +76,8 @@ export class Remote {
   async describe(call) {
     checkOptions("describe", call);
     const path = pathOf(this.instanceId);
-    return this.#link.within(call, async (deadline) =>
-      typedOf(await this.#link.request("GET", path, deadline, { accept: TYPED }), this.#link.url + path),
+    return this.#requester.within(call, async (deadline) =>
+      typedOf(await this.#requester.request("GET", path, deadline, { accept: TYPED }), this.#requester.url + path),
     );
   }
 
@@ -92,8 +92,8 @@ export class Remote {
     this.#session.close();
     const path = `${pathOf(this.instanceId)}close/`;
     try {
-      await this.#link.within(call, async (deadline) =>
-        jsonOf(await this.#link.request("POST", path, deadline, { keepalive }), this.#link.url + path),
+      await this.#requester.within(call, async (deadline) =>
+        jsonOf(await this.#requester.request("POST", path, deadline, { keepalive }), this.#requester.url + path),
       );
     } catch (error) {
       if (error instanceof ApiError && GONE.has(error.code)) return;

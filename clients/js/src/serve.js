@@ -1,10 +1,10 @@
 /** `serveEnv`: an environment of this page or process, lent to a server. */
 
-import { Link } from "./http.js";
-import { CallingLine } from "./serving/calls.js";
-import { Lender } from "./serving/lender.js";
-import { LentEnv } from "./serving/lent.js";
-import { openLine } from "./serving/lines.js";
+import { Requester } from "./requester.js";
+import { PollingConnection } from "./serving/http_polling.js";
+import { Provider } from "./serving/provider.js";
+import { ProvidedEnv } from "./serving/provided_env.js";
+import { openConnection } from "./serving/connections.js";
 
 export { NdArray, array } from "./arrays.js";
 
@@ -19,24 +19,24 @@ export async function serveEnv(given) {
   if (!Number.isInteger(n) || n < 1 || (n > 1 && !factory)) {
     throw new RangeError(`n is ${n}: expected 1, or more with a factory`);
   }
-  const link = new Link({ url, token, timeout });
-  const open = { websocket: (ended) => openLine(link, ended), http: async () => new CallingLine(link) }[transport];
+  const requester = new Requester({ url, token, timeout });
+  const open = { websocket: (ended) => openConnection(requester, ended), http: async () => new PollingConnection(requester) }[transport];
   if (!open) throw new RangeError(`transport is ${transport}: expected "websocket" or "http"`);
-  const lenders = [];
+  const providers = [];
   for (let index = 0; index < n; index++) {
     const own = factory ? { ...given, ...(await factory(index)) } : given;
-    lenders.push(new Lender(new LentEnv(own), own, open, link.url));
+    providers.push(new Provider(new ProvidedEnv(own), own, open, requester.url));
   }
-  if (!signal?.aborted) await runAll(lenders, signal);
+  if (!signal?.aborted) await runAll(providers, signal);
 }
 
-/** Have lenders serve until the signal, or until the server refuses one. */
-async function runAll(lenders, signal) {
+/** Have providers serve until the signal, or until the server refuses one. */
+async function runAll(providers, signal) {
   // One each, since some signals warn of many who listen.
-  const ends = lenders.map(() => new AbortController());
+  const ends = providers.map(() => new AbortController());
   const end = () => ends.forEach((each) => each.abort());
   signal?.addEventListener("abort", end);
-  const running = lenders.map((lender, index) => lender.run(ends[index].signal));
+  const running = providers.map((provider, index) => provider.run(ends[index].signal));
   try {
     await Promise.all(running);
   } finally {

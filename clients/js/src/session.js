@@ -9,10 +9,10 @@ import { BINARY, JSON_TYPE, apiError, problemIn, valueOf } from "./answers.js";
 import { Deadline } from "./deadlines.js";
 import { ApiError, GymHttpError, ProtocolError, TransportError } from "./errors.js";
 import { Form, encodeFrame } from "./frames.js";
-import { lateError } from "./http.js";
+import { lateError } from "./requester.js";
 import { Lost, Tries, isRepeated, newName } from "./retries.js";
 import { Stream } from "./stream.js";
-import { mayBeTooLarge } from "./stream_ends.js";
+import { mayBeTooLarge } from "./close_codes.js";
 
 const HANDSHAKE = 10_000;
 /** Handshakes that may fail one after the other, until streams are given up. */
@@ -23,7 +23,7 @@ const NO_STREAMS = new Set(["malformed-request", "method-not-allowed", "not-foun
 
 /** Requests to one instance, one at a time, in the order in which they are made. */
 export class Session {
-  #link;
+  #requester;
   #path;
   #name;
   #number = 0;
@@ -36,12 +36,12 @@ export class Session {
   #last = Promise.resolve();
 
   /**
-   * @param {import("./http.js").Link} link
+   * @param {import("./requester.js").Requester} requester
    * @param {string} path Of the instance.
    * @param {boolean} streams Whether to try streams at all.
    */
-  constructor(link, path, streams) {
-    this.#link = link;
+  constructor(requester, path, streams) {
+    this.#requester = requester;
     this.#path = path;
     this.#streams = streams;
     this.#name = newName();
@@ -56,11 +56,11 @@ export class Session {
    * Ask, and give the value of the answer.
    *
    * @param {{ op: number, path: string }} operation
-   * @param {import("./requests.js").Body} body
+   * @param {import("./request_bodies.js").Body} body
    * @param {{ timeout?: number, signal?: AbortSignal }} [options]
    */
   async ask(operation, body, options) {
-    const deadline = this.#link.deadline(options);
+    const deadline = this.#requester.deadline(options);
     let release;
     const before = this.#last;
     this.#last = new Promise((resolve) => (release = resolve));
@@ -68,12 +68,12 @@ export class Session {
       await deadline.race(before);
       const value = await this.#settle(operation, body, deadline);
       if (value?.warnings !== undefined) {
-        this.#link.warn(value.warnings);
+        this.#requester.warn(value.warnings);
         delete value.warnings;
       }
       return value;
     } catch (error) {
-      throw lateError(error, this.#link.url + this.#path + operation.path) ?? error;
+      throw lateError(error, this.#requester.url + this.#path + operation.path) ?? error;
     } finally {
       deadline.done();
       before.then(release);
@@ -100,7 +100,7 @@ export class Session {
         if (error instanceof ApiError) throw error;
         if (this.#stream) this.#lostAt = performance.now();
         this.close();
-        const url = this.#link.url + this.#path + operation.path;
+        const url = this.#requester.url + this.#path + operation.path;
         if (deadline.reason !== undefined) throw lateError(deadline.reason, url, tries) ?? deadline.reason;
         if (error instanceof GymHttpError) throw new ProtocolError(error.message, { url, cause: error });
         if (mayBeTooLarge(error, body)) break;
@@ -135,15 +135,15 @@ export class Session {
     if (answer.status === 200 && answer.form === Form.BINARY) return stream.announced.read(answer.body);
     const told = problemIn(answer.body);
     if (!told) throw new ProtocolError(`what came with status ${answer.status} is neither value nor problem`);
-    this.#link.warn(told.extras?.warnings);
-    throw apiError({ ...told.extras, ...told }, answer.status, this.#link.url + this.#path + path);
+    this.#requester.warn(told.extras?.warnings);
+    throw apiError({ ...told.extras, ...told }, answer.status, this.#requester.url + this.#path + path);
   }
 
   /** Open a stream if that works; else what is asked goes by REST. */
   async #open(deadline) {
     const limited = new Deadline(Math.min(HANDSHAKE, deadline.left()), deadline.signal);
     try {
-      this.#stream = await Stream.open(this.#link, this.#streamPath(), limited);
+      this.#stream = await Stream.open(this.#requester, this.#streamPath(), limited);
       this.#failed = 0;
     } catch (error) {
       if (deadline.reason !== undefined) throw deadline.reason;
@@ -164,12 +164,12 @@ export class Session {
     if (answer && !isRepeated(answer)) {
       const told = problemIn(answer.body);
       if (told?.code && !NO_STREAMS.has(told.code)) {
-        throw apiError(told, answer.status, `${this.#link.url}${this.#path}stream`);
+        throw apiError(told, answer.status, `${this.#requester.url}${this.#path}stream`);
       }
       this.#streams = false;
       if (told?.code === "upgrade-required") {
         // A proxy may be the cause, and whoever runs it has to be told.
-        const url = `${this.#link.url}${this.#path}stream`;
+        const url = `${this.#requester.url}${this.#path}stream`;
         console.warn(`steps go over HTTP, which is slower than a stream: ${url} answered 426, ${told.message}`);
       }
       return;
@@ -181,13 +181,13 @@ export class Session {
 
   async #byRest(number, operation, body, deadline) {
     const path = this.#path + operation.path;
-    const answer = await this.#link.request("POST", path, deadline, {
+    const answer = await this.#requester.request("POST", path, deadline, {
       body: body.byRest(),
       contentType: body.form === Form.JSON ? JSON_TYPE : BINARY,
       accept: BINARY,
       key: `${this.#name}-${number}`,
     });
     this.#lostAt = null;
-    return valueOf(answer, this.#link.url + path);
+    return valueOf(answer, this.#requester.url + path);
   }
 }

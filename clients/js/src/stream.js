@@ -26,25 +26,25 @@ export class Stream {
   /**
    * Open a stream.
    *
-   * @param {import("./http.js").Link} link
+   * @param {import("./requester.js").Requester} requester
    * @param {string} path Of the stream, with its query.
    * @param {import("./deadlines.js").Deadline} deadline
    */
-  static async open(link, path, deadline) {
+  static async open(requester, path, deadline) {
     const how = {
       protocol: PROTOCOL,
       signal: deadline.signal,
-      maxMessage: link.maxBody + MAX_HEAD + HEADER_SIZE,
+      maxMessage: requester.maxBody + MAX_HEAD + HEADER_SIZE,
     };
     if (hasWebSocket()) {
       // No page can put a header on a WebSocket, and no address holds a token.
-      const ticket = link.token ? `&ticket=${await ticketOf(link, deadline)}` : "";
-      return new Stream(await deadline.race(openPageSocket(link.url + path + ticket, how)));
+      const ticket = requester.token ? `&ticket=${await ticketOf(requester, deadline)}` : "";
+      return new Stream(await deadline.race(openPageSocket(requester.url + path + ticket, how)));
     }
     const { openSocket } = await import("./node_websocket.js");
     const headers = { Accept: "application/problem+json" };
-    if (link.token) headers.Authorization = `Bearer ${link.token}`;
-    return new Stream(await deadline.race(openSocket(link.url + path, { ...how, headers })));
+    if (requester.token) headers.Authorization = `Bearer ${requester.token}`;
+    return new Stream(await deadline.race(openSocket(requester.url + path, { ...how, headers })));
   }
 
   /** Send a request; give the frame of its answer. */
@@ -83,7 +83,7 @@ export class Stream {
   }
 }
 
-async function ticketOf(link, deadline) {
-  const answer = await link.request("POST", "/v1/tickets/", deadline);
-  return encodeURIComponent(jsonOf(answer, `${link.url}/v1/tickets/`).ticket);
+async function ticketOf(requester, deadline) {
+  const answer = await requester.request("POST", "/v1/tickets/", deadline);
+  return encodeURIComponent(jsonOf(answer, `${requester.url}/v1/tickets/`).ticket);
 }

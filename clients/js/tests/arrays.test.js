@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import { NdArray, array, decodeBinary, encodeBinary } from "../src/index.js";
 import { elementsOf, readDtype } from "../src/dtypes.js";
-import { narrowBits, roundToHalf, widenBits } from "../src/halves.js";
+import { narrowBits, roundToHalf, widenBits } from "../src/float16.js";
 
 test("nested lists become arrays of their shape", () => {
   const made = array([[1, 2, 3], [4, 5, 6]], { dtype: "int16" });

@@ -2,9 +2,9 @@
 
 import assert from "node:assert/strict";
 
-import { Lender } from "../src/serving/lender.js";
-import { LentEnv } from "../src/serving/lent.js";
-import { Network } from "./farside.mjs";
+import { Provider } from "../src/serving/provider.js";
+import { ProvidedEnv } from "../src/serving/provided_env.js";
+import { Network } from "./conversations.mjs";
 
 const WELCOME = { type: "welcome", protocol: 1, connection: "c4d1e0f2", resume: "a", heartbeat_s: 60 };
 export const INIT = { type: "init", id: 1, kwargs: {}, render_mode: null };
@@ -34,8 +34,8 @@ export async function lending(handlers, use) {
     onAgentGone: () => heard.push("went"),
     ...handlers,
   };
-  const lender = new Lender(new LentEnv(given), given, () => network.open(), "http://127.0.0.1:5000");
-  const running = lender.run(ended.signal);
+  const provider = new Provider(new ProvidedEnv(given), given, () => network.open(), "http://127.0.0.1:5000");
+  const running = provider.run(ended.signal);
   const say = (message) => network.line.onmessage(JSON.stringify(message));
   const server = {
     say,

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Deadline, TimeIsUp } from "../src/deadlines.js";
-import { lateError } from "../src/http.js";
+import { Deadline, DeadlinePassed } from "../src/deadlines.js";
+import { lateError } from "../src/requester.js";
 import { Lost, Tries, isRepeated, newName } from "../src/retries.js";
 
 const never = () => new Promise(() => {});
@@ -11,11 +11,11 @@ test("a wait ends with its deadline, also after others that ended well", async (
   const deadline = new Deadline(30);
   await deadline.race(Promise.resolve(1));
   let abandoned = false;
-  await assert.rejects(deadline.race(never(), () => (abandoned = true)), TimeIsUp);
+  await assert.rejects(deadline.race(never(), () => (abandoned = true)), DeadlinePassed);
   assert.ok(abandoned);
   assert.equal(deadline.left(), 0);
   assert.ok(deadline.signal.aborted);
-  await assert.rejects(deadline.race(never()), TimeIsUp);
+  await assert.rejects(deadline.race(never()), DeadlinePassed);
 });
 
 test("a caller's signal ends a wait with its own reason", async () => {
@@ -76,7 +76,7 @@ test("when the time is up, what was heard before is told", async () => {
   const deadline = new Deadline(Infinity);
   deadline.sleep = async () => {};
   const tries = new Tries(deadline, true);
-  const told = () => lateError(new TimeIsUp(1000), "http://host/", tries).message;
+  const told = () => lateError(new DeadlinePassed(1000), "http://host/", tries).message;
   assert.equal(told(), "no answer within the time limit of 1 s");
   assert.ok(await tries.again(problem(429, "too-many-instances")));
   assert.equal(told(), "no answer within the time limit of 1 s; before that: not now (429)");

@@ -18,7 +18,7 @@ import { join } from "node:path";
 import { GymHttpError, decodeBinary, decodeTyped, make } from "../src/index.js";
 import { agree } from "./agreeing.mjs";
 import { FILES, checksOf } from "./checking.mjs";
-import { canTalk, talk } from "./farside.mjs";
+import { canTalk, talk } from "./conversations.mjs";
 import { kindOf, unhex } from "./models.mjs";
 
 function casesOf(path) {

@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { ApiError, NdArray, make, makeVec } from "../src/index.js";
 import { serveEnv } from "../src/serve.js";
 import { BinaryDialect, JsonDialect, TypedDialect } from "../src/serving/dialects.js";
-import { LentEnv } from "../src/serving/lent.js";
+import { ProvidedEnv } from "../src/serving/provided_env.js";
 
 const url = process.env.GYM_HTTP_TEST_URL;
 const skip = url ? false : "no GYM_HTTP_TEST_URL is given";
@@ -182,10 +182,10 @@ test("who is stopped before it began does nothing", async () => {
 
 test("large arrays and frames are binary unless told", () => {
   const pixels = { type: "Box", low: 0, high: 255, shape: [84, 84], dtype: "uint8" };
-  assert.equal(new LentEnv(CORRIDOR).dialect, "json");
-  assert.equal(new LentEnv({ ...CORRIDOR, observationSpace: pixels }).dialect, "binary");
-  assert.equal(new LentEnv({ ...CORRIDOR, renderModes: ["ansi", "rgb_array"] }).dialect, "binary");
-  assert.equal(new LentEnv({ ...CORRIDOR, observationSpace: pixels, dialect: "json" }).dialect, "json");
+  assert.equal(new ProvidedEnv(CORRIDOR).dialect, "json");
+  assert.equal(new ProvidedEnv({ ...CORRIDOR, observationSpace: pixels }).dialect, "binary");
+  assert.equal(new ProvidedEnv({ ...CORRIDOR, renderModes: ["ansi", "rgb_array"] }).dialect, "binary");
+  assert.equal(new ProvidedEnv({ ...CORRIDOR, observationSpace: pixels, dialect: "json" }).dialect, "json");
 });
 
 test("a dialect refuses what is of the other", () => {

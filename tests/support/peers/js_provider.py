@@ -16,6 +16,6 @@ class JsProvider(ReportingProcess):
         transport: str = "websocket",
     ) -> None:
         needs("node")
-        program = str(CLIENTS / "js/tests/lending.mjs")
+        program = str(CLIENTS / "js/tests/providing.mjs")
         words = ("node", program, url, "toy", kind, dialect, transport)
         super().__init__(words, token=token)

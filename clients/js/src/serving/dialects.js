@@ -11,7 +11,7 @@ import { Form, decodeFrame, encodeFrame } from "../frames.js";
 import { parse } from "../json.js";
 import { stringify } from "../json_writer.js";
 import { plainTree } from "../plain.js";
-import { BinaryBody } from "../requests.js";
+import { BinaryBody } from "../request_bodies.js";
 import { Announced } from "../signatures.js";
 import { readUtf8, writeText } from "../text.js";
 import { decodeTyped } from "../typed_reader.js";

@@ -2,7 +2,7 @@
 
 import { NdArray, array, dtypeOfTyped } from "../arrays.js";
 import { canCast, dtypeNamed } from "../dtypes.js";
-import { roundToHalf } from "../halves.js";
+import { roundToHalf } from "../float16.js";
 import { Float, Tuple } from "../scalars.js";
 import { nativeOf } from "./fields.js";
 

@@ -2,7 +2,7 @@
 
 import { countOf, dtypeNamed } from "../dtypes.js";
 import { ProtocolError } from "../errors.js";
-import { roundToHalf } from "../halves.js";
+import { roundToHalf } from "../float16.js";
 import { narrow } from "../json.js";
 import { shown } from "../text.js";
 

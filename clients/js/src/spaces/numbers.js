@@ -1,7 +1,7 @@
 /** Numbers and arrays in descriptions of spaces, such that any JSON reader keeps them. */
 
 import { dtypeNamed } from "../dtypes.js";
-import { shortest } from "../shortest.js";
+import { shortest } from "../shortest_decimals.js";
 
 const word = new DataView(new ArrayBuffer(8));
 

@@ -11,8 +11,8 @@ const CALL = 30_000;
 const FAULT = 52;
 
 /** A line as others are, for places where nothing but HTTP gets out. */
-export class CallingLine {
-  #link;
+export class PollingConnection {
+  #requester;
   #path = "";
   #waitS = LONGEST_WAIT_S;
   #ended = new AbortController();
@@ -20,9 +20,9 @@ export class CallingLine {
   #posting = Promise.resolve();
   #answered = () => {};
 
-  /** @param {import("../http.js").Link} link */
-  constructor(link) {
-    this.#link = link;
+  /** @param {import("../requester.js").Requester} requester */
+  constructor(requester) {
+    this.#requester = requester;
     this.onmessage = (_message) => {};
     this.onclose = (_error) => {};
     this.onheard = () => {};
@@ -43,7 +43,7 @@ export class CallingLine {
     const [body, contentType] = typeof message === "string" ? [writeText(message), TEXT] : [message, BYTES];
     const answer = await this.#call("POST", this.#path ? `${this.#path}answer/` : PATH, { body, contentType });
     if (!this.#path) return this.#greeted(answer);
-    if (answer.status !== 204) throw errorOf(answer, this.#link.url);
+    if (answer.status !== 204) throw errorOf(answer, this.#requester.url);
     return this.#answered();
   }
 
@@ -59,7 +59,7 @@ export class CallingLine {
       const { code, message } = problemIn(answer.body) ?? { code: "bad-hello", message: told };
       this.onmessage(JSON.stringify({ type: "refused", code, message }));
     } else {
-      throw errorOf(answer, this.#link.url);
+      throw errorOf(answer, this.#requester.url);
     }
   }
 
@@ -69,7 +69,7 @@ export class CallingLine {
       const answer = await this.#call("GET", `${this.#path}request/?wait_s=${this.#waitS}`);
       this.onheard();
       if (answer.status === 204) continue;
-      if (answer.status !== 200) throw errorOf(answer, this.#link.url);
+      if (answer.status !== 200) throw errorOf(answer, this.#requester.url);
       const isText = answer.headers.get("content-type")?.startsWith(TEXT);
       const message = isText ? readUtf8(answer.body) : answer.body;
       const isFault = isText ? JSON.parse(message).type === "fault" : message[10] === FAULT;
@@ -81,8 +81,8 @@ export class CallingLine {
   }
 
   async #call(method, path, what) {
-    return this.#link.within({ timeout: CALL, signal: this.#ended.signal }, (deadline) =>
-      this.#link.request(method, path, deadline, what),
+    return this.#requester.within({ timeout: CALL, signal: this.#ended.signal }, (deadline) =>
+      this.#requester.request(method, path, deadline, what),
     );
   }
 

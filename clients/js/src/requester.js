@@ -1,6 +1,6 @@
 /** Links: requests to one server, sent until there is an answer. */
 
-import { Deadline, TimeIsUp } from "./deadlines.js";
+import { Deadline, DeadlinePassed } from "./deadlines.js";
 import { ProtocolError, TransportError } from "./errors.js";
 import { Lost, Tries, isRepeated, newName } from "./retries.js";
 
@@ -20,7 +20,7 @@ const COLOUR = /\x1b\[[0-9;]*m/g;
 let transport;
 
 /** Requests to one server. */
-export class Link {
+export class Requester {
   #prefix = newName();
   #count = 0;
   #met = false;
@@ -149,7 +149,7 @@ function showWarning({ category, message }) {
 
 /** Make the error of a call whose time is up, after some tries; undefined of all else. */
 export function lateError(reason, url, tries) {
-  if (!(reason instanceof TimeIsUp)) return undefined;
+  if (!(reason instanceof DeadlinePassed)) return undefined;
   const before = tries?.heard ? `; before that: ${tries.heard}` : "";
   return new TransportError(reason.message + before, { url });
 }

@@ -16,7 +16,7 @@ const UNDONE = new Set(["bad-parameter", "invalid-action", "no-attribute", "rese
 const MANY = 256;
 
 /** One environment. */
-export class LentEnv {
+export class ProvidedEnv {
   #given;
   #observationSpace;
   #actionSpace;

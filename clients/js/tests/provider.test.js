@@ -1,4 +1,4 @@
-/** What a lender goes on through, and what it ends by. */
+/** What a provider goes on through, and what it ends by. */
 
 import assert from "node:assert/strict";
 import { once } from "node:events";

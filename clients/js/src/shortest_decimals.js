@@ -1,6 +1,6 @@
 /** Floats of fewer bits as decimals of no more digits than they need. */
 
-import { roundToHalf } from "./halves.js";
+import { roundToHalf } from "./float16.js";
 
 /** Give the number of the fewest digits that is read as the same float32 or float16. */
 export function shortest(number, dtype) {

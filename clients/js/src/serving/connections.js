@@ -12,44 +12,44 @@ const DIAGNOSIS = 3000;
  * Open a line. What comes is given to `onmessage`, a string or bytes, and the end of the
  * line, with why, once to `onclose`.
  *
- * @param {import("../http.js").Link} link
+ * @param {import("../requester.js").Requester} requester
  * @param {AbortSignal} [signal]
  * @throws {Error} There is no server, or it refuses.
  */
-export async function openLine(link, signal) {
-  const deadline = link.deadline({ timeout: HANDSHAKE, signal });
+export async function openConnection(requester, signal) {
+  const deadline = requester.deadline({ timeout: HANDSHAKE, signal });
   try {
-    if (hasWebSocket()) return await openPageLine(link, deadline);
-    const { openNodeLine } = await import("./node_line.js");
-    const headers = link.token ? { Authorization: `Bearer ${link.token}` } : {};
-    return await deadline.race(openNodeLine(link.url + PATH, PROTOCOL, headers, deadline.signal));
+    if (hasWebSocket()) return await openPageConnection(requester, deadline);
+    const { openNodeConnection } = await import("./node_connection.js");
+    const headers = requester.token ? { Authorization: `Bearer ${requester.token}` } : {};
+    return await deadline.race(openNodeConnection(requester.url + PATH, PROTOCOL, headers, deadline.signal));
   } finally {
     deadline.done();
   }
 }
 
-async function openPageLine(link, deadline) {
+async function openPageConnection(requester, deadline) {
   // No page can put a header on a WebSocket, and no address holds a token.
-  const query = link.token ? `?ticket=${await ticketOf(link, deadline)}` : "";
-  const address = link.url.replace(/^http/, "ws") + PATH + query;
+  const query = requester.token ? `?ticket=${await ticketOf(requester, deadline)}` : "";
+  const address = requester.url.replace(/^http/, "ws") + PATH + query;
   try {
     return await deadline.race(dialled(address, deadline.signal));
   } catch (error) {
-    throw (await diagnosis(link)) ?? error;
+    throw (await diagnosis(requester)) ?? error;
   }
 }
 
-async function ticketOf(link, deadline) {
-  const answer = await link.request("POST", "/v1/tickets/", deadline);
-  return encodeURIComponent(jsonOf(answer, `${link.url}/v1/tickets/`).ticket);
+async function ticketOf(requester, deadline) {
+  const answer = await requester.request("POST", "/v1/tickets/", deadline);
+  return encodeURIComponent(jsonOf(answer, `${requester.url}/v1/tickets/`).ticket);
 }
 
 /** Find out why a WebSocket fails, which no browser tells. */
-async function diagnosis(link) {
+async function diagnosis(requester) {
   try {
     const path = "/v1/";
-    await link.within({ timeout: DIAGNOSIS }, async (deadline) =>
-      jsonOf(await link.request("GET", path, deadline), link.url + path),
+    await requester.within({ timeout: DIAGNOSIS }, async (deadline) =>
+      jsonOf(await requester.request("GET", path, deadline), requester.url + path),
     );
     return undefined;
   } catch (error) {

@@ -1,8 +1,8 @@
 /** Conversations of the vectors: an environment with a script, asked without a network. */
 
 import { DIALECTS } from "../src/serving/dialects.js";
-import { Lender } from "../src/serving/lender.js";
-import { LentEnv } from "../src/serving/lent.js";
+import { Provider } from "../src/serving/provider.js";
+import { ProvidedEnv } from "../src/serving/provided_env.js";
 import { build, hex, matches, shown, unhex } from "./models.mjs";
 
 const PATIENCE = 5000;
@@ -22,8 +22,8 @@ export async function talk(vector, print) {
   const ended = new AbortController();
   const network = new Network();
   const given = { ...scripted(vector), log: () => {} };
-  const lender = new Lender(new LentEnv(given), given, () => network.open(), "http://127.0.0.1:5000");
-  const running = lender.run(ended.signal);
+  const provider = new Provider(new ProvidedEnv(given), given, () => network.open(), "http://127.0.0.1:5000");
+  const running = provider.run(ended.signal);
   try {
     for (const { from, text, hex: raw } of vector.messages) {
       if (from === "environment") {

@@ -17,10 +17,10 @@ const MAX_MESSAGE = 64 * 1024 * 1024;
  * @param {Record<string, string>} headers
  * @param {AbortSignal} signal Ends the handshake.
  */
-export async function openNodeLine(url, protocol, headers, signal) {
+export async function openNodeConnection(url, protocol, headers, signal) {
   try {
     const { socket, early } = await upgraded(url, { protocol, headers, signal });
-    return new NodeLine(socket, early);
+    return new NodeConnection(socket, early);
   } catch (error) {
     if (!(error instanceof NoStream)) throw error;
     const { body, status } = error.answer;
@@ -29,7 +29,7 @@ export async function openNodeLine(url, protocol, headers, signal) {
 }
 
 /** A line over a socket after its handshake. */
-class NodeLine {
+class NodeConnection {
   #socket;
 
   constructor(socket, early) {

@@ -1,4 +1,4 @@
-/** A lender: keeps one environment connected, and answers for it. */
+/** A provider: keeps one environment connected, and answers for it. */
 
 import { ApiError } from "../errors.js";
 import { parse } from "../json.js";
@@ -12,7 +12,7 @@ const WELCOME = 10_000;
 const PASSING = new Set(["too-many-external"]);
 
 /** One environment's connection, opened again as often as it is lost. */
-export class Lender {
+export class Provider {
   #lent;
   #given;
   #open;
@@ -31,9 +31,9 @@ export class Lender {
   #hasAgent = false;
 
   /**
-   * @param {import("./lent.js").LentEnv} lent
+   * @param {import("./provided_env.js").ProvidedEnv} lent
    * @param {object} given What `serveEnv` is called with.
-   * @param {(signal?: AbortSignal) => Promise<object>} open Opens a line, as `openLine` does.
+   * @param {(signal?: AbortSignal) => Promise<object>} open Opens a line, as `openConnection` does.
    * @param {string} url The server, for errors.
    */
   constructor(lent, given, open, url) {

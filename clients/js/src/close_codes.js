@@ -20,7 +20,7 @@ export function closedWith(code, words) {
  * says so, and what its limit is.
  *
  * @param {Error} error Of the stream.
- * @param {import("./requests.js").Body} body Of the request.
+ * @param {import("./request_bodies.js").Body} body Of the request.
  */
 export function mayBeTooLarge(error, body) {
   return error instanceof TooLarge || body.byRest().length > SURELY_READ;
