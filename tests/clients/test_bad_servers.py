@@ -140,7 +140,7 @@ TRANSPORTS = pytest.mark.parametrize("transport", ["rest", "stream"])
 
 
 @TRANSPORTS
-def test_nobody_there(probe: Callable[..., str], transport: str) -> None:
+def test_no_server(probe: Callable[..., str], transport: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     error = told(probe(f"http://127.0.0.1:{port}", transport, SHORT_LIMIT_S))
@@ -162,7 +162,7 @@ ERRORS = [
 
 @TRANSPORTS
 @pytest.mark.parametrize(("status", "code"), ERRORS)
-def test_errors_are_told_and_not_asked_again(
+def test_errors_are_raised_and_not_retried(
     probe: Callable[..., str],
     plain_server: Server,
     transport: str,
@@ -208,7 +208,7 @@ def test_errors_of_creates(
 
 @pytest.mark.parametrize("status", [408, 429, 503])
 @pytest.mark.parametrize("place", ["create", "step"])
-def test_what_may_work_later_is_asked_again(
+def test_temporary_failures_are_retried(
     probe: Callable[..., str], plain_server: Server, place: str, status: int
 ) -> None:
     body = problem(status, "busy", WORDS)
@@ -219,7 +219,7 @@ def test_what_may_work_later_is_asked_again(
 
 
 @TRANSPORTS
-def test_who_is_away_is_asked_again(
+def test_an_unreachable_server_is_retried(
     probe: Callable[..., str], plain_server: Server, transport: str
 ) -> None:
     """An environment that was lost in an episode may come back."""
@@ -238,7 +238,7 @@ def test_who_is_away_is_asked_again(
 
 
 @TRANSPORTS
-def test_what_never_works_ends_with_the_time(
+def test_permanent_failures_end_with_the_deadline(
     probe: Callable[..., str], plain_server: Server, transport: str
 ) -> None:
     busy = send(http_answer(503, "application/json", problem(503, "draining", WORDS)))
@@ -261,7 +261,7 @@ BEFORE = {
 
 @pytest.mark.parametrize("place", ["create", "step"])
 @pytest.mark.parametrize("case", BEFORE)
-def test_what_was_heard_is_told_when_the_time_is_up(
+def test_the_last_answer_is_raised_when_time_is_up(
     probe: Callable[..., str], plain_server: Server, place: str, case: str
 ) -> None:
     # Twice, since libcurl itself asks again where a kept connection is closed.
@@ -275,7 +275,7 @@ def test_what_was_heard_is_told_when_the_time_is_up(
 
 @TRANSPORTS
 @pytest.mark.parametrize("rudely", [False, True], ids=["closed", "reset"])
-def test_a_lost_answer_is_asked_for_again(
+def test_a_request_without_an_answer_is_retried(
     probe: Callable[..., str], plain_server: Server, transport: str, rudely: bool
 ) -> None:
     lost = send(b"", then_close=True, rudely=rudely)
@@ -304,7 +304,7 @@ CUTS = {
 
 
 @pytest.mark.parametrize("where", CUTS)
-def test_an_answer_that_was_cut_off_is_asked_for_again(
+def test_a_truncated_answer_is_retried(
     probe: Callable[..., str], plain_server: Server, where: str
 ) -> None:
     cut = send(CUTS[where], then_close=True)
@@ -366,7 +366,7 @@ MALFORMED = {
 
 @TRANSPORTS
 @pytest.mark.parametrize("row", MALFORMED)
-def test_what_is_no_answer(
+def test_invalid_answers(
     probe: Callable[..., str], plain_server: Server, transport: str, row: str
 ) -> None:
     with BadServer(plain_server.port, MALFORMED[row]) as impostor:
@@ -378,7 +378,7 @@ def test_what_is_no_answer(
     assert len(impostor.at("step", "message")) == 1
 
 
-def test_an_error_without_words(
+def test_an_error_without_a_message(
     probe: Callable[..., str], plain_server: Server
 ) -> None:
     """As of a proxy behind which there is nobody."""

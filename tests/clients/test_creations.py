@@ -29,7 +29,7 @@ def program(
 
 
 @pytest.mark.parametrize("wait_s", ["0", "1"])
-def test_that_nobody_is_there_is_final(
+def test_a_missing_environment_is_final(
     program: Program, server: Server, wait_s: str
 ) -> None:
     """The drivers have a minute, in which they would ask a dozen times."""

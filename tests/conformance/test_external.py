@@ -26,10 +26,10 @@ from gym_http_wire.external.messages import (
 )
 from gym_http_wire.spaces import describe
 from gym_http_wire.values import typed
-from tests.clients.python.trees import tree
+from tests.clients.python.exact_json import tree
 from tests.conformance.generate import VECTORS
+from tests.conformance.making.external_messages import DEADLINE_S
 from tests.conformance.making.models import model_of, native_of
-from tests.conformance.making.saying import DEADLINE_S
 from tests.support.drivers import Program
 from tests.support.peers.conversations import messages_in, problems_of
 
@@ -79,7 +79,7 @@ def expected_of(name: str) -> list[dict[str, Any]]:
 @pytest.mark.toolchain
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", SDKS)
-def test_sdks_say_what_conversations_tell(
+def test_sdks_send_the_messages_of_conversations(
     name: str, driver: Callable[[str], Program]
 ) -> None:
     said = messages_in(driver(name).output("farside", str(VECTORS)))
@@ -111,9 +111,7 @@ def spoilt(case: dict[str, Any], way: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("dialect", ["typed", "binary"])
-def test_what_is_said_otherwise_is_seen(
-    dialect: str, driver: Callable[[str], Program]
-) -> None:
+def test_deviations_are_found(dialect: str, driver: Callable[[str], Program]) -> None:
     said = messages_in(driver("python").output("farside", str(VECTORS)))
     (case,) = (c for c in CASES if c["id"] == f"{dialect}-episode-box")
     assert not list(problems_of(case, said[case["id"]]))
@@ -159,7 +157,7 @@ def read(case: dict[str, Any]) -> Answer | dict[str, Any]:
 # Gymnasium warns of lists, and takes them for arrays.
 @pytest.mark.filterwarnings("ignore:.*Casting input x")
 @pytest.mark.parametrize("case", of_kind("answer"))
-def test_servers_read_answers_or_say_what_is_bad(case: dict[str, Any]) -> None:
+def test_servers_read_answers_or_name_the_fault(case: dict[str, Any]) -> None:
     if "bad" in case:
         with pytest.raises(BadMessage) as caught:
             read(case)
@@ -176,7 +174,7 @@ def test_servers_read_answers_or_say_what_is_bad(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", of_kind("conversation"))
-def test_servers_ask_to_the_byte(case: dict[str, Any]) -> None:
+def test_requests_of_servers_are_equal_to_the_byte(case: dict[str, Any]) -> None:
     dialect = dialect_of(case["dialect"])
     for message in case["messages"]:
         if "hello" in message:
@@ -202,7 +200,7 @@ def controls() -> Iterator[tuple[str, dict[str, Any]]]:
                 yield case["dialect"], message
 
 
-def test_all_that_may_be_said_is_there() -> None:
+def test_all_messages_are_covered() -> None:
     talks = [case for case in CASES if case["kind"] == "conversation"]
     types = {m["asks"]["type"] for c in talks for m in c["messages"] if "asks" in m}
     without = {"generator", "set_generator"}

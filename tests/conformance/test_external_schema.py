@@ -54,7 +54,7 @@ def test_it_takes_the_hellos_that_servers_take_and_no_others() -> None:
         assert bool(faults("hello", hello)) == ("refused" in case), case["id"]
 
 
-def test_it_takes_what_is_said_in_conversations() -> None:
+def test_it_accepts_messages_of_conversations() -> None:
     for case in CASES:
         for message in case.get("messages", []):
             if "text" in message:
@@ -63,7 +63,7 @@ def test_it_takes_what_is_said_in_conversations() -> None:
                 assert not faults(name, told), (case["id"], told)
 
 
-def test_it_takes_answers_and_tells_those_that_are_none() -> None:
+def test_it_accepts_answers_and_refuses_invalid_ones() -> None:
     # What has to fit a space, or the request, no schema knows.
     unseen = ("observation", "info-list", "info-text", "channels", "reward-missing")
     unseen += ("terminated-missing", "truncated-missing", "reward-list", "reward-nan")
@@ -110,7 +110,7 @@ def test_the_page_names_every_member() -> None:
         assert f"`{kind}`" in PAGE
 
 
-def test_the_script_for_godot_says_and_hears_what_there_is() -> None:
+def test_the_script_for_godot_uses_existing_messages() -> None:
     script = (ROOT / "docs/godot.md").read_text(encoding="utf-8")
     definitions = SCHEMA["$defs"]
     said = re.search(r"func _hello.*?\{\n(.*?)\t\}", script, re.DOTALL)
@@ -157,7 +157,7 @@ def play(url: str) -> None:
 
 @pytest.mark.live
 @pytest.mark.parametrize("transport", ["tcp", "websocket"])
-def test_it_takes_what_serve_env_and_the_server_say(
+def test_it_accepts_messages_of_serve_env_and_the_server(
     transport: str, make_server: Callable[..., Server]
 ) -> None:
     server = make_server("--external-tcp", "0")
@@ -190,7 +190,7 @@ def test_it_takes_what_serve_env_and_the_server_say(
 
 @pytest.mark.live
 @pytest.mark.toolchain
-def test_it_takes_what_javascript_and_the_server_say(server: Server) -> None:
+def test_it_accepts_messages_of_javascript_and_the_server(server: Server) -> None:
     with RecordingProxy(server.port) as passing:
         url = f"http://127.0.0.1:{passing.port}"
         with (

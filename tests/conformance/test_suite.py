@@ -53,7 +53,7 @@ def _spaces_may_warn() -> Iterator[None]:
         yield
 
 
-def test_files_are_those_that_the_readme_tells_of() -> None:
+def test_files_are_those_in_the_readme() -> None:
     names = {path.name for path in VECTORS.iterdir()}
     schemas = {"schema.json", "external.schema.json"}
     assert names == schemas | {f"{kind}.json" for kind in KINDS}
@@ -96,7 +96,7 @@ def _run_generator(folder: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_generator_knows_none_of_the_code_that_is_held_by_it() -> None:
+def test_the_generator_imports_none_of_the_code_under_test() -> None:
     program = """if True:
         import importlib, sys
         from tests.conformance.generate import KINDS, content_of

@@ -55,7 +55,7 @@ def test_types_are_those_that_the_driver_shows(
     assert told == {vector: [shown[vector]] for vector in told}
 
 
-def test_all_kinds_of_values_are_told() -> None:
+def test_all_kinds_of_values_are_documented() -> None:
     cases = json.loads((VECTORS / "values.json").read_bytes())["cases"]
     by_id = {case["id"]: case["value"] for case in cases}
     told = [by_id[vector] for row in rows() for vector in words(row["Vector"])]

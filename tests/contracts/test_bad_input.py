@@ -84,7 +84,7 @@ def test_samples_of_odd_options(kind: str, instance: Instance) -> None:
 
 
 @pytest.mark.parametrize("kind", NOT_JSON)
-def test_bodies_that_nobody_reads(kind: str, instance: Instance) -> None:
+def test_unread_bodies(kind: str, instance: Instance) -> None:
     for rest in IGNORING:
         response = instance.post(rest, data=NOT_JSON[kind])
         assert response.status in (200, 204), (rest, response)
@@ -118,7 +118,7 @@ def test_json_that_is_no_object(kind: str, instance: Instance) -> None:
 
 
 @pytest.mark.parametrize("seed", ["NaN", "1e999", "-1", "0.5", '"1"', "[1]", "true"])
-def test_seeds_that_are_none(seed: str, instance: Instance) -> None:
+def test_invalid_seeds(seed: str, instance: Instance) -> None:
     response = instance.post("reset/", data=b'{"seed": %s}' % seed.encode())
     if seed in ("NaN", "1e999"):
         assert response.status in (200, 400), "not JSON, so it may be ignored"

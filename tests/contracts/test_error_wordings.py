@@ -141,7 +141,7 @@ def test_step_checks_the_action_before_the_env_sees_it(create: Create) -> None:
     instance.step(1)
 
 
-def test_contains_of_what_is_not_json(instance: Instance) -> None:
+def test_contains_of_values_that_are_not_json(instance: Instance) -> None:
     for value in ("abc", "1.2.3", "%5B1", "NaN"):
         error(instance.get(f"action_space/contains/{value}"), 400)
 
@@ -266,7 +266,7 @@ def test_bad_reset_parameters(instance: Instance) -> None:
     ok(instance.post("reset/", {"seed": None, "options": None}))
 
 
-def test_what_an_environment_says_is_repeated_where_clients_need_it_alone(
+def test_messages_of_environments_are_repeated_only_where_clients_need_them(
     create: Create,
 ) -> None:
     """`message` and `detail` are equal by contract; `text` is what can be raised."""

@@ -116,9 +116,7 @@ def test_4_bodies_of_get_are_drained(instance: Instance) -> None:
 @pytest.mark.parametrize(
     ("target", "status"), [("/v1/nowhere", 404), ("/v1/shutdown/", 403)]
 )
-def test_4_bodies_are_drained_where_nobody_reads_them(
-    target: str, status: int, api: Api
-) -> None:
+def test_4_unread_bodies_are_drained(target: str, status: int, api: Api) -> None:
     """After an error, too, the connection is in order, or it is closed."""
     body = b"GET /v1/nowhere HTTP/1.1\r\n\r\n" * 3000
     head = f"POST {target} HTTP/1.1\r\nHost: localhost\r\n"

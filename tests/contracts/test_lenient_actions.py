@@ -50,7 +50,7 @@ REFUSED: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize("name", ACTIONS)
-def test_a_step_gives_the_env_what_numpy_makes_of_it(
+def test_a_step_passes_actions_converted_by_numpy(
     name: str, create_toy: Create
 ) -> None:
     space, action, expected = ACTIONS[name]
@@ -99,7 +99,7 @@ def test_vectors_accept_them_too(create_toy: Create) -> None:
 
 
 @pytest.mark.parametrize(("space", "action"), REFUSED)
-def test_the_message_names_what_the_space_has(
+def test_the_message_names_the_form_of_the_space(
     space: str, action: Any, create_toy: Create
 ) -> None:
     instance = create_toy("toys/Echo-v0", kwargs={"space": space})

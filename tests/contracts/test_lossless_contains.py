@@ -33,7 +33,7 @@ CASES = [
 
 @pytest.mark.parametrize(("media", "encode"), FORMS, ids=["typed", "binary"])
 @pytest.mark.parametrize(("env_id", "which", "value"), CASES, ids=str)
-def test_it_is_what_the_local_space_says(
+def test_it_agrees_with_the_local_space(
     env_id: str,
     which: str,
     value: Any,

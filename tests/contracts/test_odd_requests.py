@@ -209,13 +209,13 @@ def test_a_client_that_does_not_wait_for_continue(instance: Instance) -> None:
         ("*", {"DELETE", "GET", "HEAD", "OPTIONS", "POST"}),
     ],
 )
-def test_options_tell_the_methods(path: str, methods: set[str], api: Api) -> None:
+def test_options_list_the_methods(path: str, methods: set[str], api: Api) -> None:
     answer = api.request("OPTIONS", path)
     calls.no_content(answer)
     assert set((answer.header("Allow") or "").split(", ")) == methods
 
 
-def test_options_of_what_is_not_there(api: Api) -> None:
+def test_options_of_unknown_routes(api: Api) -> None:
     calls.error(api.request("OPTIONS", "/v1/nowhere"), 404, "not-found")
     headers = {"Origin": "http://evil", "Access-Control-Request-Method": "POST"}
     answer = api.request("OPTIONS", "/v1/envs/", headers=headers)

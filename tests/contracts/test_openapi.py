@@ -132,7 +132,7 @@ def live(api: Api) -> Iterator[Live]:
     # One fixture for all cases of an operation is what is wanted.
     suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
 )
-def test_promises_hold_whatever_is_asked(
+def test_promises_hold_for_generated_requests(
     case: schemathesis.Case[Any], live: Live, session: requests.Session
 ) -> None:
     operation = name_of(case)
@@ -179,7 +179,7 @@ def test_the_example_of_shutting_down_succeeds(
 @pytest.mark.parametrize(
     ("accept", "status"), [("application/json", 400), ("application/problem+json", 404)]
 )
-def test_unknown_instances_are_told_as_documented(
+def test_unknown_instances_are_answered_as_documented(
     operation: str,
     accept: str,
     status: int,

@@ -95,7 +95,7 @@ def test_seeds_and_masks(create: Callable[..., Instance]) -> None:
     "action",
     [[0, 1], [0, 1, 0, 1], [0, 1, 2], 1, {"0": 1}, [[0, 1], 0, 1], ["x", 0, 1]],
 )
-def test_what_is_no_batch_of_actions(
+def test_invalid_batches_of_actions(
     create: Callable[..., Instance], action: Any
 ) -> None:
     instance = create(**VECTOR)

@@ -126,7 +126,7 @@ def test_slow_readers_of_large_frames_take_a_bounded_memory(
     wait_until(lambda: has_room(big))
 
 
-def test_a_call_whose_answer_found_no_room_is_not_executed_twice(
+def test_a_call_without_room_for_its_answer_is_not_executed_twice(
     one_worker: Server, big: Instance, second: Instance
 ) -> None:
     with (

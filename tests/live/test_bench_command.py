@@ -45,7 +45,7 @@ def bench(*args: str, **more: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_it_measures_and_closes_what_it_made(server: Server, tmp_path: Path) -> None:
+def test_it_measures_and_closes_its_instances(server: Server, tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
     done = bench(server.url, "--seconds", "0.2", "--json", str(file))
     assert done.returncode == 0, done.stderr
@@ -114,7 +114,7 @@ def test_when_it_is_stopped_nothing_stays(number: int, server: Server) -> None:
     wait_until(lambda: Api(server).instances() == {})
 
 
-def test_nobody_there() -> None:
+def test_no_server() -> None:
     with socket.socket() as held:
         # Bound but not listening: nobody else can take this port meanwhile.
         held.bind(("127.0.0.1", 0))
@@ -135,7 +135,7 @@ def test_nobody_there() -> None:
         (["http://127.0.0.1:1", "--only", "rest_3"], "rest_1"),
     ],
 )
-def test_what_it_does_not_take(args: list[str], words: str) -> None:
+def test_invalid_arguments(args: list[str], words: str) -> None:
     done = bench(*args)
     assert done.returncode == 2
     assert words in done.stderr

@@ -24,14 +24,14 @@ from tests.support.server import ROOT
 KEYS = {"name", "mode", "value", "unit", "ratio", "baseline"}
 
 
-def test_what_is_more_a_second_or_takes_less_is_better() -> None:
+def test_more_per_second_or_less_time_is_better() -> None:
     rate = make_row("r", Mode.SAME, 200.0, "steps/s", "original", 100.0)
     time = make_row("t", Mode.FREE, 20.0, "ms", "fresh process", 50.0)
     assert (rate.mode, rate.ratio, rate.baseline) == ("same", 2.0, "original")
     assert (time.value, time.ratio, time.baseline) == (20.0, 2.5, "fresh process")
 
 
-def test_beside_a_ping_pong_the_ratio_says_how_many_times_as_long_it_takes() -> None:
+def test_beside_a_ping_pong_the_ratio_is_of_times() -> None:
     slower = make_row("s", Mode.SAME, 21.0, "us", "ping-pong", 7.0)
     faster = make_row("f", Mode.SPLIT, 20.0, "us", "ping-pong", 80.0)
     whole = make_row("w", Mode.SAME, 52.0, "us", "local step + ping-pong", 13.0)
@@ -43,7 +43,7 @@ def test_beside_a_ping_pong_the_ratio_says_how_many_times_as_long_it_takes() -> 
     assert (vector.ratio, p50.ratio) == (vector.better, p50.better) == (0.9, 0.8)
 
 
-def test_what_a_gauge_reads_off_a_round() -> None:
+def test_values_that_a_gauge_reads() -> None:
     # Four steps of a vector of 64 in 0.1 s, and resets in the rest of the time.
     told = Round(40.0, [0.001, 0.002, 0.003, 0.006])
     assert rate("steps/s", 64).figure(told) == 2560.0
@@ -84,7 +84,7 @@ def test_the_committed_figures_name_their_baselines() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 3])
-def test_both_ends_in_one_process_give_what_the_environment_gives(count: int) -> None:
+def test_both_ends_in_one_process_return_like_the_environment(count: int) -> None:
     vector = {"num_envs": count, "vectorization_mode": "sync"}
     ours, theirs = (
         gymnasium.make_vec("CartPole-v1", **vector)
@@ -204,7 +204,7 @@ def test_neighbours_have_their_turns(tmp_path: Path) -> None:
 @pytest.mark.live
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_an_environment_elsewhere_is_stepped_through_either_gateway(
+def test_an_external_environment_is_stepped_through_either_server(
     tmp_path: Path,
 ) -> None:
     output = tmp_path / "results.json"

@@ -123,7 +123,7 @@ class Running:
         return status
 
 
-def test_a_list_of_nothing_says_so(shared: Server, api: Api) -> None:
+def test_an_empty_list_says_so(shared: Server, api: Api) -> None:
     made = api.create()
     no_content(made.close())
     printed = admin("ls", shared.url).stdout
@@ -265,7 +265,7 @@ def test_envs(shared: Server) -> None:
     assert all(each["available"] for each in found)
 
 
-def test_watch_prints_what_an_instance_does(shared: Server, api: Api) -> None:
+def test_watch_prints_steps(shared: Server, api: Api) -> None:
     made = api.create("FrozenLake-v1", kwargs={"is_slippery": False})
     with Running("watch", shared.url, made.id) as watching:
         watching.wait_for(f"Watching {made.id}; Ctrl-C stops.\n")
@@ -357,7 +357,7 @@ def test_an_unknown_instance(shared: Server, command: str) -> None:
     assert done.stderr.startswith("gym-http-server: Instance_id 0badc0de unknown")
 
 
-def test_nobody_is_there() -> None:
+def test_no_server_is_reported() -> None:
     done = run("ls", "http://127.0.0.1:9", status=1)
     assert done.stderr.startswith("gym-http-server: ")
     assert "127.0.0.1:9" in done.stderr

@@ -93,7 +93,7 @@ def test_ids_increase_over_the_life_of_a_connection(api: Api) -> None:
     wait_until_unlisted(api)
 
 
-def test_what_it_cannot_do_is_said(api: Api) -> None:
+def test_missing_capabilities_are_reported(api: Api) -> None:
     with ExternalEnv.to(api, capabilities=[]) as far:
         instance = create_external(api, far)
         error(instance.post("reset/", {"seed": 1}), 501, "unsupported")
@@ -132,7 +132,7 @@ def test_it_renders(api: Api) -> None:
     wait_until_unlisted(api)
 
 
-def test_who_cannot_begin_is_told_that_the_agent_goes(api: Api) -> None:
+def test_an_environment_that_cannot_begin_is_released(api: Api) -> None:
     with ExternalEnv.to(api) as far:
         future = in_background(api.post, "/v1/envs/", {"env_id": "external/game"})
         far.answer("init", action_space={"type": "Cube"})
@@ -195,7 +195,7 @@ def test_wrappers_and_limits_of_steps_are_put_around(api: Api) -> None:
     wait_until_unlisted(api)
 
 
-def test_who_asks_for_a_name_that_is_not_there_is_told_which_are(api: Api) -> None:
+def test_an_unknown_name_is_refused_with_the_connected_ones(api: Api) -> None:
     def told() -> str:
         answer = api.post("/v1/envs/", {"env_id": "external/gmae"})
         return str(error(answer, 503, "external-away")["message"])
@@ -235,7 +235,7 @@ def test_only_external_environments_are_waited_for(api: Api) -> None:
     error(api.post("/v1/envs/", body), 400, "bad-parameter")
 
 
-def test_a_vector_takes_as_many_as_it_wants_or_none_and_asks_all_at_once(
+def test_a_vector_takes_all_its_connections_or_none_and_steps_them_at_once(
     api: Api,
 ) -> None:
     with contextlib.ExitStack() as stack:
@@ -304,7 +304,7 @@ def test_each_agent_has_a_connection_of_its_own(api: Api) -> None:
         ({"type": "hallo"}, "bad-hello", "no hello"),
     ],
 )
-def test_who_says_nonsense_is_told_and_shown_out(
+def test_nonsense_is_answered_and_ends_the_connection(
     api: Api, hello: dict[str, Any], code: str, words: str
 ) -> None:
     with ExternalEnv(api, **hello) as far:
@@ -328,7 +328,7 @@ def test_pings_of_its_own_are_answered(api: Api) -> None:
     wait_until_unlisted(api)
 
 
-def test_what_is_no_websocket_is_told_so(api: Api) -> None:
+def test_requests_without_an_upgrade_are_refused(api: Api) -> None:
     error(api.get("/v1/external/"), 426, "upgrade-required")
     error(
         refused_handshake(api, origin="https://elsewhere.example"),

@@ -37,7 +37,7 @@ def test_a_page_needs_one_import(api: Api) -> None:
 @pytest.mark.parametrize(
     "name", ["none.js", "../README.md", "%2e%2e/package.json", "serve.d.ts", "spaces"]
 )
-def test_nothing_else_is_given(api: Api, name: str) -> None:
+def test_nothing_else_is_served(api: Api, name: str) -> None:
     error(api.get(PATH + name), 404, "not-found")
 
 

@@ -73,7 +73,7 @@ def lost(instance: Instance, far: ExternalEnv, key: str = "") -> Any:
     return request
 
 
-def test_none_is_connected(api: Api) -> None:
+def test_no_environment_is_connected(api: Api) -> None:
     answer = api.post("/v1/envs/", {"env_id": "external/game"})
     error(answer, 503, "external-away")
     assert answer.header("Retry-After") == "1"
@@ -119,7 +119,7 @@ def test_one_that_drops_while_it_begins_is_replaced_by_a_free_one(api: Api) -> N
     wait_until_unlisted(api)
 
 
-def test_a_vector_that_cannot_begin_leaves_nobody_taken(api: Api) -> None:
+def test_a_failed_vector_releases_its_connections(api: Api) -> None:
     """Who has begun already is told that the agent goes."""
     body = {"env_id": "external/game", "num_envs": 2}
     with ExternalEnv.to(api) as first, ExternalEnv.to(api) as second:
@@ -134,7 +134,7 @@ def test_a_vector_that_cannot_begin_leaves_nobody_taken(api: Api) -> None:
     wait_until_unlisted(api)
 
 
-def test_where_one_drops_while_it_begins_nobody_waits_unasked(api: Api) -> None:
+def test_a_connection_lost_during_a_create_is_not_waited_for(api: Api) -> None:
     with ExternalEnv.to(api) as far:
         future = in_background(api.post, "/v1/envs/", {"env_id": "external/game"})
         far.asked("init")
@@ -212,7 +212,7 @@ def test_another_step_than_the_lost_one_is_refused(
     wait_until_unlisted(api)
 
 
-def test_without_replay_nobody_knows(api: Api) -> None:
+def test_without_replay_the_outcome_is_unknown(api: Api) -> None:
     with ExternalEnv.to(api) as far:
         instance = create_and_reset(api, far)
         lost(instance, far)
@@ -239,7 +239,7 @@ def test_a_page_that_is_reloaded_is_a_new_connection(api: Api) -> None:
     wait_until_unlisted(api)
 
 
-def test_a_token_that_nobody_knows_is_a_new_connection(api: Api) -> None:
+def test_an_unknown_token_is_a_new_connection(api: Api) -> None:
     with ExternalEnv.to(api, resume="made up") as far:
         assert far.welcome["resumed"] is False
         assert far.welcome["resume"] != "made up"
@@ -452,7 +452,7 @@ def test_too_many_bytes_end_the_connection(make_server: Callable[..., Server]) -
         assert instance.close().status == 204
 
 
-def test_who_does_not_answer_pings_is_gone(hasty: Api) -> None:
+def test_an_environment_that_ignores_pings_is_removed(hasty: Api) -> None:
     with ExternalEnv.to(hasty) as free:
         assert free.line.read_frame()[0] == 9
         wait_until_unlisted(hasty)
@@ -463,7 +463,7 @@ def test_who_does_not_answer_pings_is_gone(hasty: Api) -> None:
     wait_until_unlisted(hasty)
 
 
-def test_who_answers_pings_stays(hasty: Api) -> None:
+def test_an_environment_that_answers_pings_stays(hasty: Api) -> None:
     with ExternalEnv.to(hasty) as far:
         instance = create_and_reset(hasty, far)
         for _ in range(4):
@@ -525,7 +525,7 @@ def test_the_server_stops(make_server: Callable[..., Server]) -> None:
         assert free.line.read_close()[0] == 1001
 
 
-def test_of_a_vector_only_who_was_lost_is_asked_again(api: Api) -> None:
+def test_only_lost_environments_of_a_vector_get_the_request_again(api: Api) -> None:
     with (
         ExternalEnv.to(api, capabilities=REPLAY) as one,
         ExternalEnv.to(api, capabilities=REPLAY) as two,

@@ -150,7 +150,7 @@ def expected(count: int, action: int) -> tuple[Any, ...]:
     return (observation, float(count), count % 50 == 0, count % 50 == 25, {})
 
 
-def test_steps_are_what_they_were_there(api: Api, counter: Counter) -> None:
+def test_steps_arrive_unchanged(api: Api, counter: Counter) -> None:
     with stepped(api) as env:
         for count in range(1, 121):
             assert_identical(env.step(count % 5), expected(count, count % 5))
@@ -165,7 +165,7 @@ def test_steps_are_what_they_were_there(api: Api, counter: Counter) -> None:
     assert set(counter.deadlines[4:120]) == {WHOLE}
 
 
-def test_wrappers_are_not_passed_by(api: Api, counter: Counter) -> None:
+def test_wrappers_are_applied(api: Api, counter: Counter) -> None:
     with stepped(api, max_episode_steps=8) as env:
         steps = [env.step(1) for _ in range(8)]
     assert [step[3] for step in steps] == [False] * 7 + [True]
@@ -185,9 +185,7 @@ def test_no_cut_doubles_or_loses_a_step(api: Api, counter: Counter) -> None:
     assert counter.done == [step % 5 for step in range(1, 65)]
 
 
-def test_whatever_is_said_beside_the_short_way_arrives(
-    api: Api, counter: Counter
-) -> None:
+def test_messages_beside_the_fast_path_arrive(api: Api, counter: Counter) -> None:
     result: dict[str, Any] = {"observation": [1, 1], "reward": 0.5}
     result |= {"terminated": False, "truncated": False}
     with stepped(api) as env:
@@ -207,7 +205,7 @@ def test_whatever_is_said_beside_the_short_way_arrives(
         assert_identical(env.step(2), expected(len(counter.done), 2))
 
 
-def test_who_watches_sees_what_crosses(api: Api, counter: Counter) -> None:
+def test_watchers_see_fast_steps(api: Api, counter: Counter) -> None:
     with stepped(api) as env:
         env.step(1)
         env.step(1)

@@ -54,7 +54,7 @@ def deep(member: str, levels: int) -> str:
     return json.dumps(hello).replace('"@"', "[" * levels + "]" * levels)
 
 
-def test_a_deep_hello_is_refused_and_nobody_else_is() -> None:
+def test_a_deep_hello_is_refused_alone() -> None:
     with server_with_broker() as api, ExternalEnv.to(api) as far:
         for member in ("metadata", "observation_space", "action_space"):
             # Close to what can be just read, but not be written again.
@@ -70,14 +70,14 @@ def test_a_deep_hello_is_refused_and_nobody_else_is() -> None:
         close_external(instance, far)
 
 
-def test_what_is_listed_of_capabilities_are_those_that_there_are() -> None:
+def test_only_known_capabilities_are_listed() -> None:
     with server_with_broker() as api:
         many = [f"c{number}" for number in range(50_000)]
         with ExternalEnv.to(api, capabilities=["reset", *many, "reset"]):
             assert listed_env(api)["capabilities"] == ["reset"]
 
 
-def test_idle_strangers_do_not_lock_out_an_environment(
+def test_idle_connections_do_not_lock_out_an_environment(
     make_server: MakeServer,
 ) -> None:
     api = Api(make_server("--max-external", "2"))
@@ -208,7 +208,7 @@ def _host(server: Server, instance: Instance) -> psutil.Process:
     pytest.fail(f"{instance.id} has no host")
 
 
-def test_what_nobody_reads_is_not_kept_for_ever(make_server: MakeServer) -> None:
+def test_unread_answers_expire(make_server: MakeServer) -> None:
     """An environment posts and posts to a host that stands still."""
     api = Api(make_server("--max-answer", str(MOST), "--external-grace", "0.5"))
     hello = {"type": "hello", "protocol": 1, "name": "game", "capabilities": ["reset"]}

@@ -59,7 +59,7 @@ class Caller:
         return request
 
 
-def test_it_is_stepped_given_back_and_taken_again(api: Api) -> None:
+def test_it_is_stepped_released_and_taken_again(api: Api) -> None:
     far = Caller(api)
     assert listed_env(api)["free"] == 1
     for _ in range(2):
@@ -95,7 +95,7 @@ def test_a_fault_is_fetched(api: Api) -> None:
     wait_until_unlisted(api)
 
 
-def test_who_does_not_call_is_gone(api: Api) -> None:
+def test_an_environment_that_stops_polling_is_removed(api: Api) -> None:
     far = Caller(api)
     instance = create_and_reset(api, far)
     wait_until(lambda: instance.id not in api.instances(), 10)
@@ -105,7 +105,7 @@ def test_who_does_not_call_is_gone(api: Api) -> None:
     error(api.post(f"{far.path}/answer", {"id": 1, "result": {}}), 404, "not-found")
 
 
-def test_it_comes_back_with_its_token(api: Api) -> None:
+def test_it_resumes_with_its_token(api: Api) -> None:
     replay = {"capabilities": ["reset", "replay"]}
     far = Caller(api, **replay)
     instance = create_and_reset(api, far)
@@ -135,14 +135,14 @@ def test_nonsense_is_refused(api: Api) -> None:
     wait_until_unlisted(api)
 
 
-def test_who_lends_is_told_why(api: Api) -> None:
+def test_providers_get_the_reason(api: Api) -> None:
     env, url = gymnasium.make("CartPole-v1"), api.server.url
     with pytest.raises(ConnectionRefusedError, match="bad-hello: name is 'two words'"):
         serve_env(env, url, name="two words", transport="http")
     env.close()
 
 
-def test_far_sides_are_counted(make_server: Callable[..., Server]) -> None:
+def test_external_environments_are_counted(make_server: Callable[..., Server]) -> None:
     api = Api(make_server("--max-external", "1"))
     Caller(api)
     answer = api.post("/v1/external/", HELLO)

@@ -69,7 +69,7 @@ class Counted:
         return data
 
 
-def test_it_is_stepped_and_given_back(server: Server) -> None:
+def test_it_is_stepped_and_released(server: Server) -> None:
     api = Api(server)
     with Counted(server) as far:
         far.say(**HELLO)
@@ -85,13 +85,17 @@ def test_it_is_stepped_and_given_back(server: Server) -> None:
 
 
 @pytest.mark.parametrize("data", [b"GET / HTTP/1.1\r\n\r\n", b"\xff\xff\xff\xff"])
-def test_what_is_no_count_ends_the_connection(server: Server, data: bytes) -> None:
+def test_an_invalid_length_prefix_ends_the_connection(
+    server: Server, data: bytes
+) -> None:
     with Counted(server) as far:
         far.socket.sendall(data)
         assert far.socket.recv(1) == b""
 
 
-def test_who_does_not_answer_pings_is_gone(make_server: Callable[..., Server]) -> None:
+def test_an_environment_that_ignores_pings_is_removed(
+    make_server: Callable[..., Server],
+) -> None:
     server = make_server("--external-tcp", "0", "--external-heartbeat", "0.2")
     with Counted(server) as far:
         far.say(**HELLO)
@@ -104,7 +108,7 @@ def test_who_does_not_answer_pings_is_gone(make_server: Callable[..., Server]) -
         wait_until_unlisted(Api(server))
 
 
-def test_idle_strangers_do_not_lock_out_an_environment(server: Server) -> None:
+def test_idle_connections_do_not_lock_out_an_environment(server: Server) -> None:
     with contextlib.ExitStack() as stack:
         accepted = stack.enter_context(Counted(server))
         accepted.say(**HELLO)
@@ -154,7 +158,7 @@ def test_the_token_is_in_the_hello(make_server: Callable[..., Server]) -> None:
         (["--external-tcp", "70000"], "expected a port"),
     ],
 )
-def test_what_is_refused_at_the_start(
+def test_settings_refused_at_the_start(
     launch_server: Callable[..., Server], flags: list[str], words: str
 ) -> None:
     server = launch_server(*flags)
@@ -162,7 +166,9 @@ def test_what_is_refused_at_the_start(
     assert words in server.stderr
 
 
-def test_a_port_in_use_is_said_at_once(launch_server: Callable[..., Server]) -> None:
+def test_a_port_in_use_is_reported_at_once(
+    launch_server: Callable[..., Server],
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         server = launch_server("--external-tcp", str(port))
@@ -170,10 +176,10 @@ def test_a_port_in_use_is_said_at_once(launch_server: Callable[..., Server]) -> 
         assert "choose another port with --external-tcp" in server.stderr
 
 
-def test_it_is_off_unless_asked_for(make_server: Callable[..., Server]) -> None:
+def test_it_is_off_by_default(make_server: Callable[..., Server]) -> None:
     assert "connect in at" not in make_server().stdout
 
 
-def test_creating_what_is_not_there_is_refused(server: Server) -> None:
+def test_creating_a_missing_environment_is_refused(server: Server) -> None:
     answer = Api(server).post("/v1/envs/", {"env_id": "external/game"})
     error(answer, 503, "external-away")

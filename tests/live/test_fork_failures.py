@@ -154,7 +154,7 @@ def test_a_supervisor_without_descriptors_opens_no_monitor_and_lives(
     calls.no_content(instance.close())
 
 
-def test_a_supervisor_without_descriptors_says_so(
+def test_a_supervisor_without_descriptors_reports_it(
     make_server: Callable[..., Server],
 ) -> None:
     server = make_server()

@@ -132,7 +132,7 @@ def test_files_have_a_limit_that_does_not_end_the_environment(
     assert "--host-file-size" in told["message"]
 
 
-def test_what_is_printed_is_dropped(
+def test_printed_output_is_dropped(
     small_server: Server, disk: Disk, fill: Callable[[], None]
 ) -> None:
     instance = Api(small_server).create("writing/Prints-v0")

@@ -57,7 +57,7 @@ FOREIGN = [
 ]
 
 
-def test_what_an_agent_of_tangos_says_is_answered_whatever_it_is(
+def test_any_message_of_a_tango_agent_is_answered(
     server: Server, witness: ZmqPeer
 ) -> None:
     with ZmqExternalEnv.to(server) as far, TangoAgent(server) as agent:
@@ -111,7 +111,7 @@ HELLO = b'{"type":"hello"}'
     ],
     ids=["HTTP", "plain TCP", "ZMTP 1", "ZMTP 2"],
 )
-def test_who_speaks_no_zeromq_of_today(
+def test_other_protocols_and_old_zeromq(
     server: Server, witness: ZmqPeer, said: bytes
 ) -> None:
     host, port = zmq_url(server).removeprefix("tcp://").split(":")
@@ -143,7 +143,7 @@ def test_nothing_is_kept_for_a_host_that_has_not_answered_yet(
         assert first.ask(op="close")["status"] == 204
 
 
-def test_who_takes_all_descriptors_gets_no_others_ended(
+def test_a_flood_of_connections_ends_no_others(
     make_server: Callable[..., Server],
 ) -> None:
     server = make_server(*ZMQ)
@@ -168,7 +168,7 @@ def test_who_takes_all_descriptors_gets_no_others_ended(
         assert gateway(server) == before
 
 
-def test_idle_strangers_do_not_lock_out_a_peer(
+def test_idle_connections_do_not_lock_out_a_peer(
     make_server: Callable[..., Server],
 ) -> None:
     server = make_server(*ZMQ, "--max-external", "1")
@@ -237,7 +237,7 @@ def test_a_long_first_message_is_refused_unread(
         assert peer.ask(type="hello", token="x")["code"] == "unauthorized"
 
 
-def test_a_server_stops_in_time_whoever_takes_nothing(
+def test_a_server_stops_in_time_despite_peers_that_read_nothing(
     make_server: Callable[..., Server],
 ) -> None:
     server = make_server(*ZMQ)

@@ -167,7 +167,7 @@ def test_a_forked_child_that_returns_from_making_makes_nothing(
         assert "forked returned" in told["message"]
 
 
-def test_a_forked_child_of_a_part_ends_the_vector(
+def test_a_forked_child_of_a_shard_ends_the_vector(
     hostile: Callable[..., Instance],
 ) -> None:
     options = {"num_envs": 2, "vectorization_mode": "sync", "hosts": 2}
@@ -181,7 +181,7 @@ def test_a_forked_child_of_a_part_ends_the_vector(
     assert calls.error(instance.get(""), 410)["reason"] == "crashed"
 
 
-def test_a_forked_child_that_ends_is_nobodys_business(
+def test_a_forked_child_that_exits_ends_nothing(
     hostile: Callable[..., Instance],
 ) -> None:
     instance = hostile("ForkEnds")
@@ -197,7 +197,7 @@ def test_an_answer_beyond_the_limit_is_an_error(
     assert instance.step(0)["observation"] == 2
 
 
-def test_what_an_environment_prints_is_bounded(
+def test_printed_output_is_bounded(
     hostile: Callable[..., Instance], hostile_server: Server
 ) -> None:
     instance = hostile("Spam")
@@ -274,7 +274,7 @@ def test_children_of_a_host_go_with_it(
     assert all(p.is_running() for p in before), "a neighbour's processes live on"
 
 
-def test_making_that_takes_too_long_gives_the_slot_back(hostile_server: Server) -> None:
+def test_a_create_that_times_out_releases_its_slot(hostile_server: Server) -> None:
     api = Api(hostile_server)
     answer = api.post("/v1/envs/", {"env_id": "hostile/SlowInit-v0"})
     calls.error(answer, 504, "create-deadline")
@@ -284,7 +284,7 @@ def test_making_that_takes_too_long_gives_the_slot_back(hostile_server: Server) 
 @pytest.mark.parametrize(
     ("how", "code"), [("raise", "env-error"), ("die", "env-crashed")]
 )
-def test_making_that_fails_gives_the_slot_back(
+def test_a_failed_create_releases_its_slot(
     hostile_server: Server, how: str, code: str
 ) -> None:
     api = Api(hostile_server)

@@ -89,7 +89,7 @@ def test_environments_run_as_that_user(server: Server) -> None:
     no_content(intruder.close())
 
 
-def test_programs_with_the_set_user_id_bit_give_nothing(server: ForAnother) -> None:
+def test_programs_with_the_set_user_id_bit_gain_nothing(server: ForAnother) -> None:
     program = server.program
     normal = subprocess.run([program, "-u"], capture_output=True, check=True, user=UID)
     if normal.stdout.strip() != b"0":
@@ -107,7 +107,7 @@ def test_external_environments_are_reached(server: Server) -> None:
         no_content(Instance(api, ok(answer_of(future))["instance_id"]).close())
 
 
-def test_serving_as_root_is_said_loudly(make_server: Callable[..., Server]) -> None:
+def test_serving_as_root_is_warned_about(make_server: Callable[..., Server]) -> None:
     assert make_server().stderr.count("SERVING AS ROOT") == 1
 
 

@@ -75,7 +75,7 @@ def test_a_conflict_stays_one(instance: Instance) -> None:
     assert steps(instance) == 0
 
 
-def test_what_the_environment_has_not_seen_is_not_kept(instance: Instance) -> None:
+def test_refusals_before_the_environment_are_not_stored(instance: Instance) -> None:
     instance.reset(seed=0)
     calls.error(instance.post("step/", {"action": 7}, headers=key("k")), 400)
     calls.ok(instance.post("step/", {"action": 1}, headers=key("k")))
@@ -94,7 +94,7 @@ def test_an_error_of_the_environment_is_kept(
     assert calls.error(again, 502, "env-error")["error_type"] == "KeyError"
 
 
-def test_a_key_whose_answer_is_gone_is_409_and_never_runs_again(
+def test_a_key_with_an_evicted_answer_is_409_and_never_runs_again(
     instance: Instance,
 ) -> None:
     instance.reset(seed=0)
@@ -231,7 +231,7 @@ def test_duplicates_of_a_create_under_way_wait_for_it(
     assert len(api.instances()) == 1
 
 
-def test_a_create_whose_client_left_is_there_for_its_retry(
+def test_a_create_is_finished_for_a_retry_after_the_client_left(
     make_server: Callable[..., Server],
 ) -> None:
     server = make_server("--import", "tests.support.envs.hostile")
@@ -248,7 +248,7 @@ def test_a_create_whose_client_left_is_there_for_its_retry(
 
 
 @pytest.mark.parametrize("bad", ["a b", "x" * 129, "ä", "\t"])
-def test_a_key_that_is_none_is_refused(instance: Instance, bad: str) -> None:
+def test_invalid_keys_are_refused(instance: Instance, bad: str) -> None:
     answer = instance.post("reset/", {}, headers=key(bad))
     if bad.strip():
         calls.error(answer, 400, "bad-parameter")

@@ -39,7 +39,7 @@ def ended(api: Api, instance_id: str) -> dict[str, Any]:
     return next((row for row in rows if row["instance_id"] == instance_id), {})
 
 
-def test_it_says_what_an_instance_has_done(api: Api) -> None:
+def test_it_shows_the_activity_of_an_instance(api: Api) -> None:
     instance = api.create("FrozenLake-v1", label="ppo, run 3: ünïcode", seed=1)
     fresh = listed(api, instance.id)
     assert fresh.pop("age_s") >= fresh.pop("idle_s") >= 0
@@ -150,7 +150,7 @@ def test_an_instance_that_is_about_to_end_is_listed(api: Api) -> None:
         step.result()
 
 
-def test_it_says_why_an_instance_ended(api: Api) -> None:
+def test_it_shows_why_an_instance_ended(api: Api) -> None:
     instance = api.create("hostile/Segfault-v0")
     instance.reset()
     error(instance.post("step/", {"action": 1}), 502, "env-crashed")

@@ -70,7 +70,7 @@ def value_of(body: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("acknowledged", [0, ACKNOWLEDGED])
-def test_a_large_answer_that_was_lost_is_given_again_as_it_was(
+def test_a_lost_large_answer_is_replayed_unchanged(
     tide: Instance, acknowledged: int
 ) -> None:
     with begin(tide) as stream:
@@ -156,7 +156,7 @@ def test_a_request_that_comes_after_a_later_one_is_not_executed(
     assert steps(instance) == 2
 
 
-def test_a_refusal_that_was_lost_is_given_again(instance: Instance) -> None:
+def test_a_lost_refusal_is_replayed(instance: Instance) -> None:
     with begin(instance) as stream:
         nothing = binary.encode({})
         refused = stream.ask_binary(STEP, 2, nothing)

@@ -126,7 +126,7 @@ def test_the_end_of_the_instance_ends_the_wait(api: Api) -> None:
     assert time.monotonic() - began < 10
 
 
-def test_many_wait_and_hold_nobody_up(api: Api, instance: Instance) -> None:
+def test_many_waiting_readers_delay_no_request(api: Api, instance: Instance) -> None:
     with ThreadPoolExecutor(40) as pool:
         waiting = [pool.submit(log, instance, 0, 20) for _ in range(40)]
         for _ in range(3):
@@ -139,7 +139,7 @@ def test_many_wait_and_hold_nobody_up(api: Api, instance: Instance) -> None:
         assert {told(each.result())[0] for each in waiting} == {b"now\n"}
 
 
-def test_a_log_that_was_cut_says_so(instance: Instance) -> None:
+def test_a_cut_log_has_a_note(instance: Instance) -> None:
     # The log takes 512 KiB per second.
     line = b"0123456789" * 10_000
 
@@ -158,7 +158,7 @@ def test_a_log_that_was_cut_says_so(instance: Instance) -> None:
     assert told(log(instance, missing - 5))[:3] == (data, next_, 5)
 
 
-def test_what_looks_like_the_note_of_a_cut_is_output(instance: Instance) -> None:
+def test_output_like_the_note_of_a_cut_is_output(instance: Instance) -> None:
     forged = b"[999 bytes of this log were cut here]\nx\n"
     say(instance, forged)
     wait_until(lambda: told(log(instance))[0].endswith(b"x\n"))
@@ -212,20 +212,18 @@ def test_the_log_of_an_instance_that_is_being_made(api: Api) -> None:
     "query",
     ["from=-1", "from=x", "from=", "from=1.5", "wait_s=26", "wait_s=-1", "wait_s=x"],
 )
-def test_what_is_no_offset_and_no_time_is_refused(
-    instance: Instance, query: str
-) -> None:
+def test_invalid_offsets_and_times_are_refused(instance: Instance, query: str) -> None:
     name = query.partition("=")[0]
     refused = error(instance.get(f"log/?{query}"), 400, "bad-parameter")
     assert refused["message"].startswith(f"{name} is '")
 
 
-def test_there_is_no_log_of_what_never_was(api: Api) -> None:
+def test_unknown_instances_have_no_log(api: Api) -> None:
     error(Instance(api, "0badc0de").get("log/"), 400, "unknown-instance")
     error(Instance(api, "nonsense").get("log/"), 400, "unknown-instance")
 
 
-def test_nobody_waits_on_beyond_the_end_of_the_server(api: Api) -> None:
+def test_readers_do_not_outlast_the_server(api: Api) -> None:
     server = Server("--import", "tests.support.envs.printing")
     with server:
         made = Api(server).create("printing/Actions-v0")

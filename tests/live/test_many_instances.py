@@ -77,7 +77,7 @@ def test_a_batch_with_a_key_is_stepped_once(api: Api, create: Create) -> None:
     assert (told["status"], told["problem"]["code"]) == (422, "key-reused")
 
 
-def test_pending_steps_go_on_and_are_told_later(
+def test_pending_steps_continue_and_are_returned_later(
     make_server: Callable[..., Server],
 ) -> None:
     api = Api(make_server("--import", "tests.support.envs.hostile", "--workers", "2"))
@@ -101,7 +101,7 @@ def test_pending_steps_go_on_and_are_told_later(
         assert calls.ok(each.get(""))["steps"] == steps
 
 
-def test_answers_that_do_not_fit_are_told_later(
+def test_answers_that_do_not_fit_are_returned_later(
     make_server: Callable[..., Server],
 ) -> None:
     api = Api(make_server("--max-answer", "3000"))
@@ -142,7 +142,9 @@ def test_a_batch_is_as_slow_as_its_slowest(make_server: Callable[..., Server]) -
     assert time.monotonic() - began < 2.9
 
 
-def test_a_death_is_told_of_the_dead(make_server: Callable[..., Server]) -> None:
+def test_a_death_is_reported_for_its_instance_alone(
+    make_server: Callable[..., Server],
+) -> None:
     api = Api(make_server("--import", "tests.support.envs.hostile"))
     dies, lives = api.create("hostile/Exit0-v0"), api.create()
     for each in (dies, lives):
@@ -181,7 +183,7 @@ def test_a_death_is_told_of_the_dead(make_server: Callable[..., Server]) -> None
         ),
     ],
 )
-def test_batches_that_are_none(data: bytes, code: str, api: Api) -> None:
+def test_invalid_batches(data: bytes, code: str, api: Api) -> None:
     calls.error(api.post("/v1/batch/step/", data=data), 400, code)
 
 

@@ -48,7 +48,7 @@ def test_a_module_with_threads_gets_interpreters_of_its_own(
     wait_until(lambda: not psutil.pid_exists(told["pid"]), 3.0, "the host to be gone")
 
 
-def test_a_module_that_cannot_be_imported_is_said_in_a_line(
+def test_a_module_that_cannot_be_imported_is_reported_in_a_line(
     launch_server: Callable[..., Server],
 ) -> None:
     server = launch_server("--import", "my_module")
@@ -69,7 +69,7 @@ def test_ones_own_environments_in_the_working_directory(how: str) -> None:
         assert list(api.instances().values()) == [env_id]
 
 
-def test_the_registry_tells_what_can_be_made(server: Server) -> None:
+def test_the_registry_lists_creatable_environments(server: Server) -> None:
     api = Api(server)
     everything = calls.ok(api.get("/v1/registry"))
     rows = {row["env_id"]: row for row in everything["envs"]}

@@ -59,7 +59,7 @@ def start(instance: Instance, directory: str, **options: Any) -> Response:
     return instance.post("monitor/start/", {"directory": directory, **options})
 
 
-def test_what_finds_no_room_is_counted(instance: Instance, disk: Disk) -> None:
+def test_lines_that_find_no_room_are_counted(instance: Instance, disk: Disk) -> None:
     no_content(start(instance, "full"))
     before = ok(instance.post("rollout/", {"episodes": 2, "max_steps": 1}))
     assert "monitor_error" not in before
@@ -91,7 +91,7 @@ def test_what_finds_no_room_is_counted(instance: Instance, disk: Disk) -> None:
 
 
 @pytest.mark.parametrize("media", FORMS)
-def test_answers_in_all_forms_say_it(
+def test_answers_in_all_forms_report_it(
     media: str, instance: Instance, disk: Disk
 ) -> None:
     fail(instance, disk)
@@ -104,7 +104,7 @@ def test_answers_in_all_forms_say_it(
         assert "observation" in found
 
 
-def test_streams_say_it(instance: Instance, disk: Disk) -> None:
+def test_streams_report_it(instance: Instance, disk: Disk) -> None:
     fail(instance, disk)
     with WebSocket.to(instance, sec_websocket_protocol=TEXT) as stream:
         for request in ({"op": "reset"}, {"op": "step", "action": 1}):
@@ -132,7 +132,7 @@ def fail(instance: Instance, disk: Disk) -> None:
     assert "2 episodes" in found["monitor_error"]
 
 
-def test_an_instance_whose_monitor_failed_is_closed_as_any(
+def test_an_instance_with_a_failed_monitor_closes_normally(
     instance: Instance, disk: Disk
 ) -> None:
     fail(instance, disk)
@@ -149,7 +149,7 @@ def test_a_monitor_that_finds_no_room_is_not_started(
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "directory", "socket", "link"])
-def test_what_is_no_file_is_refused_at_once(
+def test_paths_that_are_no_files_are_refused_at_once(
     kind: str, instance: Instance, disk: Disk
 ) -> None:
     folder = disk.path / f"odd-{kind}"

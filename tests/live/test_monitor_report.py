@@ -38,7 +38,7 @@ def instance(server: Server) -> Iterator[Instance]:
     made.close()
 
 
-def test_the_report_is_what_the_file_has(instance: Instance) -> None:
+def test_the_report_equals_the_file(instance: Instance) -> None:
     assert ok(instance.get("monitor/")) == NOTHING
     asked = "/tmp/Über uns/100%"
     response = instance.post("monitor/start/", {"directory": asked})

@@ -175,7 +175,7 @@ def test_an_instance_without_streams_is_never_orphaned(first: Instance) -> None:
     assert idle["instance_id"] == first.id
 
 
-def test_the_answer_says_when_an_orphan_ends(
+def test_the_answer_names_the_end_of_an_orphan(
     make_server: Callable[..., Server],
 ) -> None:
     api = Api(make_server("--max-instances", "1", "--idle-timeout", "0"))

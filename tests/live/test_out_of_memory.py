@@ -50,7 +50,7 @@ def group() -> Iterator[Path]:
 
 
 @pytest.mark.slow
-def test_a_kill_by_the_kernel_is_told_as_memory(
+def test_a_kill_by_the_kernel_has_the_reason_memory(
     group: Path, launch_server: Callable[..., Server]
 ) -> None:
     with _member_of(group):

@@ -58,7 +58,7 @@ def longest(api: Api, stepping: Instance, until: Callable[[], bool]) -> float:
 
 @pytest.mark.slow
 @pytest.mark.alone
-def test_closing_an_instance_with_200000_files_delays_nobody(
+def test_closing_an_instance_with_200000_files_delays_no_request(
     make_server: Callable[..., Server],
 ) -> None:
     # In memory, since the test is not about the speed of a disk.

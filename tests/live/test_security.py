@@ -80,7 +80,7 @@ def test_foreign_hosts(host: str, server: Server) -> None:
     "host",
     ["localhost:PORT@evil.example", "localhost evil", "127.0.0.1:x.evil", "[::1"],
 )
-def test_hosts_that_are_none(host: str, server: Server) -> None:
+def test_invalid_hosts(host: str, server: Server) -> None:
     error(get_with_host(server, host), (400, 403))
 
 

@@ -87,7 +87,7 @@ def send_and_leave(server: Server, path: str) -> None:
         assert not answer_begins.is_set()
 
 
-def test_a_killed_worker_costs_only_what_it_was_doing(
+def test_a_killed_worker_costs_only_its_requests(
     make_server: Callable[..., Server],
 ) -> None:
     server = make_server("--workers", "2")

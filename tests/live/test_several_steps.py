@@ -130,7 +130,7 @@ def test_actions_may_be_the_rows_of_an_array(create: Create) -> None:
         ({"actions": [0] * 10_001}, "bad-parameter"),
     ],
 )
-def test_what_is_wrong_with_actions_is_found_before_the_first(
+def test_bad_actions_are_found_before_the_first_step(
     body: Any, code: str, instance: Instance
 ) -> None:
     instance.reset(seed=1)
@@ -145,13 +145,13 @@ def test_actions_of_the_unknown_are_of_an_unknown_instance(api: Api) -> None:
     calls.error(answer, 400, "unknown-instance")
 
 
-def test_a_step_before_the_reset_is_none_of_several(instance: Instance) -> None:
+def test_several_steps_before_a_reset_are_refused(instance: Instance) -> None:
     problem = calls.error(instance.post("step/", {"actions": [1, 1]}), 409)
     assert problem["steps"] == 0
 
 
 @pytest.mark.parametrize("media", ["application/json", BINARY, TYPED])
-def test_what_came_before_a_failure_is_told(media: str, mined: Instance) -> None:
+def test_steps_before_a_failure_are_returned(media: str, mined: Instance) -> None:
     instance = mined
     answer = instance.post(
         "step/",
@@ -181,7 +181,7 @@ def test_what_came_before_a_failure_is_told(media: str, mined: Instance) -> None
     assert calls.ok(instance.post("step/", {"actions": [1, 2]}))["steps"] == 2
 
 
-def test_what_cannot_be_told_does_not_hide_what_can(mined: Instance) -> None:
+def test_values_that_cannot_be_sent_do_not_hide_others(mined: Instance) -> None:
     answer = mined.post("step/", {"actions": [1, 2, 14]}, headers={"Accept": BINARY})
     problem = calls.error(answer, 501, "unsupported-value")
     assert problem["steps"] == 3
@@ -267,7 +267,7 @@ def test_several_steps_are_recorded(create: Create, server: Server) -> None:
     assert lengths == [first["steps"], *(e["length"] for e in played["episodes"])]
 
 
-def test_a_rollout_is_what_a_local_loop_would_be(create: Create) -> None:
+def test_a_rollout_equals_a_local_loop(create: Create) -> None:
     for env_id in ("CartPole-v1", "FrozenLake-v1", "Pendulum-v1"):
         instance = create(env_id)
         given = {"episodes": 3, "seed": 9, "max_steps": 40}

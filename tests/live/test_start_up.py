@@ -34,7 +34,7 @@ def test_beyond_loopback_wants_a_token(address: str, launch_server: Launch) -> N
     assert "Listening" not in line
 
 
-def test_the_variable_is_no_way_around(launch_server: Launch) -> None:
+def test_the_variable_does_not_bypass_the_check(launch_server: Launch) -> None:
     line = complaint(launch_server(env={"GHS_LISTEN": "0.0.0.0"}))
     assert "token" in line
 
@@ -80,7 +80,7 @@ def taken() -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
-def test_a_port_in_use_is_said_at_once(taken: int, launch_server: Launch) -> None:
+def test_a_port_in_use_is_reported_at_once(taken: int, launch_server: Launch) -> None:
     line = complaint(launch_server("--port", str(taken)), timeout=5.0)
     assert str(taken) in line
     assert "use" in line

@@ -141,7 +141,7 @@ def test_a_stopped_broker_is_unavailable_and_all_else_goes_on(
     wait_until(lambda: api.get("/healthz").status == 200, 5.0, "health")
 
 
-def test_the_launcher_ends_a_server_whose_supervisor_is_silent(
+def test_the_launcher_ends_a_server_with_a_silent_supervisor(
     launch_server: Callable[..., Server], tmp_path: Path
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text(IMPATIENT)

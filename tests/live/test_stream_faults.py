@@ -82,7 +82,7 @@ def test_garbage_closes_its_stream_and_no_other(instance: Instance, name: str) -
         wait_until(lambda: open_streams(instance) == 1)
 
 
-def test_whatever_is_sent_the_instance_lives(instance: Instance) -> None:
+def test_an_instance_survives_any_message(instance: Instance) -> None:
     dice = random.Random(3)
     instance.reset()
     for _ in range(60):
@@ -112,7 +112,7 @@ def test_whatever_is_sent_the_instance_lives(instance: Instance) -> None:
     wait_until(lambda: open_streams(instance) == 0)
 
 
-def test_who_takes_nothing_loses_the_stream_and_nobody_waits(
+def test_a_client_that_reads_nothing_loses_its_stream(
     create_toy: Callable[..., Instance],
 ) -> None:
     instance = create_toy("toys/Big-v0")
@@ -151,7 +151,7 @@ def test_a_slow_reader_keeps_its_stream(create_toy: Callable[..., Instance]) -> 
             assert set(answer.body[-3_000_000:]) == {0}
 
 
-def test_closing_the_instance_says_goodbye(instance: Instance) -> None:
+def test_closing_the_instance_closes_streams_with_a_reason(instance: Instance) -> None:
     with text(instance) as one, text(instance) as other:
         one.ask(op="reset")
         calls.no_content(instance.close())
@@ -236,7 +236,7 @@ def test_web_workers_hold_nothing_of_a_stream(make_server: MakeServer) -> None:
 
 
 @pytest.mark.parametrize("door", [True, False])
-def test_streams_begin_with_the_door_shut_too(instance: Instance, door: bool) -> None:
+def test_streams_open_without_fast_routes_too(instance: Instance, door: bool) -> None:
     (path,) = instance.api.server.run_dir.iterdir()
     app = create_app(Settings(), RunDir(str(path)), door=door)
     ours, theirs = socket.socketpair()
@@ -264,7 +264,7 @@ def test_streams_begin_with_the_door_shut_too(instance: Instance, door: bool) ->
 
 
 @pytest.mark.parametrize("cut", [1, 5, 30, 60])
-def test_a_request_that_is_cut_off_is_none(instance: Instance, cut: int) -> None:
+def test_a_truncated_request_is_not_executed(instance: Instance, cut: int) -> None:
     instance.reset()
     whole = frame(1, json.dumps({"op": "step", "action": 0, "x": "y" * 80}).encode())
     with text(instance) as stream:
@@ -274,7 +274,9 @@ def test_a_request_that_is_cut_off_is_none(instance: Instance, cut: int) -> None
 
 
 @pytest.mark.parametrize("query", ["", "?watch=1"])
-def test_who_goes_in_the_handshake_ends_nothing(instance: Instance, query: str) -> None:
+def test_a_client_that_leaves_in_the_handshake_ends_nothing(
+    instance: Instance, query: str
+) -> None:
     address = "127.0.0.1", instance.api.server.port
     reset_at_once = struct.pack("ii", 1, 0)
     for count in range(60):
@@ -290,7 +292,7 @@ def test_who_goes_in_the_handshake_ends_nothing(instance: Instance, query: str) 
     assert "ConnectionResetError" not in instance.api.server.stderr
 
 
-def test_many_pings_that_nobody_takes_back(instance: Instance) -> None:
+def test_many_pings_without_reading_pongs(instance: Instance) -> None:
     instance.reset()
     ping = frame(PING, bytes(125), mask=b"mask") * 20_000
     with text(instance, timeout=30) as stream:

@@ -32,7 +32,7 @@ def test_a_stream_begins_as_websockets_do(instance: Instance) -> None:
     assert answer.header("Gym-Session") == "my-session_1"
 
 
-def test_who_names_no_session_is_given_one(instance: Instance) -> None:
+def test_a_session_is_generated_when_missing(instance: Instance) -> None:
     given = set()
     for _ in range(2):
         with WebSocket.to(instance) as stream:
@@ -69,9 +69,7 @@ def test_the_first_dialect_that_is_known_is_taken(
         {"sec_websocket_extensions": "permessage-deflate"},
     ],
 )
-def test_other_ways_to_say_the_same(
-    instance: Instance, changes: dict[str, str]
-) -> None:
+def test_equivalent_handshakes(instance: Instance, changes: dict[str, str]) -> None:
     changes = {k: instance.path(v) if k == "path" else v for k, v in changes.items()}
     with WebSocket.to(instance, **changes) as stream:
         assert stream.response.status == 101
@@ -89,7 +87,7 @@ def test_other_ways_to_say_the_same(
         {"version": "1.0"},
     ],
 )
-def test_what_begins_no_websocket_is_426(
+def test_requests_without_an_upgrade_are_426(
     instance: Instance, changes: dict[str, str | None]
 ) -> None:
     with WebSocket.to(instance, **changes) as stream:
@@ -123,7 +121,7 @@ def test_only_get_begins_one(instance: Instance) -> None:
         {"transfer_encoding": "chunked"},
     ],
 )
-def test_what_begins_none_of_ours_is_400(
+def test_other_subprotocols_are_400(
     instance: Instance, changes: dict[str, str | None]
 ) -> None:
     early = b"5\r\nhello\r\n0\r\n\r\n" if "transfer_encoding" in changes else b""
@@ -142,7 +140,7 @@ def test_there_has_to_be_an_instance(create: Callable[..., Instance]) -> None:
             calls.error(stream.response, 404, "unknown-instance")
 
 
-def test_pages_from_elsewhere_and_foreign_names_are_refused(instance: Instance) -> None:
+def test_other_origins_and_hosts_are_refused(instance: Instance) -> None:
     with WebSocket.to(instance, origin="http://evil.example") as stream:
         calls.error(stream.response, 403, "origin-refused")
     with WebSocket.to(instance, host="evil.example") as stream:

@@ -77,7 +77,7 @@ def replayed(response: Response) -> bool:
     return response.header("Idempotent-Replayed") == "true"
 
 
-def test_text_says_what_rest_says(create_either: Callable[..., Instance]) -> None:
+def test_text_equals_rest(create_either: Callable[..., Instance]) -> None:
     over_rest, over_stream = create_either(), create_either()
     with text(over_stream) as stream:
         expected = over_rest.reset(seed=3)
@@ -210,7 +210,7 @@ def test_text_by_hand(create: Callable[..., Instance]) -> None:
     assert steps(instance) == 3
 
 
-def test_text_gives_text_that_is_rendered(create: Callable[..., Instance]) -> None:
+def test_text_has_rendered_text(create: Callable[..., Instance]) -> None:
     instance = create("CliffWalking-v1", render_mode="ansi")
     with text(instance) as stream:
         stream.ask(op="reset")
@@ -276,7 +276,7 @@ def test_a_hundred_steps_in_one_piece(create_either: Callable[..., Instance]) ->
     assert [each["body"]["info"]["steps"] for each in told] == list(range(1, 101))
 
 
-def test_what_comes_with_the_handshake_is_not_lost(
+def test_messages_sent_with_the_handshake_are_read(
     create_either: Callable[..., Instance],
 ) -> None:
     instance = create_either()

@@ -99,7 +99,9 @@ def test_a_page_is_driven_by_rest(server: Server) -> None:
         assert listed_env(Api(server), "tango")["free"] == 1
 
 
-def test_an_agent_drives_any_far_side(server: Server, agent: TangoAgent) -> None:
+def test_an_agent_drives_any_external_environment(
+    server: Server, agent: TangoAgent
+) -> None:
     with ZmqExternalEnv.to(server, name="tango") as far:
         asked = later(agent.reset)
         far.answer("init")
@@ -114,7 +116,7 @@ def test_an_agent_drives_any_far_side(server: Server, agent: TangoAgent) -> None
         assert asked.result(20) == {"info": "closed"}
 
 
-def test_who_asks_before_there_is_a_page_is_answered(
+def test_a_request_before_a_page_connects_is_answered(
     server: Server, agent: TangoAgent
 ) -> None:
     for _ in range(2):
@@ -149,7 +151,7 @@ def test_a_page_that_drops_within_a_request(server: Server, agent: TangoAgent) -
         assert asked.result(20) == FIRST
 
 
-def test_a_page_that_says_what_nobody_asked(server: Server, agent: TangoAgent) -> None:
+def test_an_unsolicited_message_of_a_page(server: Server, agent: TangoAgent) -> None:
     page = TangoPage(server)
     page.say({"type": "init"})
     assert page.hear()["type"] == "fault"
@@ -198,7 +200,9 @@ def test_a_second_page_is_a_second_connection(server: Server) -> None:
         assert listed_env(Api(server), "tango")["free"] == 2
 
 
-def test_wrong_answers_are_told_to_both(server: Server, agent: TangoAgent) -> None:
+def test_wrong_answers_are_reported_to_both_sides(
+    server: Server, agent: TangoAgent
+) -> None:
     with TangoPage(server) as page:
         asked = later(agent.reset)
         page.answer(RESET, FIRST)
@@ -217,9 +221,7 @@ def test_wrong_answers_are_told_to_both(server: Server, agent: TangoAgent) -> No
         assert agent.act("4")["error"]["code"] == "invalid-action"
 
 
-def test_what_is_no_message_of_tangos_is_answered(
-    server: Server, agent: TangoAgent
-) -> None:
+def test_invalid_messages_are_answered(server: Server, agent: TangoAgent) -> None:
     for payload in (b"", b"{", b"[]", b'{"type":"render"}', b"\xff", b'{"type":1}'):
         agent.socket.send(payload)
         assert "error" in agent.hear(), payload
@@ -243,19 +245,19 @@ def test_what_is_no_message_of_tangos_is_answered(
         ({**SPACES, "name": "-"}, "name is"),
     ],
 )
-def test_an_address_that_says_too_little(
+def test_an_address_with_missing_parameters(
     server: Server, query: dict[str, str], words: str
 ) -> None:
     with pytest.raises(AssertionError, match=words):
         TangoPage(server, **query)
 
 
-def test_a_space_that_is_none(server: Server) -> None:
+def test_an_invalid_space(server: Server) -> None:
     with TangoPage(server, **{**SPACES, "action_space": '{"type":"Disc"}'}) as page:
         assert page.hear_close()[0] == 1008
 
 
-def test_settings_say_what_addresses_do_not(
+def test_settings_complete_addresses(
     make_server: Callable[..., Server],
 ) -> None:
     flags = [f"--tango-observation-space={json.dumps(BOARD)}"]

@@ -75,7 +75,7 @@ def test_the_first_attempt_uses_it_up(cart: Instance) -> None:
     error(shake(cart, f"ticket={ticket}"), 401, "ticket-refused")
 
 
-def test_pages_from_elsewhere_are_refused_and_use_up_nothing(cart: Instance) -> None:
+def test_pages_of_other_origins_are_refused_and_use_no_ticket(cart: Instance) -> None:
     ticket = issue(cart.api, Origin=APP)
     for _ in range(4):
         away = shake(cart, f"ticket={ticket}", origin="https://evil.example")
@@ -83,7 +83,7 @@ def test_pages_from_elsewhere_are_refused_and_use_up_nothing(cart: Instance) -> 
     assert shake(cart, f"ticket={ticket}", origin=APP).status == 101
 
 
-def test_a_page_may_ask_for_one_if_its_origin_is_allowed(guarded: Server) -> None:
+def test_a_page_of_an_allowed_origin_gets_one(guarded: Server) -> None:
     api = Api(guarded, {"Origin": APP})
     assert issue(api)
     assert api.post("/v1/tickets").header("Access-Control-Allow-Origin") == APP
@@ -93,7 +93,7 @@ def test_a_page_may_ask_for_one_if_its_origin_is_allowed(guarded: Server) -> Non
     assert api.request("OPTIONS", "/v1/tickets/", headers=asked).status == 204
 
 
-def test_who_has_no_token_gets_none(guarded: Server) -> None:
+def test_without_a_token_there_is_none(guarded: Server) -> None:
     for wrong in ("", "Bearer another-token-of-16"):
         api = Api(guarded, {"Authorization": wrong})
         for path in ("/v1/tickets/", "/v1/tickets", f"/v1/tickets/?token={TOKEN}"):
@@ -162,11 +162,11 @@ def test_a_server_without_a_token_does_the_same(instance: Instance) -> None:
     error(evil, 403, "host-refused")
 
 
-def test_the_server_tells_that_it_has_them(server: Server) -> None:
+def test_the_server_announces_them(server: Server) -> None:
     assert "tickets" in ok(Api(server).get("/v1/"))["capabilities"]
 
 
-def test_nobody_can_fill_the_disk_with_them(make_server: Callable[..., Server]) -> None:
+def test_they_cannot_fill_the_disk(make_server: Callable[..., Server]) -> None:
     server = make_server("--workers", "1")
     answers: list[Any] = [Api(server).post("/v1/tickets/") for _ in range(1025)]
     told = error(answers[-1], 429, "too-many-tickets")

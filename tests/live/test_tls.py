@@ -29,9 +29,9 @@ from tests.support.wait import wait_until
 pytestmark = [pytest.mark.live, pytest.mark.toolchain]
 
 STREAMS = [
-    test_streams.test_text_says_what_rest_says,
+    test_streams.test_text_equals_rest,
     test_streams.test_a_hundred_steps_in_one_piece,
-    test_streams.test_what_comes_with_the_handshake_is_not_lost,
+    test_streams.test_messages_sent_with_the_handshake_are_read,
     test_streams.test_leaving_does_not_end_the_instance,
     test_streams.test_pings_are_answered_between_requests,
     test_streams.test_a_close_is_answered,
@@ -104,7 +104,7 @@ def test_environments_connect_in(secured_server: Server) -> None:
     wait_until_unlisted(api)
 
 
-def test_clients_that_speak_no_tls_are_told(secured_server: Server) -> None:
+def test_clients_without_tls_get_a_hint(secured_server: Server) -> None:
     with socket.create_connection(("127.0.0.1", secured_server.port), 10) as line:
         line.sendall(b"GET /v1/envs/ HTTP/1.1\r\nHost: localhost\r\n\r\n")
         told = b""
@@ -154,7 +154,7 @@ DESCRIPTORS = 256
 
 
 @pytest.mark.parametrize("stage", ["connected", "half a handshake", "half a head"])
-def test_idle_strangers_do_not_lock_clients_out(
+def test_idle_connections_do_not_lock_clients_out(
     stage: str, make_server: Callable[..., Server], tmp_path: Path
 ) -> None:
     certificate, key = certificate_and_key(tmp_path)
@@ -303,7 +303,7 @@ def misused(folder: Path) -> list[tuple[list[str], str]]:
     ]
 
 
-def test_misuse_is_said_in_a_sentence(tmp_path: Path) -> None:
+def test_misuse_is_reported_in_a_sentence(tmp_path: Path) -> None:
     command = [sys.executable, "-P", "-m", "gym_http_server", "serve", "--port", "0"]
     running = [
         (

@@ -257,7 +257,7 @@ def test_an_ended_instance_is_unknown_to_others(shared: Server) -> None:
         error(foreign.close(), 400, "unknown-instance")
 
 
-def test_a_crash_is_told_to_the_owner_alone(shared: Server) -> None:
+def test_a_crash_is_reported_to_the_owner_alone(shared: Server) -> None:
     before = shared.members()
     ada = api_of(shared, "ada").create()
     (host,) = shared.members() - before
@@ -372,7 +372,7 @@ def test_scopes(method: str, path: str, allowed: set[str], shared: Server) -> No
             assert f"'{name}'" in told["message"]
 
 
-def test_streams_ask_for_the_scope_of_their_kind(shared: Server) -> None:
+def test_streams_need_the_scope_of_their_kind(shared: Server) -> None:
     given = {
         name: Api(shared).create(**{"for": name}) for name in ("reader", "stepper")
     }
@@ -404,7 +404,7 @@ def test_a_ticket_has_the_identity_of_its_token(shared: Server, ada: Instance) -
     assert list(folder.iterdir()) == []
 
 
-def test_no_token_is_told_to_anybody(
+def test_tokens_appear_in_no_answer(
     tmp_path: Path, make_server: Callable[..., Server]
 ) -> None:
     """Neither logs nor /proc nor the run directory have one, nor the hashes."""

@@ -86,7 +86,7 @@ def greet(peer: ZmqPeer, name: str, **greeting: Any) -> Any:
     return peer.ask(type="agent", protocol=1, token=token_of(name), **greeting)
 
 
-def test_agents_own_what_they_make(shared: Server) -> None:
+def test_agents_own_their_instances(shared: Server) -> None:
     with ZmqPeer(shared) as peer:
         made = greet(peer, "ada", create=CART)
         assert made["type"] == "welcome"

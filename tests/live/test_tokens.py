@@ -119,7 +119,7 @@ def documented(server: Server) -> list[tuple[str, str]]:
     return routes
 
 
-def test_every_route_asks_for_the_token(
+def test_every_route_requires_the_token(
     guarded: Server, sources: Iterator[str]
 ) -> None:
     """The list comes from the server: a new route is covered with no one's help."""
@@ -173,7 +173,7 @@ def test_a_preflight_needs_no_token(make_server: Callable[..., Server]) -> None:
 
 
 @pytest.mark.parametrize("way", ["variable", "flag", "file"])
-def test_the_token_is_told_nobody(
+def test_the_token_appears_in_no_answer(
     way: str, tmp_path: Path, make_server: Callable[..., Server]
 ) -> None:
     """Not the logs, not the hosts: an environment's code reads what it can."""

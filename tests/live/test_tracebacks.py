@@ -150,7 +150,9 @@ def test_so_it_is_with_the_thin_client(server: Server, path: Path) -> None:
     client.close()
 
 
-def test_rest_has_it_as_a_member_and_the_words_stay(server: Server, path: Path) -> None:
+def test_rest_has_it_as_a_member_and_the_message_stays(
+    server: Server, path: Path
+) -> None:
     instance = Api(server).create("Faulty-v0")
     instance.reset()
     told = calls.error(instance.post("step/", {"action": 1}), 502, "env-error")
@@ -229,7 +231,7 @@ def test_no_tracebacks_leaves_them_out_of_answers(
     )
 
 
-def test_who_may_only_watch_sees_no_code(
+def test_watchers_without_scope_see_no_code(
     make_server: Callable[..., Server], path: Path, tmp_path: Path
 ) -> None:
     server = make_server("--tokens", write_file(tmp_path), "--import", str(path))
@@ -250,7 +252,7 @@ def test_who_may_only_watch_sees_no_code(
     calls.no_content(ada.close())
 
 
-def test_a_lent_environments_traceback_reaches_the_agent(
+def test_the_traceback_of_a_provided_environment_reaches_the_agent(
     server: Server, path: Path
 ) -> None:
     words = (

@@ -114,7 +114,7 @@ def test_the_socket_alone(launch_server: Launch, path: Path) -> None:
     assert list(path.parent.iterdir()) == []
 
 
-def test_a_token_is_asked_for_here_too(make_server: Launch, path: Path) -> None:
+def test_a_token_is_required_here_too(make_server: Launch, path: Path) -> None:
     token = "unix-5d0c2f7e91fe00aa"
     make_server("--unix", str(path), "--token", token, token=token)
     with pytest.raises(ServerError, match="token is missing"):
@@ -156,7 +156,7 @@ def test_a_second_server_leaves_the_first_alone(
     assert after.stop() == 0
 
 
-def test_what_a_killed_server_leaves_is_cleared_away(
+def test_remains_of_a_killed_server_are_removed(
     make_server: Launch, path: Path
 ) -> None:
     killed = make_server("--unix", str(path))
@@ -190,7 +190,7 @@ def test_a_server_that_cannot_start_clears_up(
     assert list(path.parent.iterdir()) == []
 
 
-def test_draining_answers_what_is_in_flight(make_server: Launch, path: Path) -> None:
+def test_draining_answers_requests_in_flight(make_server: Launch, path: Path) -> None:
     server = make_server("--unix", str(path), "--import", "tests.support.envs.hostile")
     slow = Api(server).create("hostile/Slow-v0", kwargs={"seconds": 1.5})
     slow.reset()
@@ -218,5 +218,5 @@ def test_draining_answers_what_is_in_flight(make_server: Launch, path: Path) -> 
         (["--unix", "/dev/null"], "is no socket"),
     ],
 )
-def test_what_it_refuses(flags: list[str], words: str, launch_server: Launch) -> None:
+def test_refused_paths(flags: list[str], words: str, launch_server: Launch) -> None:
     assert words in complaint(launch_server(*flags))

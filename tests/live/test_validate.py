@@ -106,7 +106,7 @@ def test_a_server_with_a_token_is_right(
     assert TOKEN not in done.stdout + done.stderr
 
 
-def test_a_server_that_asks_for_a_token_cannot_be_checked_without(
+def test_a_server_with_a_token_cannot_be_checked_without_it(
     guarded: Server,
 ) -> None:
     for flags in ([], ["--token", "another-token-of-16"]):
@@ -130,7 +130,7 @@ def test_a_server_that_asks_for_a_token_cannot_be_checked_without(
         ([], "URL"),
     ],
 )
-def test_what_cannot_be_checked_is_2(arguments: list[str], words: str) -> None:
+def test_unreachable_servers_exit_with_2(arguments: list[str], words: str) -> None:
     status, report, done = validate(*arguments)
     assert (status, report) == (2, {})
     assert words in done.stderr
@@ -558,7 +558,7 @@ LIES = {
 
 
 @pytest.mark.parametrize("name", LIES)
-def test_who_gets_one_thing_wrong_is_found_out(name: str, server: Server) -> None:
+def test_each_wrong_behaviour_is_found(name: str, server: Server) -> None:
     lie, expected = LIES[name]
     only = [word for id in expected for word in ("--only", id)]
     if expected[0].startswith("answers."):
@@ -570,7 +570,7 @@ def test_who_gets_one_thing_wrong_is_found_out(name: str, server: Server) -> Non
     assert all(each["expected"] and each["actual"] for each in wrong)
 
 
-def test_the_checks_that_find_them_pass_where_nobody_lies(server: Server) -> None:
+def test_the_checks_pass_on_a_right_server(server: Server) -> None:
     names = {id for _, expected in LIES.values() for id in expected}
     only = [word for id in names for word in ("--only", id)]
     with LyingProxy(server.port, Lie()) as honest:
@@ -610,7 +610,7 @@ def forgetful(exchange: Exchange) -> None:
 
 
 @pytest.mark.timeout(120)
-def test_what_a_server_does_not_have_is_absent_and_not_wrong(server: Server) -> None:
+def test_missing_features_are_absent_and_not_wrong(server: Server) -> None:
     with LyingProxy(server.port, Lie(request=forgetful, answer=bare)) as old:
         only = ["--only", "legacy", "--only", "server", "--only", "rest-plain"]
         only += ["--only", "newer"]
@@ -647,7 +647,7 @@ def original(exchange: Exchange) -> None:
         exchange.answer = text.encode() + b"\n"
 
 
-def test_what_is_younger_is_a_group_of_its_own(server: Server) -> None:
+def test_newer_features_are_a_separate_group(server: Server) -> None:
     with LyingProxy(server.port, Lie(answer=original)) as old:
         only = ["--only", "legacy", "--only", "newer"]
         status, report, done = validate(old.url, *only)
@@ -694,7 +694,7 @@ def test_an_environment_that_is_not_there_cannot_be_checked(small: Server) -> No
     assert "Traceback" not in done.stderr
 
 
-def test_what_is_claimed_and_not_there_is_wrong(server: Server) -> None:
+def test_claimed_but_missing_features_are_wrong(server: Server) -> None:
     def answer(exchange: Exchange) -> None:
         if exchange.path != "/v1/":
             bare(exchange)
@@ -725,7 +725,7 @@ def test_lost_answers_leave_no_instance(server: Server) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_who_is_interrupted_leaves_no_instance(number: int, server: Server) -> None:
+def test_an_interrupted_run_leaves_no_instance(number: int, server: Server) -> None:
     api = Api(server)
     before = set(api.instances())
     process = subprocess.Popen(
@@ -748,7 +748,7 @@ def test_who_is_interrupted_leaves_no_instance(number: int, server: Server) -> N
 
 
 @pytest.mark.parametrize("whole", [b"HTTP/1.1 200 OK\r\n" * 50, b"x" * 500])
-def test_who_trickles_a_byte_at_a_time_holds_nobody(whole: bytes) -> None:
+def test_a_server_that_trickles_bytes_meets_the_deadline(whole: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=trickle, args=(listener, whole))
         thread.start()

@@ -48,7 +48,7 @@ def gone(pids: list[int]) -> None:
     wait_until(lambda: not any(map(psutil.pid_exists, pids)), 5.0, "the processes' end")
 
 
-def test_each_part_has_a_process_below_the_first(hostile: Callable[..., Any]) -> None:
+def test_each_shard_is_a_child_of_the_first(hostile: Callable[..., Any]) -> None:
     instance, pids = hostile("Harmless")
     assert pids[::2] == pids[1::2]
     assert len(set(pids)) == HOSTS
@@ -64,7 +64,7 @@ def test_each_part_has_a_process_below_the_first(hostile: Callable[..., Any]) ->
     ("vice", "told"),
     [("Segfault", "SIGSEGV"), ("KillSelf", "SIGKILL"), ("Exit0", "exit status 0")],
 )
-def test_when_a_part_dies_the_instance_dies_the_same_way(
+def test_the_death_of_a_shard_ends_the_instance_alike(
     hostile: Callable[..., Any], vice: str, told: str, who: int
 ) -> None:
     instance, pids = hostile(vice)
@@ -78,7 +78,7 @@ def test_when_a_part_dies_the_instance_dies_the_same_way(
     gone(pids)
 
 
-def test_a_part_that_dies_meanwhile_is_noticed(hostile: Callable[..., Any]) -> None:
+def test_the_death_of_an_idle_shard_is_noticed(hostile: Callable[..., Any]) -> None:
     instance, pids = hostile("Harmless")
     os.kill(pids[-1], signal.SIGTERM)
     problem = calls.error(instance.post("step/", {"action": [0] * COUNT}), 502)
@@ -86,7 +86,7 @@ def test_a_part_that_dies_meanwhile_is_noticed(hostile: Callable[..., Any]) -> N
     gone(pids)
 
 
-def test_a_part_that_closes_what_it_has_is_a_crash(
+def test_a_shard_that_closes_its_descriptors_is_a_crash(
     hostile: Callable[..., Any],
 ) -> None:
     instance, pids = hostile("CloseDescriptors")
@@ -95,14 +95,14 @@ def test_a_part_that_closes_what_it_has_is_a_crash(
     gone(pids)
 
 
-def test_parts_end_with_the_process_that_leads(hostile: Callable[..., Any]) -> None:
+def test_shards_end_with_the_first_process(hostile: Callable[..., Any]) -> None:
     instance, pids = hostile("Harmless")
     os.kill(pids[0], signal.SIGKILL)
     gone(pids)
     calls.error(instance.get(""), 410, "instance-ended")
 
 
-def test_a_part_that_hangs_ends_with_the_process_that_leads(
+def test_a_hanging_shard_ends_with_the_first_process(
     hostile: Callable[..., Any],
 ) -> None:
     instance, pids = hostile("Loop")
@@ -122,7 +122,7 @@ def test_a_part_that_hangs_ends_with_the_process_that_leads(
 
 @pytest.mark.parametrize("vice", ["Loop", "GilLoop"])
 @pytest.mark.parametrize("who", [1, 4])
-def test_a_part_that_hangs_is_ended_with_all_others(
+def test_a_hanging_shard_is_ended_with_all_others(
     hostile: Callable[..., Any], vice: str, who: int
 ) -> None:
     instance, pids = hostile(vice)
@@ -131,7 +131,7 @@ def test_a_part_that_hangs_is_ended_with_all_others(
     gone(pids)
 
 
-def test_an_exception_in_a_part_is_told_and_no_end(
+def test_an_exception_in_a_shard_is_returned_and_ends_nothing(
     hostile: Callable[..., Any],
 ) -> None:
     instance, _ = hostile("RaiseKeyError")
@@ -143,7 +143,7 @@ def test_an_exception_in_a_part_is_told_and_no_end(
     assert instance.step([0] * COUNT)["observation"] == [1] * COUNT
 
 
-def test_what_no_part_can_be_made_of_leaves_nothing(
+def test_a_failed_create_of_a_shard_leaves_nothing(
     hostile_server: Server,
 ) -> None:
     before = hostile_server.members()
@@ -159,7 +159,7 @@ def test_what_no_part_can_be_made_of_leaves_nothing(
     wait_until(lambda: hostile_server.members() <= before, 5.0, "the parts' end")
 
 
-def test_the_memory_of_parts_counts(make_server: Callable[..., Server]) -> None:
+def test_the_memory_of_shards_counts(make_server: Callable[..., Server]) -> None:
     started = make_server(
         "--import",
         "tests.support.envs.hostile",

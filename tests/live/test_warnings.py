@@ -167,7 +167,7 @@ def test_so_are_those_of_versions(server: Server, env_id: str) -> None:
     assert heard(lambda: RemoteEnv(server.url, env_id), actions=[0]) == expected
 
 
-def test_what_is_fine_has_none(server: Server) -> None:
+def test_correct_environments_have_no_warnings(server: Server) -> None:
     assert heard(lambda: RemoteEnv(server.url, "CartPole-v1"), actions=[0, 1]) == []
     instance = Api(server).create()
     assert instance.post("reset/", {}).header("Gym-Warnings") is None
@@ -199,7 +199,7 @@ def test_a_warning_that_is_an_error_leaves_no_instance(server: Server) -> None:
     assert Api(server).instances() == before
 
 
-def test_what_comes_before_an_exception_is_shown(server: Server) -> None:
+def test_warnings_before_an_exception_are_shown(server: Server) -> None:
     for streams in (True, False):
         with warnings.catch_warnings(record=True) as record:
             warnings.simplefilter("always")
@@ -223,7 +223,7 @@ def test_rest_has_them_in_a_header_once(careless: Instance) -> None:
     assert told(failed.header("Gym-Warnings")) == [("UserWarning", "about to fail")]
 
 
-def test_who_only_looks_does_not_take_them(careless: Instance) -> None:
+def test_reads_do_not_consume_warnings(careless: Instance) -> None:
     careless.post("reset/", {"seed": 1})
     # More than one header takes.
     assert careless.post("step/", {"action": 3}).header("Gym-Warnings")
@@ -370,7 +370,7 @@ def test_a_list_mode_and_a_known_one_are_taken(server: Server) -> None:
         ),
     ],
 )
-def test_a_missing_package_says_what_to_install_there(
+def test_a_missing_package_is_named_for_the_server(
     server: Server, request_: dict[str, Any], words: str
 ) -> None:
     answer = Api(server).post("/v1/envs/", request_)

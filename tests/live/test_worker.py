@@ -610,7 +610,7 @@ WHOLE = [
 
 
 @pytest.mark.parametrize("request_", WHOLE)
-def test_what_comes_whole_is_read_as_gunicorn_reads_it(
+def test_whole_requests_are_read_like_gunicorn(
     gunicorn: Gunicorn, request_: bytes
 ) -> None:
     with gunicorn.client() as client:
@@ -652,7 +652,7 @@ def test_what_comes_whole_is_read_as_gunicorn_reads_it(
         get("/environ", HOST + "Transfer-Encoding: chunked\r\n") + chunked(b"hello"),
     ],
 )
-def test_what_is_unusual_is_left_to_gunicorn(
+def test_unusual_requests_are_left_to_gunicorn(
     gunicorn: Gunicorn, request_: bytes
 ) -> None:
     with gunicorn.client() as client:
@@ -693,7 +693,7 @@ def test_two_keys_are_left_to_gunicorn(
         get("/health").replace(b"HTTP/1.1", b"HTTP/1.1 "),
     ],
 )
-def test_what_is_malformed_is_refused(gunicorn: Gunicorn, request_: bytes) -> None:
+def test_malformed_requests_are_refused(gunicorn: Gunicorn, request_: bytes) -> None:
     with gunicorn.client() as client:
         check_problem(client.ask(request_), 400, "malformed-request")
 
@@ -706,7 +706,7 @@ def test_what_is_malformed_is_refused(gunicorn: Gunicorn, request_: bytes) -> No
         *("/raise/ValueError", "/raise/SystemExit", "/raise/StopIteration"),
     ],
 )
-def test_what_came_whole_is_answered_as_gunicorn_answers_it(
+def test_whole_requests_are_answered_like_gunicorn(
     gunicorn: Gunicorn, path: str
 ) -> None:
     answers = []

@@ -118,7 +118,7 @@ def test_peers_of_the_unix_socket_are_one_address(guarded: Server, unix: str) ->
     assert statuses.count(401) <= 12 + 10 * (time.monotonic() - began)
 
 
-def test_no_token_is_none_that_is_wrong(guarded: Server) -> None:
+def test_a_missing_token_does_not_count_as_wrong(guarded: Server) -> None:
     for _ in range(30):
         api = Api(guarded, {"Authorization": ""}, "127.4.0.1")
         error(api.get("/v1/envs/"), 401, "unauthorized")

@@ -88,7 +88,7 @@ def test_another_goes_on_where_one_was_lost(server: Server) -> None:
     assert not Api(server).instances()
 
 
-def test_what_cannot_be_created_is_refused(server: Server) -> None:
+def test_invalid_creates_are_refused(server: Server) -> None:
     with ZmqPeer(server) as peer:
         told = refused(peer, create={"env_id": "NoSuch-v0"})
         assert (told["status"], told["code"]) == (400, "unknown-env")
@@ -117,7 +117,7 @@ def test_a_key_makes_one_instance(server: Server) -> None:
         first.ask(op="close")
 
 
-def test_who_leaves_while_it_is_made_leaves_nothing(server: Server) -> None:
+def test_a_client_that_leaves_during_a_create_leaves_nothing(server: Server) -> None:
     with ZmqExternalEnv.to(server) as far:
         peer = ZmqPeer(server)
         peer.say(type="agent", protocol=1, create={"env_id": "external/game"})
@@ -127,7 +127,7 @@ def test_who_leaves_while_it_is_made_leaves_nothing(server: Server) -> None:
         wait_until(lambda: not Api(server).instances())
 
 
-def test_what_becomes_of_an_instance_is_told(server: Server) -> None:
+def test_the_end_of_an_instance_is_reported(server: Server) -> None:
     api = Api(server)
     with ZmqPeer(server) as peer:
         instance_id = welcomed(peer, create=CART)["instance_id"]
@@ -172,7 +172,7 @@ def test_a_gateway_that_died_is_followed_by_another(
         peer.ask(op="close")
 
 
-def test_who_is_there_hears_that_the_server_stops(
+def test_connected_agents_learn_that_the_server_stops(
     make_server: Callable[..., Server],
 ) -> None:
     server = make_server(*ZMQ)

@@ -76,7 +76,7 @@ def test_attributes_generators_and_pictures(server: Server) -> None:
     local.close()
 
 
-def test_what_cannot_be_made_raises_as_here(server: Server) -> None:
+def test_a_failed_create_raises_as_locally(server: Server) -> None:
     with pytest.raises(gymnasium.error.Error):
         RemoteEnv(zmq_url(server), "NoSuch-v0")
     once = Place(zmq_url(server), retries=Retries(total=0))
@@ -126,7 +126,7 @@ def test_a_pickled_one_is_made_anew(server: Server) -> None:
         assert_identical(other.reset(seed=1), env.reset(seed=1))
 
 
-def test_several_steps_on_their_way(server: Server) -> None:
+def test_several_pending_steps(server: Server) -> None:
     env = RemoteVectorEnv(
         zmq_url(server), "CartPole-v1", num_envs=2, vectorization_mode="sync"
     )
@@ -156,7 +156,7 @@ def test_it_outlives_the_gateway(make_server: Callable[..., Server]) -> None:
     assert not Api(server).instances()
 
 
-def test_what_the_environment_ends_is_told(server: Server) -> None:
+def test_the_end_of_an_instance_is_reported(server: Server) -> None:
     env = RemoteEnv(zmq_url(server), "CartPole-v1")
     env.reset()
     Api(server).post(f"/v1/envs/{env.instance_id}/close/")
@@ -189,12 +189,12 @@ def test_the_token(make_server: Callable[..., Server], monkeypatch: Any) -> None
 @pytest.mark.parametrize(
     "url", ["http://127.0.0.1:5000", "tcp://127.0.0.1", "tcp://127.0.0.1:5/path", "no"]
 )
-def test_what_is_no_address_is_told(url: str) -> None:
+def test_invalid_addresses_are_reported(url: str) -> None:
     with pytest.raises(ValueError, match="looks like tcp://"):
         gymnasium.make("gym_http/ZeroMQ-v0", url=url, env_id="CartPole-v1")
 
 
-def test_where_nobody_is_it_ends_soon() -> None:
+def test_without_a_server_it_ends_soon() -> None:
     server = Place("tcp://127.0.0.1:9", retries=Retries(first_contact=0.2))
     with pytest.raises(ServerError, match="nobody speaks ZeroMQ"):
         RemoteEnv(server, "CartPole-v1")

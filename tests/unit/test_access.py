@@ -87,7 +87,7 @@ def test_files_of_other_users_are_refused(tmp_path: Path) -> None:
         read_file(path)
 
 
-def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+def test_paths_of_no_file_are_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "nowhere", Path("/dev/null")):
         with pytest.raises(SettingError, match="file of tokens"):
             read_file(str(path))
@@ -126,7 +126,7 @@ def test_several_tokens_are_enough_beyond_loopback(tmp_path: Path) -> None:
     assert HASH not in settings.without_token().to_json().decode()
 
 
-def test_keys_tell_tokens_apart(tmp_path: Path) -> None:
+def test_keys_of_tokens_differ(tmp_path: Path) -> None:
     text = f"  ada\t{HASH}  read,step 4 # hers\nbob {OTHER.upper()} admin\n"
     settings = tokens.settle(Settings(tokens=file_of(tmp_path, text)))
     keys = Keys.of(settings)

@@ -71,7 +71,7 @@ def test_many_addresses_take_no_more_memory() -> None:
         ("no address", "a local socket"),
     ],
 )
-def test_what_counts_as_one_address(address: str, source: str) -> None:
+def test_addresses_are_grouped_by_prefix(address: str, source: str) -> None:
     assert source_of(address) == source
 
 

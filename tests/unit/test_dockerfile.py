@@ -38,7 +38,7 @@ def sources() -> list[str]:
     return [path for words in copies if "--from" not in words[0] for path in words[:-1]]
 
 
-def test_the_linter_has_nothing_to_say() -> None:
+def test_the_linter_reports_nothing() -> None:
     hadolint = Path(sys.executable).with_name("hadolint")
     command = str(hadolint) if hadolint.exists() else shutil.which("hadolint")
     if command is None:
@@ -54,13 +54,13 @@ def test_the_linter_has_nothing_to_say() -> None:
     assert (done.returncode, done.stdout) == (0, "")
 
 
-def test_what_it_copies_exists() -> None:
+def test_copied_files_exist() -> None:
     assert sources()
     missing = [path for path in sources() if not (ROOT / path).exists()]
     assert not missing
 
 
-def test_what_it_copies_is_not_ignored() -> None:
+def test_copied_files_are_not_ignored() -> None:
     lines = (ROOT / ".dockerignore").read_text().split()
     kept = [line.removeprefix("!") for line in lines if line.startswith("!")]
     assert lines[0] == "*"
@@ -69,7 +69,7 @@ def test_what_it_copies_is_not_ignored() -> None:
     assert all((ROOT / path).exists() for path in kept)
 
 
-def test_what_links_in_it_lead_to_comes_along() -> None:
+def test_targets_of_links_are_copied() -> None:
     paths = [path for source in sources() for path in (ROOT / source).rglob("*")]
     links = [path for path in paths if path.is_symlink()]
     assert ROOT / "gym_http_server/api/javascript" in links
@@ -81,7 +81,7 @@ def test_what_links_in_it_lead_to_comes_along() -> None:
             assert ("COPY", f"{path} ./{path}") in instructions()
 
 
-def test_what_each_option_needs_is_installed() -> None:
+def test_programs_of_each_option_are_installed() -> None:
     lines = (ROOT / "requirements.txt").read_text().splitlines()
     pinned = {canonicalize_name(Requirement(line).name) for line in lines if line}
     for folder in (ROOT, ROOT / "clients" / "python"):
@@ -94,14 +94,14 @@ def test_what_each_option_needs_is_installed() -> None:
         assert names <= pinned
 
 
-def test_what_is_secret_or_large_stays_out() -> None:
+def test_secret_and_large_files_are_ignored() -> None:
     lines = (ROOT / ".dockerignore").read_text().split()
     kept = [line.removeprefix("!") for line in lines if line.startswith("!")]
     for path in (".git", ".venv", "tests", "data", ".env"):
         assert not any(fnmatch.fnmatch(path, pattern) for pattern in kept)
 
 
-def test_it_runs_as_nobody_in_particular() -> None:
+def test_it_runs_as_an_unprivileged_user() -> None:
     user, group = last("USER").split(":")
     assert int(user) > 0
     assert int(group) > 0

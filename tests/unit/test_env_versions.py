@@ -23,7 +23,7 @@ def looked_through(monkeypatch: pytest.MonkeyPatch) -> None:
     env_versions.look_through()
 
 
-def test_only_what_no_newer_version_has_is_known() -> None:
+def test_only_the_newest_versions_are_listed() -> None:
     registry = registration.registry
     for env_id in ("CartPole-v1", "many/Env-v3", "lone/Env", "lone/Old-v0"):
         assert env_versions.newest(env_id) is registry[env_id]
@@ -31,7 +31,7 @@ def test_only_what_no_newer_version_has_is_known() -> None:
         assert env_versions.newest(env_id) == env_id
 
 
-def test_gymnasium_has_nothing_to_say_of_them() -> None:
+def test_gymnasium_warns_of_none_of_them() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for env_id in registration.registry:
@@ -49,7 +49,7 @@ def test_it_makes_the_same() -> None:
         assert str(ours) == str(theirs)
 
 
-def test_what_is_registered_later_may_be_newer() -> None:
+def test_later_registrations_may_be_newer() -> None:
     registration.register("lone/Old-v1", "gymnasium.envs.classic_control:CartPoleEnv")
     assert env_versions.newest("lone/Old-v0") == "lone/Old-v0"
     del registration.registry["lone/Old-v1"]

@@ -140,7 +140,7 @@ def test_a_step_becomes_the_leaves_that_its_value_has(toy: Toy) -> None:
 
 
 @pytest.mark.parametrize("action", [np.int64(1), [1, 2], {"a": np.ones(2)}, None])
-def test_actions_are_said_as_on_the_long_way(toy: Toy, action: Any) -> None:
+def test_actions_are_sent_as_on_the_general_path(toy: Toy, action: Any) -> None:
     toy.say(step(3))
     assert toy.crossing.step(action)
     toy.say(step(4))
@@ -150,7 +150,7 @@ def test_actions_are_said_as_on_the_long_way(toy: Toy, action: Any) -> None:
     assert {**short, "id": 4} == {**long, "deadline_s": 5.0}
 
 
-def test_an_info_takes_the_long_way_and_is_asked_for_once(toy: Toy) -> None:
+def test_an_info_takes_the_general_path_and_is_requested_once(toy: Toy) -> None:
     toy.say(step(3, info={"level": 1}))
     assert toy.crossing.step(1) is None
     observation, _, _, _, info = toy.env.step(1)
@@ -164,7 +164,7 @@ def test_an_info_takes_the_long_way_and_is_asked_for_once(toy: Toy) -> None:
     assert [each["id"] for each in toy.heard()] == [4]
 
 
-def test_what_comes_late_or_in_pieces_takes_the_long_way(toy: Toy) -> None:
+def test_late_and_fragmented_answers_take_the_general_path(toy: Toy) -> None:
     message = framed(step(3))
     toy.line.sendall(message[:9])
     assert toy.crossing.step(1) is None
@@ -176,7 +176,7 @@ def test_what_comes_late_or_in_pieces_takes_the_long_way(toy: Toy) -> None:
     assert [each["id"] for each in toy.heard()] == [3, 4]
 
 
-def test_nothing_for_a_moment_is_waited_for_on_the_long_way(toy: Toy) -> None:
+def test_a_slow_answer_is_awaited_on_the_general_path(toy: Toy) -> None:
     assert toy.crossing.step(1) is None
     toy.say(step(3))
     assert toy.env.step(1)[1] == 0.5
@@ -202,7 +202,7 @@ def test_an_answer_that_is_too_late_is_no_answer(toy: Toy) -> None:
     assert toy.env.step(1)[1] == 0.5
 
 
-def test_a_bad_answer_is_told_to_both_sides(toy: Toy) -> None:
+def test_a_bad_answer_is_reported_to_both_sides(toy: Toy) -> None:
     toy.say(step(3, observation=[1, 2, 10]))
     assert toy.crossing.step(1) is None
     with pytest.raises(BadAnswer, match="observation"):
@@ -213,14 +213,14 @@ def test_a_bad_answer_is_told_to_both_sides(toy: Toy) -> None:
     assert toy.crossing.step(1) is None
 
 
-def test_an_error_is_told(toy: Toy) -> None:
+def test_an_error_is_returned(toy: Toy) -> None:
     toy.say({"id": 3, "error": {"message": "the crate is stuck"}})
     assert toy.crossing.step(1) is None
     with pytest.raises(EnvError, match="the crate is stuck"):
         toy.env.step(1)
 
 
-def test_a_connection_that_is_lost_is_told(toy: Toy) -> None:
+def test_a_lost_connection_is_reported(toy: Toy) -> None:
     toy.line.shutdown(socket.SHUT_WR)
     assert toy.crossing.step(1) is None
     with pytest.raises(ExternalAway):
@@ -229,7 +229,7 @@ def test_a_connection_that_is_lost_is_told(toy: Toy) -> None:
     assert toy.crossing.step(1) is None
 
 
-def test_what_cannot_be_said_is_not_asked(toy: Toy) -> None:
+def test_a_request_that_cannot_be_encoded_is_not_sent(toy: Toy) -> None:
     deep: list[Any] = []
     for _ in range(2000):
         deep = [deep]
@@ -239,6 +239,6 @@ def test_what_cannot_be_said_is_not_asked(toy: Toy) -> None:
     assert [each["id"] for each in toy.heard()] == [3]
 
 
-def test_before_a_reset_nothing_crosses(tmp_path: Path, toy: Toy) -> None:
+def test_before_a_reset_no_step_is_sent(tmp_path: Path, toy: Toy) -> None:
     toy.env._asking.wants_reset = "it was not reset yet"
     assert toy.crossing.step(1) is None

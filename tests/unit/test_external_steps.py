@@ -119,7 +119,7 @@ def sound_answers(draw: st.DrawFn, space: Space[Any]) -> dict[str, Any]:
 
 @settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 @given(st.data())
-def test_both_ways_give_the_same(data: st.DataObject) -> None:
+def test_both_paths_read_the_same(data: st.DataObject) -> None:
     space = data.draw(SPACES)
     border = border_of(space)
     reader = border.steps
@@ -187,7 +187,7 @@ def written(step: Step) -> tuple[bytes, bytes]:
     ],
     ids=str,
 )
-def test_what_a_space_samples_is_read_at_once(space: Space[Any]) -> None:
+def test_samples_are_read_by_the_fast_path(space: Space[Any]) -> None:
     border = border_of(space)
     reader, records = border.steps, border.records
     assert reader is not None
@@ -213,7 +213,7 @@ def test_what_a_space_samples_is_read_at_once(space: Space[Any]) -> None:
         assert written(expected) == (records.signature, record.leaves)
 
 
-def test_what_a_quick_lane_has_no_room_for_has_no_records() -> None:
+def test_large_observations_have_no_records() -> None:
     assert border_of(gs.Box(0, 4, (72,), np.uint8)).records is not None
     assert border_of(gs.Box(0, 4, (80,), np.uint8)).records is None
 
@@ -233,7 +233,7 @@ def test_what_a_quick_lane_has_no_room_for_has_no_records() -> None:
         (gs.MultiDiscrete([2, 3]), "[2, 2]"),
     ],
 )
-def test_what_is_outside_is_left_to_the_general_way(
+def test_values_outside_the_space_are_left_to_the_general_path(
     space: Space[Any], observation: str
 ) -> None:
     border = border_of(space)
@@ -247,7 +247,7 @@ def test_what_is_outside_is_left_to_the_general_way(
         border.step(json.loads(payload))
 
 
-def test_what_may_be_too_large_an_integer_is_left_to_the_general_way() -> None:
+def test_large_integers_are_left_to_the_general_path() -> None:
     number = "1" + 100 * "0"
     words = '{"observation":%s,"reward":%s,"terminated":false,"truncated":false}'
     border = border_of(gs.Box(-np.inf, np.inf, (1,), np.float64))
@@ -257,7 +257,7 @@ def test_what_may_be_too_large_an_integer_is_left_to_the_general_way() -> None:
     assert border.steps.result((words % (f"[{number}]", "0")).encode()) is None
 
 
-def test_a_deep_info_is_left_to_the_general_way() -> None:
+def test_a_deep_info_is_left_to_the_general_path() -> None:
     border = border_of(gs.Discrete(2))
     assert border.steps is not None
     words = (
@@ -268,7 +268,7 @@ def test_a_deep_info_is_left_to_the_general_way() -> None:
         assert border.steps.result((words % info).encode()) is None
 
 
-def test_tangos_answers_are_to_what_was_asked_last() -> None:
+def test_tangos_answers_belong_to_the_last_request() -> None:
     dialect = TangoDialect(plain_json.dumps, plain_json.loads)
     border = border_of(gs.Discrete(2), "tango")
     reader = border.steps
@@ -285,7 +285,7 @@ def test_tangos_answers_are_to_what_was_asked_last() -> None:
 
 
 @pytest.mark.parametrize("action", [0, -3, 2**53, 2**53 + 1, -(2**53) - 1, 2**200])
-def test_integers_are_asked_for_as_the_dialect_writes_them(action: int) -> None:
+def test_integers_are_written_as_the_dialect_defines(action: int) -> None:
     request = Request(Op.STEP, 5, {"action": action})
     written = JSONDialect(typed.encode, typed.decode).encode_request(request, 1.5)
     assert typed.decode(written)["action"] == action

@@ -109,7 +109,7 @@ def host(tmp_path: Path) -> Iterator[Host]:
     host.close()
 
 
-def test_steps_go_by_the_lane_and_are_those_of_a_local_environment(host: Host) -> None:
+def test_fast_steps_equal_those_of_a_local_environment(host: Host) -> None:
     local = gymnasium.make("CartPole-v1")
     local.reset(seed=1)
     taken = []
@@ -133,7 +133,7 @@ def test_steps_go_by_the_lane_and_are_those_of_a_local_environment(host: Host) -
     assert host.reader.read().busy_since_ns == 0
 
 
-def test_a_step_of_the_lane_that_comes_again_gets_its_answer(host: Host) -> None:
+def test_a_repeated_fast_step_gets_the_stored_answer(host: Host) -> None:
     for number in range(1, 7):
         host.step(number, {"action": 0})
         last = host.answered()
@@ -145,7 +145,7 @@ def test_a_step_of_the_lane_that_comes_again_gets_its_answer(host: Host) -> None
         host.dispatch.sessions.earlier("s", 0, frame)
 
 
-def test_what_the_environment_raises_in_the_lane_is_told(host: Host) -> None:
+def test_errors_in_a_fast_step_are_returned(host: Host) -> None:
     for number in range(1, 7):
         host.step(number, {"action": 0})
         host.answered()
@@ -155,7 +155,7 @@ def test_what_the_environment_raises_in_the_lane_is_told(host: Host) -> None:
     assert b"AssertionError" in body
 
 
-def test_an_answer_of_another_kind_goes_the_general_way(host: Host) -> None:
+def test_an_answer_of_another_kind_takes_the_general_path(host: Host) -> None:
     for number in range(1, 7):
         host.step(number, {"action": 0})
         host.answered()
@@ -167,7 +167,7 @@ def test_an_answer_of_another_kind_goes_the_general_way(host: Host) -> None:
     assert type(value["reward"]) is np.float32
 
 
-def test_a_strict_host_takes_actions_in_the_lane_and_nothing_else(
+def test_a_strict_host_takes_only_actions_by_the_fast_path(
     tmp_path: Path,
 ) -> None:
     host = Host(str(tmp_path / "status"), strict=True)

@@ -80,7 +80,7 @@ def test_an_absent_server_fails() -> None:
     assert done.stdout.startswith("unhealthy: ")
 
 
-def test_a_proxy_is_not_asked(serve: Serve) -> None:
+def test_proxies_are_not_used(serve: Serve) -> None:
     proxy = serve(503)
     assert run(serve(200), http_proxy=f"http://127.0.0.1:{proxy}").returncode == 0
 

@@ -41,7 +41,7 @@ def test_the_host_is_marked_alive_until_the_web_worker_reads(
     assert received == LARGE
 
 
-def test_a_web_worker_that_never_reads_is_given_up(
+def test_connections_of_a_web_worker_that_never_reads_are_closed(
     pair: tuple[WorkerConnection, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "SEND_SECONDS", 1)
@@ -49,7 +49,7 @@ def test_a_web_worker_that_never_reads_is_given_up(
         pair[0].send_answer(LARGE, lambda: None)
 
 
-def test_what_fits_is_sent_without_a_mark(
+def test_small_answers_are_sent_without_a_mark(
     pair: tuple[WorkerConnection, socket.socket],
 ) -> None:
     connection, theirs = pair

@@ -85,7 +85,7 @@ def visit(clock: Clock) -> Iterator[Visit]:
         yield Visit(clock, near, far)
 
 
-def test_who_says_a_byte_at_a_time_stays_no_longer(visit: Visit) -> None:
+def test_a_hello_that_trickles_in_meets_the_deadline(visit: Visit) -> None:
     visit.say(struct.pack("<I", 1000))
     for _ in range(9):
         assert visit.wait(1.0)
@@ -97,7 +97,7 @@ def test_who_says_a_byte_at_a_time_stays_no_longer(visit: Visit) -> None:
     assert "no hello in 10 s" in told["message"]
 
 
-def test_nobody_is_gone_who_was_not_asked(visit: Visit) -> None:
+def test_connections_without_a_ping_are_kept(visit: Visit) -> None:
     """As after this process itself has stood still."""
     visit.tell(**HELLO)
     assert visit.wait(100.0)

@@ -74,7 +74,7 @@ def folded(infos: list[Any]) -> list[Columns | None]:
 
 @given(_crowds)
 @settings(max_examples=400, deadline=None)
-def test_what_is_laid_side_by_side_is_what_one_vector_has(infos: list[Any]) -> None:
+def test_merged_infos_equal_those_of_one_vector(infos: list[Any]) -> None:
     expected = of_one_vector(infos)
     if isinstance(expected, Exception):
         with contextlib.suppress(type(expected)):
@@ -90,7 +90,7 @@ def test_what_is_laid_side_by_side_is_what_one_vector_has(infos: list[Any]) -> N
     assert_identical(told, expected)
 
 
-def test_what_agrees_in_types_is_laid_side_by_side() -> None:
+def test_infos_of_equal_types_are_merged() -> None:
     infos = [{"x": n, "in": {"y": np.float32(n)}, "s": "word"} for n in range(COUNT)]
     told = merged(folded(infos), BOUNDS, COUNT)
     assert told is not None
@@ -98,7 +98,7 @@ def test_what_agrees_in_types_is_laid_side_by_side() -> None:
     assert told["x"].tolist() == [0, 1, 2, 3, 4]
 
 
-def test_what_does_not_agree_is_told_apart() -> None:
+def test_infos_of_different_types_are_detected() -> None:
     assert folded([{"x": 1}, {"x": 0.5}, {}, {}, {}])[0] is None
     parts = folded([{"x": 1}, {"x": 2}, {"x": 0.5}, {}, {}])
     assert None not in parts
@@ -107,13 +107,13 @@ def test_what_does_not_agree_is_told_apart() -> None:
     assert merged(parts, BOUNDS, COUNT) is None
 
 
-def test_a_part_that_told_nothing() -> None:
+def test_a_shard_without_infos() -> None:
     parts = folded([{}, {"x": 7}, {}, {}, {}])
     told = merged([parts[0], None, None], BOUNDS, COUNT)
     assert_identical(told, of_one_vector([{}, {"x": 7}, {}, {}, {}]))
 
 
-def test_what_changes_later_is_copied() -> None:
+def test_mutable_infos_are_copied() -> None:
     array = np.zeros(2)
     info = {"a": array, "in": {"b": array}, "final_obs": array}
     copied = kept(info)

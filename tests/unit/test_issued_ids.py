@@ -101,7 +101,7 @@ def large(file: Path) -> None:
 
 
 @pytest.mark.parametrize("put", [garbage, fifo, directory, link, large])
-def test_what_somebody_else_put_there_holds_up_nobody(
+def test_foreign_files_delay_nothing(
     server: Maker,
     file: Path,
     put: Callable[[Path], None],

@@ -104,14 +104,14 @@ def test_two_servers_do_not_share(path: Path) -> None:
             unix.accept()[0].close()
 
 
-def test_the_lock_counts_even_while_nobody_listens(path: Path) -> None:
+def test_the_lock_counts_while_no_process_listens(path: Path) -> None:
     with listening(alone(path)) as (unix,):
         unix.close()
         with pytest.raises(StartError, match="another server listens"):
             listening(alone(path)).__enter__()
 
 
-def test_a_lock_that_is_removed_on_the_way_holds_nobody_off(
+def test_a_removed_lock_blocks_no_server(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lock = path.parent / "s.sock.lock"
@@ -133,14 +133,14 @@ def test_a_lock_that_is_removed_on_the_way_holds_nobody_off(
     assert list(path.parent.iterdir()) == []
 
 
-def test_a_stranger_is_not_pushed_aside(path: Path, stranger: socket.socket) -> None:
+def test_another_program_keeps_its_socket(path: Path, stranger: socket.socket) -> None:
     with pytest.raises(StartError, match="another server listens"):
         listening(alone(path)).__enter__()
     assert [each.name for each in path.parent.iterdir()] == ["s.sock"]
     stranger.accept()[0].close()
 
 
-def test_a_stranger_with_more_callers_than_it_takes_lives(
+def test_another_program_with_a_full_backlog_keeps_its_socket(
     path: Path, stranger: socket.socket
 ) -> None:
     callers = []
@@ -159,7 +159,7 @@ def test_a_stranger_with_more_callers_than_it_takes_lives(
 
 
 @pytest.mark.parametrize("kind", ["file", "folder", "link"])
-def test_what_is_no_socket_stays(kind: str, path: Path, tmp_path: Path) -> None:
+def test_files_other_than_sockets_stay(kind: str, path: Path, tmp_path: Path) -> None:
     if kind == "file":
         path.write_text("precious")
     elif kind == "folder":
@@ -181,7 +181,7 @@ def test_a_datagram_socket_is_not_ours(path: Path) -> None:
         assert path.exists()
 
 
-def test_what_has_taken_its_place_stays(path: Path) -> None:
+def test_a_file_that_replaced_the_socket_stays(path: Path) -> None:
     with listening(alone(path)):
         path.unlink()
         path.write_text("precious")

@@ -84,7 +84,7 @@ def test_the_level_is_of_this_package(
     assert re.search(r"127\.0\.0\.1 GET /\\u000a 200, .* \[request a\]$", last)
 
 
-def test_a_limited_log_counts_what_it_leaves_out(
+def test_a_limited_log_counts_dropped_lines(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     now = 0.0

@@ -69,7 +69,7 @@ def test_data_is_kept_unless_forced_or_resumed(tmp_path: Path) -> None:
         "/".join("abcdefghijklmnopqrstuvwxyz"),
     ],
 )
-def test_paths_that_climb_or_are_none_are_refused(
+def test_invalid_paths_and_paths_that_climb_are_refused(
     tmp_path: Path, directory: str
 ) -> None:
     with pytest.raises(BadParameter):

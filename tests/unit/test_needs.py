@@ -24,7 +24,7 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-def test_what_is_missing_is_named(bare: pytest.MonkeyPatch) -> None:
+def test_missing_tools_are_named(bare: pytest.MonkeyPatch) -> None:
     with pytest.raises(pytest.skip.Exception, match=r"node is not installed"):
         drivers.needs("node")
     with pytest.raises(pytest.skip.Exception, match=r"lua5\.4 .*socket not found"):

@@ -68,7 +68,7 @@ def test_of_much_the_last_is_kept(output: Output, log: Path) -> None:
     assert len(kept) + int(dropped) + len(after) == len(text) + len("the last word\n")
 
 
-def test_what_was_kept_goes_to_the_log_in_time(output: Output, log: Path) -> None:
+def test_buffered_output_reaches_the_log_in_time(output: Output, log: Path) -> None:
     say(output, numbered(0, 100_000))
 
     def complete() -> bool:
@@ -79,7 +79,7 @@ def test_what_was_kept_goes_to_the_log_in_time(output: Output, log: Path) -> Non
 
 
 @pytest.mark.usefixtures("unhurried")
-def test_a_log_is_cut_and_says_at_which_offset_it_goes_on(
+def test_a_cut_log_notes_the_offset_at_which_it_continues(
     output: Output, log: Path
 ) -> None:
     for first in range(0, 400_000, 10_000):
@@ -154,7 +154,7 @@ def test_kept_logs_are_closed_when_there_are_too_many(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("unhurried")
-def test_on_a_full_disk_output_is_dropped_but_the_last_is_told(
+def test_on_a_full_disk_all_but_the_last_output_is_dropped(
     output: Output, log: Path
 ) -> None:
     say(output, b"before\n")

@@ -188,7 +188,7 @@ WRITTEN: list[tuple[object, str]] = [
 
 
 @pytest.mark.parametrize(("value", "text"), WRITTEN)
-def test_a_value_is_written_as_the_contract_says(value: object, text: str) -> None:
+def test_a_value_is_written_by_the_contract(value: object, text: str) -> None:
     assert dumps(value).decode() == text + "\n"
     assert dumps({"a": [value]}).decode() == f'{{"a":[{text}]}}\n'
 
@@ -292,7 +292,7 @@ def test_every_value_of_a_real_env_is_written() -> None:
     assert parsed["info"]["action_mask"] == info["action_mask"].tolist()
 
 
-def test_what_contains_itself_is_too_deep() -> None:
+def test_circular_values_are_too_deep() -> None:
     value: list[object] = []
     value.append(value)
     with pytest.raises(TooDeep, match="nested deeper than 128 levels"):
@@ -305,7 +305,7 @@ def nested(value: object, depth: int) -> object:
     return value
 
 
-def test_values_are_written_down_to_128_levels_whatever_they_are() -> None:
+def test_values_of_all_kinds_are_written_down_to_128_levels() -> None:
     assert dumps(nested(NAN, 127)) == b"[" * 127 + b"null" + b"]" * 127 + b"\n"
     with pytest.raises(TooDeep):
         dumps(nested(NAN, 128))
@@ -387,7 +387,7 @@ BAD: list[tuple[bytes, str]] = [
 
 
 @pytest.mark.parametrize(("data", "words"), BAD, ids=range(len(BAD)))
-def test_what_is_no_json_is_refused(data: bytes, words: str) -> None:
+def test_invalid_json_is_refused(data: bytes, words: str) -> None:
     with pytest.raises(BadJSON, match=words) as caught:
         loads(data)
     assert 0 < len(str(caught.value)) < 200

@@ -48,7 +48,7 @@ def test_percentiles_are_marks_on_their_rows() -> None:
     ]
 
 
-def test_a_bar_beside_a_ping_pong_says_how_much_better_ours_is() -> None:
+def test_a_bar_beside_a_ping_pong_shows_the_ratio() -> None:
     # Four times the time of a ping-pong is no achievement, and a quarter of it is one.
     rows = [
         row("stream", 4.0, baseline="ping-pong"),

@@ -9,7 +9,7 @@ from gym_http_server.poller import READ, WRITE, Poller
 from gym_http_server.supervisor import prefork_memory
 
 
-def test_what_happens_is_taken() -> None:
+def test_events_are_returned() -> None:
     ours, theirs = socket.socketpair()
     taken: list[int] = []
     poller = Poller()
@@ -52,7 +52,7 @@ def test_an_end_is_something_to_read() -> None:
     ours.close()
 
 
-def test_who_has_left_takes_nothing() -> None:
+def test_removed_descriptors_return_no_events() -> None:
     """Nor does a newcomer take what came for who had the descriptor before."""
     pairs = [socket.socketpair() for _ in range(2)]
     taken: list[str] = []

@@ -119,7 +119,7 @@ def test_the_lock_file_goes_last(folder: Path, monkeypatch: pytest.MonkeyPatch) 
     assert left[-1] == {LOCK}
 
 
-def test_the_lock_file_stays_with_what_cannot_be_removed(
+def test_the_lock_file_stays_with_directories_that_cannot_be_removed(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / LOCK).touch()

@@ -40,7 +40,7 @@ def age(run: RunDir) -> None:
     os.utime(f"{run.path}/lock", (then, then))
 
 
-def test_two_servers_have_two_and_leave_none(folder: Path) -> None:
+def test_two_servers_have_two_directories_and_remove_both(folder: Path) -> None:
     parent = str(folder / "r")
     with RunDir.make(parent) as one, RunDir.make(parent) as other:
         assert one.path != other.path
@@ -48,7 +48,7 @@ def test_two_servers_have_two_and_leave_none(folder: Path) -> None:
     assert os.listdir(parent) == []
 
 
-def test_what_a_killed_server_left_is_swept(folder: Path) -> None:
+def test_directories_of_killed_servers_are_swept(folder: Path) -> None:
     making = RunDir.make(str(folder))
     left = making.__enter__()
     age(left)
@@ -146,7 +146,7 @@ def test_draining_begins_where_no_file_can_be_made() -> None:
         assert os.path.exists(run.draining)
 
 
-def test_what_the_disk_lacks_is_said() -> None:
+def test_errors_name_what_the_disk_lacks() -> None:
     with small_disk() as disk, RunDir.make(str(disk.path)) as run:
         assert run.shortage() == ""
         disk.fill_bytes()

@@ -42,7 +42,7 @@ def test_lists_come_comma_separated_or_as_repeated_flags() -> None:
         ("GHS_NO_TOKEN", "maybe", "true or false"),
     ],
 )
-def test_a_bad_value_says_what_would_be_right(
+def test_a_bad_value_is_refused_with_the_right_form(
     variable: str, text: str, expected: str
 ) -> None:
     with pytest.raises(SettingError) as caught:
@@ -125,7 +125,7 @@ def test_patterns_of_env_ids(pattern: str) -> None:
     assert from_mapping({"GHS_ALLOW_ENV": pattern}, {}).allow_env == (pattern,)
 
 
-def test_settings_survive_the_way_to_a_child() -> None:
+def test_settings_reach_a_child_unchanged() -> None:
     settings = from_mapping({}, {"token": "t" * 20, "allow_host": ("a", "b")})
     assert Settings.from_json(settings.to_json()) == settings
     assert settings.without_token() == dataclasses.replace(settings, token="")

@@ -34,7 +34,7 @@ def test_a_column_without_content_is_left_out() -> None:
     ]
 
 
-def test_what_is_too_wide_is_shortened() -> None:
+def test_wide_cells_are_shortened() -> None:
     rows = [["3c657dbc", "CartPole-v1" * 5, "label" * 5, "1"]]
     lines = table(COLUMNS, rows).splitlines()
     assert {len(line) for line in lines} == {40}

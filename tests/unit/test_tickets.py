@@ -40,9 +40,7 @@ def other(tmp_path: Path, clock: Clock) -> Tickets:
     return Tickets(str(tmp_path / "tickets"), clock)
 
 
-def test_one_worker_takes_what_another_issued_and_once(
-    one: Tickets, other: Tickets
-) -> None:
+def test_a_ticket_of_another_worker_is_valid_once(one: Tickets, other: Tickets) -> None:
     for name in ("", "ada"):
         ticket = one.issue(name)
         assert other.take(ticket) == name
@@ -72,14 +70,12 @@ def test_they_are_good_for_thirty_seconds(
 @pytest.mark.parametrize(
     "ticket", ["", "x", "A" * 32, "../draining", "\0" * 32, "é" * 32, "A" * 10_000]
 )
-def test_others_are_none(one: Tickets, ticket: str) -> None:
+def test_other_values_are_no_tickets(one: Tickets, ticket: str) -> None:
     one.issue()
     assert one.take(ticket) is None
 
 
-def test_what_lies_in_the_folder_gives_no_ticket_away(
-    one: Tickets, tmp_path: Path
-) -> None:
+def test_file_names_do_not_reveal_tickets(one: Tickets, tmp_path: Path) -> None:
     ticket = one.issue()
     (link,) = (tmp_path / "tickets").iterdir()
     assert link.name == hashlib.sha256(ticket.encode()).hexdigest()

@@ -37,7 +37,7 @@ def run(variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_what_is_missing_is_named_with_what_it_is_for(bare: dict[str, str]) -> None:
+def test_missing_tools_are_named_with_their_purpose(bare: dict[str, str]) -> None:
     done = run(bare)
     assert done.returncode == 0
     lines = re.findall(r"^  (.+) \(for (.+)\)$", done.stderr, re.MULTILINE)

@@ -21,7 +21,7 @@ def test_server_and_client_have_one_version() -> None:
     assert project("clients/python/pyproject.toml")["version"] == VERSION
 
 
-def test_the_server_asks_for_the_client_of_its_version() -> None:
+def test_the_server_requires_the_client_of_its_version() -> None:
     asked = [
         requirement
         for requirement in project("pyproject.toml")["dependencies"]
@@ -30,7 +30,7 @@ def test_the_server_asks_for_the_client_of_its_version() -> None:
     assert asked == [f"gymnasium-http-client=={VERSION}"]
 
 
-def test_the_installed_packages_say_so_too() -> None:
+def test_the_installed_packages_have_that_version() -> None:
     assert metadata.version("gymnasium-http-server") == VERSION
     assert metadata.version("gymnasium-http-client") == VERSION
 

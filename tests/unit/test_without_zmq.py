@@ -44,26 +44,26 @@ def broken_zmq(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("no_zmq")
 @pytest.mark.parametrize("use", USES)
-def test_the_client_says_what_to_install(use: Callable[[], Any]) -> None:
+def test_the_client_names_the_missing_extra(use: Callable[[], Any]) -> None:
     with pytest.raises(ModuleNotFoundError, match=r"gymnasium-http-client\[zmq\]"):
         use()
 
 
-def test_the_server_says_what_to_install() -> None:
+def test_the_server_names_the_missing_extra() -> None:
     said = _serve("import sys; sys.modules['zmq'] = None")
     assert "pip install 'gymnasium-http-server[zmq]'" in said
 
 
 @pytest.mark.usefixtures("broken_zmq")
 @pytest.mark.parametrize("use", USES)
-def test_the_client_says_what_is_broken(use: Callable[[], Any]) -> None:
+def test_the_client_reports_a_broken_install(use: Callable[[], Any]) -> None:
     with pytest.raises(ImportError, match=r"cannot be loaded: libzmq\.so\.5") as caught:
         use()
     assert "pip install --force-reinstall pyzmq" in str(caught.value)
 
 
 @pytest.mark.usefixtures("broken_zmq")
-def test_the_server_says_what_is_broken(tmp_path: Path) -> None:
+def test_the_server_reports_a_broken_install(tmp_path: Path) -> None:
     said = _serve(f"import sys; sys.path.insert(0, {str(tmp_path)!r})")
     assert f"cannot be loaded: {LIBRARY}" in said
     assert "pip install --force-reinstall pyzmq" in said

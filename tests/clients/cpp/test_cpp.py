@@ -9,7 +9,7 @@ import gymnasium
 import pytest
 
 from tests.clients.cpp import building
-from tests.clients.cpp.forgetful import Forgetful
+from tests.clients.cpp.closing_proxy import ClosingProxy
 from tests.support.api import Api
 from tests.support.drivers import VECTORS, Program, build_cpp, needs
 from tests.support.peers.external_env import ExternalEnv
@@ -54,7 +54,7 @@ def test_the_first_program_needs_ten_lines_and_no_boost(
 
 
 @pytest.mark.slow
-def test_a_project_takes_it_in_each_way_of_the_readme(
+def test_a_project_includes_it_in_each_way_of_the_readme(
     prefix: Path, tmp_path: Path
 ) -> None:
     """By CMake out of a Git repository, out of a folder of its own, and installed."""
@@ -74,7 +74,7 @@ def test_a_project_takes_it_in_each_way_of_the_readme(
 
 
 @pytest.mark.slow
-def test_pkg_config_tells_compilers_of_it(prefix: Path, tmp_path: Path) -> None:
+def test_pkg_config_finds_it(prefix: Path, tmp_path: Path) -> None:
     needs("pkg-config")
     # A prefix that was moved as a whole is one, too.
     moved = shutil.copytree(prefix, tmp_path / "moved")
@@ -151,7 +151,7 @@ def test_clang_and_its_sanitizers_find_nothing(tmp_path: Path, server: Server) -
 
 
 @pytest.mark.slow
-def test_clang_takes_what_only_cpp_gets_wrong() -> None:
+def test_clang_compiles_the_negative_cases() -> None:
     needs("clang++")
     words = ("clang++", "-std=c++17", "-fsyntax-only", "-Wshadow", *building.STRICT)
     include = ("-I", str(building.HERE / "include"))
@@ -165,7 +165,7 @@ def test_steps_that_libcurl_sends_again_are_taken_once(
     actions = [step % 2 for step in range(100)]
     file = tmp_path / "actions"
     file.write_text("\n".join(map(json.dumps, actions)), encoding="utf-8")
-    with Forgetful(server.port) as proxy:
+    with ClosingProxy(server.port) as proxy:
         args = ("agree", proxy.url, "CartPole-v1", "42", "rest", str(file))
         printed = driver("cpp").output(*args)
     assert printed.splitlines() == list(_expected(actions))

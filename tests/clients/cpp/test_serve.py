@@ -12,7 +12,7 @@ import pytest
 
 from gym_http_client import RemoteEnv, ServerError
 from tests.clients.cpp.building import STRICT, run
-from tests.clients.cpp.twin import STEPS, Twin
+from tests.clients.cpp.local_env import STEPS, LocalGame
 from tests.support.api import Api, error
 from tests.support.drivers import CLIENTS, needs
 from tests.support.faults.disconnecting_proxy import DisconnectingProxy
@@ -64,8 +64,10 @@ def assert_same(given: Any, expected: Any) -> None:
 
 @pytest.mark.parametrize("dialect", ["json", "binary"])
 @pytest.mark.parametrize("how", ["run", "poll"])
-def test_it_is_its_twin(server: Server, program: Path, how: str, dialect: str) -> None:
-    twin = Twin()
+def test_it_equals_the_local_environment(
+    server: Server, program: Path, how: str, dialect: str
+) -> None:
+    twin = LocalGame()
     with (
         Lending(program, how, server.url, "twin", dialect) as lending,
         RemoteEnv(server.url, "external/twin", wait_s=20, render_mode="ansi") as env,
@@ -94,7 +96,7 @@ def test_it_is_its_twin(server: Server, program: Path, how: str, dialect: str) -
 
 
 @pytest.mark.parametrize("dialect", ["json", "binary"])
-def test_errors_are_told(server: Server, program: Path, dialect: str) -> None:
+def test_errors_are_reported(server: Server, program: Path, dialect: str) -> None:
     action = (1, np.zeros(2, np.float32))
     unsaid = ("bad-answer", "reward")
     if dialect == "json":
@@ -143,7 +145,7 @@ def test_an_instance_may_have_other_spaces(server: Server, program: Path) -> Non
 def test_no_step_is_doubled_or_lost_over_cut_connections(
     server: Server, program: Path, dialect: str
 ) -> None:
-    twin = Twin()
+    twin = LocalGame()
     with (
         DisconnectingProxy(server.port) as cutter,
         Lending(
@@ -165,9 +167,7 @@ def test_no_step_is_doubled_or_lost_over_cut_connections(
         assert {"agent": False} not in lending.told
 
 
-def test_a_step_that_is_under_way_is_not_done_again(
-    server: Server, program: Path
-) -> None:
+def test_a_running_step_is_not_repeated(server: Server, program: Path) -> None:
     with (
         DisconnectingProxy(server.port) as cutter,
         Lending(
@@ -181,7 +181,7 @@ def test_a_step_that_is_under_way_is_not_done_again(
         assert len(lending.done("step")) == 1
 
 
-def test_one_that_is_killed_comes_back_as_another(
+def test_a_killed_process_comes_back_as_a_new_connection(
     make_server: MakeServer, program: Path
 ) -> None:
     server = make_server("--external-grace", "1")
@@ -198,10 +198,10 @@ def test_one_that_is_killed_comes_back_as_another(
         assert caught.value.code == "instance-ended"
         env.close()
         with RemoteEnv(server.url, "external/twin", wait_s=20) as env:
-            assert_same(env.reset(seed=1)[0], Twin().reset(seed=1)[0])
+            assert_same(env.reset(seed=1)[0], LocalGame().reset(seed=1)[0])
 
 
-def test_it_comes_to_a_server_that_is_started_anew(
+def test_it_connects_to_a_restarted_server(
     make_server: MakeServer, program: Path
 ) -> None:
     server = make_server()
@@ -218,9 +218,7 @@ def test_it_comes_to_a_server_that_is_started_anew(
             env.reset(seed=1)
 
 
-def test_a_server_that_says_nothing_is_left(
-    make_server: MakeServer, program: Path
-) -> None:
+def test_a_silent_server_is_given_up(make_server: MakeServer, program: Path) -> None:
     server = make_server("--external-heartbeat", "1")
     with Lending(program, "run", server.url, "twin", "binary") as lending:
         lending.wait_for("is there")
@@ -247,9 +245,7 @@ def test_a_refused_hello_ends_it(
         lending.wait_for("name is 'no name!'")
 
 
-def test_a_token_is_shown_where_one_is_wanted(
-    make_server: MakeServer, program: Path
-) -> None:
+def test_a_token_is_sent_where_required(make_server: MakeServer, program: Path) -> None:
     server = make_server("--token", TOKEN, token=TOKEN)
     words = ("run", server.url, "twin", "json")
     with Lending(program, *words) as lending:
@@ -276,7 +272,7 @@ def test_plain_tcp(
         kind = "thrown" if how == "run" else "refused"
         wait_until(lambda: {kind: "unauthorized"} in lending.told, 20.0)
     with Lending(program, *words, token=TOKEN) as lending:
-        twin = Twin()
+        twin = LocalGame()
         with RemoteEnv(url, "external/twin", wait_s=20) as env:
             env.action_space.seed(1)
             assert_same(env.reset(seed=3)[0], twin.reset(seed=3)[0])
@@ -297,7 +293,7 @@ def test_plain_tcp(
         server = make_server(*again, token=TOKEN)
         lending.wait_for("is there")
         with RemoteEnv(url, "external/twin", wait_s=20) as env:
-            assert_same(env.reset(seed=3)[0], Twin().reset(seed=3)[0])
+            assert_same(env.reset(seed=3)[0], LocalGame().reset(seed=3)[0])
 
 
 def test_a_game_keeps_its_frames(make_server: MakeServer, program: Path) -> None:

@@ -44,9 +44,7 @@ def test_a_strict_compiler_takes_its_types(packages: Path) -> None:
     run(str(packages / ".bin/tsc"), "--project", "tests")
 
 
-def test_a_strict_compiler_refuses_what_its_types_do_not_allow(
-    packages: Path, tmp_path: Path
-) -> None:
+def test_a_strict_compiler_refuses_wrong_types(packages: Path, tmp_path: Path) -> None:
     lines = (JS / "tests/types.ts").read_text(encoding="utf-8").splitlines()
     for number, line in enumerate(lines):
         if "@ts-expect-error" in line:

@@ -118,7 +118,7 @@ def expected() -> str:
 
 @pytest.mark.live
 @pytest.mark.slow
-def test_pages_play_with_what_bundlers_made(
+def test_pages_play_with_bundles(
     pages: Path, origin: str, make_server: Callable[..., Server]
 ) -> None:
     needs("chromium")
@@ -138,7 +138,7 @@ def test_pages_play_with_what_bundlers_made(
 
 @pytest.mark.live
 @pytest.mark.slow
-def test_node_plays_with_what_a_bundler_made(pages: Path, server: Server) -> None:
+def test_node_plays_with_a_bundle(pages: Path, server: Server) -> None:
     bundle = pages / "esbuild" / "node.mjs"
     assert run("node", bundle, server.url, cwd=pages) == f"{expected()}\n"
 
@@ -149,7 +149,7 @@ def test_its_types_compile_at_es2022(project: Path, packages: Path) -> None:
     run(packages / ".bin/tsc", "--project", project, cwd=project)
 
 
-def test_it_says_what_registries_show() -> None:
+def test_it_has_the_metadata_of_registries() -> None:
     told = json.loads((CLIENTS / "js/package.json").read_text(encoding="utf-8"))
     assert {"description", "keywords", "license", "repository"} <= told.keys()
     assert told["repository"]["directory"] == "clients/js"

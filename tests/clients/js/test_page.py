@@ -67,7 +67,7 @@ def test_a_page_that_is_allowed_plays_over_a_stream(
     assert pixels > 5_000
 
 
-def test_a_page_that_is_not_allowed_says_why(
+def test_a_page_of_another_origin_shows_why_it_is_refused(
     chromium: Chromium, origin: str, make_server: MakeServer
 ) -> None:
     server = make_server("--allow-origin", "https://app.example")
@@ -76,7 +76,7 @@ def test_a_page_that_is_not_allowed_says_why(
     assert f"start it with --allow-origin {origin}" in words
 
 
-def test_a_page_that_finds_nobody_says_so(
+def test_a_page_without_a_server_says_so(
     chromium: Chromium, origin: str, make_server: MakeServer
 ) -> None:
     server = make_server()
@@ -96,7 +96,7 @@ def test_a_page_with_a_token_steps_over_a_stream_by_a_ticket(
 
 
 @pytest.mark.parametrize("transport", ["rest", "stream"])
-def test_a_browser_sees_what_node_sees(
+def test_browser_and_node_see_the_same(
     chromium: Chromium,
     origin: str,
     transport: str,
@@ -123,7 +123,7 @@ def test_a_browser_sees_what_node_sees(
     assert told["lines"] == in_node.splitlines()
 
 
-def test_leaving_the_page_closes_what_it_made(
+def test_leaving_the_page_closes_its_instances(
     chromium: Chromium, origin: str, make_server: MakeServer
 ) -> None:
     server = make_server("--allow-origin", origin)

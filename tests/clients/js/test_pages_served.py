@@ -26,7 +26,7 @@ def told(program: Path, *words: str) -> str:
 
 
 @pytest.mark.parametrize("example", ["sokoban", "phaser"])
-def test_a_port_that_is_taken_is_told(example: str, tmp_path: Path) -> None:
+def test_a_used_port_is_reported(example: str, tmp_path: Path) -> None:
     folder = tmp_path / "examples" / example
     shutil.copytree(EXAMPLES / example, folder)
     phaser = tmp_path / "clients/js/node_modules/phaser/dist"
@@ -39,7 +39,7 @@ def test_a_port_that_is_taken_is_told(example: str, tmp_path: Path) -> None:
     assert len(words.splitlines()) == 1
 
 
-def test_phaser_that_is_not_installed_is_told(tmp_path: Path) -> None:
+def test_a_missing_phaser_is_reported(tmp_path: Path) -> None:
     folder = tmp_path / "examples" / "phaser"
     shutil.copytree(EXAMPLES / "phaser", folder)
     words = told(folder / "serve.mjs", "0")

@@ -115,7 +115,7 @@ def test_agents_play_whole_episodes(page: Chromium, server: Server) -> None:
     assert returns == [float(FRUITS)] * 5
 
 
-def test_a_step_is_as_long_as_its_updates_whatever_the_clock_says(
+def test_the_length_of_a_step_does_not_depend_on_the_clock(
     page: Chromium, server: Server
 ) -> None:
     with made(server) as env:
@@ -154,7 +154,7 @@ def test_it_is_the_same_drawn_and_undrawn(page: Chromium, server: Server) -> Non
         assert env.reset(seed=12)[0].tolist() != undrawn[0]
 
 
-def test_frames_are_what_the_game_draws(page: Chromium, server: Server) -> None:
+def test_frames_show_the_drawing_of_the_game(page: Chromium, server: Server) -> None:
     with made(server, render_mode="rgb_array") as env:
         observation, _ = env.reset(seed=5)
         for _ in range(5):

@@ -63,7 +63,7 @@ def test_streams_with_a_token(
     [("--import", NO_WEBSOCKET), ("--experimental-websocket",)],
     ids=["client's-own", "runtime's-own"],
 )
-def test_where_no_stream_gets_through_it_goes_by_rest(
+def test_without_streams_steps_go_by_rest(
     server: Server, tmp_path: Path, way: UpgradeHandler, flags: tuple[str, ...]
 ) -> None:
     with NoUpgradeProxy(server.port, way) as proxy:
@@ -72,7 +72,7 @@ def test_where_no_stream_gets_through_it_goes_by_rest(
     assert 1 <= proxy.upgrades <= 3
 
 
-def test_the_token_may_be_in_the_address_that_is_given(
+def test_the_token_may_be_in_the_address(
     make_server: MakeServer, tmp_path: Path
 ) -> None:
     server = make_server("--token", TOKEN, token=TOKEN)

@@ -63,7 +63,7 @@ def test_its_own_tests_pass(server: Server) -> None:
 
 @pytest.mark.parametrize("dialect", ["json", "binary"])
 @pytest.mark.parametrize("kind", ["discrete", "box", "dict"])
-def test_agents_get_what_the_handlers_give(
+def test_agents_get_the_values_of_handlers(
     server: Server, kind: str, dialect: str
 ) -> None:
     with JsProvider(server.url, kind, dialect) as lending:
@@ -125,7 +125,7 @@ def test_no_step_is_doubled_or_lost_over_cut_connections(
         assert {"agent": False} not in lending.told
 
 
-def test_with_other_spaces_it_goes_on_over_cut_connections(server: Server) -> None:
+def test_with_other_spaces_it_resumes_over_cut_connections(server: Server) -> None:
     with (
         DisconnectingProxy(server.port) as cutter,
         JsProvider(f"http://127.0.0.1:{cutter.port}", "discrete", "json") as lending,
@@ -138,7 +138,7 @@ def test_with_other_spaces_it_goes_on_over_cut_connections(server: Server) -> No
         lending.wait_for("goes on")
 
 
-def test_a_step_that_is_under_way_is_not_done_again(server: Server) -> None:
+def test_a_running_step_is_not_repeated(server: Server) -> None:
     with (
         DisconnectingProxy(server.port) as cutter,
         JsProvider(f"http://127.0.0.1:{cutter.port}", "discrete", "json") as lending,
@@ -150,7 +150,7 @@ def test_a_step_that_is_under_way_is_not_done_again(server: Server) -> None:
         assert len(lending.done("step")) == 1
 
 
-def test_it_comes_to_a_server_that_is_started_anew(make_server: MakeServer) -> None:
+def test_it_connects_to_a_restarted_server(make_server: MakeServer) -> None:
     server = make_server()
     with JsProvider(server.url, "discrete", "json") as lending:
         lending.wait_for("is there")
@@ -166,7 +166,7 @@ def test_it_comes_to_a_server_that_is_started_anew(make_server: MakeServer) -> N
             env.reset(seed=1)
 
 
-def test_a_server_that_says_nothing_is_left(make_server: MakeServer) -> None:
+def test_a_silent_server_is_given_up(make_server: MakeServer) -> None:
     server = make_server("--external-heartbeat", "1")
     with JsProvider(server.url, "discrete", "json") as lending:
         lending.wait_for("is there")
@@ -184,7 +184,7 @@ def test_a_server_that_says_nothing_is_left(make_server: MakeServer) -> None:
             env.reset(seed=1)
 
 
-def test_a_token_is_shown_where_one_is_wanted(make_server: MakeServer) -> None:
+def test_a_token_is_sent_where_required(make_server: MakeServer) -> None:
     server = make_server("--token", TOKEN, token=TOKEN)
     with JsProvider(server.url, "discrete", "json") as lending:
         lending.wait_for("the token is missing or wrong")
@@ -198,7 +198,7 @@ def test_a_token_is_shown_where_one_is_wanted(make_server: MakeServer) -> None:
 
 
 @pytest.mark.parametrize("dialect", ["json", "binary"])
-def test_agents_get_at_what_the_author_gives_them(server: Server, dialect: str) -> None:
+def test_agents_reach_exported_attributes(server: Server, dialect: str) -> None:
     with (
         JsProvider(server.url, "open", dialect) as lending,
         RemoteEnv(server.url, "external/toy", wait_s=20) as env,
@@ -242,7 +242,7 @@ def test_its_generator_is_kept_and_set(server: Server) -> None:
         assert lending.done("reset")[1]["observation"] == first
 
 
-def test_who_tells_no_generator_says_so(server: Server) -> None:
+def test_an_environment_without_a_generator_says_so(server: Server) -> None:
     api = Api(server)
     with (
         JsProvider(server.url, "discrete", "json") as lending,
@@ -254,7 +254,7 @@ def test_who_tells_no_generator_says_so(server: Server) -> None:
 
 
 @pytest.mark.parametrize("dialect", ["json", "binary"])
-def test_where_nothing_else_gets_out_it_calls_by_http(
+def test_it_falls_back_to_http_long_polling(
     dialect: str, make_server: MakeServer
 ) -> None:
     server = make_server("--external-heartbeat", "0.5", "--token", TOKEN, token=TOKEN)
@@ -278,7 +278,7 @@ def test_where_nothing_else_gets_out_it_calls_by_http(
             env.reset(seed=2)
 
 
-def test_over_http_it_is_told_what_is_wrong_and_comes_again(
+def test_over_http_it_learns_of_faults_and_reconnects(
     make_server: MakeServer,
 ) -> None:
     server = make_server("--external-grace", "1")

@@ -177,7 +177,7 @@ def test_seeds_and_options_are_honoured(page: Chromium, server: Server) -> None:
             assert caught.value.code == "bad-parameter"
 
 
-def test_pixels_are_what_people_see(page: Chromium, server: Server) -> None:
+def test_pixels_equal_the_screen(page: Chromium, server: Server) -> None:
     with made(server, observation="pixels", render_mode="rgb_array") as env:
         observation, _ = env.reset(options={"level": 5})
         assert env.observation_space.contains(observation)
@@ -218,7 +218,7 @@ def test_a_tabular_agent_solves_a_fixed_set_of_levels(
     assert "An agent" not in said(page, "who")
 
 
-def test_without_permission_the_page_says_what_is_missing(
+def test_without_permission_the_page_names_the_missing_flag(
     page: Chromium, origin: str, server: Server
 ) -> None:
     with Server() as other:

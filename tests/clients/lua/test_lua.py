@@ -41,7 +41,7 @@ def test_units(interpreter: str) -> None:
 @pytest.mark.parametrize(
     "words", [[], ["http://127.0.0.1:1"], ["http://127.0.0.1:1", "x", "u"]]
 )
-def test_an_example_says_what_it_takes(interpreter: str, words: list[str]) -> None:
+def test_an_example_prints_its_usage(interpreter: str, words: list[str]) -> None:
     needs(interpreter)
     command = [interpreter, "examples/sokoban.lua", *words]
     path = {"LUA_PATH": f"{HERE}/?.lua;{HERE}/?/init.lua;;"}

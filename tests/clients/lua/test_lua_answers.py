@@ -102,7 +102,7 @@ def test_a_kept_connection_that_has_ended_is_replaced() -> None:
     [then_close(), then_reset(), then_close(http_answer(BODY, JSON)[:-1])],
     ids=["closed", "reset", "cut"],
 )
-def test_a_lost_answer_is_asked_for_again(lost: bytes) -> None:
+def test_a_request_without_an_answer_is_retried(lost: bytes) -> None:
     with ScriptedServer.of(lost, lost, http_answer(BODY, JSON)) as server:
         assert ask(server.url, "1") == ANSWER
     assert len(server.seen) == 3
@@ -128,7 +128,7 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-def test_what_is_malformed_is_refused_at_once(name: str) -> None:
+def test_malformed_answers_are_refused_at_once(name: str) -> None:
     with ScriptedServer.of(MALFORMED[name]) as server:
         told = ask(server.url, "1")
     assert told.startswith("error\tprotocol\t"), told
@@ -153,7 +153,7 @@ def test_redirects_are_not_followed() -> None:
 
 
 @pytest.mark.parametrize("call", ["make", "attach"])
-def test_what_is_not_there_leaves_no_connection(call: str) -> None:
+def test_a_failed_connect_leaves_no_connection(call: str) -> None:
     problem = http_answer(
         b'{"code":"unknown-instance","message":"none"}', JSON, status=404
     )

@@ -170,7 +170,7 @@ def test_units(interpreter: str, units: str) -> None:
         for j, kind in enumerate(Twin.SPACES)
     ],
 )
-def test_it_is_equal_to_its_twin(
+def test_it_equals_the_local_environment(
     server: Server, tmp_path: Path, interpreter: str, kind: str, dialect: str
 ) -> None:
     twin = Twin(kind)
@@ -249,9 +249,7 @@ def test_no_step_is_doubled_or_lost_over_cut_connections(
         assert {"agent": False} not in lending.told
 
 
-def test_a_step_that_is_under_way_is_not_done_again(
-    server: Server, tmp_path: Path
-) -> None:
+def test_a_running_step_is_not_repeated(server: Server, tmp_path: Path) -> None:
     with (
         DisconnectingProxy(server.port) as cutter,
         Lending(f"http://127.0.0.1:{cutter.port}", tmp_path) as lending,
@@ -277,7 +275,7 @@ def test_frames_go_on_while_an_agent_thinks(server: Server, tmp_path: Path) -> N
         assert len(lending.done("step")) == 2
 
 
-def test_who_is_never_answered_may_reset(
+def test_an_environment_without_an_answer_may_be_reset(
     make_server: MakeServer, tmp_path: Path
 ) -> None:
     server = make_server("--step-deadline", "1")
@@ -293,7 +291,7 @@ def test_who_is_never_answered_may_reset(
         assert lending.done("step") == []
 
 
-def test_it_comes_to_a_server_that_is_started_anew(
+def test_it_connects_to_a_restarted_server(
     make_server: MakeServer, tmp_path: Path
 ) -> None:
     server = make_server()
@@ -328,9 +326,7 @@ def test_it_is_killed_and_started_again(
             assert caught.value.code == "instance-ended"
 
 
-def test_a_server_that_says_nothing_is_left(
-    make_server: MakeServer, tmp_path: Path
-) -> None:
+def test_a_silent_server_is_given_up(make_server: MakeServer, tmp_path: Path) -> None:
     server = make_server("--external-heartbeat", "1")
     with Lending(server.url, tmp_path) as lending:
         lending.wait_for("is there")
@@ -349,7 +345,7 @@ def test_a_server_that_says_nothing_is_left(
 
 
 @pytest.mark.slow
-def test_frames_go_on_where_nobody_accepts(tmp_path: Path) -> None:
+def test_frames_go_on_while_no_server_accepts(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
         port = listener.getsockname()[1]
         # Whoever comes after these waits for them, for ever.
@@ -362,7 +358,7 @@ def test_frames_go_on_where_nobody_accepts(tmp_path: Path) -> None:
             lending.wait_for("there is no server at")
 
 
-def test_a_token_is_shown_where_one_is_wanted(
+def test_a_token_is_sent_where_required(
     make_server: MakeServer, tmp_path: Path
 ) -> None:
     server = make_server("--token", TOKEN, token=TOKEN)
@@ -422,7 +418,7 @@ print(ok, failed and failed.code, failed)
 
 
 @pytest.mark.parametrize("dialect", ["json", "binary"])
-def test_what_is_no_answer_is_told_to_the_agent(
+def test_an_invalid_answer_is_reported_to_the_agent(
     server: Server, tmp_path: Path, dialect: str
 ) -> None:
     needs(ONE)
@@ -447,7 +443,7 @@ def test_what_is_no_answer_is_told_to_the_agent(
                 lending.kill()
 
 
-def test_what_the_server_does_not_take_is_an_error(
+def test_a_hello_that_the_server_refuses_is_an_error(
     server: Server, tmp_path: Path
 ) -> None:
     program = tmp_path / "program.lua"

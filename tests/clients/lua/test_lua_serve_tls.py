@@ -97,7 +97,7 @@ def test_steps_over_tls(
             assert_same(env.step(action)[0], twin.step(action)[0])
 
 
-def test_a_server_for_which_nobody_vouches_is_not_spoken_to(
+def test_an_untrusted_server_is_refused(
     server: Server, certificate: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with secured(server.port, certificate) as port:

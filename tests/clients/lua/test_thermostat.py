@@ -63,7 +63,7 @@ def made(server: Server, **kwargs: Any) -> RemoteEnv:
     return RemoteEnv(server.url, "external/thermostat", wait_s=20, **kwargs)
 
 
-def test_a_day_goes_as_its_seed_says(server: Server) -> None:
+def test_a_day_follows_its_seed(server: Server) -> None:
     days = []
     with made(server, fast=True) as env:
         assert env.action_space == gymnasium.spaces.Discrete(3)
@@ -117,7 +117,7 @@ def test_it_does_not_wait_for_agents(server: Server) -> None:
         assert float(observation[3]) - before == pytest.approx(info["ticks"] * 5 / 60)
 
 
-def test_it_is_taken_by_one_agent_and_refuses_what_it_does_not_know(
+def test_it_serves_one_agent_and_refuses_unknown_options(
     server: Server,
 ) -> None:
     with made(server, fast=True):

@@ -17,9 +17,9 @@ from gym_http_wire.space_parsing import BadDescription, parse_space
 from gym_http_wire.spaces import describe
 from gym_http_wire.values import BadValue, binary, typed
 from gym_http_wire.values.parsing import parse
+from tests.clients.python.exact_json import differing, loosened, refused, tree
 from tests.clients.python.framing import frames, websockets
 from tests.clients.python.playing import check_transcript
-from tests.clients.python.trees import differing, loosened, refused, tree
 from tests.conformance.making.models import Model, model_of, native_of
 
 Case = dict[str, Any]

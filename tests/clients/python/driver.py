@@ -26,7 +26,7 @@ from gym_http_client.errors import ServerError, ServerUnreachable, UnexpectedAns
 from gym_http_wire.elements import reader
 from gym_http_wire.values import binary, typed
 from tests.clients.python.checking import checks_of
-from tests.clients.python.farside import can_talk, talk
+from tests.clients.python.scripted_env import can_talk, talk
 from tests.conformance.making.models import raw_of
 
 KINDS = {

@@ -11,7 +11,7 @@ from gym_http_wire import websocket
 from gym_http_wire.frames import Frame, FrameError, FrameReader, encode
 from gym_http_wire.messages import answer_head, request_head
 from gym_http_wire.websocket import MessageReader, Opcode, WebSocketError
-from tests.clients.python.trees import differing, refused
+from tests.clients.python.exact_json import differing, refused
 
 Case = dict[str, Any]
 Problem = str | None

@@ -4,7 +4,7 @@ from typing import Any
 
 from gym_http_client import RemoteEnv, Server
 from gym_http_wire.elements import reader
-from tests.clients.python.trees import differing
+from tests.clients.python.exact_json import differing
 from tests.conformance.making.models import model_of
 
 

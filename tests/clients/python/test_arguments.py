@@ -74,7 +74,7 @@ def test_arguments_reach_the_environment(
 
 @pytest.mark.parametrize("hosts", [1, 2])
 @pytest.mark.parametrize("mode", list(AutoresetMode))
-def test_the_spec_of_a_vector_keeps_what_was_given(
+def test_the_spec_of_a_vector_keeps_its_arguments(
     keen_server: Server, closing: Make, mode: AutoresetMode, hosts: int
 ) -> None:
     options: dict[str, Any] = {"num_envs": 2, "vectorization_mode": "sync"}
@@ -113,7 +113,7 @@ def test_arguments_of_wrappers(server: Server, closing: Make) -> None:
     assert_same_spec(remote.spec, local.spec)
 
 
-def test_scalars_for_what_gymnasium_takes(server: Server, closing: Make) -> None:
+def test_scalars_for_arguments_of_gymnasium(server: Server, closing: Make) -> None:
     env = closing(RemoteEnv(server.url, "CartPole-v1", max_episode_steps=np.int64(3)))
     assert env.spec.max_episode_steps == 3
 

@@ -58,7 +58,7 @@ def cartpole(create: Callable[..., str]) -> str:
     return create()
 
 
-def test_instances_are_listed_with_what_they_do(
+def test_instances_are_listed_with_their_activity(
     client: Client, create: Callable[..., str]
 ) -> None:
     instance_id = create(label="from Python")
@@ -153,9 +153,7 @@ def test_exports_are_sorted_and_there() -> None:
     assert all(hasattr(gym_http_client, name) for name in gym_http_client.__all__)
 
 
-def test_reset_and_step_give_what_gymnasium_gives(
-    client: Client, cartpole: str
-) -> None:
+def test_reset_and_step_return_like_gymnasium(client: Client, cartpole: str) -> None:
     with gymnasium.make("CartPole-v1") as local:
         observation, info = client.reset(cartpole, seed=42)
         expected, _ = local.reset(seed=42)
@@ -177,7 +175,7 @@ def test_reset_takes_options(client: Client, cartpole: str) -> None:
     assert observation == [0.1] * 4
 
 
-def test_create_takes_what_gymnasium_makes_with(
+def test_create_takes_the_arguments_of_make(
     client: Client, create: Callable[..., str]
 ) -> None:
     lake = create(
@@ -241,7 +239,7 @@ def test_graphs_are_actions(toy_server: Server) -> None:
     }
 
 
-def test_what_json_cannot_tell_is_not_sent(client: Client, cartpole: str) -> None:
+def test_values_that_json_lacks_are_not_sent(client: Client, cartpole: str) -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         client.env_step(cartpole, float("nan"))
     with pytest.raises(TypeError, match="object cannot be sent as JSON"):
@@ -367,7 +365,7 @@ def test_the_registry_is_searched(client: Client) -> None:
     assert all(env["reason"] for env in away)
 
 
-def test_the_server_tells_of_itself(client: Client) -> None:
+def test_the_server_describes_itself(client: Client) -> None:
     assert client.healthy() is True
     told = client.server_info()
     assert told["name"] == "gym_http_server"
@@ -402,7 +400,7 @@ def test_one_connection_serves_many_calls(
     assert ports() == first
 
 
-def test_errors_tell_what_the_server_says(client: Client, server: Server) -> None:
+def test_errors_have_the_message_of_the_server(client: Client, server: Server) -> None:
     with pytest.raises(ServerError, match="Instance_id deadbeef unknown") as caught:
         client.env_reset("deadbeef")
     error = caught.value
@@ -413,7 +411,7 @@ def test_errors_tell_what_the_server_says(client: Client, server: Server) -> Non
     assert str(error) == "Instance_id deadbeef unknown (400, unknown-instance)"
 
 
-def test_an_instance_id_is_one_part_of_the_path(client: Client) -> None:
+def test_an_instance_id_is_one_segment_of_the_path(client: Client) -> None:
     with pytest.raises(ServerError):
         client.env_describe("../registry")
 

@@ -199,7 +199,7 @@ def test_the_interpreter_ends_soon_without_its_server(
     assert said.count("could not end instance") == 2
 
 
-def test_the_end_of_the_interpreter_ends_what_it_made(
+def test_exiting_closes_own_instances(
     make_server: Callable[..., RunningServer],
 ) -> None:
     server = make_server(*ZMQ)
@@ -222,7 +222,7 @@ sys.exit(3)
 """
 
 
-def test_the_end_of_the_interpreter_leaves_what_another_one_made(
+def test_exiting_leaves_instances_of_other_processes(
     server: RunningServer, instance: Any
 ) -> None:
     finish(python(ATTACHED, server.url, instance.id), expected=3)

@@ -72,7 +72,7 @@ def _listening() -> Iterator[str]:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
-def test_where_nobody_ever_was_hope_ends_soon(time: FakeClock) -> None:
+def test_a_server_never_reached_is_soon_given_up(time: FakeClock) -> None:
     with _listening() as url:
         pass
     error = _failure(url, time)
@@ -85,7 +85,7 @@ def test_where_nobody_ever_was_hope_ends_soon(time: FakeClock) -> None:
     assert 3.0 < time.now < 5.0
 
 
-def test_whose_name_no_host_has_is_soon_given_up(
+def test_an_unknown_host_name_is_soon_given_up(
     monkeypatch: pytest.MonkeyPatch, time: FakeClock
 ) -> None:
     def unknown(*args: Any, **options: Any) -> Any:
@@ -108,7 +108,7 @@ def test_a_server_that_was_there_is_waited_for(time: FakeClock) -> None:
     assert caught.value.key in caught.value.message
 
 
-def test_whether_there_is_a_server_is_asked_once(time: FakeClock) -> None:
+def test_the_server_is_probed_once(time: FakeClock) -> None:
     with _listening() as url, Client(url, timeout=0.05) as client:
         assert client.healthy() is False
     with Client(url, retries=time.retries()) as client:
@@ -183,7 +183,7 @@ def test_a_get_is_sent_again_without_a_key(time: FakeClock) -> None:
     assert [seen.header("Idempotency-Key") for seen in scripted.seen] == [None, None]
 
 
-def test_a_server_gets_the_time_it_asks_for(time: FakeClock) -> None:
+def test_retry_after_is_honoured(time: FakeClock) -> None:
     with ScriptedServer.of(BUSY, OK) as scripted, _client(scripted, time) as client:
         client.env_create("CartPole-v1")
     assert time.pauses == [3.05]
@@ -218,7 +218,7 @@ def test_other_answers_count(status: int, time: FakeClock) -> None:
         ),
     ],
 )
-def test_a_stranger_is_told_apart(
+def test_other_servers_are_recognised(
     answer: bytes, status: int, words: str, time: FakeClock
 ) -> None:
     with ScriptedServer.of(answer) as scripted:
@@ -232,7 +232,7 @@ def test_a_stranger_is_told_apart(
     assert [seen.line for seen in scripted.seen] == [ROUTE]
 
 
-def test_what_is_no_http_is_not_asked_again(time: FakeClock) -> None:
+def test_answers_other_than_http_are_not_retried(time: FakeClock) -> None:
     with ScriptedServer.of(b"SSH-2.0-OpenSSH_9.2\r\n") as scripted:
         error = _failure(scripted.url, time)
     assert type(error) is UnexpectedAnswer
@@ -240,7 +240,7 @@ def test_what_is_no_http_is_not_asked_again(time: FakeClock) -> None:
     assert len(scripted.seen) == 1
 
 
-def test_what_the_caller_was_dealing_with_is_no_cause(time: FakeClock) -> None:
+def test_an_exception_of_the_caller_is_no_cause(time: FakeClock) -> None:
     with ScriptedServer.of(then_close()) as scripted:
         try:
             raise FileNotFoundError("some file of the agent's")

@@ -60,7 +60,7 @@ def test_adapters(
     away(lambda: Gym3Env(RemoteVectorEnv(there, ENV_ID, num_envs=2, **wait)))
 
 
-def test_gymnasium_makes_none(server: Server) -> None:
+def test_gymnasium_make_without_an_external_environment(server: Server) -> None:
     for name, url in (("Remote", server.url), ("ZeroMQ", zmq_url(server))):
         options = {"url": url, "env_id": ENV_ID, "wait_s": 1}
         away(

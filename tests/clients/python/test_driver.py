@@ -79,7 +79,7 @@ def test_steps_are_counted(transport: str, python: Program, server: Server) -> N
 
 
 @pytest.mark.parametrize("transport", ["rest", "stream"])
-def test_probes_say_what_happened(
+def test_probes_print_results(
     transport: str, python: Program, server: Server, make_server: Callable[..., Server]
 ) -> None:
     assert python.output("probe", server.url, transport) == "ok\n"
@@ -91,7 +91,7 @@ def test_probes_say_what_happened(
     assert told.stdout == "ok\n"
 
 
-def test_bad_usage_is_told(python: Program) -> None:
+def test_bad_usage_is_reported(python: Program) -> None:
     done = python.run("sing")
     assert done.returncode == 1
     assert "conformance VECTORS_DIR" in done.stderr

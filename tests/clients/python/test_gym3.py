@@ -201,7 +201,7 @@ def test_methods_are_called_in_each(kind: Any, adapted: Callable[..., Gym3Env]) 
             env.callmethod("add", [1, 10])
 
 
-def test_a_vector_has_to_tell_how_it_resets() -> None:
+def test_a_vector_without_an_autoreset_mode_is_refused() -> None:
     vector = counters(SAME, 3)
     vector.metadata = {}
     with pytest.raises(ValueError, match="autoreset_mode"):
@@ -250,7 +250,7 @@ def test_spaces_that_gym3_has_no_type_for(space: Any) -> None:
         type_of(space)
 
 
-def test_what_is_no_vector_is_refused() -> None:
+def test_values_that_are_no_vectors_are_refused() -> None:
     env: Any = gymnasium.make("CartPole-v1")
     with pytest.raises(TypeError, match=r"CartPole-v1.* is no vector .*make_vec"):
         Gym3Env(env)

@@ -15,7 +15,7 @@ ENVS = ["CartPole-v1", "FrozenLake-v1", "Blackjack-v1", "Pendulum-v1", "Taxi-v4"
 
 
 @pytest.mark.parametrize("env_id", ENVS)
-def test_an_object_behind_the_wire_equals_its_twin(env_id: str) -> None:
+def test_an_object_behind_the_wire_equals_the_local_one(env_id: str) -> None:
     behind, local = through_wire(gymnasium.make(env_id)), gymnasium.make(env_id)
     assert_same_episodes(behind, local, steps=200)
     assert behind.spec == local.spec
@@ -69,7 +69,7 @@ def test_the_bundled_environments_survive(env_id: str) -> None:
     env.close()
 
 
-def test_what_does_not_survive_is_told() -> None:
+def test_values_that_do_not_survive_are_reported() -> None:
     found = check_wire(Careless(), steps=3)
     assert len(found) == 3
     assert any("when" in line and "object" in line for line in found)

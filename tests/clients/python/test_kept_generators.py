@@ -56,7 +56,7 @@ def test_a_policy_keeps_the_generator(pair: Make) -> None:
     assert_identical(played[0], played[1])
 
 
-def test_it_is_kept_by_its_parts(pair: Make) -> None:
+def test_it_is_kept_by_references_to_its_parts(pair: Make) -> None:
     played = []
     for env in pair():
         draw, bits = env.np_random.random, env.np_random.bit_generator
@@ -97,7 +97,7 @@ def test_every_kind_of_numpys_can_be_set(pair: Make, kind: str) -> None:
     assert_identical(played[0], played[1])
 
 
-def test_it_spawns_what_the_local_one_spawns(pair: Make) -> None:
+def test_it_spawns_like_the_local_one(pair: Make) -> None:
     played = []
     for env in pair():
         rng = env.np_random
@@ -111,7 +111,7 @@ def test_it_spawns_what_the_local_one_spawns(pair: Make) -> None:
 
 
 @pytest.mark.parametrize("value", [5, None, np.random.RandomState(1)])
-def test_what_is_no_generator_is_refused(pair: Make, value: Any) -> None:
+def test_values_that_are_no_generators_are_refused(pair: Make, value: Any) -> None:
     remote, _ = pair()
     with pytest.raises(TypeError, match=r"np_random is .*numpy\.random\.Generator"):
         remote.np_random = value
@@ -142,7 +142,7 @@ class Drawing(gymnasium.Env[Any, Any]):
 
 
 @pytest.mark.parametrize("replaces", [False, True])
-def test_environments_that_seed_in_their_own_way(replaces: bool) -> None:
+def test_environments_with_their_own_seeding(replaces: bool) -> None:
     played = []
     for env in (through_wire(Drawing(replaces)), Drawing(replaces)):
         env.np_random = np.random.Generator(np.random.PCG64(3))
@@ -158,7 +158,7 @@ def test_environments_that_seed_in_their_own_way(replaces: bool) -> None:
     assert_identical(played[0], played[1])
 
 
-def test_nothing_is_asked_for_a_generator_that_nobody_has() -> None:
+def test_an_unused_generator_costs_no_request() -> None:
     env = through_wire(gymnasium.make("FrozenLake-v1"))
     env.reset(seed=0)
     env.np_random.random()

@@ -222,7 +222,7 @@ def test_the_generator_counts_in_both_directions(
         assert_identical(remote.step(2)[:4], local.unwrapped.step(2)[:4])
 
 
-def test_the_generator_is_one_however_often_it_is_asked_for(
+def test_the_generator_is_one_object(
     pair: Callable[..., tuple[Any, Any]],
 ) -> None:
     remote, local = pair("FrozenLake-v1")
@@ -280,7 +280,7 @@ def test_draws_of_a_step_that_raised_count_once() -> None:
     assert told[0] == told[1]
 
 
-def test_draws_are_told_again_when_telling_them_failed() -> None:
+def test_draws_are_sent_again_after_a_failure() -> None:
     remote, local = through_wire(Unreliable()), Unreliable()
     for env in (remote, local):
         env.reset(seed=3)
@@ -390,7 +390,7 @@ def test_closing_pickling_and_forking(server: Server) -> None:
         env.step(0)
 
 
-def test_what_is_handed_out_never_changes(
+def test_returned_values_never_change(
     pair: Callable[..., tuple[Any, Any]],
 ) -> None:
     remote, _ = pair("CartPole-v1")

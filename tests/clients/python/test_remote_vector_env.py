@@ -427,7 +427,7 @@ def test_steps_on_their_way(remote: Make, local: Make) -> None:
 
 
 @pytest.mark.parametrize("hosts", [1, 2])
-def test_what_is_handed_out_never_changes(remote: Make, hosts: int) -> None:
+def test_returned_values_never_change(remote: Make, hosts: int) -> None:
     vector = remote("CartPole-v1", num_envs=2, vectorization_mode="sync", hosts=hosts)
     first, _ = vector.reset(seed=0)
     row = vector.step(np.array([0, 1]))

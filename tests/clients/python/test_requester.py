@@ -123,7 +123,7 @@ def test_a_stale_connection_costs_no_pause(time: FakeClock, connect: Connect) ->
     assert len(scripted.seen) == 3
 
 
-def test_a_server_gets_the_time_it_asks_for(time: FakeClock, connect: Connect) -> None:
+def test_retry_after_is_honoured(time: FakeClock, connect: Connect) -> None:
     with ScriptedServer.of(BUSY, OK) as scripted:
         assert connect(scripted.url).request(*STEP).body == b"done"
     assert time.pauses == pytest.approx([3.05])
@@ -172,7 +172,7 @@ def test_no_server_is_unreachable_in_the_end(
         (b"[1]", "status 503; trying again for 120 s"),
     ],
 )
-def test_who_waits_for_a_busy_server_reads_its_words(
+def test_the_message_of_a_busy_server_is_shown(
     body: bytes, words: str, connect: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
@@ -184,7 +184,7 @@ def test_who_waits_for_a_busy_server_reads_its_words(
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:{}", "http+unix:///none/such"])
-def test_where_nobody_ever_was_hope_ends_soon(
+def test_a_server_never_reached_is_soon_given_up(
     url: str, time: FakeClock, connect: Connect
 ) -> None:
     with ScriptedServer.of(OK) as scripted:
@@ -197,7 +197,7 @@ def test_where_nobody_ever_was_hope_ends_soon(
         assert 3.0 < time.now - began < 5.0
 
 
-def test_a_name_that_no_host_has_is_soon_given_up(
+def test_an_unknown_host_name_is_soon_given_up(
     monkeypatch: pytest.MonkeyPatch, time: FakeClock, connect: Connect
 ) -> None:
     def unknown(*args: Any, **options: Any) -> Any:
@@ -221,7 +221,7 @@ def test_without_time_for_it_nothing_is_sent_again(
     assert str(caught.value.key) in str(caught.value)
 
 
-def test_what_is_no_answer_is_not_asked_for_again(connect: Connect) -> None:
+def test_an_invalid_answer_is_not_retried(connect: Connect) -> None:
     with ScriptedServer.of(b"SSH-2.0-OpenSSH_9.2\r\n") as scripted:
         with pytest.raises(UnexpectedAnswer, match="is it a gym_http_server") as caught:
             connect(scripted.url).request(*STEP)
@@ -377,7 +377,7 @@ def test_failures_through_a_proxy(
         connect("http://there.invalid", **once).request("GET", "/")
 
 
-def test_no_proxy_where_there_shall_be_none(
+def test_no_proxy_is_used_for_excluded_hosts(
     proxied: Callable[[str], None],
     monkeypatch: pytest.MonkeyPatch,
     connect: Connect,

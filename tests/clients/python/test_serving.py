@@ -87,7 +87,7 @@ def url_of(listener: socket.socket) -> str:
     return f"tcp://127.0.0.1:{listener.getsockname()[1]}"
 
 
-def test_a_server_that_says_nothing_is_pinged_and_then_given_up(
+def test_a_silent_server_is_pinged_and_then_given_up(
     listener: socket.socket,
 ) -> None:
     with lending(CARTPOLE, url_of(listener), name="cart", dialect="typed"):
@@ -106,7 +106,7 @@ def test_a_server_that_says_nothing_is_pinged_and_then_given_up(
             assert line.hear()["resume"] == "first"
 
 
-def test_who_is_at_work_for_long_does_not_take_the_server_for_gone(
+def test_a_long_step_does_not_count_as_a_lost_server(
     listener: socket.socket,
 ) -> None:
     class Slow(gymnasium.Env[int, int]):
@@ -171,7 +171,7 @@ def test_an_agent_goes_once_though_the_server_forgot_during_a_step(
     assert heard == ["came", "went"] * 2
 
 
-def test_who_is_refused_on_the_way_back_has_no_agent_any_more(
+def test_a_refused_resume_ends_the_agent(
     listener: socket.socket,
 ) -> None:
     def serve() -> None:
@@ -216,7 +216,7 @@ class Pauses(threading.Event):
         return self.is_set()
 
 
-def test_who_is_refused_on_the_way_back_asks_less_and_less_often(
+def test_a_refused_resume_is_retried_with_growing_pauses(
     listener: socket.socket,
 ) -> None:
     pauses = Pauses(6)
@@ -237,7 +237,7 @@ def test_who_is_refused_on_the_way_back_asks_less_and_less_often(
 
 
 @pytest.mark.live
-def test_an_author_is_told_of_agents(
+def test_authors_are_notified_of_agents(
     server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "gym_http_client.serving")
@@ -267,7 +267,7 @@ def test_an_author_is_told_of_agents(
     env.close()
 
 
-def test_what_goes_on_being_wrong_is_told_once(
+def test_a_lasting_problem_is_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -286,7 +286,7 @@ def test_what_goes_on_being_wrong_is_told_once(
     assert told[0].endswith("; trying again")
 
 
-def test_a_port_that_is_for_zeromq_is_told_once(
+def test_a_zeromq_port_is_reported_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -68,7 +68,7 @@ def numbers(teller: ScriptedStreams) -> list[int]:
     return [asked.number for asked in teller.asked]
 
 
-def test_a_request_whose_answer_is_lost_goes_again_under_its_number(
+def test_a_lost_answer_is_requested_again_under_its_number(
     teller: ScriptedStreams, connect: Open
 ) -> None:
     with teller.script(
@@ -86,7 +86,7 @@ def test_a_request_whose_answer_is_lost_goes_again_under_its_number(
     assert teller.lines == [f"stream?session={session.name}"] * 3
 
 
-def test_all_that_are_on_their_way_go_again_in_their_order(
+def test_pending_requests_are_sent_again_in_order(
     teller: ScriptedStreams, connect: Open
 ) -> None:
     answers = answer_value("b"), answer_value("c")
@@ -126,7 +126,7 @@ def test_all_that_are_on_their_way_go_again_in_their_order(
     ],
 )
 @pytest.mark.parametrize("before", [[], ["a"]])
-def test_an_answer_that_is_none_is_told_and_ends_the_stream(
+def test_an_invalid_answer_is_reported_and_ends_the_stream(
     before: list[str], reply: Reply, teller: ScriptedStreams, connect: Open
 ) -> None:
     good = map(answer_value, before)
@@ -139,7 +139,7 @@ def test_an_answer_that_is_none_is_told_and_ends_the_stream(
     assert numbers(teller) == [n + 1 for n in range(len(before) + 2)]
 
 
-def test_a_value_that_is_none_by_rest_is_told_too(
+def test_an_invalid_value_by_rest_is_reported_too(
     teller: ScriptedStreams, connect: Open
 ) -> None:
     media = "Content-Type: application/vnd.gym-http.binary"
@@ -209,7 +209,7 @@ def test_handshakes_that_fail_now_and_then_do_not_add_up(
 
 
 @pytest.mark.parametrize("status", [408, 429, 503])
-def test_a_server_that_is_busy_gets_the_request_by_rest(
+def test_a_busy_server_gets_the_request_by_rest(
     status: int, teller: ScriptedStreams, connect: Open
 ) -> None:
     busy = http_answer(b'{"code":"x","message":"busy"}', status=status)
@@ -226,7 +226,7 @@ def test_a_server_that_is_busy_gets_the_request_by_rest(
         http_answer(b"plain answer"),
     ],
 )
-def test_a_server_without_streams_gets_all_by_rest(
+def test_a_server_without_streams_gets_all_requests_by_rest(
     refusal: bytes, teller: ScriptedStreams, connect: Open
 ) -> None:
     with teller.script(refusal, rest_answer("a")):
@@ -245,7 +245,7 @@ def test_a_refused_upgrade_is_a_warning(teller: ScriptedStreams, connect: Open) 
         assert session.ask("step/", STEP) == "a"
 
 
-def test_the_end_of_the_instance_is_told(
+def test_the_end_of_the_instance_is_reported(
     teller: ScriptedStreams, connect: Open
 ) -> None:
     gone = http_answer(
@@ -259,7 +259,7 @@ def test_the_end_of_the_instance_is_told(
     assert (caught.value.status_code, caught.value.code) == (410, "instance-ended")
 
 
-def test_errors_of_requests_on_their_way_come_in_their_order(
+def test_errors_of_pending_requests_come_in_order(
     teller: ScriptedStreams, connect: Open
 ) -> None:
     mro = ["a.Own", "builtins.ZeroDivisionError", "builtins.Exception"]
@@ -284,9 +284,7 @@ def test_errors_of_requests_on_their_way_come_in_their_order(
         assert session.receive() == "c"
 
 
-def test_what_was_sent_and_not_waited_for_is_kept(
-    teller: ScriptedStreams, connect: Open
-) -> None:
+def test_pending_requests_are_kept(teller: ScriptedStreams, connect: Open) -> None:
     with teller.script(
         teller.stream(answer_value("a"), answer_value("b"), answer_value("c"))
     ):
@@ -300,7 +298,7 @@ def test_what_was_sent_and_not_waited_for_is_kept(
             session.receive()
 
 
-def test_an_interrupt_while_waiting_gives_up_what_was_sent(
+def test_an_interrupt_drops_pending_requests(
     teller: ScriptedStreams, connect: Open
 ) -> None:
     main = threading.main_thread().ident
@@ -320,7 +318,7 @@ def test_an_interrupt_while_waiting_gives_up_what_was_sent(
     assert numbers(teller) == [1, 2]
 
 
-def test_giving_up_gives_up_what_was_sent_behind(
+def test_giving_up_drops_later_requests_too(
     teller: ScriptedStreams, connect: Open
 ) -> None:
     with teller.script(teller.stream(close_unanswered)):
@@ -357,7 +355,7 @@ def test_without_retries_each_request_is_tried_once(
 
 
 @pytest.mark.parametrize("instead", ["send", "drain", "ask"])
-def test_nothing_is_sent_behind_what_is_given_up(
+def test_no_request_is_sent_behind_a_dropped_one(
     instead: str, teller: ScriptedStreams, connect: Open
 ) -> None:
     with teller.script(teller.stream(close_unanswered)):
@@ -371,7 +369,7 @@ def test_nothing_is_sent_behind_what_is_given_up(
     assert sent <= (16 if instead == "send" else 2)
 
 
-def test_no_more_are_on_their_way_than_the_server_keeps_answers(
+def test_pending_requests_are_limited_to_stored_answers(
     teller: ScriptedStreams, connect: Open
 ) -> None:
     answers = [answer_value(number) for number in range(100)]
@@ -414,7 +412,7 @@ def test_numbers_begin_again_in_another_session(
     assert teller.lines == [f"stream?session={each}" for each in (name, session.name)]
 
 
-def test_numbers_begin_again_for_who_waits_for_each_answer_too(
+def test_numbers_begin_again_without_pipelining_too(
     teller: ScriptedStreams, connect: Open
 ) -> None:
     with teller.script(

@@ -67,7 +67,7 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked(b"a
         b"HTTP/1.1 100 Continue\r\n\r\n" + http_answer(b"abc"),
     ],
 )
-def test_one_connection_bears_many_exchanges(answer: bytes, connect: Connect) -> None:
+def test_one_connection_serves_many_exchanges(answer: bytes, connect: Connect) -> None:
     with ScriptedServer.of(answer) as scripted:
         connection = connect(scripted.url)
         for _ in range(5):
@@ -203,7 +203,7 @@ def test_no_server(connect: Connect) -> None:
     assert unknown.kind is FailureKind.ABSENT
 
 
-def test_what_is_no_answer(connect: Connect) -> None:
+def test_invalid_answers(connect: Connect) -> None:
     with ScriptedServer.of(
         b"SSH-2.0-OpenSSH_9.2\r\n", http_answer(b"next")
     ) as scripted:

@@ -72,7 +72,7 @@ def test_steps_go_over_a_stream(server: Server, remote: Callable[..., Any]) -> N
 
 
 @pytest.mark.parametrize("how", [strip_upgrade, refuse_upgrade, hang_on_upgrade])
-def test_behind_a_proxy_that_knows_no_upgrades_steps_go_by_rest(
+def test_behind_a_proxy_without_upgrades_steps_go_by_rest(
     server: Server, remote: Callable[..., Any], how: Any
 ) -> None:
     with (
@@ -213,7 +213,7 @@ def test_an_instance_with_too_many_streams_is_driven_by_rest(
             stream.close()
 
 
-def test_values_do_not_change_when_more_are_asked_for(
+def test_returned_values_do_not_change_later(
     toy_server: Server, remote: Callable[..., Any]
 ) -> None:
     env = remote(toy_server.url, "toys/Big-v0", disable_env_checker=True)

@@ -48,7 +48,7 @@ def test_a_trusted_server(certificate: Path, monkeypatch: pytest.MonkeyPatch) ->
         link.close()
 
 
-def test_a_server_that_is_not_trusted_is_not_asked_again(certificate: Path) -> None:
+def test_an_untrusted_server_is_not_retried(certificate: Path) -> None:
     with echoing(certificate, 1) as url, Requester(url, token="") as link:
         with pytest.raises(ServerUnreachable, match="CERTIFICATE_VERIFY") as caught:
             link.request("POST", "/", b"secret")

@@ -64,7 +64,7 @@ def test_a_client_on_a_unix_socket(
 
 
 @pytest.mark.parametrize("kind", ["nothing", "left behind", "a file"])
-def test_nobody_there(kind: str, url: str, path: Path) -> None:
+def test_no_server(kind: str, url: str, path: Path) -> None:
     if kind == "left behind":
         with socket.socket(socket.AF_UNIX) as left:
             left.bind(str(path))
@@ -77,7 +77,7 @@ def test_nobody_there(kind: str, url: str, path: Path) -> None:
         assert url in str(caught.value)
 
 
-def test_one_that_says_nothing(url: str, path: Path) -> None:
+def test_a_silent_server(url: str, path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(str(path))
         silent.listen()
@@ -96,7 +96,7 @@ def test_one_that_says_nothing(url: str, path: Path) -> None:
         ("http+unix:///" + "x" * 107, "has 108 bytes, and 107 are possible"),
     ],
 )
-def test_what_is_no_address(wrong: str, words: str) -> None:
+def test_invalid_addresses(wrong: str, words: str) -> None:
     with pytest.raises(ValueError, match=words) as caught:
         Client(wrong)
     assert "secret" not in str(caught.value)

@@ -136,6 +136,6 @@ def test_indices_need_a_sync_vector(server: Server) -> None:
         env.call_some([0], "gravity")
 
 
-def test_the_module_says_what_to_install() -> None:
+def test_the_module_names_the_missing_extra() -> None:
     with pytest.raises(ModuleNotFoundError, match=r"pip install .*\[sb3\]"):
         import gym_http_client.sb3  # noqa: F401

@@ -105,7 +105,7 @@ def test_it_is_the_same_as_locally(
     assert_identical(remote.render(), local.render())
 
 
-def test_statistics_tell_each_episode(
+def test_statistics_have_each_episode(
     pair: Callable[..., tuple[Env, Env]],
 ) -> None:
     def dress(env: Env) -> Env:

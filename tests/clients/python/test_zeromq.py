@@ -93,7 +93,7 @@ def session_with(router: Router, total: float = 120.0) -> ZeroMQSession:
     return ZeroMQSession(openings, f"{url}/v1/envs/3c657dbc/", retries)
 
 
-def test_what_died_while_it_was_asked_again_is_told_as_lost() -> None:
+def test_an_instance_that_ends_during_a_retry_is_lost() -> None:
     ended = refused(status=410, code="stream-ended", message="it ended")
     crashed = refused(status=500, code="env-crashed", message="it crashed")
     with Router([WELCOME, busy(1)], [WELCOME, ended], [crashed]) as router:
@@ -106,7 +106,7 @@ def test_what_died_while_it_was_asked_again_is_told_as_lost() -> None:
         assert since == [None, None, pytest.approx(0.1)]
 
 
-def test_what_a_busy_server_said_is_told_when_the_time_is_up() -> None:
+def test_the_message_of_a_busy_server_is_raised_when_time_is_up() -> None:
     with Router([WELCOME, busy(1)], [WELCOME]) as router:
         session = session_with(router, total=0.3)
         words = re.escape("before that: much is going on here (503)")
@@ -125,7 +125,7 @@ def test_a_further_try_to_create_has_the_time_that_is_left() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0.2, 1.3])
-def test_what_a_silent_port_is_asked_takes_no_time_of_its_own(seconds: float) -> None:
+def test_probing_a_silent_port_adds_no_time(seconds: float) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = address_of(f"tcp://127.0.0.1:{listener.getsockname()[1]}", "")
         began = time.monotonic()

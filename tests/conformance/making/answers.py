@@ -9,10 +9,10 @@ from gymnasium import Space, spaces
 from tests.conformance.making import Case
 from tests.conformance.making import bad_answers as bad
 from tests.conformance.making.bad_answers import HERE, NUMBER, STEP
+from tests.conformance.making.conversation import outcome
 from tests.conformance.making.describing import described
+from tests.conformance.making.external_messages import DIALECTS, Side, plain_of
 from tests.conformance.making.models import Model, model_of
-from tests.conformance.making.saying import DIALECTS, Side, plain_of
-from tests.conformance.making.talks import outcome
 
 _BOX = spaces.Box(0, 1, (2,), np.float32)
 _THREE = spaces.Discrete(3)

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from tests.conformance.making.conversation import outcome
+from tests.conformance.making.external_messages import dict_of, frame, plain_of
 from tests.conformance.making.forms import binary, compact, tree_of
 from tests.conformance.making.models import Model, model_of
-from tests.conformance.making.saying import dict_of, frame, plain_of
-from tests.conformance.making.talks import outcome
 
 HERE = np.array([0.25, 0.5], np.float32)
 STEP = outcome(HERE, 2.0)

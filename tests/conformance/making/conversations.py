@@ -9,9 +9,9 @@ import numpy as np
 from gymnasium import Space, spaces
 
 from tests.conformance.making import Case
+from tests.conformance.making.conversation import Talk
+from tests.conformance.making.external_messages import DIALECTS
 from tests.conformance.making.models import model_of
-from tests.conformance.making.saying import DIALECTS
-from tests.conformance.making.talks import Talk
 
 _BOX = spaces.Box(0, 1, (2,), np.float32)
 _THREE = spaces.Discrete(3)

@@ -9,8 +9,8 @@ from gym_http_wire.external.json_dialect import JSONDialect
 from gym_http_wire.external.messages import Answer, Control, Dialect
 from gym_http_wire.space_parsing import parse_space
 from gym_http_wire.values import typed
+from tests.conformance.making.external_messages import plain_of
 from tests.conformance.making.models import Model, model_of
-from tests.conformance.making.saying import plain_of
 
 Case = dict[str, Any]
 Messages = dict[str, list[str]]

@@ -95,7 +95,7 @@ def test_tokens_are_not_shown() -> None:
         "http+unix://secret.sock",
     ],
 )
-def test_what_is_no_address_is_refused_unseen(url: str) -> None:
+def test_invalid_addresses_are_refused_before_connecting(url: str) -> None:
     with pytest.raises(ValueError, match="looks like http://") as caught:
         Address.parse(url)
     assert "secret" not in str(caught.value)
@@ -103,7 +103,7 @@ def test_what_is_no_address_is_refused_unseen(url: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:5000", "CartPole-v1", "ws://h", ""])
-def test_an_address_without_http_is_told_so(url: str) -> None:
+def test_an_address_without_http_is_refused_with_a_hint(url: str) -> None:
     with pytest.raises(ValueError, match="this one does not begin with http://"):
         Address.parse(url)
 

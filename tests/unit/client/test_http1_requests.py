@@ -16,11 +16,11 @@ def lines(request: Request, url: str = "http://h:1", token: str = "") -> list[st
 COMMON = ["Host: h:1", "User-Agent: gym_http_client"]
 
 
-def test_a_get_says_little() -> None:
+def test_a_get_has_few_headers() -> None:
     assert lines(Request("GET", "/v1/")) == ["GET /v1/ HTTP/1.1", *COMMON]
 
 
-def test_a_post_says_it_all() -> None:
+def test_a_post_has_all_headers() -> None:
     request = Request("POST", "/v1/", b"12345", "application/json", "a/b, c/d", "k-1")
     assert lines(request, "http://h:1/p/", "t\xf6ken") == [
         "POST /p/v1/ HTTP/1.1",
@@ -63,6 +63,6 @@ def test_many_requests_that_differ_are_written_right() -> None:
         Request("POST", "/", b"", None, None, "\xe9"),
     ],
 )
-def test_what_cannot_stand_there_is_refused(request_: Request) -> None:
+def test_invalid_header_values_are_refused(request_: Request) -> None:
     with pytest.raises(ValueError, match=r"is no |A key is"):
         lines(request_)

@@ -54,7 +54,7 @@ def test_pauses_double_up_to_a_bound_and_a_total() -> None:
     assert tries.count == len(time.pauses) + 1
 
 
-def test_pauses_are_any_part_of_their_bound() -> None:
+def test_pauses_are_uniform_below_their_bound() -> None:
     time = Time()
     tries = time.tries(draw=0.25)
     for _ in range(3):
@@ -86,7 +86,7 @@ def test_only_the_first_stale_connection_is_replaced_at_once() -> None:
     assert time.pauses == [0.1]
 
 
-def test_a_server_that_asks_for_time_gets_it_and_jitter_on_top() -> None:
+def test_retry_after_is_honoured_with_jitter_on_top() -> None:
     time = Time()
     tries = time.tries(draw=0.5)
     assert tries.again(busy("7"))
@@ -95,7 +95,7 @@ def test_a_server_that_asks_for_time_gets_it_and_jitter_on_top() -> None:
 
 
 @pytest.mark.parametrize("asked", ["120", "3600", "9" * 400])
-def test_a_server_that_asks_for_more_than_is_left_has_the_last_word(asked: str) -> None:
+def test_a_retry_after_beyond_the_deadline_ends_the_retries(asked: str) -> None:
     time = Time()
     assert not time.tries().again(busy(asked))
     assert time.pauses == []
@@ -104,7 +104,7 @@ def test_a_server_that_asks_for_more_than_is_left_has_the_last_word(asked: str) 
 @pytest.mark.parametrize(
     "asked", ["", "-1", "1.5", "soon", "²", "Wed, 21 Oct 2026 07:28:00 GMT"]
 )
-def test_what_is_no_number_of_seconds_is_left_aside(asked: str) -> None:
+def test_an_invalid_retry_after_is_ignored(asked: str) -> None:
     time = Time()
     assert time.tries().again(busy(asked))
     assert time.pauses == [0.05]
@@ -126,7 +126,7 @@ def test_which_failures_are_tried_again(kind: FailureKind, again: bool) -> None:
     assert Time().tries().again(Failure(kind, "")) is again
 
 
-def test_who_was_never_met_is_soon_given_up() -> None:
+def test_a_server_never_reached_is_soon_given_up() -> None:
     time = Time()
     tries = Tries(time.retries(), time.now, met=False)
     while tries.again(ABSENT):
@@ -165,7 +165,7 @@ def told(code: str, status: int = 503) -> Reply:
     return Reply(status, {}, b'{"code": "%s", "message": "not now"}' % code.encode())
 
 
-def test_that_nobody_is_there_to_be_made_is_final() -> None:
+def test_a_create_without_an_external_environment_is_not_retried() -> None:
     time = Time()
     creation = time.retries().of_creation(0.0)
     assert not Tries(creation, time.now).again(told("external-away"))
@@ -177,7 +177,7 @@ def test_that_nobody_is_there_to_be_made_is_final() -> None:
         assert Tries(creation, time.now).again(Reply(503, {}, body))
 
 
-def test_what_a_server_waits_is_on_top() -> None:
+def test_the_wait_of_the_server_is_added_to_deadlines() -> None:
     assert Retries(total=10.0).of_creation(2.5).total == 12.5
     assert Retries(total=0.0).of_creation(2.5).total == 0.0
 
@@ -201,7 +201,7 @@ def test_the_wait_of_a_creation(wait_s: object, seconds: float) -> None:
     assert wait_of({}) == 0.0
 
 
-def test_what_was_heard_before_it_took_too_long() -> None:
+def test_the_last_answer_is_named_when_time_is_up() -> None:
     late = Failure(FailureKind.TIMEOUT, "nothing within 1 s")
     tries = Time().tries()
     assert tries.again(late)

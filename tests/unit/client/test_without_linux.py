@@ -21,7 +21,7 @@ ITSELF = "tests/unit/client/test_without_linux.py"
 
 
 @pytest.mark.timeout(300)
-def test_what_windows_lacks_is_not_missed() -> None:
+def test_the_client_runs_without_modules_that_windows_lacks() -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-k", "not unix"]
     command += [f"--ignore={ITSELF}", *FILES]
     for plugin in ("tests.support.faults.without_linux", "no:cacheprovider"):

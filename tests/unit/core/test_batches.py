@@ -70,7 +70,7 @@ def test_a_batch_ends_with_its_actions_or_with_the_episode() -> None:
     assert told["done"] == told["terminated"] == [False] * 9 + [True]
 
 
-def test_a_watch_hears_of_every_step() -> None:
+def test_an_observer_gets_every_step() -> None:
     heard = Heard()
     played(run(watch=heard), [1, 2])
     assert heard.calls == [("reset", None), (1.0, False), (2.0, False)]
@@ -135,7 +135,7 @@ def test_a_rollout_has_whole_episodes() -> None:
     assert (one.steps, one.stopped) == (12, None)
 
 
-def test_what_came_before_a_failure_can_be_told() -> None:
+def test_steps_before_a_failure_are_available() -> None:
     one, rollout = run(), Rollout()
     with pytest.raises(EnvError, match="bad luck"):
         rollout.play(one, [[1], [2, 13, 3]])

@@ -44,7 +44,7 @@ COLUMNS: dict[str, list[Any]] = {
 
 @pytest.mark.parametrize("form", [binary, typed])
 @pytest.mark.parametrize("kind", COLUMNS)
-def test_what_goes_into_a_column_comes_out_of_it(kind: str, form: Any) -> None:
+def test_columns_return_the_values_appended(kind: str, form: Any) -> None:
     values = COLUMNS[kind]
     column = Column()
     for value in values:
@@ -86,7 +86,7 @@ def test_a_column_keeps_what_an_environment_uses_again(value: Any) -> None:
     assert "1." not in repr(column.value())
 
 
-def test_what_cannot_be_copied_is_kept_as_it_is() -> None:
+def test_values_that_cannot_be_copied_are_kept() -> None:
     class Single:
         def __deepcopy__(self, memo: Any) -> Any:
             raise TypeError("there is only one")

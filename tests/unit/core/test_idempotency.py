@@ -43,7 +43,7 @@ def test_an_answer_too_large_to_keep_throws_no_other_one_out(
         ours.recall("large", b"")
 
 
-def test_the_keys_whose_answers_are_gone_are_forgotten_one_by_one(
+def test_keys_without_answers_are_forgotten_one_by_one(
     kept: Callable[..., IdempotencyStore],
 ) -> None:
     for number in range(LIMITS["MAX_KEYS"] + 3):
@@ -54,7 +54,7 @@ def test_the_keys_whose_answers_are_gone_are_forgotten_one_by_one(
     assert ours.recall("key9", b"").body == b"x" * 10
 
 
-def test_an_answer_gives_its_room_to_others(
+def test_room_of_evicted_answers_is_used_again(
     kept: Callable[..., IdempotencyStore],
 ) -> None:
     kept("first", 90)

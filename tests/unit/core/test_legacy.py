@@ -61,7 +61,7 @@ class Buttons(gs.Discrete):
 
 
 @pytest.mark.parametrize(("space", "text"), INFOS)
-def test_the_info_is_byte_for_byte_what_old_clients_expect(
+def test_the_info_is_byte_for_byte_that_of_the_original(
     space: gymnasium.Space[Any], text: str
 ) -> None:
     assert dumps(info(space)) == text.encode() + b"\n"
@@ -100,7 +100,7 @@ def test_an_info_is_the_same_as_itself(space: gymnasium.Space[Any]) -> None:
         {"high": [4.8, 1e100, 0.41887903, 1e100], "name": "Box"},
     ],
 )
-def test_what_a_client_believes_rightly(candidate: dict[str, object]) -> None:
+def test_assumptions_of_clients_that_hold(candidate: dict[str, object]) -> None:
     assert same_as_info(CARTPOLE, candidate)
 
 
@@ -123,7 +123,7 @@ def test_what_a_client_believes_rightly(candidate: dict[str, object]) -> None:
         {"name": "Box", "shape": [5]},
     ],
 )
-def test_what_a_client_believes_wrongly(candidate: dict[str, object]) -> None:
+def test_assumptions_of_clients_that_do_not_hold(candidate: dict[str, object]) -> None:
     assert not same_as_info(CARTPOLE, candidate)
 
 

@@ -50,7 +50,7 @@ class Room(gymnasium.Env[Any, Any]):
         (Mute(), "", []),
     ],
 )
-def test_whatever_an_environment_raises_can_be_told(
+def test_any_exception_of_an_environment_can_be_sent(
     error: Exception, text: str, arguments: Any
 ) -> None:
     told = problem_of(problem_answer(env_error("step", error)))
@@ -58,7 +58,7 @@ def test_whatever_an_environment_raises_can_be_told(
     assert told.message.startswith("the environment raised")
 
 
-def test_elements_of_an_unknown_space_cannot_be_told_from_others() -> None:
+def test_membership_of_an_unknown_space_is_unknown() -> None:
     with pytest.raises(UnsupportedSpace, match="Odd"):
         Operations(Room()).contains("observation", 1)
 
@@ -69,7 +69,7 @@ def test_a_space_that_fails_to_sample_is_the_environments_failure() -> None:
 
 
 @pytest.mark.parametrize("which", ["action", "observation"])
-def test_what_is_no_space_is_the_environments_failure(which: str) -> None:
+def test_an_invalid_space_is_the_environments_error(which: str) -> None:
     room = Room()
     operations = Operations(room)
     setattr(room, f"{which}_space", 5)

@@ -37,7 +37,7 @@ def done(
     ours.keep(session, number, request, reply or answer(200, b"%d" % number))
 
 
-def test_what_comes_again_gets_its_answer() -> None:
+def test_a_repeated_request_gets_its_answer() -> None:
     ours = SessionLog(IdempotencyStore())
     for number in range(1, 5):
         done(ours, "s", number)
@@ -99,7 +99,7 @@ def test_an_acknowledged_large_answer_is_not_copied() -> None:
         ours.earlier("s", 7, asked(7))
 
 
-def test_an_answer_over_the_limit_is_not_kept_and_not_given_again(
+def test_an_answer_over_the_limit_is_not_stored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(session_log, "MAX_ANSWER_BYTES", 100)

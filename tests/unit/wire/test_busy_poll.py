@@ -116,7 +116,7 @@ def test_two_on_one_core_do_not_spin(
     assert may_busy_poll([line])
 
 
-def test_there_must_be_as_many_cores_as_who_run(
+def test_busy_polling_needs_a_core_for_each_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 100_000)

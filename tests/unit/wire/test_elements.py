@@ -330,7 +330,7 @@ REFUSED: list[tuple[gymnasium.Space[Any], object, str]] = [
 
 
 @pytest.mark.parametrize(("space", "value", "element"), ELEMENTS)
-def test_what_a_client_writes_is_read_as_the_space_samples(
+def test_elements_in_plain_json_are_read_like_samples(
     space: gymnasium.Space[Any], value: object, element: object
 ) -> None:
     read = reader(space)(value)
@@ -341,7 +341,7 @@ def test_what_a_client_writes_is_read_as_the_space_samples(
 
 
 @pytest.mark.parametrize(("space", "value", "words"), REFUSED)
-def test_what_is_no_element_is_refused_in_words(
+def test_values_outside_the_space_are_refused_with_a_reason(
     space: gymnasium.Space[Any], value: object, words: str
 ) -> None:
     with pytest.raises(NotAnElement) as caught:
@@ -439,7 +439,7 @@ class Custom(gymnasium.Space[Any]):
         gs.Dict([("1", gs.Discrete(2)), (1, gs.Discrete(2))]),  # type: ignore[list-item]
     ],
 )
-def test_a_space_that_plain_json_cannot_tell_is_refused(
+def test_a_space_that_plain_json_cannot_describe_is_refused(
     space: gymnasium.Space[Any],
 ) -> None:
     with pytest.raises(UnsupportedSpace):
@@ -523,7 +523,7 @@ NO_MASKS: list[tuple[gymnasium.Space[Any], object, str, str]] = [
 
 
 @pytest.mark.parametrize(("space", "value", "where", "expected"), NO_MASKS)
-def test_what_is_no_mask_is_refused_in_words(
+def test_invalid_masks_are_refused_with_a_reason(
     space: gymnasium.Space[Any], value: object, where: str, expected: str
 ) -> None:
     with pytest.raises(NotAnElement) as caught:
@@ -532,7 +532,7 @@ def test_what_is_no_mask_is_refused_in_words(
     assert str(caught.value).endswith(f", but must be {expected}")
 
 
-def test_a_mask_decides_what_is_sampled() -> None:
+def test_a_mask_limits_samples() -> None:
     space = gs.Dict(a=gs.Discrete(5), b=gs.MultiDiscrete([3, 3]))
     mask = mask_reader(space)({"a": [0, 0, 0, 1, 0], "b": [[0, 1, 0], [0, 0, 1]]})
     for _ in range(5):

@@ -186,7 +186,7 @@ def test_numbers_of_signatures_begin_anew_with_an_instance() -> None:
             assert near.decode_answer(far.encode_answer(Answer(number, {"a": 1})))
 
 
-def test_a_hello_says_what_is_not_said_by_what_it_leaves_out() -> None:
+def test_members_left_out_of_a_hello_have_defaults() -> None:
     hello = parse_hello(json.dumps(HELLO).encode())
     assert (hello.dialect, hello.capabilities, hello.reward_channels) == (
         "json",

@@ -65,7 +65,7 @@ def read(dialect: BinaryStreamDialect, data: bytes) -> Frame:
     return dialect.read(bytes(message.payload))
 
 
-def test_a_step_by_the_lane_is_one_in_general() -> None:
+def test_a_fast_step_is_valid_in_general() -> None:
     client, dialect, lane = taught()
     message = client.lane.message(Op.STEP, 4, 1, STEP)
     assert message is not MISSED
@@ -80,7 +80,7 @@ def test_a_step_by_the_lane_is_one_in_general() -> None:
     assert (signature, [leaves]) == (frame.body.signature, frame.body.leaves)
 
 
-def test_a_step_in_general_is_one_for_the_lane() -> None:
+def test_a_general_step_is_valid_as_a_fast_one() -> None:
     client, _, lane = taught()
     asked = lane.asked(client.general(4, STEP))
     assert asked is not None
@@ -93,7 +93,7 @@ def test_masks_differ() -> None:
     assert len(messages) > 2990
 
 
-def test_an_answer_by_the_lane_is_one_in_general() -> None:
+def test_a_fast_answer_is_valid_in_general() -> None:
     client, dialect, lane = taught()
     told = lane.told(4, ANSWER)
     assert told is not None
@@ -114,13 +114,13 @@ def test_an_answer_by_the_lane_is_one_in_general() -> None:
         head_of(Opcode.BINARY, 40) + bytes(40),
     ],
 )
-def test_what_is_unusual_is_left_to_the_general_way(data: bytes) -> None:
+def test_unusual_messages_are_left_to_the_general_path(data: bytes) -> None:
     client, _, lane = taught()
     assert lane.asked(data) is None
     assert client.lane.value(data, 4) is MISSED
 
 
-def test_an_answer_to_another_request_is_none_for_the_lane() -> None:
+def test_answers_to_other_requests_are_left_to_the_general_path() -> None:
     client, _, lane = taught()
     told = lane.told(5, ANSWER)
     assert told is not None
@@ -130,7 +130,7 @@ def test_an_answer_to_another_request_is_none_for_the_lane() -> None:
 
 
 @given(VALUES)
-def test_other_values_are_not_for_the_lane(value: Any) -> None:
+def test_other_values_are_left_to_the_general_path(value: Any) -> None:
     client, _, lane = taught()
     assert client.lane.message(Op.STEP, 4, 1, {"action": [value]}) is MISSED
     assert client.lane.message(Op.RESET, 4, 1, STEP) is MISSED
@@ -138,9 +138,7 @@ def test_other_values_are_not_for_the_lane(value: Any) -> None:
 
 
 @given(st.binary(max_size=140), st.integers(0, 60))
-def test_bytes_that_were_changed_mean_what_they_mean_in_general(
-    change: bytes, place: int
-) -> None:
+def test_changed_bytes_mean_the_same_on_both_paths(change: bytes, place: int) -> None:
     client, dialect, lane = taught()
     message = bytearray(client.lane.message(Op.STEP, 4, 1, STEP))
     message[place : place + len(change)] = change[: max(0, len(message) - place)]

@@ -76,7 +76,7 @@ def test_a_large_body_in_many_pieces_is_not_copied_for_each() -> None:
 
 
 @given(frames, st.binary(max_size=40), st.integers(1, 60))
-def test_what_follows_the_first_frame_may_be_anything(
+def test_any_bytes_may_follow_the_first_frame(
     frame: Frame, rest: bytes, cut: int
 ) -> None:
     data = encode(frame) + rest

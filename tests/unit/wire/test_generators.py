@@ -52,7 +52,7 @@ def test_a_generator_comes_back(
     assert drawn(other) == expected
 
 
-def test_what_has_too_large_a_seed_comes_back_without() -> None:
+def test_generators_with_too_large_a_seed_lose_it() -> None:
     bits = np.random.PCG64(np.random.SeedSequence(2**9000))
     described = describe_generator(np.random.Generator(bits))
     assert described["seed_sequence"] is None

@@ -64,14 +64,14 @@ def test_the_first_known_dialect_is_chosen(offered: str, chosen: str) -> None:
         ({"watch": "1", "form": "typed"}, 2),
     ],
 )
-def test_who_watches_has_a_form(changes: dict[str, str], form: int) -> None:
+def test_watchers_have_a_form(changes: dict[str, str], form: int) -> None:
     assert hello(**changes).watch == form
 
 
 @pytest.mark.parametrize(
     "changes", [{"watch": "yes"}, {"watch": "1", "form": "binary"}, {"form": "png"}]
 )
-def test_other_ways_to_watch_are_refused(changes: dict[str, str]) -> None:
+def test_invalid_watch_parameters_are_refused(changes: dict[str, str]) -> None:
     with pytest.raises(BadParameter, match="expected"):
         hello(**changes)
 
@@ -85,14 +85,14 @@ def test_other_ways_to_watch_are_refused(changes: dict[str, str]) -> None:
         {"connection": "x"},
     ],
 )
-def test_what_asks_for_no_websocket(changes: dict[str, str]) -> None:
+def test_requests_without_an_upgrade(changes: dict[str, str]) -> None:
     with pytest.raises(UpgradeRequired) as raised:
         hello(**changes)
     assert raised.value.headers == {"Upgrade": "websocket"}
 
 
 @pytest.mark.parametrize("version", ["", "8", "013", "13, 8"])
-def test_other_versions_are_told_ours(version: str) -> None:
+def test_other_versions_get_the_supported_one(version: str) -> None:
     with pytest.raises(UpgradeRequired) as raised:
         hello(version=version)
     assert raised.value.headers["Sec-WebSocket-Version"] == "13"
@@ -114,12 +114,12 @@ def test_other_versions_are_told_ours(version: str) -> None:
         {"session": "ä"},
     ],
 )
-def test_what_is_wrong_is_said(changes: dict[str, str]) -> None:
+def test_bad_handshakes_are_refused_with_a_reason(changes: dict[str, str]) -> None:
     with pytest.raises(BadParameter, match="expected"):
         hello(**changes)
 
 
-def test_sessions_are_made_up_when_none_is_given() -> None:
+def test_sessions_are_generated_when_missing() -> None:
     made = {hello(session="").session for _ in range(100)} | {new_session()}
     assert len(made) == 101
     assert all(map(SESSION, made))

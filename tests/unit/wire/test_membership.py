@@ -57,7 +57,7 @@ def says(contains: Any, value: Any) -> Any:
 
 
 @pytest.mark.parametrize("space", SPACES, ids=str)
-def test_it_says_of_any_value_what_contains_says(space: spaces.Space[Any]) -> None:
+def test_it_agrees_with_contains_about_any_value(space: spaces.Space[Any]) -> None:
     contains = membership(space)
     for value in VALUES:
         assert says(contains, value) == says(space.contains, value), value
@@ -86,7 +86,7 @@ class Stubborn(gymnasium.Env[Any, Any]):
     observation_space = spaces.Discrete(2)
 
 
-def test_a_strict_server_refuses_what_is_no_action() -> None:
+def test_a_strict_server_refuses_values_that_are_no_actions() -> None:
     operations = Operations(Stubborn(), strict_actions=True)
     good, bad = np.array([1, 0], np.float32), np.array([1, NAN], np.float32)
     operations.check_action(good)

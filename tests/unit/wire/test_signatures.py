@@ -37,7 +37,7 @@ def sent(announcing: SentSignatures, given: Any) -> bytes:
 
 
 @given(st.lists(anything, max_size=8), st.binary(max_size=20))
-def test_what_is_sent_is_read(given: list[Any], before: bytes) -> None:
+def test_sent_signatures_are_read(given: list[Any], before: bytes) -> None:
     # Leaves are read where they stand, at a multiple of 8.
     before += b" " * (-len(before) % 8)
     announcing, announced, apart = (
@@ -99,7 +99,7 @@ GOOD = value('{"list":["int"]}', bytes(8), number=1)
         (value('"none"' + " " * MAX_NUMBERED_BYTES, number=2), "gives a number"),
     ],
 )
-def test_what_breaks_the_rules_is_refused(message: bytes, words: str) -> None:
+def test_messages_that_break_the_rules_are_refused(message: bytes, words: str) -> None:
     read, apart = ReceivedSignatures(), ReceivedSignatures()
     assert read.read(GOOD, 0) == [0]
     apart.pieces(GOOD, 0)
@@ -111,7 +111,7 @@ def test_what_breaks_the_rules_is_refused(message: bytes, words: str) -> None:
     assert read.read(struct.pack("<II", 0, 1) + bytes(8), 0) == [0]
 
 
-def test_a_signature_that_is_none_is_refused_each_time() -> None:
+def test_an_invalid_signature_is_refused_each_time() -> None:
     announced = ReceivedSignatures()
     with pytest.raises(BadValue):
         announced.read(value('{"nonsense":1}', number=1), 0)

@@ -163,7 +163,7 @@ def through_json(description: object) -> Any:
 
 
 @pytest.mark.parametrize(("space", "description"), DESCRIPTIONS)
-def test_a_space_is_described_as_the_contract_says(
+def test_a_space_is_described_by_the_contract(
     space: gymnasium.Space[Any], description: object
 ) -> None:
     assert describe(space) == description
@@ -237,7 +237,7 @@ def test_nan_in_a_bound_comes_back() -> None:
         (gs.Text(2, charset="\ud800"), "Unicode"),
     ],
 )
-def test_what_has_no_description_is_named(
+def test_spaces_without_a_description_are_named(
     space: gymnasium.Space[Any], words: str
 ) -> None:
     with pytest.raises(UnsupportedSpace, match=words):

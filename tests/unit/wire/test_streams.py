@@ -184,7 +184,7 @@ def test_a_text_answer(frame: Frame, expected: dict[str, Any]) -> None:
     assert json.loads(b"".join(JSONStreamDialect().write(frame))) == expected
 
 
-def test_what_changes_nothing_is_asked_without_a_key() -> None:
+def test_requests_that_change_nothing_have_no_key() -> None:
     changing = {op.name for op in Op if 0 < op < Op.STREAM and op not in KEYLESS}
     assert changing == {
         "RESET",

@@ -44,7 +44,7 @@ def test_every_kind_comes_back(
 
 @settings(max_examples=150, deadline=None)
 @given(value=VALUES_AND_SPACES)
-def test_what_is_nested_comes_back(form: ModuleType, value: Any) -> None:
+def test_nested_values_come_back(form: ModuleType, value: Any) -> None:
     message = form.encode(value)
     assert_same(form.decode(message), value)
     assert_same(form.decode(memoryview(bytearray(message))), value)

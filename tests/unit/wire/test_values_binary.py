@@ -118,7 +118,7 @@ def test_steps_of_dates_that_are_equal_keep_their_names() -> None:
         assert_same(binary.decode(binary.encode(array)), array)
 
 
-def test_what_came_belongs_to_nobody_else() -> None:
+def test_decoded_arrays_are_writable_copies() -> None:
     message = bytearray(binary.encode(np.arange(4)))
     one, two = binary.decode(message), binary.decode(message)
     message[-32:] = bytes(32)
@@ -353,7 +353,7 @@ SPACES: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize("case", [*HOSTILE, *SPACES])
-def test_what_is_hostile_is_refused(case: str) -> None:
+def test_hostile_values_are_refused(case: str) -> None:
     data, expected = {**HOSTILE, **SPACES}[case]
 
     def refuse() -> None:
@@ -366,7 +366,7 @@ def test_what_is_hostile_is_refused(case: str) -> None:
     assert peak(refuse) < 40 * len(data) + 2**18
 
 
-def test_a_refusal_says_where() -> None:
+def test_a_refusal_names_the_place() -> None:
     signature = {"dict": [["info", {"list": ["none", {"tuple": ["bool"]}]}]]}
     with pytest.raises(BadValue) as caught:
         binary.decode(message(signature, VAST))
@@ -424,7 +424,7 @@ for _ in range(60):
         "keys",
     ],
 )
-def test_what_is_beyond_the_limits_is_not_sent(value: Any, expected: str) -> None:
+def test_values_beyond_the_limits_are_not_sent(value: Any, expected: str) -> None:
     with pytest.raises(UnsupportedValue, match=expected):
         binary.encode(value)
 

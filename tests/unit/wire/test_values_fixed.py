@@ -30,7 +30,7 @@ def both(value: Any) -> tuple[bytes, bytes]:
 
 
 @given(VALUES)
-def test_writing_again_and_again_says_the_same(value: Any) -> None:
+def test_repeated_writes_are_equal(value: Any) -> None:
     writing = Writing()
     for _ in range(3):
         signature, leaves = writing.split(value)
@@ -38,7 +38,7 @@ def test_writing_again_and_again_says_the_same(value: Any) -> None:
 
 
 @given(VALUES, VALUES)
-def test_a_writer_takes_only_what_has_its_signature(one: Any, other: Any) -> None:
+def test_a_writer_takes_only_values_of_its_signature(one: Any, other: Any) -> None:
     signature, _ = both(one)
     writer = fixed_writer(signature)
     if writer is None:
@@ -48,14 +48,14 @@ def test_a_writer_takes_only_what_has_its_signature(one: Any, other: Any) -> Non
 
 
 @given(VALUES)
-def test_reading_gives_what_the_general_way_gives(value: Any) -> None:
+def test_reading_equals_the_general_path(value: Any) -> None:
     signature, leaves = both(value)
     general = binary.compile_reader(signature)
     reader = fixed_reader(signature, general)
     assert_same(reader(b"12345678" + leaves, 8), general(b"12345678" + leaves, 8))
 
 
-def test_what_environments_give_goes_the_quick_way() -> None:
+def test_results_of_environments_take_the_fast_path() -> None:
     signature, leaves = both(ANSWER)
     writer = fixed_writer(signature)
     assert writer is not None
@@ -88,7 +88,7 @@ def test_what_environments_give_goes_the_quick_way() -> None:
         None,
     ],
 )
-def test_anything_else_is_left_to_the_general_way(other: Any) -> None:
+def test_other_values_take_the_general_path(other: Any) -> None:
     writer = fixed_writer(both(ANSWER)[0])
     assert writer is not None
     assert writer(other) is None
@@ -138,7 +138,7 @@ def test_other_bytes_that_are_looked_at_as_flags_are_written_as_flags() -> None:
     assert writer(odd) == b"\0\1\1\1" + bytes(4)
 
 
-def test_that_there_is_no_quick_way_is_remembered() -> None:
+def test_a_missing_fast_path_is_remembered() -> None:
     value = "a text has no fixed size"
     writing = Writing()
     for _ in range(4):
@@ -149,7 +149,7 @@ def test_that_there_is_no_quick_way_is_remembered() -> None:
     assert fixed_writer.cache_info().misses == before
 
 
-def test_what_was_read_is_new_and_can_be_written_to() -> None:
+def test_decoded_arrays_are_new_and_writable() -> None:
     signature, leaves = both(np.zeros(2, np.float32))
     reader = fixed_reader(signature, binary.compile_reader(signature))
     one, two = reader(leaves, 0), reader(leaves, 0)

@@ -107,7 +107,7 @@ def test_the_tag_may_come_later() -> None:
     assert typed.decode(b'{"v":"7","$t":"int"}') == 7
 
 
-def test_natives_may_say_what_is_not_written_so() -> None:
+def test_native_types_may_be_written_in_other_forms() -> None:
     assert_same(typed.decode(b"18446744073709551616"), 2**64)
     assert_same(typed.decode(b'"\\ud800"'), "\ud800")
     assert_same(typed.decode(b'{"\\ud800":1e0}'), {"\ud800": 1.0})
@@ -294,7 +294,7 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize("case", HOSTILE)
-def test_what_is_hostile_is_refused(case: str) -> None:
+def test_hostile_values_are_refused(case: str) -> None:
     data, expected = HOSTILE[case]
 
     def refuse() -> None:
@@ -309,7 +309,7 @@ def test_what_is_hostile_is_refused(case: str) -> None:
     assert peak(refuse) < 40 * len(data) + 2**20 + announced
 
 
-def test_a_refusal_says_where() -> None:
+def test_a_refusal_names_the_place() -> None:
     text = (
         b'{"info":[null,{"$t":"graph","nodes":{"a":{"$t":"x"}},"edges":1,'
         b'"edge_links":1}]}'
@@ -349,7 +349,7 @@ def test_a_refusal_says_where() -> None:
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )
-def test_what_cannot_be_sent_is_named(value: Any, expected: str) -> None:
+def test_values_that_cannot_be_sent_are_named(value: Any, expected: str) -> None:
     with pytest.raises(UnsupportedValue) as caught:
         typed.encode(value)
     assert str(caught.value).startswith(expected)

@@ -116,7 +116,7 @@ def written_by_them(
 @given(st.lists(messages, max_size=4), st.lists(controls, max_size=3), cuttings)
 @example([Part(BINARY, b"x" * 70_000)], [], [3])
 @example([Part(BINARY, b"x" * 70_000, (66_000,))], [Part(PING, b"?")], [1] * 40)
-def test_what_wsproto_writes_is_read(
+def test_frames_of_wsproto_are_read(
     masks: bool, parts: list[Part], between: list[Part], cuts: list[int]
 ) -> None:
     them = FrameProtocol(client=masks, extensions=[])
@@ -127,7 +127,7 @@ def test_what_wsproto_writes_is_read(
 
 @pytest.mark.parametrize("masks", [True, False])
 @given(st.lists(st.one_of(messages, controls), max_size=4))
-def test_what_is_written_wsproto_reads(masks: bool, parts: list[Part]) -> None:
+def test_wsproto_reads_our_frames(masks: bool, parts: list[Part]) -> None:
     them = FrameProtocol(client=not masks, extensions=[])
     drawn = Masks()
     for opcode, payload, _ in parts:
@@ -221,7 +221,7 @@ def outcome_of_theirs(data: bytes, *, client: bool) -> tuple[list[Any], int | No
 @example([Raw(0x88, True, b"\x03\xee")], [])
 @example([Raw(0x01, True, b"\xff"), Raw(0x80, True, b"")], [])
 @example([Raw(0x01, True, b"\xff"), Raw(0x89, True, b"")], [])
-def test_what_wsproto_refuses_is_refused_and_nothing_else(
+def test_exactly_those_frames_are_refused_that_wsproto_refuses(
     client: bool, frames: list[Raw], cuts: list[int]
 ) -> None:
     if client:
@@ -341,7 +341,7 @@ def test_fragments_without_end_are_refused() -> None:
     assert raised.value.code == Close.POLICY
 
 
-def test_a_reason_is_cut_to_what_a_close_frame_holds() -> None:
+def test_a_reason_is_cut_to_the_size_of_a_close_frame() -> None:
     payload = close_of(Close.POLICY, "ä" * 100)
     assert len(payload) <= 125
     assert payload[2:].decode() == "ä" * 61

@@ -5,19 +5,19 @@ from collections.abc import Iterator
 
 import pytest
 
-from gym_http_server.launcher import LOOK_SECONDS, SILENT_SECONDS, Heartbeat
+from gym_http_server.launcher import LOOK_SECONDS, SILENT_SECONDS, SupervisorHeartbeat
 
 
 @pytest.fixture
-def heartbeat() -> Iterator[Heartbeat]:
+def heartbeat() -> Iterator[SupervisorHeartbeat]:
     """A heartbeat that has been looked at once."""
-    made = Heartbeat()
+    made = SupervisorHeartbeat()
     made.silent_s(0.0)
     yield made
     made.close()
 
 
-def test_silence_is_counted_from_the_last_beat(heartbeat: Heartbeat) -> None:
+def test_silence_is_counted_from_the_last_beat(heartbeat: SupervisorHeartbeat) -> None:
     looks = range(1, 1 + int(SILENT_SECONDS / LOOK_SECONDS))
     for look in looks:
         os.write(heartbeat.writer, b"\n")
@@ -28,12 +28,12 @@ def test_silence_is_counted_from_the_last_beat(heartbeat: Heartbeat) -> None:
 
 
 def test_time_in_which_the_launcher_did_not_run_is_no_silence(
-    heartbeat: Heartbeat,
+    heartbeat: SupervisorHeartbeat,
 ) -> None:
     assert heartbeat.silent_s(3600.0) == 2 * LOOK_SECONDS
     os.write(heartbeat.writer, b"\n" * 10_000)
     assert heartbeat.silent_s(7200.0) == 0
 
 
-def test_a_launcher_that_is_stopped_blocks_nobody(heartbeat: Heartbeat) -> None:
+def test_a_stopped_launcher_blocks_no_process(heartbeat: SupervisorHeartbeat) -> None:
     assert not os.get_blocking(heartbeat.writer)

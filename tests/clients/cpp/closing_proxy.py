@@ -26,7 +26,7 @@ class Passed(NamedTuple):
     answered: bool
 
 
-class Forgetful(Relay):
+class ClosingProxy(Relay):
     """Passes all on; of each new step on a used connection it forgets the answer.
 
     The server has taken that step by then, and the connection ends without a byte of

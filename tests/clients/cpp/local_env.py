@@ -10,7 +10,7 @@ Observation = dict[str, Any]
 STEPS = 20
 
 
-class Twin(gymnasium.Env[Observation, tuple[int, Any]]):
+class LocalGame(gymnasium.Env[Observation, tuple[int, Any]]):
     """Draws its observations; actions change what is drawn."""
 
     observation_space = spaces.Dict(

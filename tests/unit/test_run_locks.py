@@ -74,13 +74,13 @@ def asking(kind: str) -> Iterator[Asking]:
             process.kill()
 
 
-def test_who_wants_no_turn_alone_runs_beside_others() -> None:
+def test_tests_run_side_by_side() -> None:
     with asking("beside") as one, asking("beside") as other:
         one.runs()
         other.runs()
 
 
-def test_who_runs_alone_keeps_all_others_waiting() -> None:
+def test_a_test_alone_keeps_all_others_waiting() -> None:
     with asking("alone") as one:
         one.runs()
         with asking("beside") as other:
@@ -93,7 +93,7 @@ def test_who_runs_alone_keeps_all_others_waiting() -> None:
                     each.ends()
 
 
-def test_who_wants_to_be_alone_waits_for_who_runs_and_comes_next() -> None:
+def test_a_test_alone_waits_for_running_tests_and_comes_next() -> None:
     with asking("beside") as one, asking("beside") as two:
         one.runs()
         two.runs()
@@ -110,7 +110,7 @@ def test_who_wants_to_be_alone_waits_for_who_runs_and_comes_next() -> None:
                 fourth.runs()
 
 
-def test_who_was_killed_keeps_nobody_waiting() -> None:
+def test_a_killed_process_keeps_none_waiting() -> None:
     with asking("alone") as one:
         one.runs()
     with asking("alone") as other:

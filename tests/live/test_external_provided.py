@@ -137,7 +137,7 @@ def test_a_vector_of_8_is_equal_to_the_same_made_here(
     local.close()
 
 
-def test_what_it_raises_is_raised_here(server: Server) -> None:
+def test_its_exceptions_are_raised_at_the_agent(server: Server) -> None:
     with (
         provided_env(server.url, "CartPole-v1"),
         RemoteEnv(server.url, "external/provided", wait_s=20) as env,

@@ -47,7 +47,7 @@ def answered(told: Any, op: str, number: int, body: Any, status: int = 200) -> b
     return True
 
 
-def test_copies_equal_what_was_answered_over_http_and_streams(
+def test_copies_equal_answers_over_http_and_streams(
     create_either: Callable[..., Instance],
 ) -> None:
     instance = create_either(render_mode="ansi", env_id="FrozenLake-v1")
@@ -110,7 +110,7 @@ def observation(answer: Answer) -> list[float]:
     return list(struct.unpack_from("<4f", answer.body, 8 + size))
 
 
-def test_the_quick_lane_is_watched_and_answers_the_same(instance: Instance) -> None:
+def test_the_fast_path_is_watched_and_answers_the_same(instance: Instance) -> None:
     bodies = []
     for watched in (False, True):
         with contextlib.ExitStack() as stack:
@@ -143,7 +143,7 @@ def test_typed_json_on_request(instance: Instance) -> None:
         calls.error(refused.response, 400, "bad-parameter")
 
 
-def test_each_step_of_batches_and_rollouts_is_told(instance: Instance) -> None:
+def test_each_step_of_batches_and_rollouts_is_broadcast(instance: Instance) -> None:
     with open_watcher(instance) as watcher:
         instance.reset(seed=3)
         watcher.copy()
@@ -157,7 +157,7 @@ def test_each_step_of_batches_and_rollouts_is_told(instance: Instance) -> None:
         assert [watcher.copy()["op"] for _ in range(3)] == ["reset", "step", "step"]
 
 
-def test_errors_are_told_and_what_is_sent_again_is_not(
+def test_errors_are_broadcast_and_replays_are_not(
     create_toy: Callable[..., Instance],
 ) -> None:
     instance = create_toy()
@@ -177,7 +177,7 @@ def test_errors_are_told_and_what_is_sent_again_is_not(
         answered(watcher.copy(), "step", 4, body)
 
 
-def test_the_errors_of_an_environment_are_told(
+def test_errors_of_an_environment_are_broadcast(
     make_server: Callable[..., Server],
 ) -> None:
     api = Api(make_server("--import", "tests.support.envs.hostile"))
@@ -209,7 +209,7 @@ def test_the_errors_of_an_environment_are_told(
         assert copies[2]["body"]["extras"]["steps"] == 2
 
 
-def test_who_comes_later_begins_with_the_last_answer(instance: Instance) -> None:
+def test_a_late_watcher_begins_with_the_last_answer(instance: Instance) -> None:
     with open_watcher(instance) as watcher, open_stream(instance, BINARY) as asker:
         # Before the first answer there is nothing to begin with.
         body = instance.reset(seed=3)
@@ -228,7 +228,7 @@ def test_who_comes_later_begins_with_the_last_answer(instance: Instance) -> None
             assert told["observation"].tolist() == observation(answer)
 
 
-def test_vectors_and_environments_that_live_elsewhere_are_watched(
+def test_vectors_and_external_environments_are_watched(
     make_server: Callable[..., Server],
 ) -> None:
     api = Api(make_server())
@@ -256,7 +256,7 @@ def test_vectors_and_environments_that_live_elsewhere_are_watched(
         instance.close()
 
 
-def test_who_sends_is_closed(create_either: Callable[..., Instance]) -> None:
+def test_a_watcher_that_sends_is_closed(create_either: Callable[..., Instance]) -> None:
     instance = create_either()
     with open_stream(instance) as asker:
         for protocol, opcode in ((TEXT, 1), (TEXT, 2), (BINARY, 1), (BINARY, 2)):
@@ -274,7 +274,7 @@ def test_who_sends_is_closed(create_either: Callable[..., Instance]) -> None:
             assert watcher.read_close()[0] == 1000
 
 
-def test_a_slow_watcher_gets_the_latest_and_holds_nobody_up(
+def test_a_slow_watcher_gets_the_latest_and_delays_no_agent(
     create_toy: Callable[..., Instance],
 ) -> None:
     instance = create_toy("toys/Big-v0", kwargs={"size": 300_000})
@@ -302,7 +302,7 @@ def test_a_slow_watcher_gets_the_latest_and_holds_nobody_up(
         assert watcher.copy_binary()[:4] == (STEP, count + 2, 0, 200)
 
 
-def test_each_answer_is_told_or_counted(create: Callable[..., Instance]) -> None:
+def test_each_answer_is_broadcast_or_counted(create: Callable[..., Instance]) -> None:
     """Behind a long batch that filled all buffers, steps are taken as ever."""
     instance = create()
     with open_stream(instance, BINARY) as asker:
@@ -329,7 +329,7 @@ def test_each_answer_is_told_or_counted(create: Callable[..., Instance]) -> None
         assert watcher.copy()["number"] == total + 1
 
 
-def test_who_takes_nothing_is_dropped_at_last(
+def test_a_watcher_that_reads_nothing_is_dropped(
     create_toy: Callable[..., Instance],
 ) -> None:
     instance = create_toy("toys/Big-v0", kwargs={"size": 1_000_000})
@@ -341,7 +341,7 @@ def test_who_takes_nothing_is_dropped_at_last(
         assert watcher.read_to_end()
 
 
-def test_closing_the_instance_says_goodbye(
+def test_closing_the_instance_closes_streams_with_a_reason(
     create_either: Callable[..., Instance],
 ) -> None:
     instance = create_either()
@@ -351,7 +351,7 @@ def test_closing_the_instance_says_goodbye(
             assert watcher.read_close() == (1001, "the instance was closed")
 
 
-def test_64_watch_and_no_more_beside_those_who_ask(instance: Instance) -> None:
+def test_64_watchers_and_no_more_beside_agents(instance: Instance) -> None:
     with contextlib.ExitStack() as stack:
         crowd = [stack.enter_context(open_watcher(instance)) for _ in range(64)]
         refused = WebSocket.to(instance, path=instance.path("stream?watch=1"))

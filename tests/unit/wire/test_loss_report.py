@@ -86,7 +86,7 @@ class Lookalike(str):
 
 
 Point = namedtuple("Point", "x y")
-HERE = "tests.unit.wire.test_values_losses."
+HERE = "tests.unit.wire.test_loss_report."
 ONES = np.ones(2, np.float32)
 
 
@@ -106,7 +106,7 @@ for _ in range(65):
 
 @settings(max_examples=150, deadline=None)
 @given(VALUES_AND_SPACES)
-def test_what_comes_back_has_none(value: Any) -> None:
+def test_values_that_survive_have_no_losses(value: Any) -> None:
     assert losses(value) == []
 
 
@@ -132,7 +132,7 @@ LOST: list[tuple[Any, Any, str]] = [
 
 @pytest.mark.parametrize("form", [typed, binary])
 @pytest.mark.parametrize(("value", "arrives", "name"), LOST, ids=lambda each: "")
-def test_what_arrives_as_something_else(
+def test_values_that_arrive_changed(
     value: Any, arrives: Any, name: str, form: Any
 ) -> None:
     assert_same(form.decode(form.encode([value])), [arrives])
@@ -167,7 +167,7 @@ REFUSED: list[tuple[Any, list[str]]] = [
 
 
 @pytest.mark.parametrize(("value", "expected"), REFUSED, ids=lambda each: "")
-def test_what_cannot_be_sent(value: Any, expected: list[str]) -> None:
+def test_values_that_cannot_be_sent(value: Any, expected: list[str]) -> None:
     lines = losses(value)
     assert len(lines) == len(expected)
     for line, part in zip(lines, expected, strict=True):
@@ -177,7 +177,7 @@ def test_what_cannot_be_sent(value: Any, expected: list[str]) -> None:
             form.encode(value)
 
 
-def test_every_place_is_told() -> None:
+def test_every_place_is_reported() -> None:
     value = {
         "a": OrderedDict(x=[{1}, np.longlong(1)]),
         Name.ANT: (Point(0, Colour.RED), objects(1j)),
@@ -204,7 +204,7 @@ def test_the_layout_of_an_array_is_no_loss() -> None:
 
 
 @pytest.mark.parametrize("form", [typed, binary])
-def test_subclasses_are_told_or_come_back(form: Any) -> None:
+def test_subclasses_survive_or_are_reported(form: Any) -> None:
     plain = st.sampled_from([1, "a", Colour.RED, Name.ANT, 1j, ONES, np.longlong(2)])
     values = st.recursive(
         plain,

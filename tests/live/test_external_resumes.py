@@ -150,7 +150,7 @@ def test_later_requests_do_not_pass_one_that_is_to_come_again(api: Api) -> None:
     wait_until_unlisted(api)
 
 
-def test_who_knows_what_became_of_a_request_may_go_on_without_it(api: Api) -> None:
+def test_a_client_may_acknowledge_a_request_in_doubt(api: Api) -> None:
     with ExternalEnv.to(api, capabilities=REPLAY) as far:
         instance = create_and_reset(api, far)
         far.drop()
@@ -196,7 +196,7 @@ def test_a_request_that_waits_for_an_earlier_one_may_come_by_http(api: Api) -> N
     wait_until_unlisted(api)
 
 
-def test_of_what_is_typed_together_nothing_passes_what_was_refused(api: Api) -> None:
+def test_pipelined_requests_do_not_overtake_a_refused_one(api: Api) -> None:
     with ExternalEnv.to(api, capabilities=REPLAY) as far:
         instance = create_and_reset(api, far)
         far.drop()

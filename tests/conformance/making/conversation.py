@@ -8,9 +8,9 @@ from gymnasium import Space
 
 from tests.conformance.making import Case
 from tests.conformance.making.describing import described
+from tests.conformance.making.external_messages import Side
 from tests.conformance.making.forms import compact
 from tests.conformance.making.models import Model, model_of
-from tests.conformance.making.saying import Side
 
 _LIMITS = {"max_message": 67_108_864}
 _CAPABILITIES = ["options", "reset", "seed"]

@@ -39,7 +39,7 @@ def ports() -> Iterator[dict[str, str]]:
         ("zmq+tcp://", "plain"),
     ],
 )
-def test_an_agent_is_told(ports: dict[str, str], scheme: str, port: str) -> None:
+def test_an_agent_gets_a_hint(ports: dict[str, str], scheme: str, port: str) -> None:
     with pytest.raises(ServerError, match=re.escape(WORDS[port])) as caught:
         RemoteEnv(scheme + ports[port], "CartPole-v1")
     assert ports[port] in str(caught.value)
@@ -55,7 +55,7 @@ def test_an_agent_is_told(ports: dict[str, str], scheme: str, port: str) -> None
         ("zmq+tcp://", "plain", "websocket"),
     ],
 )
-def test_who_lends_is_told(
+def test_a_provider_gets_a_hint(
     ports: dict[str, str],
     caplog: pytest.LogCaptureFixture,
     scheme: str,

@@ -112,7 +112,7 @@ def test_no_home_directory(home: str | None) -> None:
 
 @pytest.mark.parametrize("below", ["", "/below"])
 @pytest.mark.parametrize("setting", ["--data-dir", "--run-dir"])
-def test_a_directory_that_is_none(setting: str, below: str, folder: Path) -> None:
+def test_a_path_that_is_no_directory(setting: str, below: str, folder: Path) -> None:
     (folder / "file").touch()
     path = f"{folder}/file{below}"
     line = refusal(setting, path)
@@ -181,7 +181,7 @@ def test_values_that_cannot_be(flags: list[str], words: str) -> None:
     assert words in refusal(*flags)
 
 
-def test_a_variable_that_nobody_knows() -> None:
+def test_an_unknown_variable() -> None:
     line = refusal(env={"GHS_MAX_INSTANCE": "3"})
     assert "GHS_MAX_INSTANCE is not a setting (did you mean GHS_MAX_INSTANCES?)" in line
 
@@ -215,7 +215,7 @@ def test_the_list_of_commands_cuts_no_description() -> None:
 
 
 @pytest.mark.parametrize("host", ["*", "*.example", "http://a.example", "a:80", ""])
-def test_hosts_that_are_none(host: str) -> None:
+def test_invalid_hosts(host: str) -> None:
     line = refusal("--allow-host", host)
     assert f"--allow-host is {host!r}" in line
 

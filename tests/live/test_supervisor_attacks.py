@@ -107,7 +107,7 @@ threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
 """
 
 
-def test_a_thread_of_what_was_refused_keeps_no_slot(
+def test_a_thread_of_a_failed_create_keeps_no_slot(
     make_server: Callable[..., Server], tmp_path: Path
 ) -> None:
     """In an interpreter of its own, whose end waits for threads."""

@@ -55,7 +55,7 @@ def step(far: ExternalEnv, instance: Instance, count: int) -> Any:
     return ok(answer_of(future))
 
 
-def test_a_slow_watcher_gets_the_latest_and_holds_nobody_up(api: Api) -> None:
+def test_a_slow_watcher_gets_the_latest_and_delays_no_agent(api: Api) -> None:
     count = 12
     with (
         far_side(api) as (far, instance),
@@ -98,7 +98,9 @@ def test_problems_reach_a_slow_watcher_too(api: Api) -> None:
         assert watcher.copy()["body"]["observation"] == [0] * SIZE
 
 
-def test_who_takes_nothing_goes_and_the_environment_stays(api: Api) -> None:
+def test_a_watcher_that_reads_nothing_is_dropped_and_the_environment_stays(
+    api: Api,
+) -> None:
     neighbour = api.create()
     neighbour.reset()
     with (
@@ -142,7 +144,7 @@ def test_a_slow_watcher_does_not_cost_the_environment_its_life(
         step(far, instance, 1)
 
 
-def test_who_comes_late_and_is_slow_begins_with_the_latest(api: Api) -> None:
+def test_a_late_slow_watcher_begins_with_the_latest(api: Api) -> None:
     with far_side(api) as (far, instance):
         reset(far, instance)
         for number in (1, 2):

@@ -35,7 +35,7 @@ os._exit(3)
 
 
 @pytest.mark.slow
-def test_a_survey_that_hangs_or_ends_is_told_and_begun_anew(
+def test_a_survey_that_hangs_or_dies_is_reported_and_restarted(
     make_server: Callable[..., Server], tmp_path: Path
 ) -> None:
     (tmp_path / "odd_registering.py").write_text(REGISTERS)

@@ -26,7 +26,7 @@ def titles(server: Server) -> list[str]:
     return sorted(line.strip() for line in shown.splitlines())
 
 
-def test_ps_and_top_show_what_a_process_is(make_server: Callable[..., Server]) -> None:
+def test_ps_and_top_show_titles(make_server: Callable[..., Server]) -> None:
     server = make_server(
         *("--external-tcp", "127.0.0.1:0", "--zmq", "tcp://127.0.0.1:0"),
         *("--token", TOKEN, "--import", "tests.support.envs.threaded"),
@@ -58,7 +58,7 @@ def test_ps_and_top_show_what_a_process_is(make_server: Callable[..., Server]) -
     assert Path(f"/proc/{host.pid}/comm").read_text() == f"gym: {forked.id} C\n"
 
 
-def test_an_id_that_nobody_can_make_forges_no_title(server: Server) -> None:
+def test_an_invalid_id_forges_no_title(server: Server) -> None:
     Api(server).post("/v1/envs/", {"env_id": "Cart\nPole\x1b[31m-v1"})
     made = Api(server).create("CartPole-v1")
     assert f"gym: {made.id} CartPole-v1" in titles(server)

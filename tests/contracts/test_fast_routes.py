@@ -58,7 +58,7 @@ def clients(server: Server) -> Iterator[dict[bool, FlaskClient]]:
             pool.drop(run.host_socket(instance_id))
 
 
-def test_both_ways_give_the_same_bytes(
+def test_both_dispatchers_answer_the_same_bytes(
     create: Callable[..., Instance], clients: dict[bool, FlaskClient]
 ) -> None:
     instances = {door: create("CartPole-v1").id for door in clients}
@@ -76,7 +76,7 @@ def test_both_ways_give_the_same_bytes(
             assert answers[0] == answers[1], (method, rest)
 
 
-def test_the_door_knows_every_route_of_an_instance(
+def test_fast_routes_have_every_route_of_an_instance(
     clients: dict[bool, FlaskClient],
 ) -> None:
     application = clients[True].application

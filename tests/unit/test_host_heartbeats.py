@@ -46,7 +46,7 @@ def test_time_in_which_the_supervisor_was_stopped_does_not_count() -> None:
     assert clock.now == pytest.approx(0.9)
 
 
-def test_a_call_that_was_frozen_gets_its_time() -> None:
+def test_a_frozen_call_gets_its_whole_time() -> None:
     heartbeat = Heartbeat()
     heartbeat.look((7, 5, 0), 10.0)
     assert not heartbeat.had(11.0, seconds=2.0)

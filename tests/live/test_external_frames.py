@@ -59,7 +59,7 @@ def test_agents_get_arrays(api: Api) -> None:
     wait_until_unlisted(api)
 
 
-def test_what_other_modes_give_stays_as_it_is(api: Api) -> None:
+def test_values_of_other_render_modes_are_unchanged(api: Api) -> None:
     with ExternalEnv.to(api, **RGB) as far:
         assert rendered(api, far, "ansi", "#..\n.o.") == "#..\n.o."
         assert rendered(api, far, "depth", [[0.5, 1]]) == [[0.5, 1]]
@@ -108,7 +108,7 @@ def test_pictures_are_files_too(api: Api) -> None:
         ([[[1, 2, 3], [1, 2]]], "rendered"),
     ],
 )
-def test_what_is_no_picture_is_said_on_both_sides(
+def test_an_invalid_frame_is_reported_on_both_sides(
     api: Api, value: Any, field: str
 ) -> None:
     with ExternalEnv.to(api, **RGB) as far:

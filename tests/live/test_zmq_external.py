@@ -49,7 +49,7 @@ def server() -> Iterator[Server]:
         yield server
 
 
-def test_it_is_stepped_and_given_back(server: Server) -> None:
+def test_it_is_stepped_and_released(server: Server) -> None:
     with ZmqExternalEnv.to(server) as far:
         for _ in range(2):
             instance = create_and_reset(Api(server), far)
@@ -62,7 +62,7 @@ def test_it_is_stepped_and_given_back(server: Server) -> None:
     wait_until_unlisted(Api(server))
 
 
-def test_who_leaves_is_gone_at_once(server: Server) -> None:
+def test_a_disconnected_environment_is_removed_at_once(server: Server) -> None:
     far = ZmqExternalEnv.to(server)
     instance = create_and_reset(Api(server), far)
     far.drop()
@@ -72,7 +72,7 @@ def test_who_leaves_is_gone_at_once(server: Server) -> None:
     assert told["reason"] == "external-gone"
 
 
-def test_it_comes_back_with_its_token(server: Server) -> None:
+def test_it_resumes_with_its_token(server: Server) -> None:
     replay = {"capabilities": ["reset", "replay"]}
     far = ZmqExternalEnv.to(server, **replay)
     instance = create_and_reset(Api(server), far)
@@ -91,7 +91,7 @@ def test_it_comes_back_with_its_token(server: Server) -> None:
     wait_until_unlisted(Api(server))
 
 
-def test_a_fault_is_told(server: Server) -> None:
+def test_a_fault_is_reported(server: Server) -> None:
     with ZmqExternalEnv.to(server) as far:
         instance = create_and_reset(Api(server), far)
         future = in_background(instance.post, "step/", {"action": 1})
@@ -104,7 +104,7 @@ def test_a_fault_is_told(server: Server) -> None:
     wait_until_unlisted(Api(server))
 
 
-def test_what_is_no_hello_is_refused_and_another_is_heard(server: Server) -> None:
+def test_an_invalid_hello_is_refused_and_another_accepted(server: Server) -> None:
     with ZmqPeer(server) as peer:
         assert peer.ask(type="hi")["code"] == "bad-parameter"
         peer.socket.send(b"\xff\0{")
@@ -116,7 +116,7 @@ def test_what_is_no_hello_is_refused_and_another_is_heard(server: Server) -> Non
     wait_until_unlisted(Api(server))
 
 
-def test_who_does_not_answer_pings_is_told_so(
+def test_an_environment_that_ignores_pings_is_refused_with_a_reason(
     make_server: Callable[..., Server],
 ) -> None:
     server = make_server(*ZMQ, "--external-heartbeat", "0.2")
@@ -147,7 +147,7 @@ def test_the_token_is_in_the_hello(make_server: Callable[..., Server]) -> None:
         (["--zmq", "tcp://127.0.0.1:70000"], "expected tcp://HOST:PORT"),
     ],
 )
-def test_what_is_refused_at_the_start(
+def test_settings_refused_at_the_start(
     launch_server: Callable[..., Server], flags: list[str], words: str
 ) -> None:
     server = launch_server(*flags)
@@ -155,7 +155,7 @@ def test_what_is_refused_at_the_start(
     assert words in server.stderr
 
 
-def test_a_pyzmq_that_breaks_later_is_told_in_words(
+def test_a_broken_pyzmq_is_reported(
     make_server: Callable[..., Server], tmp_path: Path
 ) -> None:
     (tmp_path / "zmq.py").write_text(LAUNCHERS_ALONE)
@@ -166,7 +166,7 @@ def test_a_pyzmq_that_breaks_later_is_told_in_words(
     assert Api(server).instances() == {}
 
 
-def test_it_is_off_unless_asked_for(make_server: Callable[..., Server]) -> None:
+def test_it_is_off_by_default(make_server: Callable[..., Server]) -> None:
     assert "ZeroMQ" not in make_server().stdout
 
 
@@ -236,13 +236,13 @@ def test_too_many_bytes_end_the_connection(make_server: Callable[..., Server]) -
         wait_until_unlisted(Api(server))
 
 
-def test_far_sides_are_counted(make_server: Callable[..., Server]) -> None:
+def test_external_environments_are_counted(make_server: Callable[..., Server]) -> None:
     server = make_server(*ZMQ, "--max-external", "1")
     with ZmqExternalEnv.to(server), ZmqExternalEnv(server) as second:
         assert second.welcome["code"] == "too-many-external"
 
 
-def test_who_is_gone_is_given_up_however_often_it_is_asked(server: Server) -> None:
+def test_a_lost_environment_is_given_up_despite_requests(server: Server) -> None:
     far = ZmqExternalEnv.to(server)
     instance = create_and_reset(Api(server), far)
     far.drop()

@@ -72,7 +72,7 @@ def test_the_mark_survives_fork_exec_session_and_environment(mark: str) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def test_a_server_inside_an_instance_marks_what_it_starts() -> None:
+def test_a_server_inside_an_instance_marks_its_processes() -> None:
     """Its own mark is there already, and without privileges it cannot raise it."""
     reader, writer = os.pipe()
     pid = os.fork()
@@ -125,7 +125,7 @@ def test_a_process_without_a_mark_may_be_of_any_host_that_ran(
     wait_until(lambda: killed(unmarked))
 
 
-def test_a_process_without_a_mark_is_of_the_host_whose_session_it_is_in(
+def test_an_unmarked_process_belongs_to_the_host_of_its_session(
     start: Callable[..., int],
 ) -> None:
     host, other = start(""), start("")
@@ -141,7 +141,7 @@ def test_a_process_without_a_mark_is_of_the_host_whose_session_it_is_in(
     wait_until(lambda: killed(pid))
 
 
-def test_what_the_limit_was_is_no_mark() -> None:
+def test_a_former_limit_is_no_mark() -> None:
     pid = os.fork()
     if pid == 0:
         resource.setrlimit(resource.RLIMIT_RTTIME, (10**6, 10**6))

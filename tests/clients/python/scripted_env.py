@@ -11,7 +11,7 @@ from gym_http_client.serving.provided_env import ProvidedEnv
 from gym_http_client.serving.provider import Provider
 from gym_http_wire.external.framing import ReceivedMessage
 from gym_http_wire.space_parsing import parse_space
-from tests.clients.python.trees import loosened
+from tests.clients.python.exact_json import loosened
 from tests.conformance.making.models import model_of, native_of
 
 Case = dict[str, Any]

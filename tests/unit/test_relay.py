@@ -20,7 +20,7 @@ class Idle(Relay):
         await client.until_closed()
 
 
-def test_who_connects_while_a_relay_ends_is_not_forgotten() -> None:
+def test_a_client_that_connects_while_a_relay_ends_is_closed() -> None:
     before = open_descriptors()
     # What the garbage collector closes was forgotten.
     gc.disable()

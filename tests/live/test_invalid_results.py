@@ -97,7 +97,7 @@ def test_an_odd_environment_is_no_fault_of_the_servers(
         ("deep action", 502, "env-error"),
     ],
 )
-def test_what_cannot_be_made_is_told(
+def test_environments_that_cannot_be_made_are_reported(
     odd_server: Server, has: str, status: int, code: str
 ) -> None:
     body = {
@@ -109,7 +109,7 @@ def test_what_cannot_be_made_is_told(
 
 
 @pytest.mark.parametrize("has", ["no metadata", "odd modes", "odd mode"])
-def test_a_render_mode_that_is_not_taken_is_told(odd_server: Server, has: str) -> None:
+def test_an_unsupported_render_mode_is_reported(odd_server: Server, has: str) -> None:
     body = {
         "env_id": "invalid/Results-v0",
         "kwargs": {"has": has},
