@@ -89,20 +89,28 @@ class VecEnvCore:
             info for each environment, with ``TimeLimit.truncated``.
         """
         observations, rewards, terminated, truncated, given = self.env.step_wait()
-        count, dones = self.env.num_envs, terminated | truncated
+        dones = terminated | truncated
+        infos = self._step_infos(given, dones)
+        cut = np.greater(truncated, terminated).tolist()
+        for info, is_cut in zip(infos, cut, strict=True):
+            info["TimeLimit.truncated"] = is_cut
+        return observations, rewards.astype(np.float32), dones, infos
+
+    def _step_infos(self, given: dict[str, Any], dones: Any) -> list[dict[str, Any]]:
+        """Return each environment's info of a step: its last one where it ended."""
+        count = self.env.num_envs
+        if not given:
+            return [{} for _ in range(count)]
         present = {name: each for name, each in given.items() if name not in _FINAL}
         infos = split_infos(present, count) if present else [{} for _ in range(count)]
-        if dones.any():
-            final = given.get("final_info")
-            lasts = split_infos(final, count) if final else [{} for _ in range(count)]
-            for index in np.flatnonzero(dones):
+        final = given.get("final_info")
+        lasts = split_infos(final, count) if final else None
+        for index, done in enumerate(dones.tolist()):
+            if done:
                 self.reset_infos[index] = infos[index]
-                infos[index] = lasts[index]
+                infos[index] = {} if lasts is None else lasts[index]
                 infos[index]["terminal_observation"] = given["final_obs"][index]
-        cut = truncated & ~terminated
-        for info, each in zip(infos, cut.tolist(), strict=True):
-            info["TimeLimit.truncated"] = each
-        return observations, rewards.astype(np.float32), dones, infos
+        return infos
 
     def get_attr(self, name: str, indices: Indices = None) -> list[Any]:
         """Get an attribute of some environments or their wrappers."""

@@ -24,6 +24,7 @@ LARGE_BYTES = 256 * 1024
 """From here on, an array is not copied out of memory that is given away with it."""
 
 _MAX_NUMBER_BYTES = 16
+_BITS = b"\0\1"
 _LAST_CHARACTER = 0x10FFFF
 _UTF_32 = {"<": "utf-32-le", ">": "utf-32-be"}
 _NAME = re.compile(
@@ -96,8 +97,7 @@ def array_bytes(array: Array) -> Buffer:
     """Give the bytes of an array in C order, in place where it has them so."""
     kind = array.dtype.kind
     if kind == "b":
-        # A view of other bytes as booleans may hold more than 0 and 1.
-        return np.not_equal(array.view(np.uint8), 0).tobytes()
+        return _bits_of(array)
     if kind == "U" and not _is_text(array):
         raise UnsupportedValue("holds characters that there are not")
     if array.nbytes > SMALL_BYTES:
@@ -116,11 +116,26 @@ def array_at(
     if array.nbytes < LARGE_BYTES or not array.flags.writeable:
         array = array.copy()
     kind = dtype.kind
-    if kind == "b" and array.view(np.uint8).max(initial=0) > 1:
+    if kind == "b" and not _is_bits(array):
         raise BadValue("has bytes that are neither true (1) nor false (0)")
     if kind == "U" and not _is_text(array):
         raise BadValue("holds characters that there are not")
     return array
+
+
+def _bits_of(array: Array) -> Buffer:
+    """Return the bytes 0 and 1 of booleans, which may be a view of other bytes."""
+    if array.nbytes <= SMALL_BYTES:
+        data = array.tobytes()
+        return bytes(map(bool, data)) if data.strip(_BITS) else data
+    return np.not_equal(array.view(np.uint8), 0).tobytes()
+
+
+def _is_bits(array: Array) -> bool:
+    # Up to some size, a method of bytes takes less time than a call of NumPy's.
+    if array.nbytes <= SMALL_BYTES:
+        return not array.tobytes().strip(_BITS)
+    return bool(array.view(np.uint8).max(initial=0) <= 1)
 
 
 def _is_text(array: Array) -> bool:

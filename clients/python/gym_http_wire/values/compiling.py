@@ -1,6 +1,7 @@
 """Compile signatures into functions that read the leaves they tell of."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -87,7 +88,7 @@ class Compiling:
         nodes: list[Node] = []
         for pair in _list_of(trees):
             key, tree = _list_of(pair, 2)
-            keys.append(Reading().key(key, depth + 1))
+            keys.append(key if type(key) is str else Reading().key(key, depth + 1))
             try:
                 nodes.append(self.node(tree, depth + 1))
             except BadValue as error:
@@ -112,14 +113,19 @@ class Compiling:
         shape, count = read_shape(sizes, 8)
         if len(_list_of(trees)) != count:
             raise BadValue(f"needs {count} items for its shape")
-        read_items = self._items(trees, depth)
+        nodes = enumerate(self._nodes(trees, depth))
+        # An array of objects is full of None when it is made.
+        present = [(index, node) for index, node in nodes if node is not LEAVES["none"]]
 
         def read(data: Buffer, start: int) -> tuple[Any, int]:
-            items, start = read_items(data, start)
             array = np.empty(shape, object)
             flat = array.reshape(-1)
-            for index, item in enumerate(items):
-                flat[index] = item
+            index = 0
+            try:
+                for index, node in present:
+                    flat[index], start = node(data, start)
+            except BadValue as error:
+                raise error.under(index) from None
             return array, start
 
         return read
@@ -155,6 +161,18 @@ def _list_of(tree: object, size: int = 0) -> list[Any]:
 
 def _array(compiling: Compiling, content: object, depth: int) -> Node:
     name, sizes = _list_of(content, 2)
+    if (
+        type(name) is str
+        and type(sizes) is list
+        and len(name) < 32
+        and len(sizes) <= 4
+        and all(type(size) is int for size in sizes)
+    ):
+        return _known_array(name, *sizes)
+    return _array_node(name, sizes)
+
+
+def _array_node(name: object, sizes: object) -> Node:
     dtype = read_dtype(name)
     shape, count = read_shape(sizes, dtype.itemsize)
     size = count * dtype.itemsize
@@ -164,6 +182,11 @@ def _array(compiling: Compiling, content: object, depth: int) -> Node:
         return array_at(dtype, shape, data, start), after
 
     return read
+
+
+@lru_cache(maxsize=256)
+def _known_array(name: str, *sizes: int) -> Node:
+    return _array_node(name, list(sizes))
 
 
 def _scalar(compiling: Compiling, name: object, depth: int) -> Node:

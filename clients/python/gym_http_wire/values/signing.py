@@ -3,6 +3,7 @@
 import json
 import struct
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -103,8 +104,9 @@ def _varying(data: bytes, leaves: list[Leaf]) -> None:
 def _array(value: Array, leaves: list[Leaf], depth: int) -> str:
     dtype = value.dtype
     if dtype.char == "O":
-        sizes = _json(check_shape(value))
-        return f'{{"oa":[{sizes},{_items(value.ravel().tolist(), leaves, depth)}]}}'
+        check_shape(value)
+        items = _items(value.ravel().tolist(), leaves, depth)
+        return f'{{"oa":[{_known_sizes(value.shape)},{items}]}}'
     known = (dtype, value.shape)
     signature, padding, is_plain = _array_signatures.get(known) or _know(value)
     if is_plain and value.nbytes <= SMALL_BYTES:
@@ -114,6 +116,11 @@ def _array(value: Array, leaves: list[Leaf], depth: int) -> str:
     if padding:
         leaves.append(padding)
     return signature
+
+
+@lru_cache(maxsize=256)
+def _known_sizes(shape: tuple[int, ...]) -> str:
+    return _json(list(shape))
 
 
 def _know(array: Array) -> tuple[str, bytes, bool]:
@@ -150,7 +157,10 @@ def _items(value: Sequence[Any], leaves: list[Leaf], depth: int) -> str:
     signatures: list[str] = []
     try:
         for item in value:
-            signatures.append(sign(item, leaves, depth + 1))
+            # Infos of vectors have a place for each environment, mostly empty.
+            signatures.append(
+                '"none"' if item is None else sign(item, leaves, depth + 1)
+            )
     except UnsupportedValue as error:
         raise error.under(len(signatures)) from None
     return _within_limits(f"[{','.join(signatures)}]")
