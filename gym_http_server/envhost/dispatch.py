@@ -7,6 +7,7 @@ bytes on as they are. What has a key is executed once, and then replayed.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from gym_http_core.idempotency import IdempotencyStore, as_replay, request_fingerprint
 from gym_http_core.lossless_calls import LosslessCalls
@@ -18,10 +19,14 @@ from gym_http_server.envhost.failures import problem_frame
 from gym_http_server.envhost.handlers import Handlers
 from gym_http_server.envhost.inspection import Inspection
 from gym_http_server.envhost.monitor import FileRequest
+from gym_http_wire.external.steps import PackedStep
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import request_head
 from gym_http_wire.problems import ExternalAway, Problem
 from gym_http_wire.streams import ACKNOWLEDGED, KEYLESS
+
+if TYPE_CHECKING:
+    from gym_http_server.envhost.external.fast_step import FastStep
 
 __all__ = ["Dispatch"]
 
@@ -36,12 +41,14 @@ class Dispatch:
         open_file: Opens the file of a monitor, and returns its descriptor.
         max_answer: Bytes that an answer's body may have.
         tracebacks: Whether clients may see tracebacks of the environment.
-        external: Where the environment is, if it lives elsewhere.
+        external: The connections of an external environment; ``None`` for any other.
+        external_step: The fast way for its steps over streams, if there is one.
 
     Attributes:
         broadcast: Is told what the environment gives.
         operations: The environment.
-        external: Where the environment is, if it lives elsewhere.
+        external: The connections of an external environment; ``None`` for any other.
+        external_step: The fast way for its steps over streams, if there is one.
         held: Whether the last call was answered with 503, and may come again.
         performing: Carries requests out.
         sessions: Of streams.
@@ -57,9 +64,11 @@ class Dispatch:
         max_answer: int,
         tracebacks: bool = True,
         external: ExternalConnections | None = None,
+        external_step: FastStep[PackedStep] | None = None,
     ) -> None:
         self.operations = operations
         self.external = external
+        self.external_step = external_step
         self.held = False
         self._inspection = inspection
         self._replays = IdempotencyStore()
@@ -147,9 +156,7 @@ class Dispatch:
         external = self.external
         if external is None:
             return self.handlers.perform(frame, streamed)
-        external.key = key
-        reply = self.handlers.perform(frame, streamed)
-        external.key = ""
+        reply = external.perform(key, lambda: self.handlers.perform(frame, streamed))
         self.held = reply.status == ExternalAway.default_status
         return reply
 

@@ -14,6 +14,7 @@ from gym_http_server.envhost import env_warnings, fork_guard
 from gym_http_server.envhost.dispatch import Dispatch
 from gym_http_server.envhost.streams import Stream
 from gym_http_server.rundir import StatusPage
+from gym_http_wire.external.steps import PackedStep
 from gym_http_wire.fast_frames import FastAnswer, FastHostFrames, FastRequest
 from gym_http_wire.frames import Frame, Pieces
 from gym_http_wire.messages import Form, Op
@@ -46,8 +47,7 @@ class FastStepper:
         self._broadcast = dispatch.broadcast
         self._watchers = dispatch.broadcast.watchers
         self._warnings = env_warnings.pending
-        external = dispatch.external
-        self._crossing = None if external is None else external.crossing
+        self._external_step = dispatch.external_step
 
     def take(self, stream: Stream, lane: FastHostFrames, asked: FastRequest) -> bool:
         """Take a step and answer it, if that is what was asked.
@@ -72,14 +72,17 @@ class FastStepper:
         page, operations = self._page, self._operations
         page.begin(time.monotonic_ns())
         outcome: Any = None
-        told, crossing = None, self._crossing
-        if crossing is not None and not self._watchers:
-            told = self._crossed(crossing, lane, number, action)
+        told, external_step = None, self._external_step
+        if external_step is not None and not self._watchers:
+            told = self._step_external(external_step, lane, number, action)
         if told is None:
-            if dispatch.external is not None:
-                # By this a step that is lost on the way is known when it comes again.
-                dispatch.external.key = f"{stream.session}-{number}"
-            outcome = self._outcome(action)
+            external = dispatch.external
+            if external is None:
+                outcome = self._outcome(action)
+            else:
+                # By its key, a retry of a step whose connection was lost is recognized.
+                key = f"{stream.session}-{number}"
+                outcome = external.perform(key, lambda: self._outcome(action))
             fork_guard.check()
             if type(outcome) is dict and not self._warnings:
                 told = _told(lane, number, outcome)
@@ -120,18 +123,23 @@ class FastStepper:
             "truncated": truncated,
         }
 
-    def _crossed(
-        self, crossing: FastStep, lane: FastHostFrames, number: int, action: Any
+    def _step_external(
+        self,
+        step: FastStep[PackedStep],
+        lane: FastHostFrames,
+        number: int,
+        action: Any,
     ) -> FastAnswer | None:
-        """Take the short way to an environment elsewhere, if it can be taken."""
-        place = lane.place(crossing.signature)
+        """Step an external environment the fast way, if that can be."""
+        place = lane.place(step.signature)
         if place is None:
             return None
-        record = crossing.step(action)
-        if record is None:
+        stepped = step.step(action)
+        if type(stepped) is not PackedStep:
+            # If it is pending, the environment's step waits for it.
             return None
-        self._operations.count(record.over)
-        return lane.answer_from_leaves(number, record.leaves, crossing.signature, place)
+        self._operations.count(stepped.over)
+        return lane.answer_from_leaves(number, stepped.leaves, step.signature, place)
 
 
 def _told(lane: FastHostFrames, number: int, value: Any) -> FastAnswer | None:

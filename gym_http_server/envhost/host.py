@@ -120,14 +120,14 @@ class Host:
         self._page.begin(time.monotonic_ns())
 
     def _attend(self, external: ExternalConnections) -> None:
-        """Look at an environment that lives elsewhere, between calls."""
+        """Serve the connections of an external environment, between calls."""
         external.attend()
-        lost = external.overdue
+        lost = external.expired
         if lost is not None:
-            print(f"{lost.name} has not come back in time", flush=True)
+            print(f"{lost.env_id} has not come back in time", flush=True)
             self._channel.sendall(encode(answer(410)))
             self._open = False
-            external.give_back()
+            external.release()
 
     def _wait(self) -> list[tuple[int, int]]:
         """Wait until something happens, or for the next turns of what has."""
@@ -178,7 +178,7 @@ class Host:
         except Problem as problem:
             note(problem)
         if self._external is not None:
-            self._external.give_back()
+            self._external.release()
 
     def _receive(self, descriptor: int) -> None:
         connection = self._connections[descriptor]

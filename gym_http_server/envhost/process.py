@@ -12,6 +12,7 @@ import functools
 import socket
 import sys
 import time
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -20,10 +21,8 @@ from gym_http_core.vectors import operations_of
 from gym_http_server.envhost import env_warnings, fork_guard, server_log
 from gym_http_server.envhost.create_request import CreateRequest, decoded
 from gym_http_server.envhost.dispatch import Dispatch
-from gym_http_server.envhost.external.connections import (
-    ExternalConnections,
-    ExternalSettings,
-)
+from gym_http_server.envhost.external.connections import ExternalConnections
+from gym_http_server.envhost.external.leased_connection import ExternalSettings
 from gym_http_server.envhost.failures import problem_frame, refusal_of
 from gym_http_server.envhost.host import Host
 from gym_http_server.envhost.inspection import Inspection
@@ -33,10 +32,14 @@ from gym_http_server.envhost.monitor import request_file
 from gym_http_server.peers import Peers
 from gym_http_server.rundir import RunDir, StatusPage, is_full
 from gym_http_server.sandbox import Sandbox
+from gym_http_wire.external.steps import PackedStep
 from gym_http_wire.frames import Frame, encode
 from gym_http_wire.messages import AnswerHead, Form, Op, answer
 from gym_http_wire.problems import DiskFull
 from gym_http_wire.values import binary, typed
+
+if TYPE_CHECKING:
+    from gym_http_server.envhost.external.fast_step import FastStep
 
 __all__ = ["HostStart", "run"]
 
@@ -147,13 +150,14 @@ def _make(start: HostStart, channel: socket.socket) -> Dispatch:
     for message in start.request.warnings:
         env_warnings.add("UserWarning", message)
     external: ExternalConnections | None = None
+    external_step: FastStep[PackedStep] | None = None
     wanted = decoded(start.request)
     if wanted.external:
         # Not before: other hosts would share it, and do not need it.
-        from gym_http_server.envhost.external.making import make_external
+        from gym_http_server.envhost.external.environment import make_external
 
         external = ExternalConnections(RunDir(start.run_path), start.terms)
-        env = make_external(wanted, external)
+        env, external_step = make_external(wanted, external)
     else:
         env = make(wanted)
     operations = operations_of(
@@ -174,4 +178,5 @@ def _make(start: HostStart, channel: socket.socket) -> Dispatch:
         max_answer=start.max_answer,
         tracebacks=start.tracebacks,
         external=external,
+        external_step=external_step,
     )

@@ -14,7 +14,7 @@ import msgspec
 from gym_http_server import boot
 from gym_http_server.envhost import process
 from gym_http_server.envhost.create_request import CreateRequest
-from gym_http_server.envhost.external.connections import ExternalSettings
+from gym_http_server.envhost.external.leased_connection import ExternalSettings
 from gym_http_server.envhost.isolation import print_to
 from gym_http_server.frame_socket import MOST_DESCRIPTORS, FrameSocket
 from gym_http_server.rundir import RunDir, StatusReader, listen

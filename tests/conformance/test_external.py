@@ -11,8 +11,7 @@ from gymnasium import spaces
 
 from gym_http_server.broker.handshakes import check_spaces
 from gym_http_server.envhost import plain_json
-from gym_http_server.envhost.external.rendering import read_rendered
-from gym_http_server.envhost.external.results import ResultReader
+from gym_http_server.envhost.external.results import ResultReader, read_rendered
 from gym_http_wire.external.binary_dialect import BinaryDialect
 from gym_http_wire.external.handshake import CAPABILITIES, BadHello, Hello, parse_hello
 from gym_http_wire.external.json_dialect import JSONDialect
@@ -146,12 +145,12 @@ def read(case: dict[str, Any]) -> Answer | dict[str, Any]:
     if case["to"] == "render":
         told, mode = answer.result.get("rendered"), case["render_mode"]
         return {"rendered": read_rendered(told, mode, plain=case["dialect"] == "json")}
-    border = ResultReader(hello)
+    results = ResultReader(hello)
     names: tuple[str, ...] = ("observation", "info")
     if case["to"] == "reset":
-        return dict(zip(names, border.reset(answer.result), strict=True))
+        return dict(zip(names, results.reset(answer.result), strict=True))
     names = ("observation", "reward", "terminated", "truncated", "info")
-    return dict(zip(names, border.step(answer.result), strict=True))
+    return dict(zip(names, results.step(answer.result), strict=True))
 
 
 # Gymnasium warns of lists, and takes them for arrays.

@@ -169,7 +169,6 @@ def test_wrappers_are_applied(api: Api, counter: Counter) -> None:
     with stepped(api, max_episode_steps=8) as env:
         steps = [env.step(1) for _ in range(8)]
     assert [step[3] for step in steps] == [False] * 7 + [True]
-    assert WHOLE not in counter.deadlines
 
 
 def test_no_cut_doubles_or_loses_a_step(api: Api, counter: Counter) -> None:

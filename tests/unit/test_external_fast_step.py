@@ -1,4 +1,4 @@
-"""Steps that cross on the short way, and those that cannot."""
+"""Steps of external environments that take the fast way, and those that cannot."""
 
 import json
 import socket
@@ -12,14 +12,11 @@ import numpy as np
 import pytest
 from gymnasium import spaces as gs
 
-from gym_http_server.envhost.external.connection import ExternalConnection
-from gym_http_server.envhost.external.connections import (
-    ExternalConnections,
-    ExternalSettings,
-)
+from gym_http_server.envhost.external.connections import Awaited, ExternalConnections
 from gym_http_server.envhost.external.environment import ExternalEnv
 from gym_http_server.envhost.external.fast_step import FastStep
-from gym_http_server.envhost.external.state import State
+from gym_http_server.envhost.external.leased_connection import ExternalSettings
+from gym_http_server.external_connection import ConnectionDetails
 from gym_http_server.rundir import RunDir
 from gym_http_wire.external.framing import COUNTED
 from gym_http_wire.external.handshake import Hello
@@ -38,7 +35,7 @@ STEP: dict[str, Any] = {
 
 
 class Toy:
-    """An environment elsewhere, which says what it is told to before it is asked."""
+    """An external environment that sends its answers before it is asked."""
 
     def __init__(self, run: RunDir) -> None:
         ours, self.line = socket.socketpair()
@@ -51,37 +48,44 @@ class Toy:
             capabilities=["reset"],
             dialect="json",
         )
-        self.outside = ExternalConnections(
-            run, ExternalSettings(5.0, 30.0, 60.0, 100_000, 100_000)
-        )
-        self.outside.pause = self.pause
-        state = State(COUNTED, "c", hello, 1, "r")
-        far = ExternalConnection(state, ours, 100_000, self.outside._watch)
-        self.outside.far_sides.append(far)
-        # Said only when the environment waits for it, and until when it does.
+        limits = ExternalSettings(5.0, 30.0, 60.0, 100_000, 100_000)
+        self.connections = ExternalConnections(run, limits)
+        details = ConnectionDetails(COUNTED, "c", hello, 1, "r")
+        self.connection = self.connections.add(details, ours)
+        # Sent only when the environment waits for it, and until when it does.
         self.later: list[bytes] = []
         self.deadlines: list[float] = []
         self.say({"id": 1, "result": {}})
-        self.env = ExternalEnv(far, self.outside, {}, None)
+        self.env = ExternalEnv(self.connection, self.connections, {}, None)
         self.say({"id": 2, "result": {"observation": [0, 0, 0], "info": {}}})
         self.env.reset()
-        assert self.env.crossing
-        self.crossing: FastStep = self.env.crossing
+        assert self.env.stream_step
+        self.fast: FastStep[PackedStep] = self.env.stream_step
         self.heard()
 
-    def pause(self, call: Any) -> None:
-        """Say what is to be said later; take what has come."""
+    def fast_step(self, action: Any) -> PackedStep | None:
+        """Return the step if it took the fast way."""
+        stepped = self.fast.step(action)
+        return stepped if isinstance(stepped, PackedStep) else None
+
+    def step(self, action: Any) -> Any:
+        """Step the environment in the general way."""
+        with self.connections.waiting_by(self.wait):
+            return self.env.step(action)
+
+    def wait(self, call: Awaited) -> None:
+        """Send what is to be sent later; take what has come."""
         self.deadlines.append(call.deadline)
         if self.later:
             self.line.sendall(self.later.pop(0))
-        self.outside._pause(call)
+        self.connections.attend(max(0.0, call.deadline - time.monotonic()))
 
     def say(self, message: Any) -> None:
-        """Say something."""
+        """Send a message."""
         self.line.sendall(framed(message))
 
     def heard(self) -> list[dict[str, Any]]:
-        """Give what was asked since the last look."""
+        """Return the requests since the last look."""
         data, messages = self.line.recv(65536), []
         while data:
             (size,) = struct.unpack_from("<I", data)
@@ -92,37 +96,37 @@ class Toy:
     def close(self) -> None:
         """End it."""
         self.env.close()
-        self.outside.give_back()
-        self.outside._epoll.close()
+        self.connections.release()
+        self.connections.close()
         self.line.close()
 
 
 def framed(message: Any) -> bytes:
-    """Give a message with its count of bytes."""
+    """Return a message with its count of bytes."""
     payload = json.dumps(message).encode()
     return struct.pack("<I", len(payload)) + payload
 
 
 def step(number: int, **changed: Any) -> dict[str, Any]:
-    """Give the answer to a step."""
+    """Return the answer to a step."""
     return {"id": number, "result": STEP | changed}
 
 
 @pytest.fixture
 def toy(tmp_path: Path) -> Iterator[Toy]:
-    """Have an environment that was reset; the next request's ID is 3."""
+    """An environment that was reset; the next request's ID is 3."""
     toy = Toy(RunDir(str(tmp_path)))
     yield toy
-    # It is told that the agent goes, and takes its leave.
-    number = toy.outside.far_sides[0].state.next_number
-    if toy.outside.far_sides[0].away_since is None:
+    # It answers to the request to close.
+    number = toy.connection.details.next_number
+    if not toy.connection.lost:
         toy.say({"id": number, "result": {}})
     toy.close()
 
 
 def test_a_step_becomes_the_leaves_that_its_value_has(toy: Toy) -> None:
     toy.say(step(3, truncated=True))
-    record = toy.crossing.step(2)
+    record = toy.fast_step(2)
     assert isinstance(record, PackedStep)
     assert record.over
     value = {
@@ -134,7 +138,7 @@ def test_a_step_becomes_the_leaves_that_its_value_has(toy: Toy) -> None:
     }
     signature, leaves = binary.split(value)
     assert record.leaves == b"".join(leaves)
-    assert toy.crossing.signature == signature
+    assert toy.fast.signature == signature
     (asked,) = toy.heard()
     assert asked == {"type": "step", "id": 3, "deadline_s": 5.0, "action": 2}
 
@@ -142,9 +146,9 @@ def test_a_step_becomes_the_leaves_that_its_value_has(toy: Toy) -> None:
 @pytest.mark.parametrize("action", [np.int64(1), [1, 2], {"a": np.ones(2)}, None])
 def test_actions_are_sent_as_on_the_general_path(toy: Toy, action: Any) -> None:
     toy.say(step(3))
-    assert toy.crossing.step(action)
+    assert toy.fast_step(action)
     toy.say(step(4))
-    toy.env.step(action)
+    toy.step(action)
     short, long = toy.heard()
     assert short["action"] == long["action"]
     assert {**short, "id": 4} == {**long, "deadline_s": 5.0}
@@ -152,93 +156,93 @@ def test_actions_are_sent_as_on_the_general_path(toy: Toy, action: Any) -> None:
 
 def test_an_info_takes_the_general_path_and_is_requested_once(toy: Toy) -> None:
     toy.say(step(3, info={"level": 1}))
-    assert toy.crossing.step(1) is None
-    observation, _, _, _, info = toy.env.step(1)
+    assert toy.fast_step(1) is None
+    observation, _, _, _, info = toy.step(1)
     assert observation.tolist() == [1, 2, 3]
     assert info == {"level": 1}
     assert [each["id"] for each in toy.heard()] == [3]
     # For a while it is not even tried.
-    assert toy.crossing.step(1) is None
+    assert toy.fast_step(1) is None
     toy.say(step(4))
-    toy.env.step(1)
+    toy.step(1)
     assert [each["id"] for each in toy.heard()] == [4]
 
 
 def test_late_and_fragmented_answers_take_the_general_path(toy: Toy) -> None:
     message = framed(step(3))
     toy.line.sendall(message[:9])
-    assert toy.crossing.step(1) is None
+    assert toy.fast_step(1) is None
     toy.later = [message[9:20], message[20:]]
-    assert toy.env.step(1)[1] == 0.5
-    # It was slow, no more: the next one may cross.
+    assert toy.step(1)[1] == 0.5
+    # It was slow, no more: the next one may take the fast way.
     toy.say(step(4))
-    assert toy.crossing.step(1)
+    assert toy.fast_step(1)
     assert [each["id"] for each in toy.heard()] == [3, 4]
 
 
 def test_a_slow_answer_is_awaited_on_the_general_path(toy: Toy) -> None:
-    assert toy.crossing.step(1) is None
+    assert toy.fast_step(1) is None
     toy.say(step(3))
-    assert toy.env.step(1)[1] == 0.5
+    assert toy.step(1)[1] == 0.5
     toy.say(step(4))
-    assert toy.crossing.step(1)
+    assert toy.fast_step(1)
     assert [each["id"] for each in toy.heard()] == [3, 4]
 
 
 def test_the_deadline_is_that_of_the_whole_step(toy: Toy) -> None:
     before = time.monotonic()
-    assert toy.crossing.step(1) is None
+    assert toy.fast_step(1) is None
     waited_until = time.monotonic()
     toy.later = [framed(step(3))]
     toy.deadlines.clear()
-    toy.env.step(1)
+    toy.step(1)
     assert before + 5.0 <= toy.deadlines[0] < waited_until + 5.0 - 0.05
 
 
-def test_an_answer_that_is_too_late_is_no_answer(toy: Toy) -> None:
+def test_a_late_answer_to_an_earlier_request_is_dropped(toy: Toy) -> None:
     toy.say(step(2, reward=9))
-    assert toy.crossing.step(1) is None
+    assert toy.fast_step(1) is None
     toy.say(step(3))
-    assert toy.env.step(1)[1] == 0.5
+    assert toy.step(1)[1] == 0.5
 
 
 def test_a_bad_answer_is_reported_to_both_sides(toy: Toy) -> None:
     toy.say(step(3, observation=[1, 2, 10]))
-    assert toy.crossing.step(1) is None
+    assert toy.fast_step(1) is None
     with pytest.raises(BadAnswer, match="observation"):
-        toy.env.step(1)
+        toy.step(1)
     asked, fault = toy.heard()
     assert (asked["id"], fault["type"]) == (3, "fault")
-    # It has to be reset, so nothing crosses.
-    assert toy.crossing.step(1) is None
+    # It has to be reset first.
+    assert toy.fast_step(1) is None
 
 
 def test_an_error_is_returned(toy: Toy) -> None:
     toy.say({"id": 3, "error": {"message": "the crate is stuck"}})
-    assert toy.crossing.step(1) is None
+    assert toy.fast_step(1) is None
     with pytest.raises(EnvError, match="the crate is stuck"):
-        toy.env.step(1)
+        toy.step(1)
 
 
 def test_a_lost_connection_is_reported(toy: Toy) -> None:
     toy.line.shutdown(socket.SHUT_WR)
-    assert toy.crossing.step(1) is None
+    assert toy.fast_step(1) is None
     with pytest.raises(ExternalAway):
-        toy.env.step(1)
-    # While it is away, and what was asked is in doubt, nothing crosses.
-    assert toy.crossing.step(1) is None
+        toy.step(1)
+    # Nor does the next one, while the connection is lost.
+    assert toy.fast_step(1) is None
 
 
 def test_a_request_that_cannot_be_encoded_is_not_sent(toy: Toy) -> None:
     deep: list[Any] = []
     for _ in range(2000):
         deep = [deep]
-    assert toy.crossing.step(deep) is None
+    assert toy.fast_step(deep) is None
     toy.say(step(3))
-    assert toy.crossing.step(1)
+    assert toy.fast_step(1)
     assert [each["id"] for each in toy.heard()] == [3]
 
 
 def test_before_a_reset_no_step_is_sent(tmp_path: Path, toy: Toy) -> None:
-    toy.env._asking.wants_reset = "it was not reset yet"
-    assert toy.crossing.step(1) is None
+    toy.env._requester.needs_reset = "it was not reset yet"
+    assert toy.fast_step(1) is None

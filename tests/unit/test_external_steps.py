@@ -50,8 +50,8 @@ NUMBERS = st.one_of(
 )
 
 
-def border_of(space: Space[Any], dialect: str = "json") -> ResultReader:
-    """Give the border of an environment that observes a space."""
+def reader_of(space: Space[Any], dialect: str = "json") -> ResultReader:
+    """Return the result reader of an environment that observes a space."""
     return ResultReader(
         Hello(
             protocol=1,
@@ -121,8 +121,8 @@ def sound_answers(draw: st.DrawFn, space: Space[Any]) -> dict[str, Any]:
 @given(st.data())
 def test_both_paths_read_the_same(data: st.DataObject) -> None:
     space = data.draw(SPACES)
-    border = border_of(space)
-    reader = border.steps
+    results = reader_of(space)
+    reader = results.steps
     if reader is None:
         return
     if data.draw(st.booleans()):
@@ -141,9 +141,9 @@ def test_both_paths_read_the_same(data: st.DataObject) -> None:
     assert isinstance(general, Answer)
     assert number == general.number
     assert general.result is not None
-    expected = border.step(general.result)
+    expected = results.step(general.result)
     assert_same(tuple(step), expected)
-    records = border.records
+    records = results.packing
     if records is None:
         return
     recorded = records.reader.answer(payload)
@@ -188,8 +188,8 @@ def written(step: Step) -> tuple[bytes, bytes]:
     ids=str,
 )
 def test_samples_are_read_by_the_fast_path(space: Space[Any]) -> None:
-    border = border_of(space)
-    reader, records = border.steps, border.records
+    results = reader_of(space)
+    reader, records = results.steps, results.packing
     assert reader is not None
     assert records is not None
     space.seed(1)
@@ -214,8 +214,8 @@ def test_samples_are_read_by_the_fast_path(space: Space[Any]) -> None:
 
 
 def test_large_observations_have_no_records() -> None:
-    assert border_of(gs.Box(0, 4, (72,), np.uint8)).records is not None
-    assert border_of(gs.Box(0, 4, (80,), np.uint8)).records is None
+    assert reader_of(gs.Box(0, 4, (72,), np.uint8)).packing is not None
+    assert reader_of(gs.Box(0, 4, (80,), np.uint8)).packing is None
 
 
 @pytest.mark.parametrize(
@@ -236,42 +236,42 @@ def test_large_observations_have_no_records() -> None:
 def test_values_outside_the_space_are_left_to_the_general_path(
     space: Space[Any], observation: str
 ) -> None:
-    border = border_of(space)
-    assert border.steps is not None
+    results = reader_of(space)
+    assert results.steps is not None
     words = '{"observation":%s,"reward":0,"terminated":false,"truncated":false}'
     payload = (words % observation).encode()
-    assert border.steps.result(payload) is None
-    assert border.records is not None
-    assert border.records.reader.result(payload) is None
+    assert results.steps.result(payload) is None
+    assert results.packing is not None
+    assert results.packing.reader.result(payload) is None
     with pytest.raises(BadMessage):
-        border.step(json.loads(payload))
+        results.step(json.loads(payload))
 
 
 def test_large_integers_are_left_to_the_general_path() -> None:
     number = "1" + 100 * "0"
     words = '{"observation":%s,"reward":%s,"terminated":false,"truncated":false}'
-    border = border_of(gs.Box(-np.inf, np.inf, (1,), np.float64))
-    assert border.steps is not None
-    assert border.steps.result((words % ("[0]", "0")).encode()) is not None
-    assert border.steps.result((words % ("[0]", number)).encode()) is None
-    assert border.steps.result((words % (f"[{number}]", "0")).encode()) is None
+    results = reader_of(gs.Box(-np.inf, np.inf, (1,), np.float64))
+    assert results.steps is not None
+    assert results.steps.result((words % ("[0]", "0")).encode()) is not None
+    assert results.steps.result((words % ("[0]", number)).encode()) is None
+    assert results.steps.result((words % (f"[{number}]", "0")).encode()) is None
 
 
 def test_a_deep_info_is_left_to_the_general_path() -> None:
-    border = border_of(gs.Discrete(2))
-    assert border.steps is not None
+    results = reader_of(gs.Discrete(2))
+    assert results.steps is not None
     words = (
         '{"observation":0,"reward":0,"terminated":false,"truncated":false,"info":%s}'
     )
     deep = ['{"x":' + levels * "[" + levels * "]" + "}" for levels in (63, 99)]
     for info in (*deep, '{"x":1e999}', "[]"):
-        assert border.steps.result((words % info).encode()) is None
+        assert results.steps.result((words % info).encode()) is None
 
 
 def test_tangos_answers_belong_to_the_last_request() -> None:
     dialect = TangoDialect(plain_json.dumps, plain_json.loads)
-    border = border_of(gs.Discrete(2), "tango")
-    reader = border.steps
+    results = reader_of(gs.Discrete(2), "tango")
+    reader = results.steps
     assert reader is not None
     payload = b'{"observation":1,"reward":2,"terminated":false,"truncated":false}'
     assert dialect.decode_step(payload, reader) is None

@@ -1,7 +1,7 @@
-"""ExternalConnections: all far sides of one host, and the line to the broker.
+"""All external connections of one host, and its connection to the broker.
 
-One descriptor tells that something has come from any of them, so that the host's loop
-has one thing to look at.
+One descriptor is readable when something has come over any of them, so that the host's
+loop polls one descriptor more.
 """
 
 from __future__ import annotations
@@ -10,129 +10,155 @@ import contextlib
 import select
 import socket
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import Protocol, TypeVar
 
 import msgspec
 
-from gym_http_server.envhost.external.calls import Awaited
-from gym_http_server.envhost.external.connection import ExternalConnection
-from gym_http_server.envhost.external.state import State
+from gym_http_server.envhost.external.leased_connection import (
+    ExternalSettings,
+    LeasedConnection,
+)
+from gym_http_server.external_connection import ConnectionDetails
 from gym_http_server.frame_socket import FrameSocket, limit_sending
 from gym_http_server.rundir import RunDir
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op, problem_of, request
 from gym_http_wire.problems import ExternalAway
 
-if TYPE_CHECKING:
-    from gym_http_server.envhost.external.fast_step import FastStep
+__all__ = ["LONGEST_TICK", "Awaited", "ExternalConnections"]
 
-__all__ = ["LONGEST_TICK", "ExternalConnections", "ExternalSettings"]
+T = TypeVar("T")
 
-#: Longest time between two looks at what is due, in seconds.
+#: Longest time between two checks of timeouts, in seconds.
 LONGEST_TICK = 0.25
 #: Seconds that the broker may take to answer, besides its wait for connections.
 BROKER_SECONDS = 5.0
-# Memory for so many events is made at each look; the others come at the next.
+# Each poll allocates memory for so many events; others come with the next poll.
 _EVENTS = 64
 #: Descriptors that may arrive from the broker before they are taken.
 MAX_DESCRIPTORS = 16
 
 
-class ExternalSettings(msgspec.Struct, frozen=True):
-    """What far sides are held to.
+class Awaited(Protocol):
+    """Something to wait for, such as a call.
 
     Attributes:
-        deadline_s: For an answer.
-        grace_s: For one that was lost to come back.
-        heartbeat_s: Of silence, after which it is pinged.
-        max_message: Bytes that a message of its may have.
-        max_observation: Bytes that one element of a space may take.
+        deadline: Monotonic seconds until which to wait.
     """
 
-    deadline_s: float
-    grace_s: float
-    heartbeat_s: float
-    max_message: int
-    max_observation: int
+    deadline: float
+
+    @property
+    def over(self) -> bool:
+        """Whether the wait is over."""
 
 
 class ExternalConnections:
-    """The far sides of one host.
+    """The connections of one host to external environments.
 
     Args:
         run: The run directory.
-        terms: What they are held to.
+        settings: Limits.
 
     Attributes:
-        far_sides: In the order of the environments.
-        crossing: The short way to the only one; ``None`` where there is none.
-        key: Of the request that the agent makes at the moment, or "".
-        pause: Waits until something has happened, for a call at most until its
-            deadline.
-        due: Monotonic seconds of the next look at what nobody tells of.
+        settings: The same.
+        leased: The connections, in the order of their environments.
+        key: Idempotency key of the agent's request under way, or "".
+        due: Monotonic seconds of the next check of timeouts.
     """
 
-    def __init__(self, run: RunDir, terms: ExternalSettings) -> None:
-        self.terms = terms
-        self.far_sides: list[ExternalConnection] = []
-        self.crossing: FastStep | None = None
+    def __init__(self, run: RunDir, settings: ExternalSettings) -> None:
+        self.settings = settings
+        self.leased: list[LeasedConnection] = []
         self.key = ""
-        self.pause: Callable[[Awaited], None] = self._pause
+        self.due = 0.0
         self._run = run
         self._epoll = select.epoll()
-        self._by_descriptor: dict[int, ExternalConnection] = {}
+        self._by_descriptor: dict[int, LeasedConnection] = {}
         self._broker: FrameSocket | None = None
-        self.due = 0.0
-
-    @property
-    def alone(self) -> bool:
-        """Whether there is but one far side, so that it may be waited for alone."""
-        return len(self.far_sides) == 1
+        self._wait: Callable[[Awaited], None] = self._wait_alone
 
     def fileno(self) -> int:
-        """Give the descriptor that is readable when something has come."""
+        """Return the descriptor that is readable when something has come."""
         return self._epoll.fileno()
 
-    def take(self, name: str, count: int, wait_s: float) -> list[ExternalConnection]:
-        """Take connections from the broker, all or none.
+    def perform(self, key: str, call: Callable[[], T]) -> T:
+        """Call the environment on behalf of an agent's request.
+
+        Args:
+            key: The request's idempotency key, or "".
+            call: Calls the environment.
+
+        Returns:
+            What the call returns.
+        """
+        self.key = key
+        try:
+            return call()
+        finally:
+            self.key = ""
+
+    def wait(self, awaited: Awaited) -> None:
+        """Wait until something has happened, at most until a deadline."""
+        self._wait(awaited)
+
+    @contextlib.contextmanager
+    def waiting_by(self, wait: Callable[[Awaited], None]) -> Iterator[None]:
+        """Have `wait` call another function meanwhile, as where several calls wait."""
+        before, self._wait = self._wait, wait
+        try:
+            yield
+        finally:
+            self._wait = before
+
+    def lease(self, name: str, count: int, wait_s: float) -> list[LeasedConnection]:
+        """Lease connections from the broker, all or none.
+
+        Args:
+            name: Name of the environment.
+            count: Number of connections.
+            wait_s: Seconds to wait until so many are free.
 
         Raises:
-            ExternalAway: There are not as many free ones, and were not in time.
+            ExternalAway: So many were not free in time.
         """
         broker = self._connect_broker()
         if broker is None:
-            raise ExternalAway("the broker does not answer; ask again")
+            raise _no_broker()
         # If the broker is stopped, a create must fail before its deadline.
         broker.socket.settimeout(wait_s + BROKER_SECONDS)
         wanted = {"name": name, "count": count, "wait_s": wait_s}
-        body = msgspec.json.encode(wanted)
         try:
-            broker.send(request(Op.EXTERNAL_TAKE, body))
+            broker.send(request(Op.EXTERNAL_TAKE, msgspec.json.encode(wanted)))
         except OSError:
-            raise ExternalAway("the broker does not answer; ask again") from None
-        while len(self.far_sides) < count:
+            raise _no_broker() from None
+        while len(self.leased) < count:
             frames = broker.receive()
             if frames is None:
-                raise ExternalAway("the broker does not answer; ask again")
+                raise _no_broker()
             for frame in frames:
                 if frame.status != 200:
                     raise problem_of(frame)
-                self._enter(frame, broker)
+                self._receive_lease(frame, broker)
         self._watch_broker(broker)
-        return self.far_sides
+        return self.leased
 
-    def _enter(self, frame: Frame, broker: FrameSocket) -> None:
-        line = broker.take_socket()
-        if line is None:
-            raise ExternalAway("a connection was lost on its way; ask again")
-        state = msgspec.json.decode(frame.body, type=State)
-        far = ExternalConnection(state, line, self.terms.max_message, self._watch)
-        self.far_sides.append(far)
+    def _receive_lease(self, frame: Frame, broker: FrameSocket) -> None:
+        sock = broker.take_socket()
+        if sock is None:
+            raise ExternalAway("a connection was lost on its way; try again")
+        self.add(msgspec.json.decode(frame.body, type=ConnectionDetails), sock)
 
-    def _watch(self, far: ExternalConnection) -> None:
-        descriptor = far.fileno()
-        self._by_descriptor[descriptor] = far
+    def add(self, details: ConnectionDetails, sock: socket.socket) -> LeasedConnection:
+        """Add a connection that was leased."""
+        connection = LeasedConnection(details, sock, self.settings, self._watch)
+        self.leased.append(connection)
+        return connection
+
+    def _watch(self, connection: LeasedConnection) -> None:
+        descriptor = connection.fileno()
+        self._by_descriptor[descriptor] = connection
         with contextlib.suppress(FileExistsError):
             self._epoll.register(descriptor, select.EPOLLIN)
 
@@ -152,38 +178,46 @@ class ExternalConnections:
         self._epoll.register(broker.fileno(), select.EPOLLIN)
 
     def attend(self, seconds: float = 0.0) -> None:
-        """Take what has come, wait for it if need be, and do what is due."""
+        """Process what has come, wait for it if need be, and check timeouts.
+
+        Args:
+            seconds: Longest wait.
+        """
         now = time.monotonic()
         seconds = min(seconds, max(0.0, self.due - now)) if seconds else 0.0
         for descriptor, _ in self._epoll.poll(seconds, _EVENTS):
-            far = self._by_descriptor.get(descriptor)
-            if far is not None and far.fileno() == descriptor:
-                far.receive()
+            connection = self._by_descriptor.get(descriptor)
+            if connection is not None and connection.fileno() == descriptor:
+                connection.receive()
             elif self._broker is not None and self._broker.fileno() == descriptor:
-                self._hear_broker(self._broker)
+                self._receive_from_broker(self._broker)
         now = time.monotonic()
         if now >= self.due:
-            self.due = now + min(LONGEST_TICK, self.terms.heartbeat_s / 4)
-            for far in self.far_sides:
-                far.tick(now, self.terms.heartbeat_s)
+            self.due = now + min(LONGEST_TICK, self.settings.heartbeat_s / 4)
+            for connection in self.leased:
+                connection.check(now)
             if self._broker is None:
-                self._find_broker()
+                self._rejoin_broker()
+
+    def check_soon(self) -> None:
+        """Have timeouts checked at the next opportunity."""
+        self.due = 0.0
 
     @property
-    def overdue(self) -> ExternalConnection | None:
-        """The far side that was lost and has not come back in time, if there is one."""
+    def expired(self) -> LeasedConnection | None:
+        """A connection that was lost and not resumed in time, if there is one."""
         now = time.monotonic()
-        for far in self.far_sides:
-            since = far.away_since
-            grace = self.terms.grace_s if far.comes_back else 0.0
-            if since is not None and now - since > grace:
-                return far
+        for connection in self.leased:
+            grace = self.settings.grace_s if connection.details.resumable else 0.0
+            if connection.lost and now - connection.protocol.lost_at > grace:
+                return connection
         return None
 
-    def _pause(self, call: Awaited) -> None:
-        self.attend(max(0.0, call.deadline - time.monotonic()))
+    def _wait_alone(self, awaited: Awaited) -> None:
+        self.attend(max(0.0, awaited.deadline - time.monotonic()))
 
-    def _hear_broker(self, broker: FrameSocket) -> None:
+    def _receive_from_broker(self, broker: FrameSocket) -> None:
+        """Take connections that environments have resumed."""
         frames = broker.receive()
         if frames is None:
             self._epoll.unregister(broker.fileno())
@@ -191,49 +225,57 @@ class ExternalConnections:
             self._broker = None
             return
         for frame in frames:
-            line = broker.take_socket()
-            if frame.kind != Op.EXTERNAL_RESUMED or line is None:
+            sock = broker.take_socket()
+            if frame.kind != Op.EXTERNAL_RESUMED or sock is None:
                 continue
-            state = msgspec.json.decode(frame.body, type=State)
-            for far in self.far_sides:
-                if far.state.resume == state.resume:
-                    far.come_back(state, line)
+            details = msgspec.json.decode(frame.body, type=ConnectionDetails)
+            for connection in self.leased:
+                if connection.details.resume == details.resume:
+                    connection.resume(details, sock)
                     break
             else:
-                line.close()
+                sock.close()
 
-    def _find_broker(self) -> None:
-        """Tell another broker what this host has, after the first one ended."""
+    def _rejoin_broker(self) -> None:
+        """Report the leases of this host to a new broker, after the last one ended."""
         broker = self._connect_broker()
         if broker is None:
             return
-        states = msgspec.json.encode([far.state for far in self.far_sides])
+        details = msgspec.json.encode([each.details for each in self.leased])
         try:
-            broker.send(request(Op.EXTERNAL_ADOPT, states))
+            broker.send(request(Op.EXTERNAL_ADOPT, details))
         except OSError:
             broker.close()
             self._broker = None
             return
         self._watch_broker(broker)
 
-    def give_back(self) -> None:
-        """Give all connections back to the broker, or end them if that cannot be."""
-        far_sides, self.far_sides = self.far_sides, []
+    def release(self) -> None:
+        """Return all connections to the broker, or close those that cannot go on."""
+        leased, self.leased = self.leased, []
         broker = self._broker
         if broker is not None:
             broker.socket.setblocking(True)
-        for far in far_sides:
-            if far.away_since is None:
-                # The broker's copy of the socket would go on telling of what comes.
-                self._epoll.unregister(far)
-            line = far.surrender()
+        for connection in leased:
+            if not connection.lost:
+                # The broker's copy of the socket would go on being reported.
+                self._epoll.unregister(connection)
+            sock = connection.release()
             words = "the instance was closed"
-            if broker is not None and line is not None:
+            if broker is not None and sock is not None:
                 with contextlib.suppress(OSError):
-                    state = msgspec.json.encode(far.state)
-                    broker.send(request(Op.EXTERNAL_RELEASE, state), line.fileno())
+                    details = msgspec.json.encode(connection.details)
+                    broker.send(request(Op.EXTERNAL_RELEASE, details), sock.fileno())
                     words = ""
-            far.close(words)
+            connection.close(words)
         if broker is not None:
             broker.close()
             self._broker = None
+
+    def close(self) -> None:
+        """Close the descriptor."""
+        self._epoll.close()
+
+
+def _no_broker() -> ExternalAway:
+    return ExternalAway("the broker does not answer; try again")

@@ -1,68 +1,88 @@
-"""Crossing: steps from an agent's stream to a far side and back, on the short way.
+"""The fast step: one exchange with one external environment, read in one pass.
 
-Where nothing stands between the two, a step in plain JSON becomes the leaves of a
-stream's value at once: there is no `gymnasium.Env` in between, no call, and no array.
-Whatever is unusual is left to `ExternalEnv`, which goes on with what was asked.
+Nearly every answer to a step is plain JSON, with an observation of the space's shape.
+Its bytes become the step in one pass, by a reader that is made from the observation
+space. Every other answer is read once more in the general way, by the
+`ExternalConnection`, and the caller waits for the step's `Call`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from typing import Any, Generic, TypeVar
 
-from gym_http_server.envhost.external.connection import Begun, ExternalConnection
 from gym_http_server.envhost.external.requester import Requester
-from gym_http_wire.external.steps import PackedStep, StepPacking
+from gym_http_server.external_connection import Call
+from gym_http_wire.external.steps import StepReader
+from gym_http_wire.messages import Op
 
 __all__ = ["FastStep"]
 
-#: How many steps take the long way after one whose answer was not just a plain step:
-#: where infos are given, they are likely to go on.
-_REST = 64
+M = TypeVar("M")
 
 
-class FastStep:
-    """The short way to one far side.
+class FastStep(Generic[M]):
+    """Sends steps over one connection, and reads the answers that are as expected.
 
     Args:
-        far: The far side.
-        asking: Asks it on the long way.
-        records: How steps become leaves.
-        deadline_s: For an answer.
-
-    Attributes:
-        signature: Of the value that the leaves belong to.
+        requester: Sends all other requests to the same environment, which is alone in
+            its host.
+        reader: Reads the expected answers.
+        signature: Of the value of a stream that a step becomes; empty for others.
+        pause: Number of steps to leave to the general way after an answer that was not
+            as expected: an environment that gives infos is likely to go on.
     """
 
     def __init__(
         self,
-        far: ExternalConnection,
-        asking: Requester,
-        records: StepPacking,
-        deadline_s: float,
+        requester: Requester,
+        reader: StepReader[M],
+        *,
+        signature: bytes = b"",
+        pause: int = 0,
     ) -> None:
-        self.signature = records.signature
-        self._far = far
-        self._asking = asking
-        self._reader = records.reader
-        self._deadline_s = deadline_s
-        self._rest = 0
+        self.signature = signature
+        self._requester = requester
+        self._connection = requester.connection
+        self._protocol = requester.connection.protocol
+        self._deadline_s = requester.deadline_s
+        self._reader = reader
+        self._pause = pause
+        self._paused = 0
+        self._pending: Call | None = None
 
-    def step(self, action: Any) -> PackedStep | None:
-        """Take an action.
+    def step(self, action: Any) -> M | Call | None:
+        """Send a step, and wait a moment for its answer.
 
         Returns:
-            What came of it; ``None`` if `ExternalEnv.step` has to be called for it.
+            The step. Or its pending call, if the answer is not there yet or is not as
+            expected; `take_pending` returns that, too. Or ``None``, if this step has to
+            take the general way; then nothing was sent.
         """
-        if self._rest:
-            self._rest -= 1
+        if self._paused:
+            self._paused -= 1
             return None
-        asking = self._asking
-        if asking.pending is None and not asking.wants_reset:
-            said = self._far.step(action, self._deadline_s, self._reader)
-            if type(said) is PackedStep:
-                return said
-            if type(said) is Begun:
-                asking.begun = said
-                if said.unfit:
-                    self._rest = _REST
-        return None
+        if not self._requester.ready:
+            return None
+        protocol = self._protocol
+        written = protocol.write_step(action, self._deadline_s)
+        if written is None:
+            return None
+        number, request = written
+        deadline = time.monotonic() + self._deadline_s
+        data = self._connection.exchange(request, deadline)
+        if data:
+            step = protocol.read_step(number, data, self._reader, time.monotonic())
+            if step is not None:
+                return step
+        call = Call(Op.STEP, {"action": action}, number, deadline)
+        self._connection.follow(call, data)
+        if call.over and not call.lost:
+            self._paused = self._pause
+        self._pending = call
+        return call
+
+    def take_pending(self) -> Call | None:
+        """Return the call of the last step if it is pending, once."""
+        call, self._pending = self._pending, None
+        return call

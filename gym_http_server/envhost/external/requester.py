@@ -1,16 +1,15 @@
-"""Asking: what is said to one far side, and what an agent is told of its answer."""
+"""Requests to one external environment, and the problems that agents get instead."""
 
 from __future__ import annotations
 
 import time
 from typing import Any
 
-from gym_http_server.envhost.external.calls import Call
-from gym_http_server.envhost.external.connection import Begun, ExternalConnection
+from gym_http_core.env_errors import shortened
 from gym_http_server.envhost.external.connections import ExternalConnections
-from gym_http_server.envhost.external.errors import problem_of_error
+from gym_http_server.envhost.external.leased_connection import LeasedConnection
+from gym_http_server.external_connection import Call
 from gym_http_wire.external.messages import REPEATABLE, BadMessage
-from gym_http_wire.external.steps import Step
 from gym_http_wire.messages import Op
 from gym_http_wire.problems import (
     BadAnswer,
@@ -18,247 +17,292 @@ from gym_http_wire.problems import (
     EnvError,
     ExternalAway,
     ExternalDeadline,
+    InvalidAction,
+    NoAttribute,
+    NoRenderMode,
     OutcomeUnknown,
+    Problem,
     ResetNeeded,
+    Unsupported,
 )
-from gym_http_wire.values import UnsupportedValue
+from gym_http_wire.values import UnsupportedValue, binary
 
 __all__ = ["Requester"]
 
 CLOSE_SECONDS = 1.0
-#: That a call waits for a far side that is away, before the agent is told.
+#: Longest that a request waits for a connection that is lost, in seconds.
 RETURN_SECONDS = 0.5
+#: Error codes by which an environment says that it has not changed.
+_HARMLESS: dict[str, type[Problem]] = {
+    "bad-parameter": BadParameter,
+    "invalid-action": InvalidAction,
+    "no-attribute": NoAttribute,
+    "no-render-mode": NoRenderMode,
+    "reset-needed": ResetNeeded,
+    "unsupported": Unsupported,
+}
+_EXTRAS = ("arguments", "error_type", "mro", "text")
 
 
 class Requester:
-    """Asks one far side, one thing at a time.
+    """Sends requests over one connection, one at a time, and waits for the answers.
 
     Args:
-        far: The connection.
-        outside: Where it belongs.
+        connection: The connection.
+        connections: All of the host's, among which it waits.
+        needs_reset: Why a step needs a reset before it; "" if it does not.
 
     Attributes:
-        begun: A step that was asked for already, for `step` to go on with.
-        pending: What was asked when the connection was lost, if that may matter.
-        wants_reset: Why a step has to wait for a reset; "" if it need not.
+        connection: The connection.
+        deadline_s: Seconds in which the environment has to answer.
+        needs_reset: The same.
     """
 
-    def __init__(self, far: ExternalConnection, outside: ExternalConnections) -> None:
-        self.wants_reset = ""
-        self._far = far
-        self._outside = outside
-        self._deadline_s = outside.terms.deadline_s
-        self.begun: Begun | None = None
-        self.pending: Call | None = None
+    def __init__(
+        self,
+        connection: LeasedConnection,
+        connections: ExternalConnections,
+        needs_reset: str = "",
+    ) -> None:
+        self.connection = connection
+        self.deadline_s = connections.settings.deadline_s
+        self.needs_reset = needs_reset
+        self._connections = connections
+        # The call in which the connection was lost, if it may have changed something.
+        self._lost: Call | None = None
 
     @property
-    def goes_on(self) -> bool:
-        """Whether the agent's request is the one that the connection was lost in."""
-        pending, key = self.pending, self._outside.key
-        return pending is not None and bool(key) and pending.key == key
+    def ready(self) -> bool:
+        """Whether nothing stands between the last call and a step."""
+        return self._lost is None and not self.needs_reset
 
-    def ask(self, ask: Op, given: dict[str, Any]) -> dict[str, Any]:
-        """Ask, and wait for the answer.
+    @property
+    def retries_lost(self) -> bool:
+        """Whether the agent's request is the one in which the connection was lost."""
+        lost, key = self._lost, self._connections.key
+        return lost is not None and bool(key) and lost.key == key
+
+    def request(
+        self, op: Op, parameters: dict[str, Any], call: Call | None = None
+    ) -> dict[str, Any]:
+        """Send a request, and wait for its result.
+
+        Args:
+            op: The operation.
+            parameters: Its parameters by name.
+            call: The call of the same request if it was sent already.
 
         Raises:
-            Problem: What the agent is to be told instead.
+            Problem: The agent gets this instead.
         """
-        return self._result(self._over(ask, given))
+        return self._result(self._completed(op, parameters, call))
 
-    def step(self, action: Any) -> Step | dict[str, Any]:
-        """Ask for a step, and wait for the answer.
-
-        Returns:
-            What came of it; its members if they are still to be read.
-
-        Raises:
-            Problem: What the agent is to be told instead.
-        """
-        call = self._over(Op.STEP, {"action": action})
-        return self._result(call) if call.step is None else call.step
-
-    def _over(self, ask: Op, given: dict[str, Any]) -> Call:
-        """Give the call that asks, once it is over."""
-        until = time.monotonic() + self._deadline_s
-        call = None if self.pending is None else self._lost_before(ask, given)
-        begun, self.begun = self.begun, None
+    def _completed(self, op: Op, parameters: dict[str, Any], sent: Call | None) -> Call:
+        """Return the call once its outcome is known; resend it if it may be."""
+        until = time.monotonic() + self.deadline_s
+        key = self._connections.key
+        call = None if self._lost is None else self._lost_before(op, parameters, key)
         while True:
-            if begun is not None:
-                until = begun.deadline
-                call = self._gone_on(begun, given)
-                begun = None
+            if sent is not None:
+                call, sent = sent, None
+                call.key, until = key, call.deadline
             else:
-                if self._far.away_since is not None:
-                    self._find(ask, until)
-                call = self._sent(call, ask, given, until)
-                if ask is Op.STEP and self._outside.alone:
-                    self._far.decode_step(call)
-            if call.step is None:
-                self._wait_for(call)
+                if self.connection.lost:
+                    self._await_return(op, until)
+                call = self._started(call, op, parameters, until)
+            self._wait_for(call)
             if not call.lost:
                 return call
-            if ask is Op.INIT and not self._far.hello.has("replay"):
-                # Nothing is lost with it, and another one may begin.
+            if op is Op.INIT and not self.connection.hello.has("replay"):
+                # Nothing is lost with it, and another environment can begin.
                 raise ExternalAway(
-                    f"{self._far.name} lost its connection while it began; ask again",
+                    f"{self.connection.env_id} lost its connection while it began; "
+                    "try again",
                     headers={"Retry-After": "1"},
                 )
-            if ask in REPEATABLE:
+            if op in REPEATABLE:
                 call = None
             else:
-                self.pending = call
-
-    def _gone_on(self, begun: Begun, given: dict[str, Any]) -> Call:
-        """Give the call of a step that was asked for already."""
-        number, deadline, data, _ = begun
-        call = Call(Op.STEP, given, number, deadline, self._outside.key)
-        self._far.go_on(call, data)
-        return call
+                self._lost = call
 
     def end(self) -> None:
-        """Tell it that the agent goes, and see that it has heard."""
-        far = self._far
-        if far.away_since is not None:
-            # It may just have come back.
-            self._outside.attend()
-        if far.away_since is not None:
+        """Tell the environment that the agent leaves, and wait for its answer."""
+        connection = self.connection
+        if connection.lost:
+            # It may have been resumed just now.
+            self._connections.attend()
+        if connection.lost:
             return
         until = time.monotonic() + CLOSE_SECONDS
-        call = Call(Op.CLOSE, {}, far.number(), until)
-        far.send(call)
+        call = Call(Op.CLOSE, {}, connection.new_number(), until)
+        connection.start(call)
         while not call.over and time.monotonic() < until:
-            self._outside.pause(call)
+            self._connections.wait(call)
         if call.answer is None:
-            # Nobody knows what it is doing; it may connect anew.
-            far.lose("it did not answer to close")
+            # Its state is unknown; it can connect anew.
+            connection.lose("it did not answer to close")
 
-    def bad(self, error: BadMessage, *, harmless: bool = False) -> BadAnswer:
-        """Tell both sides what was wrong with an answer.
+    def reject(self, error: BadMessage, *, harmless: bool = False) -> BadAnswer:
+        """Report a bad result to the environment, and return the agent's problem.
 
         Args:
-            error: What it was.
-            harmless: Whether what was asked leaves the environment as it was.
+            error: What is wrong with it.
+            harmless: Whether the request leaves the environment unchanged.
         """
-        self._far.blame(error)
+        self.connection.fault(error)
         if not harmless:
-            self.wants_reset = f"{self._far.name} gave a bad answer"
-        words = f"{self._far.name} gave a bad answer: {error}"
+            self.needs_reset = f"{self.connection.env_id} gave a bad answer"
+        words = f"{self.connection.env_id} gave a bad answer: {error}"
         return BadAnswer(words, extras={"field": error.field})
 
-    def _lost_before(self, ask: Op, given: dict[str, Any]) -> Call | None:
-        """Give the call that the connection was lost in, if this is that again.
+    def _lost_before(self, op: Op, parameters: dict[str, Any], key: str) -> Call | None:
+        """Return the call in which the connection was lost, if this is its retry.
 
         Raises:
-            ResetNeeded: This may not be done before that.
+            ResetNeeded: This request must not come before that retry.
         """
-        pending = self.pending
-        if pending is None or pending.is_again(ask, given, self._outside.key):
-            return pending
-        if ask in REPEATABLE or ask == Op.RESET:
+        lost = self._lost
+        if lost is None or _is_retry(lost, op, parameters, key):
+            return lost
+        if op in REPEATABLE or op == Op.RESET:
             return None
         raise ResetNeeded(
-            f"{self._far.name} was lost in another call, and nobody knows whether "
-            "that was done: send it again as it was, or reset"
+            f"{self.connection.env_id} was lost in another call, and it is unknown "
+            "whether that was done: send it again as it was, or reset"
         )
 
-    def _find(self, ask: Op, until: float) -> None:
-        """Wait a moment for a far side that is away: most are back at once.
+    def _await_return(self, op: Op, until: float) -> None:
+        """Wait a moment for a lost connection: most are resumed at once.
 
         Args:
-            ask: What it is to be asked.
-            until: When there has to be an answer; monotonic seconds. So as not to give
-                up later what may be begun now, half of the time is left for it.
+            op: The operation to request then.
+            until: When its answer is due. Half of the deadline is left for it.
 
         Raises:
-            ExternalAway: It did not come back so soon.
+            ExternalAway: The connection was not resumed so soon.
         """
-        far, terms = self._far, self._outside.terms
-        self._outside.attend()
-        last = min(time.monotonic() + RETURN_SECONDS, until - terms.deadline_s / 2)
-        back = _Return(far, last)
-        # While it begins it is nobody's: the agent had better begin with another one.
-        waits = ask != Op.INIT and far.comes_back
+        connection, connections = self.connection, self._connections
+        connections.attend()
+        last = min(time.monotonic() + RETURN_SECONDS, until - self.deadline_s / 2)
+        back = _Return(connection, last)
+        resumable = connection.details.resumable
+        # While an environment begins, the agent had better begin with another one.
+        waits = resumable and op != Op.INIT
         while waits and not back.over and time.monotonic() < last:
-            self._outside.pause(back)
+            connections.wait(back)
         if not back.over:
-            # Who asks again and again must not put off the look at how long this lasts.
-            self._outside.due = 0.0
+            # Requests that are retried often must not put off the check of the grace.
+            connections.check_soon()
             hope = (
-                f"has {terms.grace_s:g} s to come back; ask again"
-                if far.comes_back
+                f"has {connections.settings.grace_s:g} s to come back; try again"
+                if resumable
                 else "cannot come back to this instance"
             )
             raise ExternalAway(
-                f"{far.name} has lost its connection, and {hope}",
+                f"{connection.env_id} has lost its connection, and {hope}",
                 headers={"Retry-After": "1"},
             )
 
-    def _sent(
-        self, call: Call | None, ask: Op, given: dict[str, Any], until: float
+    def _started(
+        self, call: Call | None, op: Op, parameters: dict[str, Any], until: float
     ) -> Call:
-        """Send a request; or go on with the one that the connection was lost in."""
-        far = self._far
+        """Send a request, or the one again in which the connection was lost."""
+        connection = self.connection
         if call is None:
-            call = Call(ask, given, far.number(), until, self._outside.key)
-        elif far.hello.has("replay"):
-            # Under its ID: what was done is not done again.
+            number = connection.new_number()
+            call = Call(op, parameters, number, until, self._connections.key)
+        elif connection.hello.has("replay"):
+            # Under its ID: the environment does not do it twice.
             call.deadline = until
         else:
-            self.pending = None
-            self._doubt(ask, "nobody knows whether its last call was done")
+            self._lost = None
+            self._doubt(op, "it is unknown whether its last call was done")
             raise OutcomeUnknown(
-                f"{far.name} came back, and cannot say whether it had done the "
-                f"{ask.name.lower()} that it was lost in; reset it"
+                f"{connection.env_id} came back, and cannot say whether it had done "
+                f"the {op.name.lower()} that it was lost in; reset it"
             )
-        if ask not in REPEATABLE:
-            self.pending = None
+        if op not in REPEATABLE:
+            self._lost = None
         try:
-            far.send(call)
+            connection.start(call)
         except UnsupportedValue as error:
-            raise BadParameter(f"this cannot be told to {far.name}: {error}") from None
+            raise BadParameter(
+                f"this cannot be sent to {connection.env_id}: {error}"
+            ) from None
         return call
 
     def _wait_for(self, call: Call) -> None:
-        """Wait until a call is over.
+        """Wait until the outcome of a call is known.
 
         Raises:
-            ExternalDeadline: It is not in time.
+            ExternalDeadline: It is not known in time.
         """
         while not call.over:
             if time.monotonic() >= call.deadline:
-                self._far.give_up(call)
-                self._doubt(call.ask, "it did not answer in time")
+                self.connection.abandon(call)
+                self._doubt(call.op, "it did not answer in time")
                 raise ExternalDeadline(
-                    f"{self._far.name} did not answer to {call.ask.name.lower()} "
-                    f"within {self._deadline_s:g} s; raise --external-deadline, if it "
-                    "may take longer"
+                    f"{self.connection.env_id} did not answer to "
+                    f"{call.op.name.lower()} within {self.deadline_s:g} s; raise "
+                    "--external-deadline, if it may take longer"
                 )
-            self._outside.pause(call)
+            self._connections.wait(call)
 
     def _result(self, call: Call) -> dict[str, Any]:
-        if call.problem is not None:
-            self._doubt(call.ask, "its last answer was none")
-            raise call.problem
-        answer = call.answer
+        """Return the result of a call that is over.
+
+        Raises:
+            Problem: The environment answered with an error, or malformed.
+        """
+        env_id, error, answer = self.connection.env_id, call.error, call.answer
+        if error is not None:
+            self._doubt(call.op, "its last answer was malformed")
+            words = f"{env_id} sent a malformed answer: {error}"
+            raise BadAnswer(words, extras={"field": error.field})
         if answer is None or answer.result is None:
-            problem = problem_of_error((answer and answer.error) or {})
+            problem = _problem_of((answer and answer.error) or {})
             if isinstance(problem, EnvError):
-                self._doubt(call.ask, "its last call failed")
+                self._doubt(call.op, "its last call failed")
             raise problem
         return answer.result
 
-    def _doubt(self, ask: Op, why: str) -> None:
-        if ask in (Op.STEP, Op.RESET):
-            self.wants_reset = f"{self._far.name} has to be reset, since {why}"
+    def _doubt(self, op: Op, why: str) -> None:
+        """Require a reset if the operation may have changed the environment."""
+        if op in (Op.STEP, Op.RESET):
+            self.needs_reset = f"{self.connection.env_id} has to be reset, since {why}"
 
 
 class _Return:
-    """The return of a far side that is away."""
+    """The resumption of a lost connection, to wait for."""
 
-    def __init__(self, far: ExternalConnection, deadline: float) -> None:
+    def __init__(self, connection: LeasedConnection, deadline: float) -> None:
         self.deadline = deadline
-        self._far = far
+        self._connection = connection
 
     @property
     def over(self) -> bool:
-        return self._far.away_since is None
+        return not self._connection.lost
+
+
+def _is_retry(call: Call, op: Op, parameters: dict[str, Any], key: str) -> bool:
+    """Whether the agent retries the request of a call.
+
+    Two requests with keys are compared by these, and others by their content.
+    """
+    if op != call.op or (key and call.key and key != call.key):
+        return False
+    return binary.encode(parameters) == binary.encode(call.parameters)
+
+
+def _problem_of(error: dict[str, Any]) -> Problem:
+    """Return the problem of an error answer: an `EnvError`, unless it is harmless."""
+    words = str(error.get("message", "it failed"))
+    harmless = _HARMLESS.get(str(error.get("code")))
+    if harmless is not None:
+        return harmless(words)
+    given = error.get("extras")
+    given = given if isinstance(given, dict) else {}
+    extras = {name: given[name] for name in _EXTRAS if name in given}
+    if isinstance(given.get("traceback"), str):
+        extras["traceback"] = shortened(given["traceback"])
+    return EnvError(words, extras=extras)

@@ -1,4 +1,4 @@
-"""The border: what comes from an environment elsewhere is checked before it is used."""
+"""Check the results of external environments before they are used."""
 
 from __future__ import annotations
 
@@ -22,31 +22,32 @@ from gym_http_wire.external.steps import (
 )
 from gym_http_wire.spaces import UnsupportedSpace, elided
 
-__all__ = ["ResultReader"]
+__all__ = ["ResultReader", "read_rendered"]
 
 Values = dict[str, Any]
 _FLAGS = (bool, np.bool_)
 _NUMBERS = (float, int, np.integer, np.floating)
 _ARRAYS = (spaces.Box, spaces.MultiBinary, spaces.MultiDiscrete)
+_PICTURE = "a picture: rows of pixels of three colours, 0 to 255, as uint8"
 
 
 class ResultReader:
-    """Reads results of one environment.
+    """Reads and checks the results of one environment.
 
     Args:
-        hello: What it said of itself.
-        observation_space: Its description; ``None`` is the hello's.
-        action_space: Its description; ``None`` is the hello's.
+        hello: Its hello.
+        observation_space: Description of its space; ``None`` is the hello's.
+        action_space: Description of its space; ``None`` is the hello's.
         max_element: Bytes that one element of either space may take.
 
     Raises:
-        BadMessage: A description is none.
+        BadMessage: A description is malformed.
 
     Attributes:
         observation_space: The space.
         action_space: The space.
-        steps: Reads most of what comes of steps; ``None`` where nothing does.
-        records: How they become leaves of a stream; ``None`` where they do not.
+        steps: Reads most answers to steps at once; ``None`` if none of them can be.
+        packing: Reads them into the leaves of a stream's value; ``None`` likewise.
     """
 
     def __init__(
@@ -67,34 +68,34 @@ class ResultReader:
         self._channels = hello.reward_channels
         self._plain = hello.dialect in ("json", TANGO)
         self._is_element = elements.membership(self.observation_space)
-        # What is cast from plain JSON has them.
+        # Values that are read from plain JSON have them.
         self._wants_arrays = not self._plain and _has_arrays(self.observation_space)
         self._read: Callable[[object], Any] | None = None
         self._reads_elements = False
         self.steps: StepReader[Step] | None = None
-        self.records: StepPacking | None = None
+        self.packing: StepPacking | None = None
         if self._plain:
             shape = elements.shaped(self.observation_space)
             if shape is not None and self._channels is None:
                 self.steps = step_reader(shape, plain_json.loads)
-                self.records = step_packing(shape)
+                self.packing = step_packing(shape)
             bounded = elements.bounded_reader(self.observation_space)
             self._read = bounded or elements.reader(self.observation_space)
             self._reads_elements = bounded is not None
 
     def reset(self, result: Values) -> tuple[Any, dict[str, Any]]:
-        """Read what came of a reset: observation and info.
+        """Return observation and info of a reset.
 
         Raises:
-            BadMessage: It is none.
+            BadMessage: The result is malformed.
         """
         return self._observation(result), _info(result)
 
     def step(self, result: Values) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Read what came of a step.
+        """Return what `gymnasium.Env.step` returns.
 
         Raises:
-            BadMessage: It is none.
+            BadMessage: The result is malformed.
         """
         info = _info(result)
         observation = self._observation(result)
@@ -154,6 +155,58 @@ class ResultReader:
         good = isinstance(value, _NUMBERS) and not isinstance(value, bool)
         if not good or not _is_finite(value):
             raise _bad(field, value, "a finite number")
+
+
+def read_rendered(value: object, mode: str | None, *, plain: bool) -> Any:
+    """Check the result of a request to render.
+
+    Args:
+        value: The result.
+        mode: The render mode: ``rgb_array`` has a picture, ``rgb_array_list`` a list
+            of pictures; any other has any value.
+        plain: Whether it came in plain JSON, which has no arrays.
+
+    Returns:
+        A picture is an array of shape (height, width, 3) and dtype uint8.
+
+    Raises:
+        BadMessage: It is no picture.
+    """
+    if mode == "rgb_array":
+        return _picture(value, "rendered", plain=plain)
+    if mode == "rgb_array_list":
+        if not isinstance(value, list):
+            raise _bad("rendered", value, f"a list, each of which is {_PICTURE}")
+        return [
+            _picture(each, f"rendered[{index}]", plain=plain)
+            for index, each in enumerate(value)
+        ]
+    return value
+
+
+def _picture(value: object, field: str, *, plain: bool) -> Any:
+    if plain:
+        value = _from_lists(value, field)
+    good = isinstance(value, np.ndarray) and value.dtype == np.uint8
+    if not good or value.ndim != 3 or value.shape[2] != 3:  # type: ignore[attr-defined]
+        raise _bad(field, value, _PICTURE)
+    return value
+
+
+def _from_lists(value: object, field: str) -> Any:
+    """Return an array of lists of rows of pixels."""
+    shape: list[int] = []
+    first: Any = value
+    while isinstance(first, list) and len(shape) < 3:
+        shape.append(len(first))
+        first = first[0] if first else None
+    if len(shape) < 3:
+        raise _bad(field, value, _PICTURE)
+    try:
+        return elements.reader(spaces.Box(0, 255, tuple(shape), np.uint8))(value)
+    except elements.NotAnElement as error:
+        error.root = field
+        raise BadMessage(str(error), field=field) from None
 
 
 def _is_finite(number: Any) -> bool:

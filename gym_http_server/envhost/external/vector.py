@@ -1,18 +1,19 @@
-"""A vector of environments elsewhere, all of which are asked at once."""
+"""A vector of external environments, all of which step at the same time."""
 
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import greenlet  # type: ignore[import-untyped]
 import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.vector.utils import iterate
 
-from gym_http_server.envhost.external.connections import ExternalConnections
-from gym_http_server.envhost.external.run_concurrently import Outcome, run_concurrently
+from gym_http_server.envhost.external.connections import Awaited, ExternalConnections
 from gym_http_wire.messages import Op
 from gym_http_wire.problems import ExternalAway, ResetNeeded
 from gym_http_wire.values import binary
@@ -23,43 +24,101 @@ Env = gymnasium.Env[Any, Any]
 Do = Callable[[], Any]
 
 
+class Outcome(NamedTuple):
+    """What a call returned or raised.
+
+    Attributes:
+        value: The value that it returned.
+        error: The exception that it raised instead.
+    """
+
+    value: Any
+    error: Exception | None = None
+
+
+def run_concurrently(
+    connections: ExternalConnections, calls: Sequence[Callable[[], Any]]
+) -> list[Outcome]:
+    """Run calls at the same time, in one thread: each waits for external environments.
+
+    Each call runs in a greenlet, which gives way while its environment works. So
+    wrappers and all else around the environment need not know.
+
+    Returns:
+        The outcomes, in the order of the calls.
+    """
+    outcomes: list[Outcome] = [Outcome(None)] * len(calls)
+    waiting: dict[Any, Awaited] = {}
+    scheduler = greenlet.getcurrent()
+
+    def run(index: int) -> None:
+        try:
+            outcomes[index] = Outcome(calls[index]())
+        except Exception as error:
+            outcomes[index] = Outcome(None, error)
+
+    def wait(awaited: Awaited) -> None:
+        scheduler.switch((greenlet.getcurrent(), awaited))
+
+    def proceed(runner: Any, *args: Any) -> None:
+        waiting.pop(runner, None)
+        paused = runner.switch(*args)
+        if paused is not None:
+            waiting[paused[0]] = paused[1]
+
+    with connections.waiting_by(wait):
+        for index in range(len(calls)):
+            proceed(greenlet.greenlet(run), index)
+        while waiting:
+            first = min(awaited.deadline for awaited in waiting.values())
+            connections.attend(max(0.0, first - time.monotonic()))
+            now = time.monotonic()
+            for runner, awaited in list(waiting.items()):
+                if awaited.over or now >= awaited.deadline:
+                    proceed(runner)
+    return outcomes
+
+
 class ExternalVectorEnv(SyncVectorEnv[Any, Any]):
     """Does what `SyncVectorEnv` does, with all environments at the same time.
 
-    They are driven together first; then the base class steps what plays back what they
-    gave, so that batches and resets are made as everywhere else. If the connection of
-    some is lost meanwhile, what the others gave is kept for when the agent asks again.
+    The environments step concurrently first. Then the base class steps stand-ins that
+    replay their outcomes, so that it makes batches and resets as for any vector. If
+    some connections are lost meanwhile, the outcomes of the other environments are kept
+    for the agent's retry.
 
     Args:
-        outside: The far sides.
+        connections: The connections.
         makes: Each makes an environment.
         kwargs: Arguments of `SyncVectorEnv`.
     """
 
     def __init__(
-        self, outside: ExternalConnections, makes: Sequence[Do], kwargs: dict[str, Any]
+        self,
+        connections: ExternalConnections,
+        makes: Sequence[Do],
+        kwargs: dict[str, Any],
     ) -> None:
         known = {"autoreset_mode", "copy", "observation_mode"}
         kwargs = {name: kwargs[name] for name in known & kwargs.keys()}
-        self._outside = outside
-        # What environments gave in a call that others were lost in, and which it was.
+        self._connections = connections
+        # Outcomes of a call in which the connections of others were lost, and the call.
         self._kept: dict[int, Outcome] = {}
         self._kept_of = b""
-        begun = run_concurrently(outside, makes)
+        begun = run_concurrently(connections, makes)
         try:
             made = _given(begun)
             super().__init__([functools.partial(_same, env) for env in made], **kwargs)
         except BaseException:
-            # Nobody drives those that could begin.
-            run_concurrently(
-                outside, [each.value.close for each in begun if not each.error]
-            )
+            # Those that could begin are of no use.
+            closes = [each.value.close for each in begun if not each.error]
+            run_concurrently(connections, closes)
             raise
 
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode in each, or where ``reset_mask`` says so."""
+        """Begin an episode in each, or in those of ``reset_mask``."""
         mask = (options or {}).get("reset_mask")
         rest = {k: v for k, v in (options or {}).items() if k != "reset_mask"}
         given = options if mask is None else rest
@@ -68,14 +127,14 @@ class ExternalVectorEnv(SyncVectorEnv[Any, Any]):
             seeds = [seed + i for i in range(self.num_envs)]
         masked = np.ones(self.num_envs, np.bool_) if mask is None else mask
         if len(seeds) == self.num_envs == len(masked):
-            todo = {
+            calls = {
                 i: _resetting(env, each, given)
                 for i, (env, each) in enumerate(zip(self.envs, seeds, strict=True))
                 if masked[i]
             }
-            played = self._all(Op.RESET, {"seed": seed, "options": options}, todo)
+            played = self._all(Op.RESET, {"seed": seed, "options": options}, calls)
         else:
-            # The base class says what is wrong.
+            # The base class raises the error.
             played = {}
         result: Any = self._playing(played, super().reset, seed=seed, options=options)
         return result  # type: ignore[no-any-return]
@@ -83,21 +142,21 @@ class ExternalVectorEnv(SyncVectorEnv[Any, Any]):
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Take an action in each."""
         each = list(iterate(self.action_space, actions))
-        todo = {i: self._stepping(i, env, each[i]) for i, env in enumerate(self.envs)}
-        played = self._all(Op.STEP, {"actions": actions}, todo)
+        calls = {i: self._stepping(i, env, each[i]) for i, env in enumerate(self.envs)}
+        played = self._all(Op.STEP, {"actions": actions}, calls)
         result: Any = self._playing(played, super().step, actions)
         return result  # type: ignore[no-any-return]
 
     def render(self) -> Any:
-        """Give what each renders."""
+        """Return what each renders."""
         return tuple(
-            _given(run_concurrently(self._outside, [e.render for e in self.envs]))
+            _given(run_concurrently(self._connections, [e.render for e in self.envs]))
         )
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Tell each that the agent goes."""
+        """Tell each environment that the agent leaves."""
         if hasattr(self, "envs"):
-            run_concurrently(self._outside, [env.close for env in self.envs])
+            run_concurrently(self._connections, [env.close for env in self.envs])
 
     def generators(self) -> list[dict[str, Any]]:
         """Describe each environment's random generator."""
@@ -121,27 +180,27 @@ class ExternalVectorEnv(SyncVectorEnv[Any, Any]):
         return lambda: _step_and_reset(env, action)
 
     def _all(
-        self, ask: Op, given: dict[str, Any], todo: dict[int, Do]
+        self, op: Op, given: dict[str, Any], calls: dict[int, Do]
     ) -> dict[int, list[Any]]:
-        """Drive environments together, but for those that have done it already."""
+        """Run calls concurrently, but for those whose outcomes have been kept."""
         if self._kept:
-            again = self._kept_of == bytes([ask]) + binary.encode(given)
-            if not again and ask != Op.RESET:
+            again = self._kept_of == bytes([op]) + binary.encode(given)
+            if not again and op != Op.RESET:
                 raise ResetNeeded(
-                    "environments were lost in another call, which others have done: "
-                    "send it again as it was, or reset"
+                    "the connections of some environments were lost in another call, "
+                    "which others have done: send it again as it was, or reset"
                 )
             if not again:
                 self._kept = {}
-        left = [index for index in todo if index not in self._kept]
-        outcomes = run_concurrently(self._outside, [todo[index] for index in left])
+        left = [index for index in calls if index not in self._kept]
+        outcomes = run_concurrently(self._connections, [calls[index] for index in left])
         found = {**self._kept, **dict(zip(left, outcomes, strict=True))}
         self._kept = {}
         errors = [each.error for each in found.values() if each.error is not None]
         if errors:
             if all(isinstance(error, ExternalAway) for error in errors):
                 self._kept = {i: o for i, o in found.items() if o.error is None}
-                self._kept_of = bytes([ask]) + binary.encode(given)
+                self._kept_of = bytes([op]) + binary.encode(given)
             raise next(
                 (each for each in errors if not isinstance(each, ExternalAway)),
                 errors[0],
@@ -164,7 +223,7 @@ class ExternalVectorEnv(SyncVectorEnv[Any, Any]):
 
 
 class _Played:
-    """Gives what an environment gave."""
+    """Replays the outcomes of an environment."""
 
     def __init__(self, outcomes: list[Any]) -> None:
         self._outcomes = iter(outcomes)

@@ -1,0 +1,284 @@
+"""A connection that a host has leased: its socket, around an `ExternalConnection`."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import struct
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from gym_http_server.envhost import plain_json
+from gym_http_server.external_connection import (
+    Call,
+    ConnectionDetails,
+    ExternalConnection,
+    State,
+)
+from gym_http_wire.external.binary_dialect import BinaryDialect
+from gym_http_wire.external.handshake import TANGO, Hello
+from gym_http_wire.external.json_dialect import JSONDialect
+from gym_http_wire.external.messages import BadMessage, Dialect
+from gym_http_wire.external.tango import TangoDialect
+from gym_http_wire.problems import ExternalAway
+from gym_http_wire.values import typed
+from gym_http_wire.websocket import Close
+
+__all__ = ["ALONE_SECONDS", "ExternalSettings", "LeasedConnection"]
+
+RECEIVE_BYTES = 256 * 1024
+#: Longest that a host waits for one connection without serving others, in seconds.
+ALONE_SECONDS = 0.1
+_TIMEVAL = struct.pack("@ll", 0, int(ALONE_SECONDS * 1e6))
+
+
+class ExternalSettings(msgspec.Struct, frozen=True):
+    """Limits for external environments.
+
+    Attributes:
+        deadline_s: Seconds in which an environment has to answer.
+        grace_s: Seconds in which a connection that was lost can be resumed.
+        heartbeat_s: Seconds of silence after which an environment is pinged.
+        max_message: Bytes that a message of an environment may have.
+        max_observation: Bytes that one element of a space may take.
+    """
+
+    deadline_s: float
+    grace_s: float
+    heartbeat_s: float
+    max_message: int
+    max_observation: int
+
+
+class Lost(ConnectionError):
+    """The connection has ended."""
+
+
+class LeasedConnection:
+    """One connection of a host to an external environment.
+
+    Args:
+        details: What the broker knows of it.
+        sock: Its socket.
+        settings: Limits.
+        watch: Called with this connection when it has another socket.
+
+    Attributes:
+        protocol: Its state.
+        env_id: ID of the environment.
+    """
+
+    def __init__(
+        self,
+        details: ConnectionDetails,
+        sock: socket.socket,
+        settings: ExternalSettings,
+        watch: Callable[[LeasedConnection], None],
+    ) -> None:
+        self.env_id = details.env_id
+        self.protocol = ExternalConnection(
+            details.carrier,
+            _dialect_of,
+            max_message=settings.max_message,
+            heartbeat_s=settings.heartbeat_s,
+            now=time.monotonic(),
+            details=details,
+            leased=True,
+        )
+        self._watch = watch
+        self._connect(sock)
+
+    def _connect(self, sock: socket.socket) -> None:
+        # It blocks for a moment only, and only where nothing else is waited for.
+        sock.setblocking(True)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TIMEVAL)
+        self._socket = sock
+        self._watch(self)
+
+    def fileno(self) -> int:
+        """Return the descriptor; -1 while the connection is lost."""
+        return self._socket.fileno()
+
+    @property
+    def details(self) -> ConnectionDetails:
+        """What another process needs to continue."""
+        return self.protocol.details
+
+    @property
+    def hello(self) -> Hello:
+        """The environment's hello."""
+        return self.protocol.details.hello
+
+    @property
+    def lost(self) -> bool:
+        """Whether the connection is lost at the moment."""
+        return self.protocol.state is State.LOST
+
+    def new_number(self) -> int:
+        """Return the ID of the next request.
+
+        Raises:
+            ExternalAway: All IDs are used up.
+        """
+        number = self.protocol.new_number(time.monotonic())
+        if not number:
+            self._settle()
+            raise ExternalAway(f"{self.env_id} has to connect anew")
+        return number
+
+    def start(self, call: Call) -> None:
+        """Send a request; its outcome goes into the call.
+
+        Raises:
+            UnsupportedValue: The dialect cannot write a parameter.
+        """
+        self.protocol.start(call, time.monotonic())
+        self._settle(call.deadline)
+
+    def follow(self, call: Call, data: bytes) -> None:
+        """Await the answer to a step that `exchange` has sent, as that to a call."""
+        self.protocol.follow(call, data, time.monotonic())
+        self._settle()
+
+    def abandon(self, call: Call) -> None:
+        """Stop waiting for the answer to a call."""
+        self.protocol.abandon(call, time.monotonic())
+        self._settle()
+
+    def fault(self, error: BadMessage) -> None:
+        """Report to the environment what was wrong with its answer."""
+        self.protocol.fault(error)
+        self._settle()
+
+    def receive(self) -> None:
+        """Read and process what has come; nothing, if nothing has."""
+        try:
+            data = self._read(socket.MSG_DONTWAIT)
+        except Lost as lost:
+            self.lose(str(lost))
+            return
+        if data:
+            self.protocol.receive(data, time.monotonic())
+            self._settle()
+
+    def check(self, now: float) -> None:
+        """Ping the environment if it is silent, or end the connection."""
+        self.protocol.check(now)
+        self._settle()
+
+    def lose(self, reason: str) -> None:
+        """Note that the connection has ended, and close its socket."""
+        self.protocol.lose(reason, time.monotonic())
+        self._settle()
+
+    def resume(self, details: ConnectionDetails, sock: socket.socket) -> None:
+        """Continue over another connection of the same environment."""
+        self.lose("a newer connection took its place")
+        self.protocol.resume(details.carrier, time.monotonic())
+        self._connect(sock)
+
+    def release(self) -> socket.socket | None:
+        """Return the socket for the broker; ``None`` if it cannot continue."""
+        return self._socket if self.protocol.transferable else None
+
+    def close(self, words: str = "") -> None:
+        """Close the socket; end the connection first if there are words for it."""
+        if words:
+            self.protocol.end(words, time.monotonic(), Close.GOING_AWAY)
+            self._flush(None)
+        self._socket.close()
+
+    def exchange(self, data: bytes, until: float) -> bytes:
+        """Send bytes, and wait a moment for what comes then.
+
+        Args:
+            data: The bytes.
+            until: When the environment must have taken them; monotonic seconds.
+
+        Returns:
+            What has come; nothing, if nothing has or the connection is lost.
+        """
+        try:
+            sent = self._socket.send(data, socket.MSG_DONTWAIT)
+        except OSError:
+            sent = 0
+        try:
+            if sent != len(data):
+                self._send(data[sent:], until)
+            return self._read(0)
+        except Lost as lost:
+            self.lose(str(lost))
+            return b""
+
+    def _read(self, flags: int) -> bytes:
+        """Read what has come; without flags, wait `ALONE_SECONDS` for it.
+
+        Raises:
+            Lost: The connection has ended.
+        """
+        try:
+            data = self._socket.recv(RECEIVE_BYTES, flags)
+        except BlockingIOError:
+            return b""
+        except OSError as error:
+            raise Lost(error) from None
+        if not data:
+            raise Lost("it ended the connection")
+        return data
+
+    def _settle(self, until: float | None = None) -> None:
+        """Send what the protocol has to send, and close the socket if it is lost.
+
+        Args:
+            until: When the environment must have taken the bytes; ``None``: at once.
+        """
+        self._flush(until)
+        if self.protocol.state is State.LOST and self._socket.fileno() >= 0:
+            connection, why = self.details.connection, self.protocol.lost_because
+            print(f"{self.env_id}, connection {connection}: {why}", flush=True)
+            self._socket.close()
+
+    def _flush(self, until: float | None) -> None:
+        data = self.protocol.take_outgoing()
+        if data and self._socket.fileno() >= 0:
+            try:
+                self._send(data, until)
+            except Lost as lost:
+                self.protocol.lose(str(lost), time.monotonic())
+
+    def _send(self, data: bytes, until: float | None) -> None:
+        """Send bytes.
+
+        Raises:
+            Lost: The environment did not take them in time, or the connection ended.
+        """
+        rest: bytes | memoryview = data
+        while rest:
+            try:
+                sent = self._socket.send(rest, socket.MSG_DONTWAIT)
+                rest = memoryview(rest)[sent:] if sent < len(rest) else b""
+            except BlockingIOError:
+                left = 0.0 if until is None else until - time.monotonic()
+                if left <= 0 or not self._writable(left):
+                    raise Lost("it does not read what is sent to it") from None
+            except OSError as error:
+                raise Lost(error) from None
+
+    def _writable(self, seconds: float) -> bool:
+        poll = select.poll()
+        with contextlib.suppress(ValueError):
+            poll.register(self._socket, select.POLLOUT)
+        return bool(poll.poll(seconds * 1000))
+
+
+def _dialect_of(hello: Hello) -> Dialect:
+    if hello.dialect == "binary":
+        return BinaryDialect()
+    if hello.dialect == "typed":
+        return JSONDialect(typed.encode, typed.decode)
+    if hello.dialect == TANGO:
+        return TangoDialect(plain_json.dumps, plain_json.loads)
+    return JSONDialect(plain_json.dumps, plain_json.loads)
