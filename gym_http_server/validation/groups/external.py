@@ -1,27 +1,42 @@
-"""External environments: the checks connect as one, and are an agent's, too."""
+"""External environments: how they connect, what they may send, and how they fail."""
 
 from __future__ import annotations
 
+import json
 import secrets
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
-from gym_http_server.validation.checks import Absent, CheckGroup, Checks, equal, that
+from gym_http_server.validation.checks import (
+    Absent,
+    Check,
+    CheckGroup,
+    Checks,
+    Mismatch,
+    equal,
+    that,
+)
 from gym_http_server.validation.external_env import (
     OBSERVATION,
     PATH,
     AnyExternalEnv,
+    BinaryTalk,
     ExternalEnv,
+    PollingEnv,
+    TextTalk,
 )
-from gym_http_server.validation.far_callers import PollingEnv
 from gym_http_server.validation.groups.errors import problem
-from gym_http_server.validation.target import Target, code_of
+from gym_http_server.validation.target import Target, TargetInstance, code_of
+from gym_http_server.validation.vectors import cases
+from gym_http_server.validation.websocket import Closed
 
-__all__ = ["GROUP", "STEP", "needs_external"]
+__all__ = ["EXTERNAL", "FAILURES", "MESSAGE_GROUPS", "STEP", "needs_external"]
 
 STEP = {"observation": OBSERVATION, "reward": 2.0, "info": {"score": 7}}
 STEP |= {"terminated": False, "truncated": False, "done": False}
 
-checks = Checks()
+external = Checks()
 
 
 def needs_external(target: Target) -> None:
@@ -36,15 +51,15 @@ def needs_external(target: Target) -> None:
         raise Absent("it makes no external environments: env-refused")
 
 
-GROUP = CheckGroup("external", lambda: checks, needs_external)
+EXTERNAL = CheckGroup("external", lambda: external, needs_external)
 
 
-@checks("upgrade-required")
+@external("upgrade-required")
 def _upgrade(target: Target) -> None:
     problem(target.get(PATH), "upgrade-required", 426)
 
 
-@checks("away")
+@external("away")
 def _away(target: Target) -> None:
     name = f"external/validate-{secrets.token_hex(4)}"
     answer = target.post("/v1/envs/", {"env_id": name})
@@ -53,7 +68,7 @@ def _away(target: Target) -> None:
     that(after.isdigit(), "a header Retry-After, in seconds", after)
 
 
-@checks("conversation")
+@external("conversation")
 def _conversation(target: Target) -> None:
     with ExternalEnv.welcomed(target, capabilities=["reset", "seed", "options"]) as far:
         for member in ("connection", "resume", "heartbeat_s", "grace_s", "limits"):
@@ -82,7 +97,7 @@ def _counts(far: AnyExternalEnv) -> tuple[Any, Any]:
     return told["free"], told["taken"]
 
 
-@checks("over-http")
+@external("over-http")
 def _over_http(target: Target) -> None:
     with PollingEnv(target) as far:
         answer = target.get(f"{far.path}request?wait_s=0")
@@ -100,7 +115,7 @@ def _over_http(target: Target) -> None:
     problem(target.get(f"{PATH}ffffffff/request?wait_s=0"), "not-found", 404)
 
 
-@checks("what-it-cannot-do")
+@external("what-it-cannot-do")
 def _unsupported(target: Target) -> None:
     modes = {"render_modes": ["ansi"], "capabilities": []}
     with ExternalEnv.welcomed(target, **modes) as far:
@@ -114,7 +129,7 @@ def _unsupported(target: Target) -> None:
         far.left(instance)
 
 
-@checks("renders")
+@external("renders")
 def _renders(target: Target) -> None:
     modes = {"render_modes": ["ansi"], "capabilities": ["reset", "render"]}
     with ExternalEnv.welcomed(target, **modes) as far:
@@ -126,7 +141,7 @@ def _renders(target: Target) -> None:
         far.left(instance)
 
 
-@checks("spaces-of-init")
+@external("spaces-of-init")
 def _spaces(target: Target) -> None:
     with ExternalEnv.welcomed(target) as far:
         request = {"env_id": f"external/{far.name}"}
@@ -141,7 +156,7 @@ def _spaces(target: Target) -> None:
         far.left(instance)
 
 
-@checks("reward-channels")
+@external("reward-channels")
 def _channels(target: Target) -> None:
     with ExternalEnv.welcomed(target, reward_channels=["food", "pain"]) as far:
         instance = far.began()
@@ -152,7 +167,7 @@ def _channels(target: Target) -> None:
         far.left(instance)
 
 
-@checks("pings")
+@external("pings")
 def _pings(target: Target) -> None:
     with ExternalEnv.welcomed(target) as far:
         far.say({"type": "ping"})
@@ -163,7 +178,7 @@ def _pings(target: Target) -> None:
         far.left(instance)
 
 
-@checks("vector")
+@external("vector")
 def _vector(target: Target) -> None:
     with ExternalEnv.welcomed(target) as one:
         request = {"env_id": f"external/{one.name}", "num_envs": 2}
@@ -185,3 +200,165 @@ def _vector(target: Target) -> None:
             for far in (one, other):
                 far.answer("close")
             equal(agent.answer().status, 204, "status of close")
+
+
+REPLAY = ["reset", "replay"]
+
+failures = Checks()
+FAILURES = CheckGroup("external-failures", lambda: failures, needs_external)
+
+
+@failures("errors-are-told")
+def _errors(target: Target) -> None:
+    with ExternalEnv.welcomed(target) as far:
+        instance = far.began()
+        agent = _step(far, instance)
+        error = {"code": "invalid-action", "message": "that way is closed"}
+        far.say({"id": far.asked("step")["id"], "error": error})
+        told = agent.refused(400, "invalid-action")
+        that("that way is closed" in told["message"], "its words", told["message"])
+        # Nothing was done, so the agent goes on.
+        far.stepped(instance)
+        agent = _step(far, instance)
+        error = {"message": "the crate is stuck"}
+        far.say({"id": far.asked("step")["id"], "error": error})
+        told = agent.refused(502, "env-error")
+        that("the crate is stuck" in told["message"], "its words", told["message"])
+        problem(instance.post("step/", {"action": 1}), "reset-needed", 409)
+        far.reset(instance)
+        far.left(instance)
+
+
+def _step(far: AnyExternalEnv, instance: TargetInstance, key: str = "") -> Any:
+    headers = {"Idempotency-Key": key} if key else {}
+    return far.asking(instance.post, "step/", {"action": 1}, headers=headers)
+
+
+@failures("replay")
+def _replay(target: Target) -> None:
+    key = secrets.token_hex(8)
+    with ExternalEnv.welcomed(target, capabilities=REPLAY) as far:
+        instance = far.began()
+        agent = _step(far, instance, key)
+        request = far.asked("step")
+        # It has done the step, and nobody heard so.
+        far.end()
+        agent.refused(503, "external-away")
+        with far.back(capabilities=REPLAY) as again:
+            equal(again.welcome.get("resumed"), True, "resumed")
+            equal(again.welcome["connection"], far.welcome["connection"], "connection")
+            agent = _step(again, instance, key)
+            equal(again.asked("step").get("id"), request["id"], "ID of the step")
+            step = {name: each for name, each in STEP.items() if name != "done"}
+            again.say({"id": request["id"], "result": step})
+            equal(agent.told(200), STEP, "the answer to the step")
+            again.stepped(instance)
+            again.left(instance)
+
+
+@failures("outcome-unknown")
+def _unknown(target: Target) -> None:
+    key = secrets.token_hex(8)
+    with ExternalEnv.welcomed(target) as far:
+        instance = far.began()
+        agent = _step(far, instance, key)
+        far.asked("step")
+        far.end()
+        agent.refused(503, "external-away")
+        with far.back() as again:
+            agent = _step(again, instance, key)
+            agent.refused(502, "outcome-unknown")
+            problem(instance.post("step/", {"action": 1}), "reset-needed", 409)
+            again.reset(instance)
+            again.left(instance)
+
+
+@failures("newer-connection-wins")
+def _newer(target: Target) -> None:
+    with ExternalEnv.welcomed(target) as far:
+        token = far.welcome["resume"]
+        with ExternalEnv.welcomed(target, name=far.name, resume=token) as newer:
+            equal(newer.welcome.get("resumed"), True, "resumed")
+            instance = newer.began()
+            newer.left(instance)
+
+
+@failures("unasked-answers")
+def _unasked(target: Target) -> None:
+    with ExternalEnv.welcomed(target) as far:
+        far.say({"id": 900, "result": {}})
+        told = far.asked("fault")
+        equal(told.get("id"), 900, "id of the fault")
+        that(told.get("message"), "a message", json.dumps(told))
+        instance = far.began()
+        far.left(instance)
+
+
+def _hellos() -> Iterator[Check]:
+    for case in cases("external"):
+        if case["kind"] == "hello":
+            yield Check(case["id"].removeprefix("hello-"), partial(_hello, case))
+
+
+def _answers() -> Iterator[Check]:
+    for case in cases("external"):
+        # What typed JSON is has checks of its own.
+        if "bad" in case and case["to"] == "step" and case["dialect"] != "typed":
+            yield Check(case["id"], partial(_bad, case))
+
+
+MESSAGE_GROUPS = (
+    CheckGroup("external-hellos", _hellos, needs_external),
+    CheckGroup("external-answers", _answers, needs_external),
+)
+
+
+def _hello(case: dict[str, Any], target: Target) -> None:
+    with ExternalEnv(target, case["text"]) as far:
+        if "welcome" in case:
+            equal(far.welcome.get("type"), "welcome", "type of the answer")
+            equal(far.welcome.get("protocol"), 1, "protocol")
+            equal(far.welcome.get("resumed"), False, "resumed")
+            return
+        equal(far.welcome.get("type"), "refused", "type of the answer")
+        equal(far.welcome.get("code"), case["refused"], "code")
+        that(far.welcome.get("message"), "a message", json.dumps(far.welcome))
+        _ended(far)
+
+
+def _ended(far: ExternalEnv) -> None:
+    try:
+        far.hear()
+    except Closed:
+        return
+    raise Mismatch("the end of the connection", "a message")
+
+
+def _bad(case: dict[str, Any], target: Target) -> None:
+    """Answer a step with what is no answer: both sides are told the field."""
+    about = {"dialect": case["dialect"], "reward_channels": case.get("reward_channels")}
+    with ExternalEnv.welcomed(target, **about) as far:
+        talk = (BinaryTalk if case["dialect"] == "binary" else TextTalk)(far)
+        request = {"env_id": f"external/{far.name}"}
+        agent = far.asking(target.post, "/v1/envs/", request)
+        talk.answer("init")
+        instance = target.adopt(agent.told(200)["instance_id"])
+        agent = far.asking(instance.post, "reset/", {})
+        talk.answer("reset")
+        agent.told(200)
+        agent = far.asking(instance.post, "step/", {"action": 1})
+        talk.answer_badly(case)
+        told = agent.refused(502, "bad-answer")
+        equal(told.get("field"), case["bad"], "field, as the agent is told")
+        fault = talk.fault()
+        equal(fault.field, case["bad"], "field, as the environment is told")
+        that(fault.message, "a message for the environment", "none")
+        if "ends" in case:
+            _ended(far)
+            instance.close()
+            return
+        answer = instance.post("step/", {"action": 1})
+        equal(answer.json().get("code"), "reset-needed", "code of the next step")
+        agent = far.asking(instance.close)
+        talk.answer("close")
+        equal(agent.answer().status, 204, "status of close")

@@ -1,4 +1,4 @@
-"""How a stream begins, and who is refused one."""
+"""How a stream begins: handshakes, their refusals, and tickets instead of tokens."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from gym_http_server.validation.websocket import (
     TEXT_DIALECT,
 )
 
-__all__ = ["GROUP"]
+__all__ = ["HANDSHAKES", "TICKETS"]
 
 #: So many an instance may have.
 MAX_STREAMS = 64
 
-checks = Checks()
+handshakes = Checks()
 
 
 def _checks() -> Iterator[Check]:
     for case in cases("websocket"):
         if "accept" in case:
             yield Check(f"accept-{case['id']}", partial(_accept, case))
-    yield from checks
+    yield from handshakes
 
 
-GROUP = CheckGroup("handshakes", _checks, needs_streams)
+HANDSHAKES = CheckGroup("handshakes", _checks, needs_streams)
 
 
 def _accept(case: dict[str, Any], target: Target) -> None:
@@ -49,7 +49,7 @@ def _accept(case: dict[str, Any], target: Target) -> None:
         equal(accept, case["accept"], "Sec-WebSocket-Accept")
 
 
-@checks("dialects")
+@handshakes("dialects")
 def _dialects(target: Target) -> None:
     for asked, chosen in (
         (TEXT_DIALECT, TEXT_DIALECT),
@@ -64,14 +64,14 @@ def _dialects(target: Target) -> None:
             equal(told, None, "Sec-WebSocket-Extensions")
 
 
-@checks("unknown-dialect")
+@handshakes("unknown-dialect")
 def _unknown_dialect(target: Target) -> None:
     with TargetStream(target.shared(), "chat") as stream:
         told = stream.answer.status, code_of(stream.answer)
         equal(told, (400, "bad-parameter"), "status and code")
 
 
-@checks("session")
+@handshakes("session")
 def _session(target: Target) -> None:
     session = f"validate-{secrets.token_hex(4)}"
     with TargetStream.opened(
@@ -84,14 +84,14 @@ def _session(target: Target) -> None:
         equal(stream.answer.status, 400, "status for a session a/b")
 
 
-@checks("unknown-instance")
+@handshakes("unknown-instance")
 def _unknown(target: Target) -> None:
     with TargetStream(TargetInstance(target, "ffffffff")) as stream:
         told = stream.answer.status, code_of(stream.answer)
         equal(told, (400, "unknown-instance"), "status and code")
 
 
-@checks("too-many-streams")
+@handshakes("too-many-streams")
 def _too_many(target: Target) -> None:
     with target.made() as instance, contextlib.ExitStack() as stack:
         for _ in range(MAX_STREAMS):
@@ -103,9 +103,65 @@ def _too_many(target: Target) -> None:
             that(after.isdigit(), "a header Retry-After, in seconds", after)
 
 
-@checks("origin-refused")
+@handshakes("origin-refused")
 def _origin(target: Target) -> None:
     headers = {"Origin": "https://validate.invalid"}
     with TargetStream(target.shared(), headers=headers) as stream:
         told = stream.answer.status, code_of(stream.answer)
         equal(told, (403, "origin-refused"), "status and code")
+
+
+tickets = Checks()
+
+
+def _needs_tickets(target: Target) -> None:
+    target.needs("tickets", target.post("/v1/tickets/"))
+
+
+TICKETS = CheckGroup("tickets", lambda: tickets, _needs_tickets)
+
+
+def _issue(target: Target) -> str:
+    answer = target.post("/v1/tickets/")
+    equal(answer.status, 200, "status")
+    told = answer.json()
+    expires = told["expires_in_s"]
+    that(isinstance(expires, int) and expires > 0, "seconds until it expires", told)
+    that(isinstance(told["ticket"], str) and told["ticket"], "a ticket", "none")
+    return str(told["ticket"])
+
+
+def _shake(instance: TargetInstance, query: str, **headers: str) -> TargetStream:
+    return TargetStream(instance, TEXT_DIALECT, query, headers, token=False)
+
+
+def _ticket_refused(stream: TargetStream) -> None:
+    told = stream.answer.status, code_of(stream.answer)
+    equal(told, (401, "ticket-refused"), "status and code")
+
+
+@tickets("opens-one-stream")
+def _one(target: Target) -> None:
+    instance, ticket = target.shared(), _issue(target)
+    with _shake(instance, f"ticket={ticket}") as stream:
+        equal(stream.answer.status, 101, "status")
+        equal(stream.ask("reset")["status"], 200, "status of a reset")
+    with _shake(instance, f"ticket={ticket}") as stream:
+        _ticket_refused(stream)
+
+
+@tickets("made-up")
+def _made_up(target: Target) -> None:
+    with _shake(target.shared(), f"ticket={'A' * 32}") as stream:
+        _ticket_refused(stream)
+
+
+@tickets("origin-is-looked-at")
+def _ticket_origin(target: Target) -> None:
+    instance, ticket = target.shared(), _issue(target)
+    evil = {"Origin": "https://validate.invalid"}
+    with _shake(instance, f"ticket={ticket}", **evil) as stream:
+        told = stream.answer.status, code_of(stream.answer)
+        equal(told, (403, "origin-refused"), "status and code")
+    with _shake(instance, f"ticket={ticket}") as stream:
+        equal(stream.answer.status, 101, "status, since the refusal used up nothing")

@@ -1,19 +1,25 @@
-"""What is no proper HTTP is refused, and what is goes on over one connection."""
+"""HTTP itself: what is malformed is refused, and connections are kept.
+
+With requests as gym-http-api's clients frame them, which few clients of today do.
+"""
 
 from __future__ import annotations
 
 import http.client
+import json
+import select
 import socket
+from typing import Any
 
 from gym_http_server.validation.calls import CallFailed, Response, answer_of
-from gym_http_server.validation.checks import CheckGroup, Checks, equal
+from gym_http_server.validation.checks import CheckGroup, Checks, Mismatch, equal, that
 from gym_http_server.validation.groups.errors import problem
-from gym_http_server.validation.target import Target
+from gym_http_server.validation.target import Target, TargetInstance
 
-__all__ = ["GROUP", "head_of", "raw", "read"]
+__all__ = ["HTTP", "head_of", "old_requests", "raw", "read"]
 
-checks = Checks()
-GROUP = CheckGroup("http", lambda: checks)
+http_checks = Checks()
+HTTP = CheckGroup("http", lambda: http_checks)
 
 
 def head_of(target: Target, *lines: str) -> bytes:
@@ -46,7 +52,7 @@ def read(sock: socket.socket, method: str) -> Response:
         response.close()
 
 
-@checks("kept-connection")
+@http_checks("kept-connection")
 def _kept(target: Target) -> None:
     path = target.address.base + "/v1/envs/"
     request = head_of(target, f"GET {path} HTTP/1.1")
@@ -56,12 +62,12 @@ def _kept(target: Target) -> None:
             equal(read(sock, "GET").status, 200, "status")
 
 
-@checks("malformed-request")
+@http_checks("malformed-request")
 def _malformed(target: Target) -> None:
     problem(raw(target, b"no HTTP at all\r\n\r\n"), "malformed-request", 400)
 
 
-@checks("transfer-coding")
+@http_checks("transfer-coding")
 def _coding(target: Target) -> None:
     path = target.address.base + "/v1/envs/"
     coding = "Transfer-Encoding: rot13"
@@ -69,7 +75,7 @@ def _coding(target: Target) -> None:
     problem(raw(target, request), "transfer-coding", 501)
 
 
-@checks("expectation-failed")
+@http_checks("expectation-failed")
 def _expectation(target: Target) -> None:
     path = target.address.base + "/v1/envs/"
     lines = "Expect: a-miracle", "Content-Length: 2"
@@ -77,7 +83,7 @@ def _expectation(target: Target) -> None:
     problem(raw(target, request), "expectation-failed", 417)
 
 
-@checks("chunked-body")
+@http_checks("chunked-body")
 def _chunked(target: Target) -> None:
     with target.made() as instance:
         path = target.address.base + instance.path("reset/")
@@ -86,3 +92,94 @@ def _chunked(target: Target) -> None:
         chunked = raw(target, head + body).json()
         plain = instance.post("reset/", {"seed": 42}).json()
         equal(chunked, plain, "the answer to a body in chunks")
+
+
+old_requests = Checks()
+#: Clients wait so long for 100 Continue, and then send the body all the same.
+CONTINUE_S = 1.0
+
+
+def _info(answer: Response, what: str) -> Any:
+    equal(answer.status, 200, f"status of {what}")
+    equal(answer.media, "application/json", f"Content-Type of {what}")
+    return answer.json()["info"]
+
+
+def _target(target: Target, instance: TargetInstance, rest: str) -> str:
+    return target.address.base + instance.path(rest)
+
+
+@old_requests("get-with-body")
+def _get_with_body(target: Target) -> None:
+    """Python and Lua send a Content-Type, Julia and Scala a body."""
+    instance = target.shared(target.env_id)
+    expected = _info(instance.get("action_space/"), "a GET")
+    start = f"GET {_target(target, instance, 'action_space/')} HTTP/1.1"
+    json_type = "Content-Type: application/json"
+    request = head_of(target, start, json_type, "Content-Length: 2") + b"{}"
+    with target.address.connect(target.timeout_s) as sock:
+        for which in ("first", "second"):
+            try:
+                sock.sendall(request)
+                answer = read(sock, "GET")
+            except (OSError, CallFailed) as error:
+                words = f"an answer to the {which} GET with a body"
+                raise Mismatch(words, str(error)) from None
+            equal(_info(answer, f"the {which} GET with a body"), expected, "info")
+            if answer.headers.get("connection", "").lower() == "close":
+                break
+
+
+@old_requests("http-1.0")
+def _http_1_0(target: Target) -> None:
+    """The C++ client goes on in it after an answer of gym-http-api."""
+    instance = target.shared(target.env_id)
+    expected = _info(instance.get("action_space/"), "a GET")
+    start = f"GET {_target(target, instance, 'action_space/')} HTTP/1.0"
+    with target.address.connect(target.timeout_s) as sock:
+        sock.sendall(head_of(target, start))
+        data = bytearray()
+        try:
+            while piece := sock.recv(65536):
+                data += piece
+        except OSError:
+            raise Mismatch(
+                "a connection that the server closes", "an open one"
+            ) from None
+    head, _, body = bytes(data).partition(b"\r\n\r\n")
+    first, *lines = head.decode("latin-1").lower().split("\r\n")
+    that(first.split(" ")[1:2] == ["200"], "status 200 for HTTP/1.0", first)
+    chunked = any(line.startswith("transfer-encoding") for line in lines)
+    that(not chunked, "no Transfer-Encoding in an answer to HTTP/1.0", head.decode())
+    equal(json.loads(body)["info"], expected, "info over HTTP/1.0")
+
+
+@old_requests("expect-continue")
+def _expect(target: Target) -> None:
+    """Clients by curl and .NET send it with some bodies."""
+    with target.made(target.env_id) as instance:
+        instance.post("reset/", {})
+        action = instance.get("action_space/sample").json()["action"]
+        body = json.dumps({"action": action}).encode()
+        start = f"POST {_target(target, instance, 'step/')} HTTP/1.1"
+        lines = "Content-Type: application/json", f"Content-Length: {len(body)}"
+        with target.address.connect(target.timeout_s) as sock:
+            sock.sendall(head_of(target, start, *lines, "Expect: 100-continue"))
+            select.select([sock], [], [], CONTINUE_S)
+            sock.sendall(body)
+            # It reads over 100 Continue.
+            answer = read(sock, "POST")
+        equal(answer.status, 200, "status of a step with Expect: 100-continue")
+        that("done" in answer.json(), "done", answer.json())
+
+
+@old_requests("accept-html")
+def _accept(target: Target) -> None:
+    """Haskell and Java ask for HTML, and read JSON."""
+    instance, headers = target.shared(target.env_id), {"Accept": "text/html"}
+    _info(instance.get("action_space/", headers=headers), "a GET that accepts HTML")
+    answer = instance.post("monitor/close/", headers=headers)
+    equal(answer.status, 204, "status of monitor/close that accepts HTML")
+    equal(answer.media, "text/html", "Content-Type of monitor/close")
+    answer = raw(target, head_of(target, f"GET {target.address.base}/v1/envs HTTP/1.1"))
+    equal(answer.media, "application/json", "Content-Type without Accept")

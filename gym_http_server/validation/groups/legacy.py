@@ -16,14 +16,14 @@ from gym_http_server.validation.checks import (
     one_of,
     that,
 )
-from gym_http_server.validation.groups import old_requests
+from gym_http_server.validation.groups.http import old_requests
 from gym_http_server.validation.plain import shortest
 from gym_http_server.validation.target import CART_POLE, Target, TargetInstance, code_of
 
 __all__ = ["GROUP", "action_of", "nothing", "told"]
 
 checks = Checks()
-GROUP = CheckGroup("legacy", lambda: [*checks, *old_requests.checks])
+GROUP = CheckGroup("legacy", lambda: [*checks, *old_requests])
 #: Below the server's data directory, as absolute paths of old clients are.
 MONITORED = "/gym-http-validate"
 _ID = re.compile("[0-9a-f]{8}").fullmatch

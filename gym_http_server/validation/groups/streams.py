@@ -1,4 +1,4 @@
-"""Streams: numbers, replays, problems, pings, and what breaks the protocol."""
+"""Streams: requests and answers in both dialects, frames, and signatures by number."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import secrets
 import struct
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 from gym_http_server.validation.binary import BINARY as BINARY_MEDIA
-from gym_http_server.validation.binary import from_binary
+from gym_http_server.validation.binary import body_with, from_binary
 from gym_http_server.validation.checks import (
     Check,
     CheckGroup,
@@ -18,9 +19,12 @@ from gym_http_server.validation.checks import (
     equal,
     that,
 )
-from gym_http_server.validation.groups.keys import steps_of
+from gym_http_server.validation.forms import nested
+from gym_http_server.validation.groups.steps import steps_of
+from gym_http_server.validation.groups.values import needs_attributes, same
 from gym_http_server.validation.streams import TargetStream
 from gym_http_server.validation.target import Target
+from gym_http_server.validation.vectors import cases
 from gym_http_server.validation.websocket import (
     BINARY,
     BINARY_DIALECT,
@@ -33,7 +37,7 @@ from gym_http_server.validation.websocket import (
     frame,
 )
 
-__all__ = ["GROUP", "needs_streams"]
+__all__ = ["BINARY_GROUPS", "STREAMS", "needs_streams"]
 
 _STEP = b'{"op": "step", "action": 1}'
 _ACTION = b"\x20\0\0\0\0\0\0\0" + b'{"dict":[["action","int"]]}'.ljust(32)
@@ -51,13 +55,13 @@ def needs_streams(target: Target) -> None:
     target.needs("streams", target.shared().get("stream"))
 
 
-def _checks() -> Iterator[Check]:
+def _stream_checks() -> Iterator[Check]:
     yield from checks
     for name, (data, code) in _BROKEN.items():
         yield Check(f"closes-{name}", partial(_broken, data, code))
 
 
-GROUP = CheckGroup("streams", _checks, needs_streams)
+STREAMS = CheckGroup("streams", _stream_checks, needs_streams)
 
 
 @checks("numbers")
@@ -228,3 +232,65 @@ def _closes(stream: TargetStream, code: int) -> None:
         equal(closed.code, code, "the status of the close")
         return
     raise Mismatch(f"a close with {code}", f"a message of opcode {message.opcode}")
+
+
+_ECHO_NAME = "validate_echo"
+#: Bytes that a body with a numbered signature and few leaves may have.
+_LARGEST = 16 * 1024 + 16
+
+
+def _frame_checks() -> Iterator[Check]:
+    for case in cases("frames"):
+        if case.get("refused"):
+            yield Check(case["id"], partial(_malformed, case))
+
+
+def _signature_checks() -> Iterator[Check]:
+    for case in cases("signatures"):
+        bodies = [bytes.fromhex(each["body"]) for each in case["messages"]]
+        if any(
+            len(body) <= _LARGEST < len(body_with("value", body)) for body in bodies
+        ):
+            # As a member it would be too large to have a number.
+            continue
+        yield Check(case["id"], partial(_numbered, case))
+
+
+def _needs_echo(target: Target) -> None:
+    needs_streams(target)
+    needs_attributes(target)
+
+
+BINARY_GROUPS = (
+    CheckGroup("frames", _frame_checks, needs_streams),
+    CheckGroup("signatures", _signature_checks, _needs_echo),
+)
+
+
+def _malformed(case: dict[str, Any], target: Target) -> None:
+    instance = target.shared()
+    with TargetStream.opened(instance, BINARY_DIALECT) as stream:
+        stream.send(frame(BINARY, bytes.fromhex(case["hex"])))
+        try:
+            said = stream.answered_binary()
+            equal(said.status, 400, "status, or a close with 1002")
+        except Closed as closed:
+            equal(closed.code, 1002, "the status of the close, or an answer 400")
+    equal(instance.post("reset/", {}).status, 200, "status of the next request")
+
+
+def _numbered(case: dict[str, Any], target: Target) -> None:
+    """Send bodies with numbered signatures, each a value that is to be kept."""
+    head = {"value": _ECHO_NAME}
+    with TargetStream.opened(target.shared(), BINARY_DIALECT) as stream:
+        numbers = iter(range(1, 1_000_000))
+        for message in case["messages"]:
+            body = body_with("value", bytes.fromhex(message["body"]))
+            said = stream.ask_binary("set_attribute", next(numbers), body, head=head)
+            if message.get("refused"):
+                told = said.status, json.loads(said.body).get("code")
+                equal(told, (400, "bad-json"), "status and code")
+                return
+            equal(said.status, 200, "status")
+            said = stream.ask_binary("attribute", next(numbers), head=head)
+            same(nested(from_binary(said.body), "value"), message["value"])

@@ -1,4 +1,8 @@
-"""Values without loss: what is set as an attribute comes back as it was."""
+"""Values and spaces: what is sent comes back without loss.
+
+Values go through an attribute, in each form; numbers in plain JSON are read to the last
+bit; malformed values are refused. Spaces go as data, and contain their elements.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +13,31 @@ from typing import Any
 
 from gym_http_server.validation.binary import BINARY, body_with, from_binary
 from gym_http_server.validation.calls import Response
-from gym_http_server.validation.checks import Check, CheckGroup, Mismatch, equal, shown
+from gym_http_server.validation.checks import (
+    Absent,
+    Check,
+    CheckGroup,
+    Mismatch,
+    equal,
+    shown,
+)
 from gym_http_server.validation.forms import Form, from_model, nested
-from gym_http_server.validation.target import Target
-from gym_http_server.validation.typed import TYPED, from_typed
+from gym_http_server.validation.target import Target, TargetInstance, code_of
+from gym_http_server.validation.typed import TYPED, from_typed, to_typed
 from gym_http_server.validation.vectors import cases
 
-__all__ = ["ECHO", "GROUP", "back", "needs_attributes", "same"]
+__all__ = [
+    "ECHO",
+    "ELEMENTS",
+    "MALFORMED",
+    "NUMBERS",
+    "SPACES",
+    "VALUES",
+    "back",
+    "given_space",
+    "needs_attributes",
+    "same",
+]
 
 #: An attribute that no environment has by itself.
 ECHO = "attributes/validate_echo/"
@@ -31,7 +53,7 @@ def needs_attributes(target: Target) -> None:
     target.needs("lossless")
 
 
-def _checks() -> Iterator[Check]:
+def _value_checks() -> Iterator[Check]:
     for case in cases("values"):
         if case["typed"] is not None:
             yield Check(f"{case['id']}.typed", partial(_typed, case))
@@ -39,7 +61,7 @@ def _checks() -> Iterator[Check]:
             yield Check(f"{case['id']}.binary", partial(_binary, case))
 
 
-GROUP = CheckGroup("values", _checks, needs_attributes)
+VALUES = CheckGroup("values", _value_checks, needs_attributes)
 
 
 def _typed(case: dict[str, Any], target: Target) -> None:
@@ -84,3 +106,175 @@ def same(actual: Form, model: dict[str, Any]) -> None:
     expected = from_model(model)
     if actual != expected:
         raise Mismatch(shown(repr(expected)), shown(repr(actual)))
+
+
+#: Integers up to this one have to be taken.
+LARGEST = 2**200
+
+
+def _number_checks() -> Iterator[Check]:
+    for case in cases("numbers"):
+        run = _number_refused if case.get("refused") else _number_read
+        yield Check(case["id"], partial(run, case))
+
+
+NUMBERS = CheckGroup("numbers", _number_checks, needs_attributes)
+
+
+def _number_read(case: dict[str, Any], target: Target) -> None:
+    instance = target.shared()
+    body = b'{"value":%s}' % case["text"].encode()
+    answer = instance.post(ECHO, body=body)
+    large = abs(int(case["value"].get("int", 0))) > LARGEST
+    if large and (answer.status, code_of(answer)) == (400, "bad-json"):
+        raise Absent("integers as large as this are refused, and not rounded")
+    equal(answer.status, 200, "status")
+    same(back(instance.get(ECHO, headers={"Accept": BINARY})), case["value"])
+
+
+def _number_refused(case: dict[str, Any], target: Target) -> None:
+    body = b'{"value":%s}' % case["text"].encode()
+    answer = target.shared().post(ECHO, body=body)
+    equal((answer.status, code_of(answer)), (400, "bad-json"), "status and code")
+
+
+def _malformed_checks() -> Iterator[Check]:
+    for case in cases("malformed"):
+        yield Check(case["id"], partial(_value_refused, case))
+
+
+MALFORMED = CheckGroup("malformed", _malformed_checks, needs_attributes)
+
+
+def _value_refused(case: dict[str, Any], target: Target) -> None:
+    instance = target.shared()
+    raw = bytes.fromhex(case["hex"]) if "hex" in case else case["text"].encode()
+    if case["form"] == "typed":
+        media, body = TYPED, b'{"value":%s}' % raw
+    else:
+        media, body = BINARY, body_with("value", raw)
+    answer = instance.post(ECHO, body=body, headers={"Content-Type": media})
+    equal((answer.status, code_of(answer)), (400, "bad-json"), "status and code")
+    equal(instance.get("action_space/").status, 200, "status of the next request")
+
+
+_SPACE = "attributes/observation_space/"
+_KNOWN = {
+    "CartPole-v1": {"type": "Discrete", "n": 2, "start": 0, "dtype": "int64"},
+    "FrozenLake-v1": {"type": "Discrete", "n": 4, "start": 0, "dtype": "int64"},
+    "Pendulum-v1": {
+        "type": "Box",
+        "dtype": "float32",
+        "shape": [1],
+        "low": -2.0,
+        "high": 2.0,
+        "bounded_below": True,
+        "bounded_above": True,
+    },
+}
+
+
+def _space_checks() -> Iterator[Check]:
+    for env_id in _KNOWN:
+        yield Check(f"actions-of-{env_id}", partial(_known, env_id))
+    for case in cases("spaces"):
+        run = _space_refused if case.get("refused") else _described
+        yield Check(case["id"], partial(run, case))
+
+
+SPACES = CheckGroup("spaces", _space_checks)
+
+
+def _known(env_id: str, target: Target) -> None:
+    with target.made(env_id) as instance:
+        answer = instance.get("action_space/")
+        target.needs("spaces")
+        equal(answer.json().get("space"), _KNOWN[env_id], "space")
+
+
+def given_space(target: Target, space: Any) -> TargetInstance:
+    """Give an instance whose observation space is a certain one.
+
+    Raises:
+        Absent: There are no attributes to set.
+        Mismatch: This one cannot be set.
+    """
+    needs_attributes(target)
+    instance = target.shared("FrozenLake-v1")
+    answer = instance.typed(_SPACE, {"value": {"$t": "space", "v": space}})
+    equal(answer.status, 200, "status, as the space is set")
+    return instance
+
+
+def _described(case: dict[str, Any], target: Target) -> None:
+    instance = given_space(target, case["space"])
+    answer = instance.get("observation_space/")
+    equal(answer.status, 200, "status")
+    actual = answer.json().get("space")
+    if not _alike(actual, case["space"]):
+        raise Mismatch(shown(case["space"]), shown(actual))
+    _sampled(instance)
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Compare as JSON: members of objects in any order, and 1 is no 1.0."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(
+            _alike(item, other[key]) for key, item in one.items()
+        )
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_alike, one, other))
+    return type(one) is type(other) and bool(one == other)
+
+
+def _sampled(instance: TargetInstance) -> None:
+    """What is drawn from a space is in it, and is the same with the same seed."""
+    drawn = [instance.typed("observation_space/sample", {"seed": 7}) for _ in range(2)]
+    equal(drawn[0].status, 200, "status of the sample")
+    equal(drawn[0].body, drawn[1].body, "the sample of the same seed")
+    value = {"value": drawn[0].json()["observation"]}
+    told = instance.typed("observation_space/contains", value)
+    equal(told.json(), {"member": True}, "whether the sample is in its space")
+
+
+def _space_refused(case: dict[str, Any], target: Target) -> None:
+    needs_attributes(target)
+    instance = target.shared()
+    value = {"value": {"$t": "space", "v": case["space"]}}
+    answer = instance.typed("attributes/validate_echo/", value)
+    equal((answer.status, code_of(answer)), (400, "bad-json"), "status and code")
+    answer = instance.get("action_space/", headers={"Accept": TYPED})
+    equal(answer.status, 200, "status of the next request")
+
+
+_CONTAINS = "observation_space/contains"
+
+
+def _element_checks() -> Iterator[Check]:
+    for case in cases("elements"):
+        yield Check(f"{case['id']}.typed", partial(_element_in_typed_json, case))
+        if case.get("plain") is not None:
+            yield Check(f"{case['id']}.plain", partial(_element_in_plain_json, case))
+
+
+ELEMENTS = CheckGroup("elements", _element_checks, needs_attributes)
+
+
+def _element_in_typed_json(case: dict[str, Any], target: Target) -> None:
+    instance = given_space(target, case["space"])
+    value = {"value": to_typed(from_model(case["value"]))}
+    answer = instance.typed(_CONTAINS, value)
+    equal(answer.status, 200, "status")
+    told = answer.json()
+    if isinstance(told, dict):
+        # Spaces of Gymnasium warn of some values.
+        told.pop("warnings", None)
+    equal(told, {"member": case["member"]}, "whether it is an element")
+
+
+def _element_in_plain_json(case: dict[str, Any], target: Target) -> None:
+    instance = given_space(target, case["space"])
+    body = b'{"value":%s}' % case["plain"].encode()
+    answer = instance.post(_CONTAINS, body=body)
+    equal(answer.status, 200, "status")
+    equal(answer.json(), {"member": True}, "whether it is an element")
