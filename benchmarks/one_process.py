@@ -17,6 +17,7 @@ from typing import Any
 
 from gym_http_core.lossless_calls import LosslessCalls
 from gym_http_core.vectors import operations_of
+from gym_http_server.envhost.activity import Activity
 from gym_http_server.envhost.dispatch import Dispatch
 from gym_http_server.envhost.fast_step import FastStepper, frame_of
 from gym_http_server.envhost.inspection import Inspection
@@ -66,14 +67,16 @@ class OneProcess:
     ) -> None:
         operations = operations_of(env)
         exact = LosslessCalls(operations)
+        activity = Activity(StatusPage(page), operations)
         self._dispatch = Dispatch(
             operations,
             exact,
-            Inspection(operations, exact, "00000000", "profile"),
+            Inspection(operations, exact, activity, "00000000", "profile"),
+            activity,
             open_file=lambda request: -1,
             max_answer=_MAX_BYTES,
         )
-        self._stepping = FastStepper(self._dispatch, StatusPage(page))
+        self._stepping = FastStepper(self._dispatch, activity)
         theirs.setblocking(False)
         hello = StreamHandshake("", BINARY_PROTOCOL, _SESSION)
         self._host = Stream(theirs, hello, _MAX_BYTES, time.monotonic)
@@ -109,7 +112,7 @@ class OneProcess:
         asked = lane.asked(data) if lane is not None else None
         read = clock()
         if asked is None or lane is None:
-            self._host.take(data)
+            self._host.feed(data)
             self._answer_at_length()
         elif not self._stepping.take(self._host, lane, asked):
             self._host.inbox.append(frame_of(asked))

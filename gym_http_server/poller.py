@@ -15,7 +15,8 @@ __all__ = ["READ", "WRITE", "Handler", "Poller", "Source"]
 
 READ, WRITE = select.POLLIN, select.POLLOUT
 # Whatever else may happen ends a connection: reading tells how.
-_END = ~(READ | WRITE)
+_BOTH = READ | WRITE
+_END = ~_BOTH
 
 #: Takes what has happened: `READ`, `WRITE` or both.
 Handler = Callable[[int], None]
@@ -30,10 +31,15 @@ Source = int | _HasDescriptor
 
 
 class Poller:
-    """Descriptors with their handlers; each is watched for reading at first."""
+    """Polls descriptors, and calls their handlers; each for reading at first.
+
+    Attributes:
+        poll: Waits for events, at most so many milliseconds, and returns them.
+    """
 
     def __init__(self) -> None:
         self._poll = select.poll()
+        self.poll: Callable[[float | None], list[tuple[int, int]]] = self._poll.poll
         self._handlers: dict[int, Handler] = {}
         self._wanted: dict[int, int] = {}
 
@@ -57,15 +63,19 @@ class Poller:
             self._poll.unregister(descriptor)
 
     def serve(self, seconds: float) -> None:
-        """Wait for so long at most, and have everything taken that has happened."""
-        happened = self._poll.poll(seconds * 1000)
-        handlers = [self._handlers[descriptor] for descriptor, _ in happened]
-        for (descriptor, events), handler in zip(happened, handlers, strict=True):
-            # One event's handler may have ended what the next one is about.
-            if self._handlers.get(descriptor) is handler:
+        """Wait for events, for so long at most, and call their handlers."""
+        self.handle(self.poll(seconds * 1000))
+
+    def handle(self, happened: list[tuple[int, int]]) -> None:
+        """Call the handlers of events that `poll` has returned."""
+        handlers = self._handlers
+        taken = [(handlers[each[0]], each) for each in happened]
+        for handler, (descriptor, events) in taken:
+            # An earlier handler may have removed this descriptor, or used it anew.
+            if handlers.get(descriptor) is handler:
                 if events & _END:
-                    events |= self._wanted[descriptor]
-                handler(events & (READ | WRITE))
+                    events |= self._wanted[descriptor] or READ
+                handler(events & _BOTH)
 
     def _want(self, descriptor: int, events: int) -> None:
         self._wanted[descriptor] = events

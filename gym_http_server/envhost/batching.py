@@ -22,11 +22,11 @@ from gym_http_core.batches import (
 from gym_http_core.idempotency import MAX_ANSWER_BYTES
 from gym_http_core.operations import Operations
 from gym_http_server.envhost import plain_json
-from gym_http_server.envhost.answer_budget import AnswerBudget
 from gym_http_server.envhost.codec import lossless, read, value_frame, wants_lossless
 from gym_http_server.envhost.create_request import read_seed
-from gym_http_server.envhost.failures import unforeseen
+from gym_http_server.envhost.failures import problem_of_error
 from gym_http_wire.frames import Frame
+from gym_http_wire.messages import Form
 from gym_http_wire.problems import (
     AnswerTooLarge,
     BadJSON,
@@ -36,7 +36,8 @@ from gym_http_wire.problems import (
     OutcomeUnknown,
     Problem,
 )
-from gym_http_wire.values import typed
+from gym_http_wire.values import binary, typed
+from gym_http_wire.values.signing import MAX_SIGNATURE_BYTES
 
 __all__ = ["Batching", "asks_for_several"]
 
@@ -48,14 +49,40 @@ def asks_for_several(given: Any) -> bool:
     return isinstance(given, dict) and given.get("actions") is not None
 
 
+class AnswerBudget:
+    """Computes which share of an answer's room a value takes.
+
+    Args:
+        form: Form of the answer.
+        limit: Bytes that the answer may have.
+    """
+
+    def __init__(self, form: int, limit: int) -> None:
+        self._form = form
+        self._limit = limit
+
+    def __call__(self, value: list[Any]) -> float:
+        """Return the share that a value takes; 1 if it cannot be encoded."""
+        try:
+            if self._form == Form.BINARY:
+                signature, leaves = binary.split(value)
+                size = len(signature) + sum(map(len, leaves))
+                return max(size / self._limit, len(signature) / MAX_SIGNATURE_BYTES)
+            encode = typed.encode if self._form == Form.TYPED else plain_json.dumps
+            return len(encode(value)) / self._limit
+        except Exception:
+            # So the batch ends here, and keeps the steps before.
+            return 1.0
+
+
 class Batching:
-    """Dispatch requests for more than one step.
+    """Answers requests for more than one step.
 
     Args:
         operations: The environment.
-        watch: Hears of each step.
+        watch: Called at each step.
         max_answer: Bytes that an answer's body may have.
-        members: Gives further members of each answer.
+        members: Returns further members of each answer.
     """
 
     def __init__(
@@ -181,7 +208,7 @@ class Batching:
                 )
             return reply
         except Exception as error:
-            problem = error if isinstance(error, Problem) else unforeseen(error)
+            problem = problem_of_error(error)
             if isinstance(problem, ExternalAway) and run.steps:
                 # Asked again, it would begin with steps that were taken.
                 words = f"after {run.steps} steps {problem.message}; reset it"

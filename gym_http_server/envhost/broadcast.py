@@ -1,11 +1,13 @@
-"""The audience: who watches an instance, and what they are told.
+"""Copies of what the environment returns, sent to the clients that watch it.
 
-Everybody is told what an environment gave in the form that they chose, whatever form
-who asked wanted it in, and through whatever door.
+Each watcher gets the copies in the form that it chose, whatever the form and the route
+of the request were.
 """
 
 from __future__ import annotations
 
+import contextlib
+import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -13,62 +15,165 @@ from gym_http_core.operations import Operations
 from gym_http_core.session_log import SessionLog
 from gym_http_server.envhost import plain_requests
 from gym_http_server.envhost.codec import fitting, value_frame
-from gym_http_server.envhost.failures import problem_frame, unforeseen
-from gym_http_server.envhost.watchers import Watcher
+from gym_http_server.envhost.failures import problem_frame, problem_of_error
+from gym_http_server.envhost.streams import Stream
+from gym_http_wire.fast_frames import FastHostFrames
 from gym_http_wire.frames import Frame, Pieces
+from gym_http_wire.handshakes import StreamHandshake
 from gym_http_wire.messages import Form, Op, problem_of
-from gym_http_wire.problems import Problem
 from gym_http_wire.values import binary
 from gym_http_wire.values.writing import Writing
+from gym_http_wire.websocket import (
+    MAX_CONTROL,
+    Close,
+    Message,
+    Opcode,
+    WebSocketError,
+    head_of,
+)
 
-__all__ = ["Broadcast"]
+__all__ = ["MAX_WATCHERS", "Broadcast", "Watcher"]
 
+MAX_WATCHERS = 64
+_NUMBERS = 2**32
+# Bytes that the kernel may hold before the network takes them. Copies that wait there
+# cannot be replaced by newer ones.
+_UNSENT_BYTES = 64 * 1024
 _PLAIN = int(Form.PLAIN)
 
 
+class Watcher(Stream):
+    """The stream of a client that watches: it gets copies and sends no requests.
+
+    Beside the copy that is being written, one more waits; the next one replaces it. So
+    a slow watcher gets the newest copies, and nobody waits for it.
+
+    Args:
+        line: The client's socket, not blocking.
+        hello: How the stream begins.
+        clock: Monotonic seconds.
+
+    Attributes:
+        form: The form of its copies.
+    """
+
+    def __init__(
+        self, line: socket.socket, hello: StreamHandshake, clock: Callable[[], float]
+    ) -> None:
+        self.form = hello.watch
+        self._number = 0
+        self._dropped = 0
+        self._next: tuple[int, Frame] | None = None
+        super().__init__(line, hello, MAX_CONTROL, clock)
+        if line.family != socket.AF_UNIX:
+            line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
+
+    @property
+    def quick(self) -> FastHostFrames | None:
+        """``None``: a watcher sends no steps."""
+        return None
+
+    def show_earlier(self, copy: Frame) -> None:
+        """Send the copy of an answer from before the stream began, as number 0."""
+        self._write(0, copy)
+
+    def show(self, copy: Frame) -> None:
+        """Send a copy, or keep it until the client reads.
+
+        This never closes the stream: an error shows in the stream's next event.
+
+        Args:
+            copy: The answer; its kind is the operation, and its body does not change.
+        """
+        self._number = (self._number + 1) % _NUMBERS
+        if self._closing:
+            return
+        if self.writing:
+            # During a long call, no event lets the stream go on.
+            self.flush()
+        if self.writing:
+            self._dropped += self._next is not None
+            self._next = self._number, copy
+        else:
+            self._write(self._number, copy)
+
+    def flush(self) -> None:
+        """Write more of the output, and then the copy that waits."""
+        super().flush()
+        waiting = self._next
+        if waiting is not None and not self.writing and not self.closed:
+            self._next = None
+            self._write(*waiting)
+
+    def _write(self, number: int, copy: Frame) -> None:
+        pieces = self._dialect.copy(copy._replace(number=number), self._dropped)
+        self._dropped = 0
+        payload = b"".join(pieces)
+        self._send([head_of(self._dialect.opcode, len(payload)), payload])
+
+    def _fail(self) -> None:
+        # If it were closed here, a new socket could get its descriptor before its
+        # event comes.
+        self._closing = True
+        self._next = None
+        self._output.clear()
+        with contextlib.suppress(OSError):
+            self.line.shutdown(socket.SHUT_RDWR)
+
+    def _handle(self, messages: list[Message]) -> None:
+        for each in messages:
+            if each.opcode in (Opcode.TEXT, Opcode.BINARY):
+                reason = "this stream is for watching: it takes no messages"
+                raise WebSocketError(Close.POLICY, reason)
+            super()._handle([each])
+
+
 class Broadcast:
-    """Those who watch one instance.
+    """Sends copies of an instance's answers to its watchers.
 
     Args:
         operations: The environment.
-        sessions: Hold what the quick lane answered while nobody watched.
+        sessions: Keeps the answers of fast steps, which are not published while
+            there are no watchers.
         max_answer: Bytes that an answer's body may have.
 
     Attributes:
-        watchers: Those who watch; always the same list.
-        attend: Called with each that could not be told everything at once.
+        watchers: All watchers; always the same list.
+        pending: Watchers whose output waits, until the host polls them for writing;
+            always the same set.
     """
 
     def __init__(
         self, operations: Operations, sessions: SessionLog, max_answer: int
     ) -> None:
         self.watchers: list[Watcher] = []
-        self.attend: Callable[[Watcher], None] = lambda watcher: None
+        self.pending: set[Watcher] = set()
         self._operations = operations
         self._sessions = sessions
         self._max_answer = max_answer
         self._writing = Writing()
-        # What the environment gave last, and after how many steps.
+        # The last operation and its value, and the number of steps after it.
         self._latest: tuple[int, Any] | None = None
         self._steps = 0
 
-    def admit(self, watcher: Watcher) -> None:
-        """Have somebody watch from now on; begin with what came last."""
+    def add(self, watcher: Watcher) -> None:
+        """Add a watcher, and send it the latest reset or step."""
         self.watchers.append(watcher)
-        latest = self._newest()
+        latest = self._find_latest()
         if latest is not None:
-            watcher.greet(self._copy(*latest, watcher.form))
+            watcher.show_earlier(self._copy(*latest, watcher.form))
 
-    def dismiss(self, watcher: Watcher) -> None:
-        """Forget one who watches no more."""
+    def remove(self, watcher: Watcher) -> None:
+        """Remove a watcher whose stream has ended."""
         self.watchers.remove(watcher)
+        self.pending.discard(watcher)
 
-    def hear(self, op: int, value: Any) -> None:
-        """Hear what the environment gave.
+    def publish(self, op: int, value: Any) -> None:
+        """Send copies of what the environment returned.
 
         Args:
             op: The operation: reset, step or render.
-            value: What `gym_http_core.lossless_calls.LosslessCalls` gives for it.
+            value: The value that `LosslessCalls` returns for it.
         """
         if op != Op.RENDER:
             self._latest = op, value
@@ -82,11 +187,11 @@ class Broadcast:
                 copy = copies[watcher.form] = self._copy(op, value, watcher.form)
             self._show(watcher, copy)
 
-    def hear_refusal(self, op: int, refusal: Frame) -> None:
-        """Hear that the answer to an operation tells of a problem."""
+    def publish_problem(self, op: int, refusal: Frame) -> None:
+        """Send copies of the problem with which an operation was answered."""
         if not self.watchers:
             return
-        # A traceback shows code to callers who may only watch.
+        # A traceback shows code, which callers who may only watch must not see.
         problem = problem_of(refusal)
         problem.extras.pop("traceback", None)
         copy = problem_frame(problem)._replace(kind=op, number=refusal.number)
@@ -96,34 +201,33 @@ class Broadcast:
     def _show(self, watcher: Watcher, copy: Frame) -> None:
         watcher.show(copy)
         if watcher.writing:
-            self.attend(watcher)
+            self.pending.add(watcher)
 
-    def _newest(self) -> tuple[int, Any] | None:
+    def _find_latest(self) -> tuple[int, Any] | None:
         if self._operations.steps == self._steps:
             return self._latest
-        # Steps of the quick lane, of which nobody was told here.
+        # Fast steps came since, which were not published.
         last = self._sessions.last_step()
         return None if last is None else (Op.STEP, binary.decode(last.body.join()))
 
     def _copy(self, op: int, value: Any, form: int) -> Frame:
-        """Give what somebody would be answered who asked for this form."""
+        """Return the answer that a request in this form would get."""
         try:
             if form == _PLAIN:
-                value = self._thin(op, value)
-            told = value_frame(Frame(op, form=form << 4), value, self._writing)
-            reply = fitting(told, self._max_answer)
+                value = self._plain(op, value)
+            answer = value_frame(Frame(op, form=form << 4), value, self._writing)
+            reply = fitting(answer, self._max_answer)
         except Exception as error:
-            problem = error if isinstance(error, Problem) else unforeseen(error)
-            reply = problem_frame(problem)
+            reply = problem_frame(problem_of_error(error))
         body = reply.body
         if isinstance(body, Pieces) and not body.lasting:
             body = Pieces(body.signature, [b"".join(body.leaves)], body.size)
         return reply._replace(kind=op, body=body)
 
-    def _thin(self, op: int, value: Any) -> Any:
+    def _plain(self, op: int, value: Any) -> Any:
         if op == Op.RENDER:
             return value["rendered"]
         if op == Op.STEP:
             value = dict(value)
-            plain_requests.suit(value, self._operations)
+            plain_requests.add_old_members(value, self._operations)
         return value

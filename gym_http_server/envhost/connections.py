@@ -10,7 +10,7 @@ import select
 import socket
 from collections.abc import Callable
 
-from gym_http_server.frame_socket import FrameSocket
+from gym_http_server.frame_socket import RECEIVE_BYTES, FrameSocket
 
 __all__ = ["WorkerConnection"]
 
@@ -29,6 +29,14 @@ class WorkerConnection(FrameSocket):
 
     def __init__(self, end: socket.socket, max_body: int) -> None:
         super().__init__(end, max_body, max_descriptors=_MAX_DESCRIPTORS)
+        self._first = True
+
+    def _receive(self) -> bytes:
+        if self._first:
+            self._first = False
+            return super()._receive()
+        # A read that takes descriptors costs several times as much.
+        return self.socket.recv(RECEIVE_BYTES)
 
     def send_answer(self, data: bytes, mark_alive: Callable[[], None]) -> None:
         """Send the bytes of an answer.

@@ -1,7 +1,7 @@
-"""From the frame of a request to the frame of its answer, around one environment.
+"""Answers requests: each that has a key is executed once, and its answer kept.
 
-A body is decoded here once and its answer encoded here once; web workers pass the
-bytes on as they are. What has a key is executed once, and then replayed.
+The body of a request is decoded here once, and the body of its answer encoded once. Web
+workers forward the bytes as they are.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from gym_http_core.idempotency import IdempotencyStore, as_replay, request_finge
 from gym_http_core.lossless_calls import LosslessCalls
 from gym_http_core.operations import Operations
 from gym_http_core.session_log import SessionLog
+from gym_http_server.envhost.activity import Activity
 from gym_http_server.envhost.broadcast import Broadcast
 from gym_http_server.envhost.external.connections import ExternalConnections
 from gym_http_server.envhost.failures import problem_frame
@@ -32,12 +33,13 @@ __all__ = ["Dispatch"]
 
 
 class Dispatch:
-    """Dispatch the requests for one instance.
+    """Answers the requests for one instance.
 
     Args:
         operations: The environment.
-        exact: Its exact calls.
-        inspection: Dispatch what is asked about it.
+        exact: Its lossless calls.
+        inspection: Describes it.
+        activity: Records calls.
         open_file: Opens the file of a monitor, and returns its descriptor.
         max_answer: Bytes that an answer's body may have.
         tracebacks: Whether clients may see tracebacks of the environment.
@@ -45,13 +47,13 @@ class Dispatch:
         external_step: The fast way for its steps over streams, if there is one.
 
     Attributes:
-        broadcast: Is told what the environment gives.
+        broadcast: Sends copies of answers to watchers.
+        exact: The environment's lossless calls.
+        handlers: Execute requests.
         operations: The environment.
         external: The connections of an external environment; ``None`` for any other.
         external_step: The fast way for its steps over streams, if there is one.
-        held: Whether the last call was answered with 503, and may come again.
-        performing: Carries requests out.
-        sessions: Of streams.
+        sessions: The sessions of streams.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class Dispatch:
         operations: Operations,
         exact: LosslessCalls,
         inspection: Inspection,
+        activity: Activity,
         *,
         open_file: Callable[[FileRequest], int],
         max_answer: int,
@@ -67,10 +70,9 @@ class Dispatch:
         external_step: FastStep[PackedStep] | None = None,
     ) -> None:
         self.operations = operations
+        self.exact = exact
         self.external = external
         self.external_step = external_step
-        self.held = False
-        self._inspection = inspection
         self._replays = IdempotencyStore()
         self.sessions = SessionLog(self._replays)
         self.broadcast = Broadcast(operations, self.sessions, max_answer)
@@ -79,19 +81,20 @@ class Dispatch:
             exact,
             inspection,
             self.broadcast,
+            activity,
             open_file=open_file,
             max_answer=max_answer,
             tracebacks=tracebacks,
         )
 
     def answer(self, frame: Frame, session: str = "", *, behind: bool = False) -> Frame:
-        """Answer a request, once if it has a key; problems are answers too.
+        """Answer a request; a problem is an answer, too.
 
         Args:
             frame: The request.
             session: Its session, if it came over a stream; the body of the answer may
                 be `Pieces` then.
-            behind: Whether who asks cannot know what became of all earlier ones.
+            behind: Whether its sender may not know the outcome of all earlier ones.
         """
         number = frame.number
         sessions = self.sessions
@@ -103,11 +106,18 @@ class Dispatch:
         sessions.settle()
         key = request_head(frame).key
         if not key:
-            return _numbered(self._perform_for("", frame, False), number)
+            return _numbered(self._perform("", frame, False), number)
         place = sessions.place(key)
         if place is not None:
             return self._answer_in_session(frame, *place, False, False)
         return self._answer_with_key(frame, key)
+
+    def record(self, session: str, number: int, request: Frame, reply: Frame) -> None:
+        """Keep the answer to a request of a session, or note that it comes again."""
+        if self._comes_again(reply):
+            self.sessions.retract(session, number)
+        else:
+            self.sessions.keep(session, number, request, reply)
 
     def _answer_in_session(
         self, frame: Frame, session: str, number: int, streamed: bool, behind: bool
@@ -115,11 +125,8 @@ class Dispatch:
         try:
             reply = self.sessions.earlier(session, number, frame, going_on=not behind)
             if reply is None:
-                reply = self._perform_for(f"{session}-{number}", frame, streamed)
-                if self.held:
-                    self.sessions.retract(session, number)
-                else:
-                    self.sessions.keep(session, number, frame, reply)
+                reply = self._perform(f"{session}-{number}", frame, streamed)
+                self.record(session, number, frame, reply)
             else:
                 reply = as_replay(reply)
         except Problem as problem:
@@ -132,33 +139,25 @@ class Dispatch:
             if key in self._replays:
                 reply = as_replay(self._replays.recall(key, print_))
             else:
-                reply = self._perform_for(key, frame, False)
-                # What is refused, the environment has not seen; but a conflict with
-                # its state must not turn into a step when it comes again later.
+                reply = self._perform(key, frame, False)
+                # The environment has not seen a refused request, which may come again.
+                # But a conflict with the environment's state has to stay one.
                 final = not 400 <= reply.status < 500 or reply.status == 409
-                if final and not self.held:
+                if final and not self._comes_again(reply):
                     self._replays.keep(key, print_, reply)
         except Problem as problem:
             reply = problem_frame(problem)
         return _numbered(reply, frame.number)
 
-    def used(self, now_ns: int) -> None:
-        """Note that a call has ended which counts as use."""
-        self._inspection.last_used = now_ns / 1e9
-
-    def set_streams(self, count: int) -> None:
-        """Note how many streams are open, for who asks about the instance."""
-        self._inspection.streams = count
-        self._inspection.watchers = len(self.broadcast.watchers)
-
-    def _perform_for(self, key: str, frame: Frame, streamed: bool) -> Frame:
-        """Carry out a request that has a key; `held` says whether it never began."""
+    def _perform(self, key: str, frame: Frame, streamed: bool) -> Frame:
         external = self.external
         if external is None:
             return self.handlers.perform(frame, streamed)
-        reply = external.perform(key, lambda: self.handlers.perform(frame, streamed))
-        self.held = reply.status == ExternalAway.default_status
-        return reply
+        return external.perform(key, lambda: self.handlers.perform(frame, streamed))
+
+    def _comes_again(self, reply: Frame) -> bool:
+        """Whether an external environment was away, so that the client retries."""
+        return self.external is not None and reply.status == ExternalAway.default_status
 
 
 def _numbered(reply: Frame, number: int) -> Frame:

@@ -1,4 +1,4 @@
-"""What went wrong around an environment, told whatever it put into its words."""
+"""Reports exceptions around an environment: to the client, and in the logs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gym_http_wire.frames import Frame
 from gym_http_wire.messages import problem_answer
 from gym_http_wire.problems import EnvError, Problem, UnsupportedSpace
 
-__all__ = ["note", "problem_frame", "refusal_of", "unforeseen"]
+__all__ = ["note", "note_cause", "problem_frame", "problem_of_error", "refusal_of"]
 
 _MESSAGE_CHARS = 500
 _MISSING = {"builtins.ImportError", "gymnasium.error.DependencyNotInstalled"}
@@ -33,10 +33,17 @@ _PACKAGES = {
 
 
 def note(error: BaseException) -> None:
-    """Print an exception, for whoever wrote the environment to find in the log."""
-    # The environment may have closed where this goes to.
+    """Print an exception to the instance's log, for the environment's author."""
+    # The environment may have closed standard error.
     with contextlib.suppress(Exception):
         traceback.print_exception(error)
+
+
+def note_cause(error: Exception) -> None:
+    """Print an exception to the instance's log, or the cause of a `Problem`."""
+    cause = error.__cause__ if isinstance(error, Problem) else error
+    if cause is not None:
+        note(cause)
 
 
 def refusal_of(error: Exception, *, tracebacks: bool) -> Frame:
@@ -46,13 +53,8 @@ def refusal_of(error: Exception, *, tracebacks: bool) -> Frame:
         error: A `Problem`, or an exception that nobody expected.
         tracebacks: Whether clients may see the traceback of an environment's exception.
     """
-    if isinstance(error, Problem):
-        problem = error
-        if error.__cause__ is not None:
-            note(error.__cause__)
-    else:
-        note(error)
-        problem = unforeseen(error)
+    note_cause(error)
+    problem = problem_of_error(error)
     told = problem.extras.get("traceback")
     if told:
         server_log.write(f"{problem.message.splitlines()[0]}\n{told}")
@@ -101,13 +103,14 @@ def problem_frame(problem: Problem) -> Frame:
         return problem_answer(told)
 
 
-def unforeseen(error: Exception) -> Problem:
-    """Tell of an exception that came of what an environment is or gave.
+def problem_of_error(error: Exception) -> Problem:
+    """Return an exception as the problem that clients get; a `Problem` is its own.
 
-    A reward that is no number, flags that are arrays, an info that contains itself,
-    a space that cannot be sampled, metadata that is no dict: environments may do
-    everything, and that is no fault of the server's.
+    Environments may return a reward that is no number, flags that are arrays or an info
+    that contains itself. So other exceptions are the environment's, not the server's.
     """
+    if isinstance(error, Problem):
+        return error
     if isinstance(error, spaces.UnsupportedSpace):
         return UnsupportedSpace(str(error))
     name = type(error).__qualname__

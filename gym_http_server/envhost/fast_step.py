@@ -1,24 +1,23 @@
-"""FastStepper in the quick lane of a stream: from a request's bytes to its answer's.
+"""The fast step: from the bytes of a repeated step to the bytes of its answer.
 
-This is what a host does nearly all the time. It does just what `Dispatch` does, for a
-request that is nothing but an action, the next of its session, of a kind that has been
-there before; all others are left to that.
+Nearly all that a host does is to answer steps that arrive by a stream, each the next of
+its session, with an action and nothing else. Such a step takes this way. It does what
+`Dispatch.answer` does, in the same parts where they are the same, and leaves all other
+requests to it.
 """
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 from gym_http_server.envhost import env_warnings, fork_guard
+from gym_http_server.envhost.activity import Activity
 from gym_http_server.envhost.dispatch import Dispatch
 from gym_http_server.envhost.streams import Stream
-from gym_http_server.rundir import StatusPage
 from gym_http_wire.external.steps import PackedStep
 from gym_http_wire.fast_frames import FastAnswer, FastHostFrames, FastRequest
 from gym_http_wire.frames import Frame, Pieces
 from gym_http_wire.messages import Form, Op
-from gym_http_wire.problems import ExternalAway
 
 if TYPE_CHECKING:
     from gym_http_server.envhost.external.fast_step import FastStep
@@ -31,46 +30,47 @@ _ABSENT: Any = object()
 
 
 class FastStepper:
-    """Takes steps of one environment.
+    """Executes repeated steps of one environment.
 
     Args:
-        dispatch: What answers all other requests.
-        page: The host's status page.
+        dispatch: Answers all other requests.
+        activity: Records calls.
     """
 
-    def __init__(self, dispatch: Dispatch, page: StatusPage) -> None:
+    def __init__(self, dispatch: Dispatch, activity: Activity) -> None:
         self._dispatch = dispatch
+        self._activity = activity
         self._handlers = dispatch.handlers
         self._operations = dispatch.operations
+        self._call = dispatch.exact.take
         self._sessions = dispatch.sessions
-        self._page = page
         self._broadcast = dispatch.broadcast
         self._watchers = dispatch.broadcast.watchers
         self._warnings = env_warnings.pending
         self._external_step = dispatch.external_step
 
     def take(self, stream: Stream, lane: FastHostFrames, asked: FastRequest) -> bool:
-        """Take a step and answer it, if that is what was asked.
+        """Execute and answer a request, if it is a step that can go this way.
 
         Args:
-            stream: Where the request came from, and the answer goes.
-            lane: The stream's.
+            stream: The stream of the request.
+            lane: The stream's codec.
             asked: The request.
 
         Returns:
-            Whether it was; if not, nothing has happened.
+            Whether the request was executed; if not, it has changed nothing.
         """
         kind, number, _, given, signature, leaves = asked
-        dispatch = self._dispatch
         if kind != _STEP or len(given) != 1 or self._handlers.monitor is not None:
             return False
         action = given.get("action", _ABSENT)
         if action is _ABSENT or not self._operations.takes(action):
             return False
-        if not self._sessions.proceed(stream.session, number):
+        session = stream.session
+        if not self._sessions.proceed(session, number):
             return False
-        page, operations = self._page, self._operations
-        page.begin(time.monotonic_ns())
+        activity, dispatch = self._activity, self._dispatch
+        activity.begin()
         outcome: Any = None
         told, external_step = None, self._external_step
         if external_step is not None and not self._watchers:
@@ -81,47 +81,34 @@ class FastStepper:
                 outcome = self._outcome(action)
             else:
                 # By its key, a retry of a step whose connection was lost is recognized.
-                key = f"{stream.session}-{number}"
+                key = f"{session}-{number}"
                 outcome = external.perform(key, lambda: self._outcome(action))
             fork_guard.check()
             if type(outcome) is dict and not self._warnings:
-                told = _told(lane, number, outcome)
-        now = time.monotonic_ns()
-        page.finish(now, operations.steps, operations.episodes)
-        dispatch.used(now)
+                told = _encode(lane, number, outcome)
+        activity.finish()
         if told is not None:
-            message, said, parts = told
+            message, told_signature, told_leaves = told
             stream.send(message)
             self._sessions.keep_step(
-                (stream.session, number, signature, leaves, said, parts)
+                (session, number, signature, leaves, told_signature, told_leaves)
             )
             if self._watchers:
-                self._broadcast.hear(_STEP, outcome)
+                self._broadcast.publish(_STEP, outcome)
         else:
             request = frame_of(asked)
-            reply = self._handlers.given(request, outcome)
-            if type(outcome) is ExternalAway:
-                self._sessions.retract(stream.session, number)
-            else:
-                self._sessions.keep(stream.session, number, request, reply)
+            reply = self._handlers.answer_step(request, outcome)
+            dispatch.record(session, number, request, reply)
             stream.answer(reply)
             lane.learn(reply)
         return True
 
     def _outcome(self, action: Any) -> dict[str, Any] | Exception:
-        """Give what came of an action, or what it raised."""
+        """Return the value of the answer, or the exception instead."""
         try:
-            result = self._operations.step(action)
-            observation, reward, terminated, truncated, info = result
+            return self._call(action)
         except Exception as error:
             return error
-        return {
-            "info": info,
-            "observation": observation,
-            "reward": reward,
-            "terminated": terminated,
-            "truncated": truncated,
-        }
 
     def _step_external(
         self,
@@ -142,16 +129,16 @@ class FastStepper:
         return lane.answer_from_leaves(number, stepped.leaves, step.signature, place)
 
 
-def _told(lane: FastHostFrames, number: int, value: Any) -> FastAnswer | None:
+def _encode(lane: FastHostFrames, number: int, value: Any) -> FastAnswer | None:
     try:
         return lane.told(number, value)
     except Exception:
-        # There are infos whose keys raise when they are compared.
+        # The keys of some infos raise when they are compared.
         return None
 
 
 def frame_of(asked: FastRequest) -> Frame:
-    """Give a request of the lane as all others are."""
+    """Return a request of the fast codec as the frame that it stands for."""
     kind, number, status, value, signature, leaves = asked
     body = Pieces(signature, [leaves], 8 + len(signature) + len(leaves))
     body.value = value

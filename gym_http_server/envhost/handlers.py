@@ -1,28 +1,19 @@
-"""Handlers: what each request does to the environment, and what is answered."""
+"""Handlers: what each request does to the environment, and the answer to it."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
 from gym_http_core.batches import BatchObserver
-from gym_http_core.lossless_calls import LosslessCalls
+from gym_http_core.lossless_calls import LosslessCalls, step_values
 from gym_http_core.operations import Operations
-from gym_http_server.envhost import env_warnings, fork_guard, pictures, plain_requests
+from gym_http_server.envhost import codec, env_warnings, fork_guard, plain_requests
+from gym_http_server.envhost.activity import Activity
 from gym_http_server.envhost.batching import Batching, asks_for_several
 from gym_http_server.envhost.broadcast import Broadcast
-from gym_http_server.envhost.codec import (
-    fitting,
-    flag,
-    lossless,
-    member,
-    optional_object,
-    read,
-    required,
-    value_frame,
-    wants_lossless,
-)
 from gym_http_server.envhost.failures import note, refusal_of
 from gym_http_server.envhost.inspection import Inspection
 from gym_http_server.envhost.monitor import NO_MONITOR, FileRequest, Monitor
@@ -34,25 +25,24 @@ from gym_http_wire.values.writing import Writing
 __all__ = ["Handlers"]
 
 Json = dict[str, Any]
-_WATCHED = frozenset({Op.RESET, Op.STEP, Op.RENDER, Op.ROLLOUT})
+_PUBLISHED = frozenset({Op.RESET, Op.STEP, Op.RENDER, Op.ROLLOUT})
 
 
 class Handlers:
-    """Carries out requests, each as often as it is told to.
+    """Executes requests, each time that it is called.
 
     Args:
         operations: The environment.
-        exact: Its exact calls.
-        inspection: Dispatch what is asked about it.
-        broadcast: Is told what the environment gives.
+        exact: Its lossless calls.
+        inspection: Describes it.
+        broadcast: Sends copies of what it returns to watchers.
+        activity: Records the calls within a request.
         open_file: Opens the file of a monitor, and returns its descriptor.
         max_answer: Bytes that an answer's body may have.
         tracebacks: Whether clients may see tracebacks of the environment.
 
     Attributes:
-        broadcast: Is told what the environment gives.
-        monitor: Records episodes, if it was asked to.
-        progress: Called whenever a call of the environment begins within a request.
+        monitor: Records episodes; ``None`` if no client has started it.
     """
 
     def __init__(
@@ -61,169 +51,183 @@ class Handlers:
         exact: LosslessCalls,
         inspection: Inspection,
         broadcast: Broadcast,
+        activity: Activity,
         *,
         open_file: Callable[[FileRequest], int],
         max_answer: int,
         tracebacks: bool = True,
     ) -> None:
-        self._tracebacks = tracebacks
-        self.operations = operations
-        self.broadcast = broadcast
         self.monitor: Monitor | None = None
         self._last_monitor: Monitor | None = None
-        self.progress: Callable[[], None] = lambda: None
+        self._operations = operations
         self._exact = exact
+        self._broadcast = broadcast
         self._open_file = open_file
         self._max_answer = max_answer
-        # Whether what the present request brought has been told to the audience.
-        self._heard = False
+        self._tracebacks = tracebacks
+        # Whether the outcome of the present request was published.
+        self._published = False
         self._writing = Writing()
         self._batching = Batching(
-            operations, _Watch(self), max_answer, self._monitor_error
+            operations, _Observer(self, activity), max_answer, self._monitor_error
         )
-        self._values: dict[int, Callable[[Frame], Any]] = {
+        # By operation: each returns the answer's value, or the whole answer.
+        self._handlers: dict[int, Callable[[Frame], Any]] = {
             Op.RESET: self._reset,
             Op.STEP: self._step,
-            Op.MONITOR: self._monitor,
-            **inspection.handlers,
-        }
-        self._frames: dict[int, Callable[[Frame], Frame]] = {
             Op.RENDER: self._render,
             Op.ROLLOUT: self._batching.rollout,
+            Op.MONITOR: self._monitor,
             Op.MONITOR_START: self._monitor_start,
             Op.MONITOR_CLOSE: self._monitor_close,
+            **inspection.handlers,
         }
 
     def close(self) -> None:
-        """Close monitor and environment."""
+        """Close the monitor and the environment.
+
+        Raises:
+            EnvError: The environment raised an exception.
+        """
         try:
             self._end_monitor()
         except Problem as problem:
             note(problem)
-        self.operations.close()
-
-    def given(self, frame: Frame, outcome: Any) -> Frame:
-        """Answer a step over a stream with what came of it, or what it raised."""
-        try:
-            if isinstance(outcome, Exception):
-                raise outcome
-            self.broadcast.hear(Op.STEP, outcome)
-            reply = fitting(
-                value_frame(frame, outcome, self._writing), self._max_answer
-            )
-        except Exception as error:
-            reply = refusal_of(error, tracebacks=self._tracebacks)
-            if isinstance(outcome, Exception):
-                self.broadcast.hear_refusal(Op.STEP, reply)
-        if env_warnings.pending:
-            reply = env_warnings.attach(reply, Op.STEP, streamed=True)
-        return reply._replace(number=frame.number)
+        self._operations.close()
 
     def perform(self, frame: Frame, streamed: bool) -> Frame:
-        """Carry out a request and answer it; problems are answers too.
+        """Execute a request and answer it; a problem is an answer, too.
 
         Args:
             frame: The request.
             streamed: Whether the body of the answer may be `Pieces`.
         """
-        self._heard = False
+        return self._answer(frame, self._handlers[frame.kind], streamed)
+
+    def answer_step(self, frame: Frame, outcome: Any) -> Frame:
+        """Answer a step over a stream that was executed already.
+
+        Args:
+            frame: The request.
+            outcome: The value of the answer, or the exception instead.
+        """
+        handler = functools.partial(self._publish_outcome, outcome)
+        return self._answer(frame, handler, True)._replace(number=frame.number)
+
+    def record_reset(self, seed: int | None, value: Json) -> None:
+        """Pass a reset on to the monitor and the watchers."""
+        if self.monitor is not None:
+            self.monitor.reset(seed)
+        self._broadcast.publish(Op.RESET, value)
+
+    def record_step(self, value: Json) -> None:
+        """Pass a step on to the monitor and the watchers."""
+        if self.monitor is not None:
+            self.monitor.step(
+                value["reward"], bool(value["terminated"]), bool(value["truncated"])
+            )
+        self._broadcast.publish(Op.STEP, value)
+
+    def _answer(
+        self, frame: Frame, handler: Callable[[Frame], Any], streamed: bool
+    ) -> Frame:
+        self._published = False
         try:
-            handler = self._values.get(frame.kind)
-            if handler is not None:
-                given = handler(frame)
-                if isinstance(given, Frame):
-                    reply = given
-                else:
-                    reply = value_frame(
-                        frame, given, self._writing if streamed else None
-                    )
-            else:
-                reply = self._frames[frame.kind](frame)
+            value = handler(frame)
+            if not isinstance(value, Frame):
+                writing = self._writing if streamed else None
+                value = codec.value_frame(frame, value, writing)
             if env_warnings.pending:
-                reply = env_warnings.attach(reply, frame.kind, streamed=streamed)
-            return fitting(reply, self._max_answer)
+                value = env_warnings.attach(value, frame.kind, streamed=streamed)
+            return codec.fitting(value, self._max_answer)
         except Exception as error:
             fork_guard.check()
             reply = refusal_of(error, tracebacks=self._tracebacks)
-            if frame.kind in _WATCHED and not self._heard:
-                self.broadcast.hear_refusal(frame.kind, reply)
+            if frame.kind in _PUBLISHED and not self._published:
+                self._broadcast.publish_problem(frame.kind, reply)
             if env_warnings.pending:
                 reply = env_warnings.attach(reply, frame.kind, streamed=streamed)
             return reply
 
-    def _hear(self, op: int, value: Json) -> None:
-        fork_guard.check()
-        self._heard = True
-        self.broadcast.hear(op, value)
+    def _publish_outcome(self, outcome: Any, frame: Frame) -> Any:
+        if isinstance(outcome, Exception):
+            raise outcome
+        self._broadcast.publish(Op.STEP, outcome)
+        self._published = True
+        return outcome
 
     def _reset(self, frame: Frame) -> Json:
-        given = optional_object(frame)
-        if not lossless(frame):
-            given = plain_requests.read_reset(given, self.operations)
-        answer = self._exact.reset(given)
-        if self.monitor is not None:
-            self.monitor.reset(given.get("seed"))
-        self._hear(Op.RESET, answer)
-        return answer | self._monitor_error() | self._generator(frame, given)
+        given = codec.optional_object(frame)
+        if not codec.lossless(frame):
+            given = plain_requests.read_reset(given, self._operations)
+        value = self._exact.reset(given)
+        fork_guard.check()
+        self.record_reset(given.get("seed"), value)
+        self._published = True
+        return value | self._monitor_error() | self._generator(frame, given)
 
     def _step(self, frame: Frame) -> Json | Frame:
-        given = read(frame)
+        given = codec.read(frame)
         if asks_for_several(given):
             return self._batching.steps(frame, given)
-        if not lossless(frame):
-            action = member(frame, given, "action")
-            given = {"action": self.operations.action_of(action)}
-        answer = self._exact.step(given)
+        if not codec.lossless(frame):
+            action = codec.member(frame, given, "action")
+            given = {"action": self._operations.action_of(action)}
+        value = self._exact.step(given)
+        fork_guard.check()
+        self.record_step(value)
+        self._published = True
         if self.monitor is not None:
-            self.monitor.step(
-                answer["reward"], bool(answer["terminated"]), bool(answer["truncated"])
-            )
-        self._hear(Op.STEP, answer)
-        if self.monitor is not None:
-            answer = answer | self._monitor_error()
+            value = value | self._monitor_error()
         if len(given) > 1:
-            answer = answer | self._generator(frame, given)
-        if not wants_lossless(frame):
-            answer = dict(answer)
-            plain_requests.suit(answer, self.operations)
-        return answer
+            value = value | self._generator(frame, given)
+        if not codec.wants_lossless(frame):
+            value = dict(value)
+            plain_requests.add_old_members(value, self._operations)
+        return value
 
     def _generator(self, frame: Frame, given: Json) -> Json:
-        """Return the generator as a member, for a client that keeps it."""
-        if not given.get("wants_generator") or not wants_lossless(frame):
+        """Return the generator as a member, for a client that keeps a copy of it."""
+        if not given.get("wants_generator") or not codec.wants_lossless(frame):
             return {}
         try:
             return {"generator": self._exact.generator()}
         except Problem:
-            # What was done counts; the client gets this when it asks for it alone.
+            # The reset or step counts; the client gets the problem when it requests
+            # the generator alone.
             return {}
 
     def _render(self, frame: Frame) -> Frame:
-        if wants_lossless(frame):
-            given = self._exact.render()
-            self._hear(Op.RENDER, given)
-            return value_frame(frame, given)
-        media = pictures.choose(request_head(frame).accept)
-        self.operations.check_render_mode()
-        mode = self.operations.env.render_mode
-        if media == pictures.PNG and mode is not None and mode.endswith("_list"):
+        if codec.wants_lossless(frame):
+            value = self._exact.render()
+            self._publish_render(value)
+            return codec.value_frame(frame, value)
+        media = codec.choose_media(request_head(frame).accept)
+        self._operations.check_render_mode()
+        mode = self._operations.env.render_mode
+        if media == codec.PNG and mode is not None and mode.endswith("_list"):
             # Rendering would throw the frames away.
             raise NotAcceptable(
                 f"render_mode is {mode!r}, which gives several frames; "
-                f"ask for {pictures.RAW} or {pictures.JSON} with Accept"
+                f"ask for {codec.RAW} or {codec.JSON} with Accept"
             )
-        rendered = self.operations.render()
-        self._hear(Op.RENDER, {"rendered": rendered})
-        head, body = pictures.encode(rendered, media)
+        rendered = self._operations.render()
+        self._publish_render({"rendered": rendered})
+        head, body = codec.encode_rendered(rendered, media)
         form = Form.OTHER if head.content_type else Form.PLAIN
         return answer(200, body, head, form=form)
 
+    def _publish_render(self, value: Json) -> None:
+        fork_guard.check()
+        self._broadcast.publish(Op.RENDER, value)
+        self._published = True
+
     def _monitor_start(self, frame: Frame) -> Frame:
-        plain_requests.check_monitored(self.operations)
-        directory, given = required(frame, "directory")
+        plain_requests.check_monitored(self._operations)
+        directory, given = codec.required(frame, "directory")
         if not isinstance(directory, str):
             raise BadParameter(f"directory is {directory!r:.80}: expected a string")
-        force, resume = flag(given, "force"), flag(given, "resume")
+        force, resume = codec.flag(given, "force"), codec.flag(given, "resume")
         if self.monitor is not None:
             raise MonitorActive(
                 "the instance is being monitored; close the monitor first"
@@ -248,41 +252,28 @@ class Handlers:
             monitor.close()
 
     def _monitor_error(self) -> Json:
-        """Return the member of answers that reports episodes not written, or none."""
+        """Return the member that reports unwritten episodes; empty if all are."""
         if self.monitor is None or not self.monitor.error:
             return {}
         return {"monitor_error": self.monitor.error}
 
 
-class _Watch(BatchObserver):
-    """Passes on what happens within a batch."""
+class _Observer(BatchObserver):
+    """Passes the steps of a batch on to the monitor and the watchers."""
 
-    def __init__(self, handlers: Handlers) -> None:
+    def __init__(self, handlers: Handlers, activity: Activity) -> None:
         self._handlers = handlers
+        self._activity = activity
 
     def begin(self) -> None:
-        """Tell that the host is not stuck."""
-        self._handlers.progress()
+        """Record that a call begins, so that the host does not count as stuck."""
+        self._activity.begin_next()
 
     def reset(self, seed: int | None, observation: Any, info: Any) -> None:
-        """Tell monitor and audience of an episode."""
-        monitor = self._handlers.monitor
-        if monitor is not None:
-            monitor.reset(seed)
-        given = {"info": info, "observation": observation}
-        self._handlers.broadcast.hear(Op.RESET, given)
+        """Pass a reset on."""
+        value = {"info": info, "observation": observation}
+        self._handlers.record_reset(seed, value)
 
     def step(self, row: tuple[Any, Any, Any, Any, Any]) -> None:
-        """Tell monitor and audience of a step."""
-        observation, reward, terminated, truncated, info = row
-        monitor = self._handlers.monitor
-        if monitor is not None:
-            monitor.step(reward, bool(terminated), bool(truncated))
-        given = {
-            "info": info,
-            "observation": observation,
-            "reward": reward,
-            "terminated": terminated,
-            "truncated": truncated,
-        }
-        self._handlers.broadcast.hear(Op.STEP, given)
+        """Pass a step on."""
+        self._handlers.record_step(step_values(*row))

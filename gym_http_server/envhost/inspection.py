@@ -1,10 +1,9 @@
-"""Looking at an environment: what it is, its spaces, its generator, its attributes."""
+"""Describes an environment: its spaces, random generator and attributes."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import platform
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +13,7 @@ import gym_http_server
 from gym_http_core import legacy
 from gym_http_core.lossless_calls import LosslessCalls
 from gym_http_core.operations import Operations
+from gym_http_server.envhost.activity import Activity
 from gym_http_server.envhost.codec import lossless, path_value, read
 from gym_http_server.envhost.create_request import read_seed
 from gym_http_wire.frames import Frame
@@ -24,35 +24,32 @@ __all__ = ["Inspection"]
 
 
 class Inspection:
-    """Dispatch what is asked about an environment.
+    """Answers requests for information about an environment, or to set it.
 
     Args:
         operations: The environment.
-        exact: Its exact calls.
+        exact: Its lossless calls.
+        activity: Records how much it is used.
         instance_id: Its instance ID.
-        env_id: The env ID that was asked for.
+        env_id: The env ID of the create request.
         label: The label that it was created with; ``None`` if it has none.
 
     Attributes:
-        handlers: By operation, what gives the value of the answer to a request.
-        last_used: When the last call ended that counts as use, monotonic seconds.
-        streams: Open streams of those who may ask.
-        watchers: Open streams of those who watch.
+        handlers: By operation, the function that returns the value of the answer.
     """
 
     def __init__(
         self,
         operations: Operations,
         exact: LosslessCalls,
+        activity: Activity,
         instance_id: str,
         env_id: str,
         label: str | None = None,
     ) -> None:
-        self.last_used = self._created = time.monotonic()
-        self.streams = 0
-        self.watchers = 0
         self._operations = operations
         self._exact = exact
+        self._activity = activity
         self._instance_id = instance_id
         self._env_id = env_id
         self._label = label
@@ -78,17 +75,17 @@ class Inspection:
         }
 
     def _describe(self, frame: Frame) -> Any:
-        now = time.monotonic()
+        activity = self._activity
         return {
             **self._exact.describe(),
-            "age_s": round(now - self._created, 3),
+            "age_s": round(activity.age_s, 3),
             "env_id": self._env_id,
-            "idle_s": round(now - self.last_used, 3),
+            "idle_s": round(activity.idle_s, 3),
             "instance_id": self._instance_id,
             "label": self._label,
-            "streams": self.streams,
+            "streams": activity.streams,
             "versions": _versions(),
-            "watchers": self.watchers,
+            "watchers": activity.watchers,
         }
 
     def _sample(self, which: str, frame: Frame) -> Any:

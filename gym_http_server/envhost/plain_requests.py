@@ -1,4 +1,4 @@
-"""What thin clients need that plain JSON and old habits make different."""
+"""Reads requests in plain JSON, and adds what old clients expect in answers."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from gym_http_server.envhost import plain_json
 from gym_http_server.envhost.create_request import read_seed
 from gym_http_wire.problems import BadParameter
 
-__all__ = ["check_monitored", "read_reset", "suit"]
+__all__ = ["add_old_members", "check_monitored", "read_reset"]
 
 Json = dict[str, Any]
 
 
 def read_reset(given: Json, operations: Operations) -> Json:
-    """Read what a reset takes out of plain JSON.
+    """Read the seed and the options of a reset.
 
     Raises:
         BadParameter: ``seed`` is not an integer, or ``options`` not an object.
@@ -63,8 +63,8 @@ def _check_seeds(given: Json, count: int) -> None:
         read_seed({"seed": each})
 
 
-def suit(answer: Json, operations: Operations) -> None:
-    """Give the answer to a step the flags and the number that old clients want."""
+def add_old_members(answer: Json, operations: Operations) -> None:
+    """Add ``done`` to a step's answer, and make flags and reward plain numbers."""
     if isinstance(operations, VectorOperations):
         answer["done"] = np.logical_or(answer["terminated"], answer["truncated"])
         return
@@ -76,10 +76,10 @@ def suit(answer: Json, operations: Operations) -> None:
 
 
 def check_monitored(operations: Operations) -> None:
-    """Refuse a monitor where there is not one episode at a time.
+    """Check that an instance has one episode at a time, as a monitor needs.
 
     Raises:
-        BadParameter: There is not.
+        BadParameter: The instance is a vector.
     """
     if isinstance(operations, VectorOperations):
         raise BadParameter(

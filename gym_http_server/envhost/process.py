@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import socket
 import sys
-import time
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -19,6 +18,7 @@ import msgspec
 from gym_http_core.lossless_calls import LosslessCalls
 from gym_http_core.vectors import operations_of
 from gym_http_server.envhost import env_warnings, fork_guard, server_log
+from gym_http_server.envhost.activity import Activity
 from gym_http_server.envhost.create_request import CreateRequest, decoded
 from gym_http_server.envhost.dispatch import Dispatch
 from gym_http_server.envhost.external.connections import ExternalConnections
@@ -103,18 +103,18 @@ def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> in
     server_log.connect(channel)
     env_warnings.capture()
     try:
-        dispatch = _make(start, channel)
+        dispatch, activity = _make(start, channel, page)
         fork_guard.check()
     except Exception as error:
         fork_guard.check()
         refusal = refusal_of(error, tracebacks=start.tracebacks)
         channel.sendall(encode(env_warnings.with_header(refusal)))
         return 0
-    page.end(time.monotonic_ns(), used=True)
+    activity.finish()
     channel.sendall(encode(_made(start)))
     host = Host(
         dispatch,
-        page,
+        activity,
         channel,
         listener,
         max_body=start.max_body,
@@ -135,14 +135,15 @@ def _made(start: HostStart) -> Frame:
         codec = typed if start.request.form == Form.TYPED else binary
         head = AnswerHead(instance_id=start.instance_id)
         reply = answer(200, codec.encode(told), head, form=Form(start.request.form))
-    return (
-        env_warnings.attach(reply, Op.CREATE, streamed=False)
-        if env_warnings.pending
-        else reply
-    )
+    if env_warnings.pending:
+        return env_warnings.attach(reply, Op.CREATE, streamed=False)
+    return reply
 
 
-def _make(start: HostStart, channel: socket.socket) -> Dispatch:
+def _make(
+    start: HostStart, channel: socket.socket, page: StatusPage
+) -> tuple[Dispatch, Activity]:
+    """Make the environment, and the parts that answer its requests."""
     if start.path:
         sys.path[:] = start.path
     for module in start.modules:
@@ -164,19 +165,24 @@ def _make(start: HostStart, channel: socket.socket) -> Dispatch:
         env, first_seed=start.request.seed, strict_actions=start.strict_actions
     )
     exact = LosslessCalls(operations)
-    return Dispatch(
+    activity = Activity(page, operations)
+    inspection = Inspection(
         operations,
         exact,
-        Inspection(
-            operations,
-            exact,
-            start.instance_id,
-            start.request.env_id,
-            start.request.label,
-        ),
+        activity,
+        start.instance_id,
+        start.request.env_id,
+        start.request.label,
+    )
+    dispatch = Dispatch(
+        operations,
+        exact,
+        inspection,
+        activity,
         open_file=functools.partial(request_file, channel),
         max_answer=start.max_answer,
         tracebacks=start.tracebacks,
         external=external,
         external_step=external_step,
     )
+    return dispatch, activity

@@ -16,7 +16,7 @@ from gymnasium.vector import SyncVectorEnv, VectorEnv
 from gym_http_core.attributes import GeneratorSerials
 from gym_http_core.vectors import call_some, env_call
 from gym_http_server.envhost import fork_guard
-from gym_http_server.envhost.failures import note, problem_frame, unforeseen
+from gym_http_server.envhost.failures import note_cause, problem_frame, problem_of_error
 from gym_http_server.envhost.info_merge import Each, Folding, kept
 from gym_http_server.envhost.shard_channel import ShardChannel, ShardOp, with_warnings
 from gym_http_server.envhost.shared_batch import Batch, batch_bytes
@@ -166,21 +166,15 @@ def mapped(descriptor: int, space: Any, num_envs: int) -> Batch:
 
 
 def _outcome(call: Callable[[], Any]) -> Any:
-    outcome = _tried(call)
+    """Return the result of a call, or the problem that it raised."""
+    try:
+        outcome = call()
+    except Exception as error:
+        fork_guard.check()
+        note_cause(error)
+        return problem_of_error(error)
     fork_guard.check()
     return outcome
-
-
-def _tried(call: Callable[[], Any]) -> Any:
-    try:
-        return call()
-    except Problem as problem:
-        if problem.__cause__ is not None:
-            note(problem.__cause__)
-        return problem
-    except Exception as error:
-        note(error)
-        return unforeseen(error)
 
 
 def _frame(value: Any) -> Frame:

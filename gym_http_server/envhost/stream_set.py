@@ -1,155 +1,269 @@
-"""The stream_set: all streams of a host, and what each of them is waited for."""
+"""Schedules the streams of a host: which of them is read, answered or written next.
+
+Requests of all streams take turns: each gets one answer before any gets its next.
+"""
 
 from __future__ import annotations
 
-import select
+import functools
 import socket
 import time
+from collections.abc import Callable
 
-from gym_http_server.envhost.dispatch import Dispatch
+from gym_http_server.envhost.activity import Activity
+from gym_http_server.envhost.broadcast import MAX_WATCHERS, Broadcast, Watcher
+from gym_http_server.envhost.fast_step import FastStepper, frame_of
 from gym_http_server.envhost.streams import MAX_STREAMS, Stream
-from gym_http_server.envhost.watchers import MAX_WATCHERS, Watcher
-from gym_http_server.rundir import StatusPage
-from gym_http_wire.busy_poll import may_busy_poll
+from gym_http_server.poller import READ, WRITE, Poller
+from gym_http_wire.busy_poll import BusyPoll, may_busy_poll
+from gym_http_wire.fast_frames import FastHostFrames
+from gym_http_wire.frames import Frame
 from gym_http_wire.handshakes import StreamHandshake
-from gym_http_wire.problems import TooManyStreams
+from gym_http_wire.problems import ExternalAway, TooManyStreams
+from gym_http_wire.streams import RefusedRequest
+from gym_http_wire.websocket import Close
 
 __all__ = ["StreamSet"]
 
+#: Executes a request: the frame, its session, and whether its sender may not know the
+#: outcome of all earlier ones.
+Execute = Callable[[Frame, str, bool], Frame]
+Events = list[tuple[int, int]]
+
 
 class StreamSet:
-    """Knows which streams have something to do.
+    """The streams of a host.
 
     Args:
-        poll: Watches them.
-        dispatch: Have those who watch, and are told how many streams there are.
-        page: The status page, on which streams are noted.
+        poller: Polls their sockets.
+        execute: Executes requests.
+        fast_step: Executes repeated steps.
+        broadcast: Sends copies to the streams that watch.
+        activity: Records how many streams are open.
         max_message: Bytes that a message may have.
-
-    Attributes:
-        streams: By descriptor; so are all others, which are always the same mappings.
-        watched: What each stream is polled for.
-        queued: Which have requests that wait for their turn.
-        writing: Which have answers that wait for their client.
-        unsettled: Which of these answers are the environment's own arrays still.
+        spin_us: Microseconds to poll for a stream's next request before sleeping.
     """
 
     def __init__(
         self,
-        poll: select.poll,
-        dispatch: Dispatch,
-        page: StatusPage,
+        poller: Poller,
+        execute: Execute,
+        fast_step: FastStepper | None,
+        broadcast: Broadcast,
+        activity: Activity,
+        *,
         max_message: int,
+        spin_us: int,
     ) -> None:
-        self.streams: dict[int, Stream] = {}
-        self.watched: dict[int, int] = {}
-        self.queued: dict[int, Stream] = {}
-        self.writing: dict[int, Stream] = {}
-        self.unsettled: dict[int, Stream] = {}
-        self._poll = poll
-        self._dispatch = dispatch
-        self._broadcast = dispatch.broadcast
-        self._broadcast.attend = lambda each: self.watch(each.fileno(), each)
-        self._page = page
-        # Whether a stream has ended in another way than by its client's kernel.
-        self._orderly = False
-        self._counted = 0
+        self._poller = poller
+        self._execute = execute
+        self._fast_step = fast_step
+        self._broadcast = broadcast
+        self._activity = activity
         self._max_message = max_message
+        self._busy_poll = BusyPoll(spin_us * 1000, self._may_spin)
+        # By descriptor: all streams; those with requests that wait for a turn; those
+        # with output that waits until their clients read; and those whose output may
+        # have arrays of the environment in it.
+        self._streams: dict[int, Stream] = {}
+        self._queued: dict[int, Stream] = {}
+        self._writing: dict[int, Stream] = {}
+        self._uncopied: dict[int, Stream] = {}
+        # Whether the client or the host has closed a stream on purpose.
+        self._orderly = False
 
-    def full(self, *, watching: bool) -> TooManyStreams | None:
-        """Say that there are as many as may be, if there are."""
+    def wait(self, longest_ms: float | None) -> Events:
+        """Wait until something happens, or return at once if requests are waiting.
+
+        Args:
+            longest_ms: Milliseconds to wait at most; ``None``: any time.
+
+        Returns:
+            Descriptors and their events. A stream whose turn it is has event 0.
+        """
+        poll = self._poller.poll
+        if not self._streams:
+            return poll(longest_ms)
+        if self._broadcast.pending:
+            self._poll_pending()
+        if self._writing:
+            self._close_stuck()
+        if self._queued:
+            return list((dict.fromkeys(self._queued, 0) | dict(poll(0))).items())
+        busy_poll = self._busy_poll
+        if busy_poll.rest and not self._writing:
+            busy_poll.rest -= 1
+            return poll(longest_ms)
+        until = busy_poll.until(time.monotonic_ns())
+        while time.monotonic_ns() < until:
+            if events := poll(0):
+                busy_poll.found()
+                return events
+        if until:
+            busy_poll.missed()
+        if self._writing:
+            patience = self._patience_ms()
+            longest_ms = patience if longest_ms is None else min(longest_ms, patience)
+        return poll(longest_ms)
+
+    def check_room(self, *, watching: bool) -> None:
+        """Check that another stream may begin.
+
+        Raises:
+            TooManyStreams: There are as many streams, or watchers, as are allowed.
+        """
         watchers = len(self._broadcast.watchers)
-        if watching:
-            most = watchers >= MAX_WATCHERS
-            return TooManyStreams(MAX_WATCHERS, "watchers") if most else None
-        most = len(self.streams) - watchers >= MAX_STREAMS
-        return TooManyStreams(MAX_STREAMS) if most else None
+        if watching and watchers >= MAX_WATCHERS:
+            raise TooManyStreams(MAX_WATCHERS, "watchers")
+        if not watching and len(self._streams) - watchers >= MAX_STREAMS:
+            raise TooManyStreams(MAX_STREAMS)
 
-    def admit(self, line: socket.socket, hello: StreamHandshake, early: bytes) -> None:
+    def add(self, line: socket.socket, hello: StreamHandshake, early: bytes) -> None:
         """Begin a stream.
 
         Args:
             line: The client's socket.
-            hello: How it begins.
-            early: What has come already.
+            hello: How the stream begins.
+            early: Bytes of the stream that were read already.
         """
         line.setblocking(False)
         stream: Stream
         if hello.watch:
             stream = watcher = Watcher(line, hello, time.monotonic)
-            self._broadcast.admit(watcher)
+            self._broadcast.add(watcher)
         else:
             stream = Stream(line, hello, self._max_message, time.monotonic)
         if stream.closed:
-            # The client has gone since it asked.
+            # The client has gone since its request.
             return
         descriptor = stream.fileno()
-        self.streams[descriptor] = stream
-        self._poll.register(descriptor, select.POLLIN)
-        self.watched[descriptor] = select.POLLIN
-        self._recount()
+        self._streams[descriptor] = stream
+        handler = functools.partial(self._handle, descriptor, stream)
+        self._poller.add(descriptor, handler)
+        self._count()
         if early:
-            stream.take(early)
-        self.watch(descriptor, stream)
+            stream.feed(early)
+        self._update(descriptor, stream)
 
-    def watch(self, descriptor: int, stream: Stream) -> None:
-        """See to what a stream is to be polled for from now on."""
-        if stream.closed:
-            self._poll.unregister(descriptor)
-            for known in (self.streams, self.watched, self.queued, self.writing):
-                known.pop(descriptor, None)
-            self.unsettled.pop(descriptor, None)
-            if isinstance(stream, Watcher):
-                self._broadcast.dismiss(stream)
-            else:
-                self._orderly = self._orderly or stream.orderly
-            self._recount()
+    def copy_outputs(self) -> None:
+        """Copy output that a call of the environment could change."""
+        for stream in self._uncopied.values():
+            stream.copy_output()
+
+    def close_all(self, code: Close, reason: str) -> None:
+        """Close all streams."""
+        for stream in self._streams.values():
+            stream.close_with(code, reason)
+
+    def _handle(self, descriptor: int, stream: Stream, events: int) -> None:
+        """Read, write or answer a request, as the events of a stream allow."""
+        if events & WRITE:
+            stream.flush()
+        elif not stream.polled_for and events:
+            # The client is gone, and nobody reads the answers to its requests.
+            stream.close()
+        elif events:
+            frames = stream.quick
+            if frames is None or self._uncopied or self._fast_step is None:
+                stream.receive()
+            elif self._read_step(stream, frames, self._fast_step):
+                return
+        if stream.inbox and not stream.writing:
+            self._answer(stream)
+        if stream.inbox or stream.writing or stream.closed or stream.polled_for != READ:
+            self._update(descriptor, stream)
+
+    def _read_step(
+        self, stream: Stream, frames: FastHostFrames, fast_step: FastStepper
+    ) -> bool:
+        """Read a message, and execute it if it is a fast step.
+
+        Returns:
+            Whether the step is answered and nothing is left to do for the stream.
+        """
+        data = stream.read()
+        request = frames.asked(data)
+        if request is None:
+            if data:
+                stream.feed(data)
+        elif fast_step.take(stream, frames, request):
+            return not (stream.writing or stream.closed)
+        else:
+            stream.inbox.append(frame_of(request))
+        return False
+
+    def _answer(self, stream: Stream) -> None:
+        """Execute the next request of a stream."""
+        request, behind = stream.next()
+        if isinstance(request, RefusedRequest):
+            stream.answer(request.answer)
             return
-        wanted = select.POLLIN
-        self.writing.pop(descriptor, None)
-        self.unsettled.pop(descriptor, None)
-        self.queued.pop(descriptor, None)
+        reply = self._execute(request, stream.session, behind)
+        if reply.status == ExternalAway.default_status:
+            stream.hold_back()
+        stream.answer(reply)
+
+    def _update(self, descriptor: int, stream: Stream) -> None:
+        """Poll a stream for what it needs next, or remove it if it is closed."""
+        for group in (self._queued, self._writing, self._uncopied):
+            group.pop(descriptor, None)
+        if stream.closed:
+            self._remove(descriptor, stream)
+            return
+        wanted = READ
         if stream.writing:
-            wanted = select.POLLOUT
-            self.writing[descriptor] = stream
+            wanted = WRITE
+            self._writing[descriptor] = stream
             if not isinstance(stream, Watcher):
-                self.unsettled[descriptor] = stream
+                self._uncopied[descriptor] = stream
         elif stream.inbox:
             wanted = 0
-            self.queued[descriptor] = stream
-        if wanted != self.watched[descriptor]:
-            self.watched[descriptor] = wanted
-            self._poll.modify(descriptor, wanted)
+            self._queued[descriptor] = stream
+        if wanted != stream.polled_for:
+            stream.polled_for = wanted
+            self._poller.want(descriptor, wanted)
 
-    def may_busy_poll(self) -> bool:
-        """Whether looking for more without sleeping takes time from nobody."""
-        return may_busy_poll(stream.line for stream in self.streams.values())
+    def _remove(self, descriptor: int, stream: Stream) -> None:
+        self._poller.remove(descriptor)
+        del self._streams[descriptor]
+        if isinstance(stream, Watcher):
+            self._broadcast.remove(stream)
+        else:
+            self._orderly = self._orderly or stream.orderly
+        self._count()
 
-    def patience(self) -> float:
-        """Give the milliseconds until a client has taken nothing for too long."""
-        first = min(each.deadline for each in self.writing.values())
+    def _poll_pending(self) -> None:
+        """Poll the watchers for writing that were sent more than they read."""
+        while self._broadcast.pending:
+            watcher = self._broadcast.pending.pop()
+            if not watcher.closed:
+                self._update(watcher.fileno(), watcher)
+
+    def _patience_ms(self) -> float:
+        """Return the milliseconds until a client has read nothing for too long."""
+        first = min(each.deadline for each in self._writing.values())
         return max(0.0, first - time.monotonic()) * 1000 + 1
 
-    def drop_stuck(self) -> None:
-        """Drop the streams whose client has taken nothing for too long."""
+    def _close_stuck(self) -> None:
+        """Close the streams whose clients have read nothing for too long."""
         now = time.monotonic()
-        stuck = {fd: each for fd, each in self.writing.items() if each.deadline <= now}
+        stuck = {fd: each for fd, each in self._writing.items() if each.deadline <= now}
         if not stuck:
             return
-        # Who would take something by now has waited for this host, not it for them.
-        willing = {fd for fd, event in self._poll.poll(0) if event & select.POLLOUT}
+        # A client that reads by now has waited for this host, and not the reverse.
+        willing = {fd for fd, events in self._poller.poll(0) if events & WRITE}
         for descriptor in stuck.keys() - willing:
             stuck[descriptor].orderly = True
             stuck[descriptor].close()
-            self.watch(descriptor, stuck[descriptor])
+            self._update(descriptor, stuck[descriptor])
 
-    def _recount(self) -> None:
-        # To be watched is not to be used.
+    def _may_spin(self) -> bool:
+        return may_busy_poll(stream.line for stream in self._streams.values())
+
+    def _count(self) -> None:
+        # A stream that watches does not count as use.
         watchers = len(self._broadcast.watchers)
-        count = len(self.streams) - watchers
-        if count != self._counted:
-            self._counted = count
-            orphaned = not count and not self._orderly
-            self._page.set_orphaned(time.monotonic_ns() if orphaned else 0)
-        self._page.set_streams(count, watchers)
-        self._dispatch.set_streams(count)
+        count = len(self._streams) - watchers
+        if count != self._activity.streams:
+            self._activity.set_orphaned(not count and not self._orderly)
+        self._activity.set_streams(count, watchers)

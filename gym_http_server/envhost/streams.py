@@ -1,17 +1,17 @@
-"""A stream: a client's own connection to this host, handed over by a web worker.
+"""A stream: a client's WebSocket, whose socket a web worker has sent to this host.
 
-Nothing here waits. While a client does not take what it was sent, nothing more is read
-from it.
+Nothing here blocks. While a client does not read its answers, the host reads nothing
+more from it, and closes the stream when that takes too long.
 """
 
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 from collections import deque
 from collections.abc import Callable
 
-from gym_http_server.envhost.writers import Writer
 from gym_http_wire.fast_frames import FastHostFrames
 from gym_http_wire.frames import Frame
 from gym_http_wire.handshakes import StreamHandshake
@@ -27,24 +27,126 @@ from gym_http_wire.websocket import (
     head_of,
 )
 
-__all__ = ["MAX_STREAMS", "Stream"]
+__all__ = ["MAX_STREAMS", "SEND_SECONDS", "Stream", "Writer"]
 
 MAX_STREAMS = 64
 RECEIVE_BYTES = 64 * 1024
+#: Seconds after which a client that reads nothing of its answers loses its stream.
+SEND_SECONDS = 5.0
+_MAX_BUFFERS = 512
 
 
-def _switching(hello: StreamHandshake) -> bytes:
-    """Give the head that ends HTTP and begins the stream."""
-    chosen = f"Sec-WebSocket-Protocol: {hello.protocol}\r\n" if hello.protocol else ""
-    return (
-        "HTTP/1.1 101 Switching Protocols\r\n"
-        "Upgrade: websocket\r\n"
-        "Connection: Upgrade\r\n"
-        f"Sec-WebSocket-Accept: {hello.accept}\r\n"
-        f"{chosen}"
-        f"Gym-Session: {hello.session}\r\n"
-        "\r\n"
-    ).encode()
+class Writer:
+    """Writes to a client's socket without blocking.
+
+    It keeps the bytes that the socket does not take at once.
+
+    Args:
+        line: The socket, not blocking.
+        clock: Monotonic seconds.
+
+    Attributes:
+        closed: Whether the socket is closed.
+        line: The socket.
+    """
+
+    def __init__(self, line: socket.socket, clock: Callable[[], float]) -> None:
+        self.closed = False
+        self.line = line
+        self._clock = clock
+        self._output: deque[memoryview] = deque()
+        self._since = 0.0
+        # Whether the output is a copy, which no later step changes.
+        self._copied = False
+        # Whether to close the socket once everything is written.
+        self._closing = False
+
+    def fileno(self) -> int:
+        """Return the socket's descriptor."""
+        return self.line.fileno()
+
+    @property
+    def writing(self) -> bool:
+        """Whether bytes wait until the client reads."""
+        return bool(self._output)
+
+    @property
+    def deadline(self) -> float:
+        """The time by which the client has to read something, while it is `writing`."""
+        return self._since + SEND_SECONDS
+
+    def send(self, message: bytes) -> None:
+        """Send a short message, or keep the rest that the socket does not take."""
+        if self._output:
+            self._output.append(memoryview(message))
+            return
+        try:
+            sent = self.line.send(message)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            self._fail()
+            return
+        if sent < len(message):
+            self._keep([memoryview(message)[sent:]])
+
+    def flush(self) -> None:
+        """Write more of the output, now that the client reads."""
+        waiting: list[bytes | memoryview] = list(self._output)
+        copied, since = self._copied, self._since
+        size = sum(map(len, waiting))
+        self._output.clear()
+        self._send(waiting)
+        self._copied = copied
+        if sum(map(len, self._output)) == size:
+            self._since = since
+        if self._closing and not self._output:
+            self.close()
+
+    def copy_output(self) -> None:
+        """Copy the output, since the environment is about to change arrays in it."""
+        if self._output and not self._copied:
+            whole = b"".join(self._output)
+            self._output.clear()
+            self._output.append(memoryview(whole))
+            self._copied = True
+
+    def close(self) -> None:
+        """Close the socket and drop the output."""
+        if not self.closed:
+            self.closed = True
+            self._output.clear()
+            self.line.close()
+
+    def _send(self, pieces: list[bytes | memoryview]) -> None:
+        if self._output:
+            self._output.extend(memoryview(each) for each in pieces)
+            return
+        at = 0
+        try:
+            while at < len(pieces):
+                batch = pieces[at : at + _MAX_BUFFERS]
+                sent = self.line.sendmsg(batch)
+                for each in batch:
+                    size = len(each)
+                    if sent < size:
+                        pieces[at] = memoryview(each)[sent:]
+                        break
+                    sent -= size
+                    at += 1
+        except BlockingIOError:
+            self._keep([memoryview(each) for each in pieces[at:]])
+        except OSError:
+            self._fail()
+
+    def _fail(self) -> None:
+        """Handle an error of the socket."""
+        self.close()
+
+    def _keep(self, views: list[memoryview]) -> None:
+        self._output.extend(views)
+        self._copied = False
+        self._since = self._clock()
 
 
 class Stream(Writer):
@@ -52,16 +154,17 @@ class Stream(Writer):
 
     Args:
         line: The client's socket, not blocking.
-        hello: How it begins.
+        hello: How the stream begins.
         max_message: Bytes that a message may have.
         clock: Monotonic seconds.
 
     Attributes:
         session: The session's name.
-        inbox: Requests that wait for their turn, and refusals.
-        orderly: Whether client or host end it on purpose, by WebSocket's closing
-            handshake or because of a limit. Else the client's kernel has ended it, as
-            it does for a process that was killed.
+        inbox: Requests that wait for their turn, and refusals of malformed ones.
+        orderly: Whether the client or the host closes the stream on purpose: by a
+            closing handshake or because of a limit. Else the client's kernel has ended
+            it, as it does for a process that was killed.
+        polled_for: Events that the host polls the socket for.
     """
 
     def __init__(
@@ -75,42 +178,45 @@ class Stream(Writer):
         self.session = hello.session
         self.orderly = False
         self.inbox: deque[Frame | RefusedRequest] = deque()
-        # How many in the inbox came before an earlier one was told to come again.
+        self.polled_for = select.POLLIN
+        # How many requests of the inbox came before the client knew that it has to
+        # send an earlier one again.
         self._behind = 0
         self._dialect = stream_dialect(hello.protocol)
         self._lane = self._dialect.lane
         self._reader = MessageReader(masked=True, max_message=max_message)
         if line.family != socket.AF_UNIX:
             line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._send([_switching(hello)])
+        self._send([_handshake_response(hello)])
 
     @property
     def quick(self) -> FastHostFrames | None:
-        """The quick lane, if what comes next may be for it."""
+        """The codec of repeated steps, if the next message may be one of them."""
         ready = self._reader.between and not self.inbox and not self._output
         return self._lane if ready else None
 
     def next(self) -> tuple[Frame | RefusedRequest, bool]:
-        """Give the request whose turn it is, or a refusal.
+        """Take the next request, or refusal, from the inbox.
 
         Returns:
-            It, and whether its sender cannot know what became of all earlier ones.
+            The request, and whether its sender may not know the outcome of all
+            earlier ones.
         """
-        asked = self.inbox.popleft()
+        request = self.inbox.popleft()
         behind = self._behind > 0
         if behind:
             self._behind -= 1
-        if self._dialect.acknowledges and isinstance(asked, Frame):
-            behind = asked.status != ACKNOWLEDGED
-        return asked, behind
+        if self._dialect.acknowledges and isinstance(request, Frame):
+            behind = request.status != ACKNOWLEDGED
+        return request, behind
 
     def hold_back(self) -> None:
-        """Take note that a request comes again before all that have come by now."""
+        """Note that the client sends a request again before all received so far."""
         self.receive()
         self._behind = len(self.inbox)
 
     def read(self) -> bytes:
-        """Read what has come; nothing if there is nothing, or not any more."""
+        """Read the received bytes; empty if there are none or the stream has ended."""
         try:
             data = self.line.recv(RECEIVE_BYTES)
         except BlockingIOError:
@@ -122,35 +228,35 @@ class Stream(Writer):
         return data
 
     def receive(self) -> None:
-        """Read what has come, as messages into the inbox."""
+        """Read the received bytes, and put requests into the inbox."""
         space = self._reader.space()
         if space is None:
             data = self.read()
             if data:
-                self.take(data)
+                self.feed(data)
             return
         try:
             size = self.line.recv_into(space)
             if not size:
                 self.close()
                 return
-            self._sort(self._reader.received(size))
+            self._handle(self._reader.received(size))
         except BlockingIOError:
             pass
         except OSError:
             self.close()
         except WebSocketError as error:
-            self._refuse(error)
+            self._close_for(error)
 
-    def take(self, data: bytes) -> None:
-        """Take bytes of the client's that have been read already."""
+    def feed(self, data: bytes) -> None:
+        """Parse bytes that were read already, and put requests into the inbox."""
         try:
-            self._sort(self._reader.feed(data))
+            self._handle(self._reader.feed(data))
         except WebSocketError as error:
-            self._refuse(error)
+            self._close_for(error)
 
     def answer(self, frame: Frame) -> None:
-        """Answer a request."""
+        """Send the answer to a request."""
         if self.closed:
             return
         pieces = self._dialect.write(frame)
@@ -163,20 +269,20 @@ class Stream(Writer):
         size = sum(len(each) for each in views)
         self._send([head_of(opcode, size), *views])
 
-    def bid_farewell(self, code: Close, words: str) -> None:
-        """Say why the stream ends, if the client listens, and end it."""
+    def close_with(self, code: Close, reason: str) -> None:
+        """Close the stream with a close frame, if the client reads."""
         self.orderly = True
         if not self.closed and not self._output:
             with contextlib.suppress(OSError):
-                self.line.send(encode(Opcode.CLOSE, close_of(code, words)))
+                self.line.send(encode(Opcode.CLOSE, close_of(code, reason)))
         self.close()
 
     def close(self) -> None:
-        """End the stream, whatever waits."""
+        """Close the stream, and drop its inbox and output."""
         self.inbox.clear()
         super().close()
 
-    def _sort(self, messages: list[Message]) -> None:
+    def _handle(self, messages: list[Message]) -> None:
         for opcode, payload in messages:
             if opcode == self._dialect.opcode:
                 try:
@@ -186,20 +292,35 @@ class Stream(Writer):
             elif opcode == Opcode.PING:
                 self._send([encode(Opcode.PONG, bytes(payload))])
             elif opcode == Opcode.CLOSE:
-                self._say_last(Opcode.CLOSE, bytes(payload))
+                self._send_close(bytes(payload))
             elif opcode != Opcode.PONG:
-                words = "this stream takes binary messages"
+                reason = "this stream takes binary messages"
                 if self._dialect.opcode == Opcode.TEXT:
-                    words = "this stream takes text messages"
-                raise WebSocketError(Close.UNSUPPORTED, words)
+                    reason = "this stream takes text messages"
+                raise WebSocketError(Close.UNSUPPORTED, reason)
 
-    def _refuse(self, error: WebSocketError) -> None:
-        self._say_last(Opcode.CLOSE, close_of(error.code, str(error)))
+    def _close_for(self, error: WebSocketError) -> None:
+        self._send_close(close_of(error.code, str(error)))
 
-    def _say_last(self, opcode: Opcode, payload: bytes) -> None:
+    def _send_close(self, payload: bytes) -> None:
+        """Send a close frame, and close the stream once the client has read it."""
         self.inbox.clear()
         self.orderly = True
-        self._last_words = True
-        self._send([encode(opcode, payload)])
+        self._closing = True
+        self._send([encode(Opcode.CLOSE, payload)])
         if not self._output:
             self.close()
+
+
+def _handshake_response(hello: StreamHandshake) -> bytes:
+    """Return the head of the HTTP answer that begins a WebSocket."""
+    chosen = f"Sec-WebSocket-Protocol: {hello.protocol}\r\n" if hello.protocol else ""
+    return (
+        "HTTP/1.1 101 Switching Protocols\r\n"
+        "Upgrade: websocket\r\n"
+        "Connection: Upgrade\r\n"
+        f"Sec-WebSocket-Accept: {hello.accept}\r\n"
+        f"{chosen}"
+        f"Gym-Session: {hello.session}\r\n"
+        "\r\n"
+    ).encode()

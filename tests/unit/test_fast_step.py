@@ -13,6 +13,7 @@ import pytest
 from gym_http_core.idempotency import AnswerGone
 from gym_http_core.lossless_calls import LosslessCalls
 from gym_http_core.operations import Operations
+from gym_http_server.envhost.activity import Activity
 from gym_http_server.envhost.dispatch import Dispatch
 from gym_http_server.envhost.fast_step import FastStepper, frame_of
 from gym_http_server.envhost.inspection import Inspection
@@ -38,16 +39,18 @@ class Host:
         self.env.reset(seed=1)
         operations = Operations(self.env, strict_actions=strict)
         exact = LosslessCalls(operations)
-        inspection = Inspection(operations, exact, "00000000", "CartPole-v1")
+        self.page, self.reader = StatusPage(page), StatusReader(page)
+        activity = Activity(self.page, operations)
+        inspection = Inspection(operations, exact, activity, "00000000", "CartPole-v1")
         self.dispatch = Dispatch(
             operations,
             exact,
             inspection,
+            activity,
             open_file=lambda request: -1,
             max_answer=1 << 20,
         )
-        self.page, self.reader = StatusPage(page), StatusReader(page)
-        self.fast_step = FastStepper(self.dispatch, self.page)
+        self.fast_step = FastStepper(self.dispatch, activity)
         self.near, far = socket.socketpair()
         far.setblocking(False)
         self.near.settimeout(5.0)
@@ -78,7 +81,7 @@ class Host:
         if asked is not None:
             frame = frame_of(asked)
         else:
-            self.stream.take(data)
+            self.stream.feed(data)
             (frame,) = self.stream.inbox
             self.stream.inbox.clear()
         assert isinstance(frame, Frame)

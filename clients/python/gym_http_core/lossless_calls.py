@@ -13,9 +13,22 @@ from gym_http_wire.problems import BadJSON, BadParameter, MissingParameter
 from gym_http_wire.specs import describe_spec
 from gym_http_wire.values.treewriting import write
 
-__all__ = ["LosslessCalls"]
+__all__ = ["LosslessCalls", "step_values"]
 
 Values = dict[str, Any]
+
+
+def step_values(
+    observation: Any, reward: Any, terminated: Any, truncated: Any, info: Any
+) -> Values:
+    """Return the result of a step as the value of its answer."""
+    return {
+        "info": info,
+        "observation": observation,
+        "reward": reward,
+        "terminated": terminated,
+        "truncated": truncated,
+    }
 
 
 class LosslessCalls:
@@ -42,14 +55,11 @@ class LosslessCalls:
         action = _required(given, "action")
         self._operations.check_action(action)
         self._take_generator(given)
-        observation, reward, terminated, truncated, info = self._operations.step(action)
-        return {
-            "info": info,
-            "observation": observation,
-            "reward": reward,
-            "terminated": terminated,
-            "truncated": truncated,
-        }
+        return self.take(action)
+
+    def take(self, action: Any) -> Values:
+        """Take an action that was checked already."""
+        return step_values(*self._operations.step(action))
 
     def render(self) -> Values:
         """Give what the environment renders."""

@@ -1,0 +1,81 @@
+"""Records when an instance is busy and how much it is used.
+
+The supervisor reads these records from the status page, for deadlines and idle
+timeouts. Clients get some of them in the instance's description.
+"""
+
+from __future__ import annotations
+
+import time
+
+from gym_http_core.operations import Operations
+from gym_http_server.envhost import fork_guard
+from gym_http_server.rundir import StatusPage
+
+__all__ = ["Activity"]
+
+
+class Activity:
+    """Records the calls and the streams of one instance.
+
+    Args:
+        page: The host's status page.
+        operations: Counts the steps and episodes of the environment.
+
+    Attributes:
+        streams: Number of open streams that send requests.
+        watchers: Number of open streams that watch.
+    """
+
+    def __init__(self, page: StatusPage, operations: Operations) -> None:
+        self.streams = 0
+        self.watchers = 0
+        self._page = page
+        self._operations = operations
+        self._created_ns = self._last_used_ns = time.monotonic_ns()
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since the instance was created."""
+        return (time.monotonic_ns() - self._created_ns) / 1e9
+
+    @property
+    def idle_s(self) -> float:
+        """Seconds since the last call that counts as use ended."""
+        return (time.monotonic_ns() - self._last_used_ns) / 1e9
+
+    def begin(self) -> None:
+        """Record that a call begins; its deadline counts from now."""
+        self._page.begin(time.monotonic_ns())
+
+    def begin_next(self) -> None:
+        """Record that another call begins within the same request.
+
+        A request for many steps may take long, as long as each step is in time.
+        """
+        fork_guard.check()
+        self._page.begin(time.monotonic_ns())
+
+    def finish(self) -> None:
+        """Record that a call which counts as use has ended."""
+        operations = self._operations
+        self._last_used_ns = now_ns = time.monotonic_ns()
+        self._page.finish(now_ns, operations.steps, operations.episodes)
+
+    def finish_unused(self) -> None:
+        """Record that a call has ended which does not count as use."""
+        self._page.set_orphaned(0)
+        self._page.end(time.monotonic_ns(), used=False)
+
+    def mark_alive(self) -> None:
+        """Record that the host responds; this does not count as use."""
+        self._page.mark_alive(time.monotonic_ns())
+
+    def set_streams(self, streams: int, watchers: int) -> None:
+        """Record how many streams are open."""
+        self.streams, self.watchers = streams, watchers
+        self._page.set_streams(streams, watchers)
+
+    def set_orphaned(self, orphaned: bool) -> None:
+        """Record whether the kernels of all clients have ended their streams."""
+        self._page.set_orphaned(time.monotonic_ns() if orphaned else 0)
