@@ -22,7 +22,7 @@ from gym_http_server.envhost.dispatch import Dispatch
 from gym_http_server.envhost.fast_step import FastStepper, frame_of
 from gym_http_server.envhost.inspection import Inspection
 from gym_http_server.envhost.streams import Stream
-from gym_http_server.rundir import StatusPage
+from gym_http_server.rundir.status import StatusPage
 from gym_http_wire.fast_frames import MISSED, FastClientFrames
 from gym_http_wire.frames import HEADER
 from gym_http_wire.handshakes import BINARY_PROTOCOL, StreamHandshake

@@ -14,7 +14,7 @@ from gym_http_server.api.exchange import Answer, Environ, empty_answer
 from gym_http_server.api.fast_routes import FastRoutes
 from gym_http_server.api.web import Route, Web, flask_response
 from gym_http_server.errors import NotFound
-from gym_http_server.rundir import RunDir
+from gym_http_server.rundir.directory import RunDir
 from gym_http_server.settings import Settings
 from gym_http_wire.problems import Problem
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import IO
 
-from gym_http_server.rundir import RunDir
+from gym_http_server.rundir.directory import RunDir
 from gym_http_server.settings import Settings
 
 __all__ = [

@@ -23,7 +23,7 @@ from gym_http_server.errors import StartError
 from gym_http_server.gateway import check_installed
 from gym_http_server.launcher import Launcher
 from gym_http_server.listeners import address, letting_in, listening
-from gym_http_server.rundir import RunDir
+from gym_http_server.rundir.directory import RunDir
 from gym_http_server.settings import GROUPS, TABLE, Setting, Settings, from_mapping
 from gym_http_server.titles import extend_title, set_title
 

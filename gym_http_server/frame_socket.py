@@ -15,7 +15,7 @@ import socket
 import struct
 from collections import deque
 
-from gym_http_server.rundir import close_at_once, stop_lingering
+from gym_http_server.rundir.sockets import close_at_once, stop_lingering
 from gym_http_wire.frames import Frame, FrameReader, encode
 
 __all__ = [

@@ -30,7 +30,7 @@ from gym_http_server.access import quotas
 from gym_http_server.errors import StartError
 from gym_http_server.instances.supervisor_client import SupervisorClient
 from gym_http_server.listeners import file_name
-from gym_http_server.rundir import RunDir
+from gym_http_server.rundir.directory import RunDir
 from gym_http_server.settings import PREFIX, Settings
 from gym_http_server.supervisor import processes
 from gym_http_wire.problems import Problem

@@ -29,7 +29,7 @@ import msgspec
 
 from gym_http_server import landlock, prctl, seccomp
 from gym_http_server.errors import SettingError
-from gym_http_server.rundir import NAME_PREFIX, RunDir
+from gym_http_server.rundir.directory import NAME_PREFIX, RunDir
 from gym_http_server.settings import Settings
 
 __all__ = ["Sandbox", "confined", "prepare", "settle", "warn_of_root"]

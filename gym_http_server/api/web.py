@@ -36,7 +36,7 @@ from gym_http_server.instances.budget import LargeBody, Pieces
 from gym_http_server.instances.host_client import HostClient
 from gym_http_server.instances.supervisor_client import SupervisorClient
 from gym_http_server.log_lines import LimitedLog
-from gym_http_server.rundir import RunDir
+from gym_http_server.rundir.directory import RunDir
 from gym_http_server.settings import Settings
 from gym_http_wire.problems import Problem
 

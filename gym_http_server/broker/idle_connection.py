@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from gym_http_server.access import Identity
-from gym_http_server.rundir import stop_lingering
+from gym_http_server.rundir.sockets import stop_lingering
 from gym_http_wire.external.binary_dialect import BinaryDialect
 from gym_http_wire.external.framing import (
     Framing,

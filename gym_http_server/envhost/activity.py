@@ -10,7 +10,7 @@ import time
 
 from gym_http_core.operations import Operations
 from gym_http_server.envhost import fork_guard
-from gym_http_server.rundir import StatusPage
+from gym_http_server.rundir.status import StatusPage
 
 __all__ = ["Activity"]
 

@@ -30,7 +30,8 @@ from gym_http_server.envhost.isolation import isolate
 from gym_http_server.envhost.making import make
 from gym_http_server.envhost.monitor import request_file
 from gym_http_server.peers import Peers
-from gym_http_server.rundir import RunDir, StatusPage, is_full
+from gym_http_server.rundir.directory import RunDir, is_full
+from gym_http_server.rundir.status import StatusPage
 from gym_http_server.sandbox import Sandbox
 from gym_http_wire.external.steps import PackedStep
 from gym_http_wire.frames import Frame, encode

@@ -10,7 +10,7 @@ import msgspec
 from gym_http_server.access import Identity
 from gym_http_server.frame_socket import FrameSocket, limit_sending
 from gym_http_server.poller import Poller
-from gym_http_server.rundir import RunDir
+from gym_http_server.rundir.directory import RunDir
 from gym_http_wire.external.framing import COUNTED
 from gym_http_wire.messages import Op, RequestHead, request
 

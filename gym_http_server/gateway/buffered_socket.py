@@ -6,7 +6,7 @@ import socket
 from collections.abc import Callable
 
 from gym_http_server.poller import READ, WRITE, Poller
-from gym_http_server.rundir import refuse_descriptors
+from gym_http_server.rundir.sockets import refuse_descriptors
 
 __all__ = ["BufferedSocket", "connected"]
 

@@ -13,7 +13,7 @@ from gym_http_server.authentication import Authenticator
 from gym_http_server.gateway.broker import BrokerConnection
 from gym_http_server.gateway.outbox import Outbox
 from gym_http_server.poller import Poller
-from gym_http_server.rundir import RunDir
+from gym_http_server.rundir.directory import RunDir
 
 __all__ = ["Context", "GatewaySettings", "Timers"]
 

@@ -22,7 +22,7 @@ from gym_http_server.gateway.context import Context
 from gym_http_server.gateway.host_stream import HostStream
 from gym_http_server.gateway.outbox import Outbox
 from gym_http_server.gateway.supervisor_call import SupervisorCall
-from gym_http_server.rundir import open_log
+from gym_http_server.rundir.directory import open_plain_file
 from gym_http_wire.frames import Frame
 from gym_http_wire.handshakes import new_session
 from gym_http_wire.messages import Op, RequestHead, problem_of, request
@@ -53,7 +53,7 @@ def problem_answer(problem: Problem) -> bytes:
 
 def end_left(context: Context) -> None:
     """End what an agent had of a gateway that died: nobody else knows of it."""
-    with contextlib.suppress(OSError), open_log(context.run.tango, "rb") as note:
+    with contextlib.suppress(OSError), open_plain_file(context.run.tango, "rb") as note:
         head = RequestHead(instance_id=note.read(8).decode("ascii", "replace"))
         SupervisorCall(context, request(Op.END, head=head), lambda answer: None)
 
@@ -134,7 +134,7 @@ class TangoAgent:
             return
         self._instance_id = _instance_in(answer)
         path = self._context.run.tango
-        with contextlib.suppress(OSError), open_log(path, "wb") as note:
+        with contextlib.suppress(OSError), open_plain_file(path, "wb") as note:
             note.write(self._instance_id.encode())
         self._stream = HostStream(
             self._context,

@@ -15,7 +15,7 @@ from gym_http_server.errors import NotFound, SupervisorUnavailable
 from gym_http_server.instances.call_socket import CallSocket, ConnectionLost
 from gym_http_server.instances.handover import give_away, pass_both_ways
 from gym_http_server.instances.supervisor_client import SupervisorClient
-from gym_http_server.rundir import RunDir
+from gym_http_server.rundir.directory import RunDir
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op, RequestHead, problem_of, request
 

@@ -23,7 +23,7 @@ from gym_http_server.instances.call_socket import (
 )
 from gym_http_server.instances.queues import Queues
 from gym_http_server.instances.supervisor_client import SupervisorClient
-from gym_http_server.rundir import RunDir
+from gym_http_server.rundir.directory import RunDir
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op, RequestHead, answer_head, problem_of
 from gym_http_wire.problems import Problem

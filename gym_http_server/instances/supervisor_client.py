@@ -17,7 +17,7 @@ import msgspec
 from gym_http_server.access import Identity
 from gym_http_server.errors import SupervisorUnavailable
 from gym_http_server.instances.call_socket import CallSocket, ConnectionLost
-from gym_http_server.rundir import RunDir
+from gym_http_server.rundir.directory import RunDir
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import (
     PLAIN_BOTH_WAYS,

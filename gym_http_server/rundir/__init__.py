@@ -16,33 +16,3 @@
          ├─ log              what the environment prints
          ├─ work/  tmp/      the host's working and temporary directories
 """
-
-from gym_http_server.rundir.directory import NAME_PREFIX, RunDir, is_full
-from gym_http_server.rundir.logs import open_log
-from gym_http_server.rundir.removal import empty, move, remove
-from gym_http_server.rundir.sockets import (
-    SOCKET_PATH_BYTES,
-    close_at_once,
-    listen,
-    refuse_descriptors,
-    stop_lingering,
-)
-from gym_http_server.rundir.status import Status, StatusPage, StatusReader
-
-__all__ = [
-    "NAME_PREFIX",
-    "SOCKET_PATH_BYTES",
-    "RunDir",
-    "Status",
-    "StatusPage",
-    "StatusReader",
-    "close_at_once",
-    "empty",
-    "is_full",
-    "listen",
-    "move",
-    "open_log",
-    "refuse_descriptors",
-    "remove",
-    "stop_lingering",
-]

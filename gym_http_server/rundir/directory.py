@@ -11,12 +11,13 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import IO, cast
 
 from gym_http_server.errors import StartError
 from gym_http_server.rundir.removal import LOCK, move, remove
 from gym_http_server.rundir.sockets import SOCKET_PATH_BYTES
 
-__all__ = ["NAME_PREFIX", "RunDir", "is_full"]
+__all__ = ["NAME_PREFIX", "RunDir", "is_full", "open_plain_file"]
 
 NAME_PREFIX = "gym-http-"
 #: Room that an instance needs on the disk of the run directory, for a folder with two
@@ -187,6 +188,25 @@ def _restore(path: str, mode: int) -> str:
 def is_full(error: OSError) -> bool:
     """Whether a file could not be written because the disk, or a quota, is full."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def open_plain_file(path: str, mode: str) -> IO[bytes]:
+    """Open a file of the run directory, and nothing else that may lie in its place.
+
+    An environment can put a pipe there, whose opening would wait, or a link.
+
+    Raises:
+        OSError: There is no such file, or it is not a plain one.
+    """
+    file = open(path, mode, opener=_open_no_link)  # noqa: SIM115
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "no plain file", path)
+    return cast("IO[bytes]", file)
+
+
+def _open_no_link(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def _create(path: str) -> int:

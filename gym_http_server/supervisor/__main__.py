@@ -22,7 +22,7 @@ import msgspec
 from gym_http_server import boot, log_lines, prctl
 from gym_http_server.envhost import env_versions
 from gym_http_server.errors import StartError
-from gym_http_server.rundir import RunDir
+from gym_http_server.rundir.directory import RunDir
 from gym_http_server.sandbox import prepare
 from gym_http_server.services import limit_waits
 from gym_http_server.settings import Settings

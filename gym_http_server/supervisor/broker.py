@@ -5,7 +5,8 @@ from __future__ import annotations
 import socket
 
 from gym_http_server.broker.messages import BrokerSettings
-from gym_http_server.rundir import RunDir, listen
+from gym_http_server.rundir.directory import RunDir
+from gym_http_server.rundir.sockets import listen
 from gym_http_server.sandbox import Sandbox
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor.forks import ServiceProcess

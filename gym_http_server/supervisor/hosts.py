@@ -16,7 +16,9 @@ from gym_http_server.envhost.fork_guard import RETURNED
 from gym_http_server.envhost.host import CLOSE, PING
 from gym_http_server.errors import ForkFailed, TooManyInstances
 from gym_http_server.log_lines import SUPERVISOR, write
-from gym_http_server.rundir import RunDir, Status, close_at_once, is_full
+from gym_http_server.rundir.directory import RunDir, is_full
+from gym_http_server.rundir.sockets import close_at_once
+from gym_http_server.rundir.status import Status
 from gym_http_server.sandbox import Sandbox
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor import limits, processes

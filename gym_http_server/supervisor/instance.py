@@ -18,7 +18,7 @@ from gym_http_server.errors import (
     TooManyInstances,
 )
 from gym_http_server.frame_socket import FrameSocket
-from gym_http_server.rundir import StatusReader
+from gym_http_server.rundir.status import StatusReader
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor.heartbeats import Heartbeat
 from gym_http_server.supervisor.output import Output

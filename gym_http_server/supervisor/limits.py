@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gym_http_server.rundir import Status
+from gym_http_server.rundir.status import Status
 from gym_http_server.settings import Settings
 
 __all__ = ["ends_in", "idle_for", "orphaned_for", "overdue"]

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from gym_http_server.rundir import Status
+from gym_http_server.rundir.status import Status
 from gym_http_server.supervisor.instance import Ended, Instance
 from gym_http_server.supervisor.memory import resident_bytes
 

@@ -11,7 +11,8 @@ import logging
 import os
 
 from gym_http_server.log_lines import SUPERVISOR
-from gym_http_server.rundir import RunDir, empty, move
+from gym_http_server.rundir.directory import RunDir
+from gym_http_server.rundir.removal import empty, move
 from gym_http_server.services import isolate
 from gym_http_server.supervisor.forks import ServiceProcess
 

@@ -17,7 +17,9 @@ from gym_http_server.envhost.create_request import CreateRequest
 from gym_http_server.envhost.external.leased_connection import ExternalSettings
 from gym_http_server.envhost.isolation import print_to
 from gym_http_server.frame_socket import MOST_DESCRIPTORS, FrameSocket
-from gym_http_server.rundir import RunDir, StatusReader, listen
+from gym_http_server.rundir.directory import RunDir
+from gym_http_server.rundir.sockets import listen
+from gym_http_server.rundir.status import StatusReader
 from gym_http_server.sandbox import Sandbox
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor.forks import fork

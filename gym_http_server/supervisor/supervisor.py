@@ -32,13 +32,9 @@ from gym_http_server.errors import (
 from gym_http_server.log_lines import SUPERVISOR
 from gym_http_server.peers import Peers
 from gym_http_server.poller import READ, WRITE, Poller
-from gym_http_server.rundir import (
-    RunDir,
-    is_full,
-    listen,
-    refuse_descriptors,
-    remove,
-)
+from gym_http_server.rundir.directory import RunDir, is_full
+from gym_http_server.rundir.removal import remove
+from gym_http_server.rundir.sockets import listen, refuse_descriptors
 from gym_http_server.sandbox import Sandbox
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor import listing, processes

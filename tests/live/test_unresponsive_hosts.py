@@ -11,7 +11,7 @@ from functools import partial
 import psutil
 import pytest
 
-from gym_http_server.rundir import Status, StatusReader
+from gym_http_server.rundir.status import Status, StatusReader
 from tests.support import api as calls
 from tests.support.api import Api, Instance
 from tests.support.raw import Response

@@ -17,7 +17,7 @@ from gym_http_server.envhost.external.environment import ExternalEnv
 from gym_http_server.envhost.external.fast_step import FastStep
 from gym_http_server.envhost.external.leased_connection import ExternalSettings
 from gym_http_server.external_connection import ConnectionDetails
-from gym_http_server.rundir import RunDir
+from gym_http_server.rundir.directory import RunDir
 from gym_http_wire.external.framing import COUNTED
 from gym_http_wire.external.handshake import Hello
 from gym_http_wire.external.steps import PackedStep

@@ -11,7 +11,7 @@ from gym_http_server import boot
 from gym_http_server.envhost import process
 from gym_http_server.envhost.create_request import read_request
 from gym_http_server.envhost.external.leased_connection import ExternalSettings
-from gym_http_server.rundir import RunDir
+from gym_http_server.rundir.directory import RunDir
 from gym_http_server.settings import Settings
 from gym_http_wire.frames import FrameReader
 from gym_http_wire.messages import problem_of

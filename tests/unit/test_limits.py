@@ -2,7 +2,7 @@
 
 import pytest
 
-from gym_http_server.rundir import Status
+from gym_http_server.rundir.status import Status
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor.limits import ends_in, orphaned_for, overdue
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gym_http_server.rundir import empty, move, remove
-from gym_http_server.rundir.removal import LOCK
+from gym_http_server.rundir.removal import LOCK, empty, move, remove
 
 DEEP = 1200
 NOBODY = 65534

@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 
 from gym_http_server.errors import StartError
-from gym_http_server.rundir import RunDir, StatusPage, StatusReader, is_full, listen
-from gym_http_server.rundir.directory import YOUNG_SECONDS
+from gym_http_server.rundir.directory import YOUNG_SECONDS, RunDir, is_full
+from gym_http_server.rundir.sockets import listen
+from gym_http_server.rundir.status import StatusPage, StatusReader
 from tests.support.faults.small_disk import small_disk
 
 WRITE = """
 import sys
-from gym_http_server.rundir import StatusPage
+from gym_http_server.rundir.status import StatusPage
 
 page, number = StatusPage(sys.argv[1]), int(sys.argv[2])
 print("writing", flush=True)

@@ -13,7 +13,7 @@ import pytest
 from gym_http_server.access import EVERYONE
 from gym_http_server.gunicorn_worker.client_socket import ClientSocket, ConnectionLimits
 from gym_http_server.instances.supervisor_client import Abandoned, SupervisorClient
-from gym_http_server.rundir import RunDir
+from gym_http_server.rundir.directory import RunDir
 from gym_http_wire.frames import FrameReader, encode
 from gym_http_wire.messages import answer
 

@@ -21,7 +21,7 @@ from gym_http_server.envhost.external.leased_connection import (
 )
 from gym_http_server.external_connection import ConnectionDetails
 from gym_http_server.frame_socket import FrameSocket, limit_sending
-from gym_http_server.rundir import RunDir
+from gym_http_server.rundir.directory import RunDir
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op, problem_of, request
 from gym_http_wire.problems import ExternalAway
