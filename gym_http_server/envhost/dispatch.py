@@ -107,7 +107,7 @@ class Dispatch:
         key = request_head(frame).key
         if not key:
             return _numbered(self._perform("", frame, False), number)
-        place = sessions.place(key)
+        place = sessions.parse_key(key)
         if place is not None:
             return self._answer_in_session(frame, *place, False, False)
         return self._answer_with_key(frame, key)
@@ -123,7 +123,9 @@ class Dispatch:
         self, frame: Frame, session: str, number: int, streamed: bool, behind: bool
     ) -> Frame:
         try:
-            reply = self.sessions.earlier(session, number, frame, going_on=not behind)
+            reply = self.sessions.replay_or_begin(
+                session, number, frame, settled=not behind
+            )
             if reply is None:
                 reply = self._perform(f"{session}-{number}", frame, streamed)
                 self.record(session, number, frame, reply)

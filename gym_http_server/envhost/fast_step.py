@@ -67,7 +67,7 @@ class FastStepper:
         if action is _ABSENT or not self._operations.takes(action):
             return False
         session = stream.session
-        if not self._sessions.proceed(session, number):
+        if not self._sessions.accept_next(session, number):
             return False
         activity, dispatch = self._activity, self._dispatch
         activity.begin()

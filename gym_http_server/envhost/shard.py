@@ -14,7 +14,7 @@ from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv, VectorEnv
 
 from gym_http_core.attributes import GeneratorSerials
-from gym_http_core.vectors import call_some, env_call
+from gym_http_core.vectors import call_some, vector_call
 from gym_http_server.envhost import fork_guard
 from gym_http_server.envhost.failures import note_cause, problem_frame, problem_of_error
 from gym_http_server.envhost.info_merge import Each, Folding, kept
@@ -127,7 +127,7 @@ def serve(
         stop: The first that is none of this part any more.
         num_envs: How many the whole vector has.
     """
-    made = _outcome(lambda: env_call("making it", lambda: Shard(make(stop - start))))
+    made = _outcome(lambda: vector_call("making it", lambda: Shard(make(stop - start))))
     if isinstance(made, Problem):
         channel.send(with_warnings(problem_frame(made)))
         return
@@ -151,7 +151,7 @@ def serve(
     while (frame := channel.receive_one()) is not None:
         name, call = calls[frame.kind]
         given = binary.decode(frame.body)
-        told = _outcome(lambda: env_call(name, call, given))  # noqa: B023
+        told = _outcome(lambda: vector_call(name, call, given))  # noqa: B023
         reply = problem_frame(told) if isinstance(told, Problem) else _frame(told)
         channel.send(with_warnings(reply))
         if frame.kind == ShardOp.CLOSE:

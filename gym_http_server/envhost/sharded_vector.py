@@ -20,7 +20,7 @@ from gymnasium.vector.utils import (
     create_empty_array,
 )
 
-from gym_http_core.vectors import call_some, env_call
+from gym_http_core.vectors import call_some, vector_call
 from gym_http_server.envhost.info_merge import Columns, Each, Folding, merged
 from gym_http_server.envhost.remote_shard import RemoteShard
 from gym_http_server.envhost.shard import Make, Shard, mapped
@@ -275,7 +275,7 @@ class ShardedVectorEnv(VectorEnv[Any, Any, Any]):
         problems: list[Problem] = []
         if wanted[0]:
             try:
-                told[0] = env_call(name, own, given[0])
+                told[0] = vector_call(name, own, given[0])
             except Problem as problem:
                 problems.append(problem)
         for number, other in enumerate(self._others, 1):

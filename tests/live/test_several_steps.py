@@ -9,12 +9,11 @@ import gymnasium
 import numpy as np
 import pytest
 
-from gym_http_core.columns import unpacked
 from gym_http_wire.messages import MEDIA_TYPES, Form
 from gym_http_wire.values import binary, typed
 from tests.support import api as calls
 from tests.support.api import Api, Instance
-from tests.support.identity import assert_identical
+from tests.support.identity import assert_identical, unpacked
 from tests.support.plain import plain
 from tests.support.server import Server
 from tests.support.websocket import TEXT, WebSocket

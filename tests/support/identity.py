@@ -47,3 +47,16 @@ def _array_difference(one: Any, other: Any, where: str) -> str:
 
 def _first(differences: Any) -> str:
     return next((each for each in differences if each), "")
+
+
+def unpacked(values: Any, scalars: bool) -> list[Any]:
+    """Return the items of a column, as the environment gave them.
+
+    Args:
+        values: The column of an answer.
+        scalars: Whether it stands for NumPy's scalars, and not for Python's numbers.
+    """
+    if isinstance(values, list):
+        return values
+    native = values.ndim == 1 and not scalars
+    return list(values.tolist() if native else values)

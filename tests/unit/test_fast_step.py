@@ -145,7 +145,7 @@ def test_a_repeated_fast_step_gets_the_stored_answer(host: Host) -> None:
     assert host.reader.read().steps == 6
     assert last[:2] == (6, 200)
     with pytest.raises(AnswerGone):
-        host.dispatch.sessions.earlier("s", 0, frame)
+        host.dispatch.sessions.replay_or_begin("s", 0, frame)
 
 
 def test_errors_in_a_fast_step_are_returned(host: Host) -> None:

@@ -1,11 +1,11 @@
-"""Attributes: what an environment has by name, its random generator included."""
+"""Attributes, methods and the random generator of an environment, by name."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from gym_http_core.env_errors import env_error, text_of
+from gym_http_core.env_errors import env_call, text_of
 from gym_http_wire.generators import (
     describe_generator,
     rebuild_generator,
@@ -13,7 +13,7 @@ from gym_http_wire.generators import (
 )
 from gym_http_wire.problems import BadParameter, NoAttribute, Problem
 
-__all__ = ["Attributes", "GeneratorSerials", "RemoteGenerator"]
+__all__ = ["Attributes", "GeneratorSerials", "RemoteGenerator", "get_attribute"]
 
 
 #: Methods of environments and vectors whose first argument names an attribute.
@@ -32,24 +32,24 @@ _BY_NAME = frozenset(
 
 @runtime_checkable
 class RemoteGenerator(Protocol):
-    """Stands for a generator in another process, which describes it itself."""
+    """A random generator in another process, which reads and sets it itself."""
 
     def described(self) -> dict[str, Any]:
-        """Give what `describe_generator` gives there."""
+        """Return what `describe_generator` returns in that process."""
 
     def set_described(self, given: dict[str, Any]) -> None:
-        """Set ``state``, and ``seed_sequence`` if there is one."""
+        """Set ``state``, and ``seed_sequence`` if it is given."""
 
 
 class GeneratorSerials:
-    """Numbers generators by identity, so that a client sees that one was replaced."""
+    """Numbers generators by identity: a client sees that one was replaced."""
 
     def __init__(self) -> None:
         self._seen: list[Any] = []
         self._serials: list[int] = []
 
     def of(self, generators: Sequence[Any]) -> list[int]:
-        """Give a serial number for each; it grows when another one takes its place."""
+        """Return a serial number for each; it grows when the object is replaced."""
         if len(self._seen) != len(generators):
             self._seen = [None] * len(generators)
             self._serials = [0] * len(generators)
@@ -60,8 +60,29 @@ class GeneratorSerials:
         return list(self._serials)
 
 
+def get_attribute(getter: Callable[[str], Any], name: str) -> Any:
+    """Get an attribute of an environment.
+
+    Args:
+        getter: Returns an attribute by its name, or raises `AttributeError`.
+        name: The attribute's.
+
+    Raises:
+        NoAttribute: There is no such attribute.
+        EnvError: Getting it raised another exception.
+    """
+
+    def get() -> Any:
+        try:
+            return getter(name)
+        except AttributeError as error:
+            raise NoAttribute(text_of(error) or f"there is no {name}") from None
+
+    return env_call(f"the attribute {name}", get)
+
+
 class Attributes:
-    """What an environment has, and what may be asked of that.
+    """Gets, sets and calls what an environment has by name.
 
     Args:
         env: The environment; used from one thread only.
@@ -79,21 +100,19 @@ class Attributes:
             the environment has another generator object.
 
         Raises:
-            EnvError: It has none that can be described.
+            EnvError: The environment has no generator that can be described.
         """
-        try:
-            found = self.env.np_random
-            if isinstance(found, RemoteGenerator):
-                return found.described()
-            return {
-                "seed": self.env.np_random_seed,
-                "serial": self._serials.of([found])[0],
-                **describe_generator(found),
-            }
-        except Problem:
-            raise
-        except (Exception, SystemExit) as error:
-            raise env_error("np_random", error) from error
+        return env_call("np_random", self._generator)  # type: ignore[no-any-return]
+
+    def _generator(self) -> dict[str, Any]:
+        found = self.env.np_random
+        if isinstance(found, RemoteGenerator):
+            return found.described()
+        return {
+            "seed": self.env.np_random_seed,
+            "serial": self._serials.of([found])[0],
+            **describe_generator(found),
+        }
 
     def set_generator(
         self, state: Any, seed_sequence: Any = None, *, replace: bool = False
@@ -101,14 +120,14 @@ class Attributes:
         """Set state and seed sequence of the environment's random generator.
 
         Args:
-            state: As NumPy's bit generators have it.
-            seed_sequence: What it spawns from; ``None`` leaves that as it is.
-            replace: Give the environment a new generator, which may be of another
-                kind, as if somebody had set ``np_random``.
+            state: The state, as NumPy's bit generators have it.
+            seed_sequence: The sequence from which the generator spawns; ``None`` leaves
+                it unchanged.
+            replace: Set ``np_random`` to a new generator, which may be of another kind.
 
         Raises:
-            BadParameter: It is no state of this generator.
-            EnvError: The environment refuses another generator.
+            BadParameter: The state does not fit this generator.
+            EnvError: The environment does not accept another generator.
         """
         if replace:
             self._replace_generator(state, seed_sequence)
@@ -136,64 +155,44 @@ class Attributes:
             raise BadParameter(
                 f"there is no such generator: {text_of(error)}"
             ) from None
-        try:
-            self.env.np_random = new
-        except Problem:
-            raise
-        except (Exception, SystemExit) as error:
-            raise env_error("setting np_random", error) from error
+        env_call("setting np_random", setattr, self.env, "np_random", new)
 
     def attribute(self, name: str) -> Any:
-        """Give an attribute of the environment or of one of its wrappers.
+        """Return an attribute of the environment or of one of its wrappers.
 
         Raises:
-            NoAttribute: There is none of this name that may be told.
+            NoAttribute: The environment has no such attribute, or it is private.
             EnvError: Getting it raised another exception.
         """
         self._check_name(name)
-        try:
-            return self.env.get_wrapper_attr(name)
-        except AttributeError as error:
-            raise NoAttribute(text_of(error) or f"there is no {name}") from None
-        except Problem:
-            raise
-        except (Exception, SystemExit) as error:
-            raise env_error(f"the attribute {name}", error) from error
+        return get_attribute(self.env.get_wrapper_attr, name)
 
     def set_attribute(self, name: str, value: Any, *, force: bool) -> bool:
         """Set an attribute of the environment, as `gymnasium.Env.set_wrapper_attr`.
 
         Raises:
-            NoAttribute: There is none of this name that may be set.
+            NoAttribute: The name is private, or not an identifier.
             EnvError: Setting it raised an exception.
         """
         self._check_name(name)
-        try:
-            return bool(self.env.set_wrapper_attr(name, value, force=force))
-        except Problem:
-            raise
-        except (Exception, SystemExit) as error:
-            raise env_error(f"setting the attribute {name}", error) from error
+        setter = self.env.set_wrapper_attr
+        return bool(
+            env_call(f"setting the attribute {name}", setter, name, value, force=force)
+        )
 
     def call_attribute(self, name: str, args: list[Any], kwargs: Any) -> Any:
         """Call a method of the environment or of one of its wrappers.
 
         Raises:
-            NoAttribute: No method of this name may be called, or an argument names a
-                private attribute.
+            NoAttribute: There is no such method, or an argument names a private
+                attribute.
             EnvError: It raised an exception.
         """
         self._check_arguments(name, args, kwargs)
-        method = self.attribute(name)
-        try:
-            return method(*args, **kwargs)
-        except Problem:
-            raise
-        except (Exception, SystemExit) as error:
-            raise env_error(name, error) from error
+        return env_call(name, self.attribute(name), *args, **kwargs)
 
     def call_some(self, indices: Any, name: str, args: list[Any], kwargs: Any) -> Any:
-        """Refuse a call of some environments: only vectors have more than one.
+        """Refuse a call of some environments: only vectors have several.
 
         Raises:
             BadParameter: Always.
@@ -201,7 +200,7 @@ class Attributes:
         raise BadParameter("indices are for vectors: this is a single environment")
 
     def _check_arguments(self, name: str, args: list[Any], kwargs: Any) -> None:
-        # A vector's call may name get_wrapper_attr, whose argument is a name, too.
+        # A vector's call may name get_wrapper_attr, whose argument is also a name.
         while name in _BY_NAME:
             inner = args[0] if args else kwargs.get("name")
             if not isinstance(inner, str):

@@ -1,7 +1,7 @@
-"""Batches: several steps of one environment for one request.
+"""Batches: several steps of an environment for one request.
 
-Whatever happens, no step that was taken gets lost: what was gained until then is kept,
-and a batch ends early rather than with more than an answer holds.
+The results of every step that was taken are kept, also if a later one fails. A batch
+ends early if its results would exceed the size of an answer.
 """
 
 from __future__ import annotations
@@ -32,57 +32,57 @@ MAX_EPISODES = 1_000
 MAX_SECONDS = 20.0
 """Seconds after which a batch takes no further step."""
 
-# How many steps there may be between two looks at how much a step has to tell, and how
-# full an answer may get by what those looks found.
+# Steps between two estimates of the size of the results, at most; and the share of an
+# answer that may be filled by these estimates.
 _UNSEEN = 64
 _FULL = 0.9
-# How long a watch may wait to hear that a call has begun.
+# Seconds after which the observer is notified again that a call begins.
 _QUIET_SECONDS = 0.02
 
 Values = dict[str, Any]
 
 
 class BatchObserver:
-    """Hears of every step of a batch; this one does nothing about it."""
+    """Is notified of every step of a batch; this base class ignores them."""
 
     def begin(self) -> None:
-        """Hear that a call of the environment begins, unless one just did."""
+        """A call of the environment begins, and none has begun just before."""
 
     def reset(self, seed: int | None, observation: Any, info: Any) -> None:
-        """Hear that an episode has begun, and with what."""
+        """An episode has begun."""
 
     def step(self, row: tuple[Any, Any, Any, Any, Any]) -> None:
-        """Hear what came of a step, as the environment gave it."""
+        """A step has returned this."""
 
 
 class BatchRun:
-    """The steps of one request.
+    """Takes the steps of one request.
 
     Args:
         operations: The environment.
-        share: Tells of what a step gave which share it takes of what an answer holds.
-        watch: Hears of every step.
-        clock: Tells the time in seconds.
+        share: Estimates the share of the maximum answer size that values take.
+        observer: Is notified of every step.
+        clock: Returns the time in seconds.
 
     Attributes:
         steps: Steps taken.
-        stopped: Why there are no more: ``None`` (there were no more actions),
-            ``"episode"`` (it is over), ``"steps"`` (`MAX_STEPS`), ``"time"``
-            (`MAX_SECONDS`) or ``"answer-size"``.
+        stopped: Why the steps ended: ``None`` (all actions were taken), ``"episode"``
+            (the episode ended), ``"steps"`` (`MAX_STEPS`), ``"time"`` (`MAX_SECONDS`)
+            or ``"answer-size"``.
     """
 
     def __init__(
         self,
         operations: Operations,
         share: Callable[[list[Any]], float],
-        watch: BatchObserver | None = None,
+        observer: BatchObserver | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.steps = 0
         self.stopped: str | None = None
         self._operations = operations
         self._share = share
-        self._watch = watch or BatchObserver()
+        self._observer = observer or BatchObserver()
         self._clock = clock
         self._end = clock() + MAX_SECONDS
         self._held = 0.0
@@ -91,29 +91,29 @@ class BatchRun:
 
     def reset(self, episode: Episode, seed: int | None, options: Any) -> None:
         """Begin an episode."""
-        self._watch.begin()
+        self._observer.begin()
         observation, info = self._operations.reset(seed, options)
         episode.begin(observation, info)
-        self._watch.reset(seed, observation, info)
+        self._observer.reset(seed, observation, info)
         self._held += self._share([observation, info])
 
     def play(self, episode: Episode, actions: Iterable[Any]) -> None:
-        """Take steps until the episode ends, or there is a reason to stop."""
+        """Take steps until the episode ends or a limit is reached."""
         step, add, clock = self._operations.step, episode.add, self._clock
-        watch = self._watch
-        told = 0.0
+        observer = self._observer
+        notified = 0.0
         self.stopped = None
         for action in actions:
             now = clock()
             if self.steps and self._is_enough(now):
                 return
-            if now > told:
-                watch.begin()
-                told = now + _QUIET_SECONDS
+            if now > notified:
+                observer.begin()
+                notified = now + _QUIET_SECONDS
             row = step(action)
             add(action, row)
             self.steps += 1
-            watch.step(row)
+            observer.step(row)
             _, _, terminated, truncated, _ = row
             if self.steps >= self._next_look:
                 self._look(list(row))
@@ -148,7 +148,7 @@ class Rollout:
     """Whole episodes, each from its reset on.
 
     Attributes:
-        episodes: Those that have begun.
+        episodes: The episodes that have begun.
     """
 
     def __init__(self) -> None:
@@ -165,10 +165,10 @@ class Rollout:
         """Play episodes.
 
         Args:
-            run: Takes the steps, and tells in the end why it stopped: ``None`` if all
-                episodes were played.
-            actions: The actions of each episode; it is over when they are used up.
-            seed: Seed of the first reset; the later ones have none.
+            run: Takes the steps. In the end its ``stopped`` is ``None`` if all episodes
+                were played.
+            actions: The actions of each episode; an episode ends after its last action.
+            seed: Seed of the first reset; later resets have no seed.
             options: Options of each reset.
         """
         for each in actions:
@@ -182,20 +182,20 @@ class Rollout:
         run.stopped = None
 
     def values(self, count: int | None = None, *, exact: bool) -> Values:
-        """Give what the episodes gave, or only the first steps of it."""
-        told = []
+        """Return the results of all episodes, or of the first steps of them."""
+        episodes = []
         for episode in self.episodes:
             if count is None:
-                told.append(episode.values(exact=exact))
-            elif count or not told:
+                episodes.append(episode.values(exact=exact))
+            elif count or not episodes:
                 length = min(count, episode.length)
-                told.append(episode.values(length, exact=exact))
+                episodes.append(episode.values(length, exact=exact))
                 count -= length
-        return {"episodes": told}
+        return {"episodes": episodes}
 
 
 def _is_over(terminated: Any, truncated: Any) -> bool:
     if is_batch(terminated) or is_batch(truncated):
-        # Each of them goes on by itself.
+        # The environments of a vector reset themselves.
         return False
     return bool(terminated or truncated)

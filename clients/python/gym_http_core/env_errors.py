@@ -1,24 +1,32 @@
-"""Blame: what an environment raised, as a problem that a client can raise again."""
+"""Exceptions of environments, as problems from which a client raises them again."""
 
 from __future__ import annotations
 
 import base64
 import os
 import traceback
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, NamedTuple
 
 import msgspec
 
-from gym_http_wire.problems import EnvError
+from gym_http_wire.problems import EnvError, Problem
 
-__all__ = ["MAX_TRACEBACK_BYTES", "env_error", "shortened", "text_of", "traceback_of"]
+__all__ = [
+    "MAX_TRACEBACK_BYTES",
+    "env_call",
+    "env_error",
+    "shortened",
+    "text_of",
+    "traceback_of",
+]
 
 #: Bytes of UTF-8 that a traceback may have in an answer; its end is kept.
 MAX_TRACEBACK_BYTES = 16 * 1024
 _MESSAGE_CHARS = 2000
 _MAX_ARGUMENTS = 8192
-# Of what could not be encoded or decoded.
+# Of text or bytes that could not be encoded or decoded.
 _UNICODE_PART = 1000
 # Of exceptions in groups.
 _MAX_DEPTH = 8
@@ -34,7 +42,7 @@ _SIMPLE = {bool, float, int, str}
 
 
 class _Part(NamedTuple):
-    """Bytes or text, of which so many at the beginning were left out."""
+    """A part of bytes or text, and how many bytes or characters precede it."""
 
     data: bytes | str
     offset: int
@@ -46,8 +54,30 @@ class _Members(NamedTuple):
     exceptions: tuple[BaseException, ...]
 
 
+def env_call(call: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a function of an environment; what it raises becomes a `Problem`.
+
+    Args:
+        call: Name of the call, for the message.
+        function: The function.
+        args: Its arguments.
+        kwargs: The same.
+
+    Raises:
+        Problem: The function raised this itself, as environments in other processes
+            do.
+        EnvError: It raised another exception.
+    """
+    try:
+        return function(*args, **kwargs)
+    except Problem:
+        raise
+    except (Exception, SystemExit) as error:
+        raise env_error(call, error) from error
+
+
 def env_error(call: str, error: BaseException) -> EnvError:
-    """Tell of an exception that an environment raised."""
+    """Describe an exception that an environment raised in a call."""
     kind = type(error)
     name = kind.__qualname__
     if kind.__module__ != "builtins":
@@ -68,7 +98,7 @@ def env_error(call: str, error: BaseException) -> EnvError:
 def traceback_of(error: BaseException) -> str:
     """Format an exception with its traceback, from the environment's first frame on."""
     try:
-        frames = _environments(error.__traceback__)
+        frames = _skip_our_frames(error.__traceback__)
         lines = traceback.format_exception(type(error), error, frames)
     except Exception:
         # Classes of environments may raise in any of their methods.
@@ -86,7 +116,7 @@ def shortened(text: str) -> str:
     return data.decode(errors="ignore")
 
 
-def _environments(frames: TracebackType | None) -> TracebackType | None:
+def _skip_our_frames(frames: TracebackType | None) -> TracebackType | None:
     first = frames
     while first is not None:
         module = str(first.tb_frame.f_globals.get("__name__", ""))
@@ -97,52 +127,52 @@ def _environments(frames: TracebackType | None) -> TracebackType | None:
 
 
 def text_of(error: BaseException) -> str:
-    """Give what an exception says, as far as an answer can tell it."""
+    """Return the message of an exception, shortened, as valid Unicode."""
     try:
         text = str(error)
     except Exception:
-        # A slip in how it is told must not hide what it is.
+        # A mistake in its __str__ must not hide the exception.
         return ""
-    # Names of files may have lone surrogates, which no answer can have.
+    # Names of files may have lone surrogates, which JSON does not have.
     return text[:_MESSAGE_CHARS].encode(errors="backslashreplace").decode()
 
 
 def _arguments(error: BaseException) -> list[Any] | None:
-    """Give what an exception was made of, if it is simple and short, as JSON has it.
+    """Return the arguments of an exception as JSON, if they are simple and short.
 
     Bytes are ``{"bytes": base64, "offset": n}``, and text that need not be Unicode
-    ``{"text": base64, "offset": n}``, where n of them before were left out. An
+    ``{"text": base64, "offset": n}``; the n bytes or characters before are left out. An
     exception is ``{"error": {"arguments", "mro", "text"}}``.
     """
     try:
-        arguments = [_written(each, 1) for each in _made_of(error)]
-        told = msgspec.json.encode(arguments)
+        arguments = [_encoded(each, 1) for each in _constructor_arguments(error)]
+        text = msgspec.json.encode(arguments)
     except Exception:
-        # It is not simple, has a lone surrogate or an integer of thousands of digits,
-        # or its class raises.
+        # An argument is not simple, has a lone surrogate or thousands of digits, or a
+        # method of its class raises.
         return None
-    same = msgspec.json.decode(told) == arguments
+    same = msgspec.json.decode(text) == arguments
     large = isinstance(error, UnicodeError | BaseExceptionGroup)
     most = _MAX_ARGUMENTS if large else _MESSAGE_CHARS
     # The text alone is in the answer already.
-    if not same or len(told) > most or arguments == [text_of(error)]:
+    if not same or len(text) > most or arguments == [text_of(error)]:
         return None
     return arguments
 
 
-def _made_of(error: BaseException) -> list[Any]:
-    """Give the arguments to make an exception again with all that it says."""
+def _constructor_arguments(error: BaseException) -> list[Any]:
+    """Return the arguments from which an equal exception can be constructed."""
     match error:
         case UnicodeDecodeError() | UnicodeEncodeError():
             part, offset = error.object, 0
             if len(part) > _UNICODE_PART:
-                # It is a whole file, of which the message shows a part.
+                # The object is a whole file; the message shows only a part.
                 offset = error.start
                 part = part[offset : min(error.end, offset + _UNICODE_PART)]
-            told = _Part(part, offset)
-            return [error.encoding, told, error.start, error.end, error.reason]
+            shown = _Part(part, offset)
+            return [error.encoding, shown, error.start, error.end, error.reason]
         case OSError() if error.filename is not None and len(error.args) == 2:
-            # These are not among its arguments.
+            # The names of files are not in `args`.
             names = [error.filename]
             if error.filename2 is not None:
                 names += [None, error.filename2]
@@ -156,7 +186,7 @@ def _made_of(error: BaseException) -> list[Any]:
     return list(error.args)
 
 
-def _written(value: Any, depth: int) -> Any:
+def _encoded(value: Any, depth: int) -> Any:
     kind = type(value)
     if value is None or kind in _SIMPLE:
         return value
@@ -168,17 +198,19 @@ def _written(value: Any, depth: int) -> Any:
             name, data = "text", data.encode("utf-8", "surrogatepass")
         return {name: base64.b64encode(data).decode(), "offset": value.offset}
     if isinstance(value, _Members):
-        return [_written(each, depth + 1) for each in value.exceptions]
+        return [_encoded(each, depth + 1) for each in value.exceptions]
     if isinstance(value, Exception) and depth <= _MAX_DEPTH:
         try:
-            arguments = [_written(each, depth + 1) for each in _made_of(value)]
+            arguments = [
+                _encoded(each, depth + 1) for each in _constructor_arguments(value)
+            ]
         except Exception:
             arguments = None
-        told = {"arguments": arguments, "mro": _lineage(kind), "text": text_of(value)}
-        return {"error": told}
+        text = text_of(value)
+        return {"error": {"arguments": arguments, "mro": _lineage(kind), "text": text}}
     raise TypeError("is not simple")
 
 
 def _lineage(kind: type[BaseException]) -> list[str]:
-    """Name an exception's classes, so that a client can raise the nearest it has."""
+    """Name the classes of an exception: a client raises the nearest that it knows."""
     return [f"{each.__module__}.{each.__qualname__}" for each in kind.__mro__[:-1]]

@@ -1,22 +1,154 @@
-"""Episodes: what the steps of one gave, in columns."""
+"""Episodes: the results of steps in columns, as arrays where that loses nothing.
+
+Environments may use one array for all of their observations, so columns hold copies.
+Arrays of one dtype and shape are copied into one array, which is cheapest.
+"""
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
-from gym_http_core.columns import SIMPLE, Column, kept, packed
+import numpy as np
+import numpy.typing as npt
 
-__all__ = ["Episode", "is_batch"]
+__all__ = ["SIMPLE", "Column", "Episode", "is_batch", "kept", "packed"]
 
 Values = dict[str, Any]
 
+SIMPLE = frozenset({bool, bytes, complex, float, int, str, type(None)})
+"""Types whose objects are immutable."""
+
+# Size of a new array of rows; a full one is doubled.
+_FIRST_BYTES = 64 * 1024
+_MAX_STACKED_AXES = 8
+_NATIVE: dict[type, Any] = {bool: np.bool_, float: np.float64, int: np.int64}
+# Without dates, each of which may have another unit.
+_SCALARS = frozenset({np.dtype(code).type for code in "?bBhHiIlLqQefdgFD"})
+_LOWEST, _HIGHEST = -(2**63), 2**63 - 1
+
+
+class Column:
+    """Values of one kind, one for each step."""
+
+    def __init__(self) -> None:
+        self._items: list[Any] = []
+        self._rows: npt.NDArray[Any] | None = None
+        self._shape: tuple[int, ...] = ()
+        self._dtype: Any = None
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def append(self, value: Any) -> None:
+        """Append a copy of a value."""
+        count = self._count
+        self._count = count + 1
+        rows = self._rows
+        if type(value) is not np.ndarray:
+            kept_ = value if type(value) in SIMPLE else kept(value)
+        elif rows is None:
+            if not count and _can_stack(value):
+                self._begin(value)
+                return
+            kept_ = kept(value)
+        elif value.dtype is self._dtype and value.shape == self._shape:
+            if count == len(rows):
+                rows = self._rows = _longer(rows)
+            rows[count] = value
+            return
+        else:
+            kept_ = kept(value)
+        if rows is not None:
+            self._items, self._rows = list(rows[:count]), None
+        self._items.append(kept_)
+
+    def value(self, count: int | None = None) -> npt.NDArray[Any] | list[Any]:
+        """Return the values, or the first of them, as one array or as a list.
+
+        Returns:
+            One array with an additional first axis, if all values are arrays of one
+            dtype and shape with at least one axis; else a list.
+        """
+        count = self._count if count is None else count
+        if self._rows is not None and count:
+            return self._rows[:count]
+        return self._items[:count]
+
+    def _begin(self, value: npt.NDArray[Any]) -> None:
+        rows = 1 + _FIRST_BYTES // max(value.nbytes, 1)
+        self._rows = np.empty((rows, *value.shape), value.dtype)
+        self._rows[0] = value
+        self._shape, self._dtype = value.shape, value.dtype
+
+
+def _can_stack(array: npt.NDArray[Any]) -> bool:
+    return 0 < array.ndim <= _MAX_STACKED_AXES and array.dtype.kind in "biufcSU"
+
+
+def _longer(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    longer = np.empty((2 * len(rows), *rows.shape[1:]), rows.dtype)
+    longer[: len(rows)] = rows
+    return longer
+
+
+def kept(value: Any) -> Any:
+    """Return a copy that later changes of the value do not affect."""
+    kind = type(value)
+    if kind is dict and not value:
+        return {}
+    if kind in SIMPLE or isinstance(value, np.generic):
+        return value
+    if kind is np.ndarray and not value.dtype.hasobject:
+        return value.copy()
+    try:
+        return copy.deepcopy(value)
+    except Exception:
+        # It cannot be copied; its later state is better than nothing.
+        return value
+
+
+def packed(
+    values: npt.NDArray[Any] | list[Any],
+) -> tuple[npt.NDArray[Any] | list[Any], bool]:
+    """Make an array of numbers of one type, or of arrays of one dtype and shape.
+
+    Returns:
+        The array, or the values themselves; and whether the array holds NumPy's
+        scalars and not Python's numbers.
+    """
+    if not isinstance(values, list) or not values:
+        return values, False
+    kinds = set(map(type, values))
+    if len(kinds) > 1:
+        return values, False
+    (kind,) = kinds
+    native = _NATIVE.get(kind)
+    if native is not None:
+        if kind is int and not (min(values) >= _LOWEST and max(values) <= _HIGHEST):
+            return values, False
+        return np.array(values, native), False
+    if kind is np.ndarray:
+        return _stacked(values), False
+    if issubclass(kind, np.generic) and kind in _SCALARS:
+        return np.array(values), True
+    return values, False
+
+
+def _stacked(arrays: list[npt.NDArray[Any]]) -> npt.NDArray[Any] | list[Any]:
+    column = Column()
+    for array in arrays:
+        column.append(array)
+    return column.value()
+
 
 class Episode:
-    """What the steps of one episode, or of a part of it, gave.
+    """Results of the steps of an episode, or of a part of it.
 
     Args:
         with_reset: Whether observations and infos begin with those of the reset, and
-            the actions are kept.
+            actions are kept.
     """
 
     def __init__(self, *, with_reset: bool = False) -> None:
@@ -30,12 +162,12 @@ class Episode:
         self._infos: list[Any] = []
 
     def begin(self, observation: Any, info: Any) -> None:
-        """Keep what the reset gave."""
+        """Add the results of a reset."""
         self._observations.append(observation)
         self._infos.append(kept(info))
 
     def add(self, action: Any, row: tuple[Any, Any, Any, Any, Any]) -> None:
-        """Keep an action and what came of it."""
+        """Add an action and the results of its step."""
         observation, reward, terminated, truncated, info = row
         if self._with_reset:
             self._actions.append(action)
@@ -52,16 +184,16 @@ class Episode:
         self.length += 1
 
     def values(self, count: int | None = None, *, exact: bool) -> Values:
-        """Give the columns, of all steps or of the first ones.
+        """Return the columns of all steps, or of the first ones.
 
         Args:
-            count: Steps to tell of.
-            exact: Say exactly what the environment gave; else numbers and flags are
-                what thin clients expect.
+            count: Number of steps; ``None`` is all.
+            exact: Return the environment's objects; else numbers and flags have the
+                types that thin clients expect.
         """
         count = self.length if count is None else count
         first = int(self._with_reset)
-        told: Values = {
+        columns: Values = {
             "infos": self._infos[: count + first],
             "observations": self._observations.value(count + first),
             "rewards": self._rewards[:count],
@@ -69,29 +201,29 @@ class Episode:
             "truncated": self._truncated[:count],
         }
         if self._with_reset:
-            told["actions"] = self._actions.value(count)
-            told["length"] = count
-            told["return"] = _sum(told["rewards"])
-        return _packed(told) if exact else _suited(told)
+            columns["actions"] = self._actions.value(count)
+            columns["length"] = count
+            columns["return"] = _sum(columns["rewards"])
+        return _pack_columns(columns) if exact else _plain_columns(columns)
 
 
-def _packed(told: Values) -> Values:
+def _pack_columns(columns: Values) -> Values:
     scalars = []
     for name in ("actions", "observations", "rewards", "terminated", "truncated"):
-        if name in told:
-            told[name], is_numpy = packed(told[name])
+        if name in columns:
+            columns[name], is_numpy = packed(columns[name])
             scalars += [name] * is_numpy
-    told["scalars"] = scalars
-    return told
+    columns["scalars"] = scalars
+    return columns
 
 
-def _suited(told: Values) -> Values:
-    terminated, truncated = told["terminated"], told["truncated"]
-    terminated = told["terminated"] = [_as_flag(flag) for flag in terminated]
-    truncated = told["truncated"] = [_as_flag(flag) for flag in truncated]
-    told["done"] = [a | b for a, b in zip(terminated, truncated, strict=True)]
-    told["rewards"] = [_as_float(reward) for reward in told["rewards"]]
-    return told
+def _plain_columns(columns: Values) -> Values:
+    terminated, truncated = columns["terminated"], columns["truncated"]
+    terminated = columns["terminated"] = [_as_flag(flag) for flag in terminated]
+    truncated = columns["truncated"] = [_as_flag(flag) for flag in truncated]
+    columns["done"] = [a | b for a, b in zip(terminated, truncated, strict=True)]
+    columns["rewards"] = [_as_float(reward) for reward in columns["rewards"]]
+    return columns
 
 
 def _as_flag(flag: Any) -> Any:
@@ -114,5 +246,5 @@ def _sum(rewards: Any) -> float | None:
 
 
 def is_batch(value: Any) -> bool:
-    """Whether it is of many environments that step as one."""
+    """Whether a value is a batch, of environments that step as one."""
     return bool(getattr(value, "ndim", 0))

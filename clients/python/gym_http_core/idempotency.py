@@ -1,8 +1,7 @@
-"""Replays: the last answers, kept beside the environment that gave them.
+"""Idempotency keys: a request with a key is executed once.
 
-A request that carries a key is executed once, however often it arrives: a repeated
-one gets the bytes of the first answer. So a lost answer, a restarted web worker and
-an HTTP library that sends again by itself never make an environment step twice.
+A repeated request gets the bytes of the first answer. So a lost answer, a restarted web
+worker and the retries of an HTTP library never make an environment step twice.
 
 Draft: draft-ietf-httpapi-idempotency-key-header.
 """
@@ -41,7 +40,7 @@ class KeyReused(Problem):
 
 
 class AnswerGone(Problem):
-    """The request was executed, or a later one was, and no answer is kept."""
+    """The request or a later one was executed, and its answer is not kept."""
 
     default_status, default_code = 409, "answer-gone"
 
@@ -53,20 +52,20 @@ class _Entry(NamedTuple):
 
 
 def request_fingerprint(frame: Frame, head: RequestHead) -> bytes:
-    """Digest everything about a request that decides its answer."""
+    """Digest everything of a request that determines its answer."""
     body = frame.body
     if isinstance(body, Pieces):
         body = body.join()
-    # What is accepted beside a lossless form decides nothing.
+    # Media types accepted beside a lossless form do not matter.
     accept = head.accept if frame.form >> 4 == _PLAIN else ()
     if len(body) <= _SHORT and head.value is None and not accept:
         return b"=%c%c%b" % (frame.kind, frame.form, body)
-    said = f"{frame.kind} {frame.form} {head.value!r} {accept}".encode()
-    return b"#" + hashlib.blake2b(said + b"\0" + body, digest_size=16).digest()
+    text = f"{frame.kind} {frame.form} {head.value!r} {accept}".encode()
+    return b"#" + hashlib.blake2b(text + b"\0" + body, digest_size=16).digest()
 
 
 def as_replay(frame: Frame) -> Frame:
-    """Mark an answer as one that was given before."""
+    """Mark an answer as a replay."""
     head = answer_head(frame)
     headers = {**head.headers, "Idempotent-Replayed": "true"}
     encoded = msgspec.json.encode(AnswerHead(head.content_type, headers))
@@ -74,18 +73,18 @@ def as_replay(frame: Frame) -> Frame:
 
 
 class IdempotencyStore:
-    """The last keys and the last answers of one instance.
+    """The last keys and answers of one instance.
 
     Args:
-        max_answers: Answers to keep; of more keys it is only known that they were.
+        max_answers: Answers to keep; of further keys only the fact is kept.
     """
 
     def __init__(self, max_answers: int = MAX_ANSWERS) -> None:
         self._max_answers = max_answers
         self._kept: OrderedDict[str, _Entry] = OrderedDict()
         self._bytes = 0
-        # Keys whose answers are not kept, the first forgotten first: in a dictionary,
-        # since every host has this, and there is nothing smaller that has an order.
+        # Keys whose answers are not kept, the oldest first. A dictionary is the
+        # smallest container that keeps an order, and every host has this.
         self._gone: dict[str, None] = {}
 
     def __contains__(self, key: object) -> bool:
@@ -93,10 +92,10 @@ class IdempotencyStore:
         return key in self._kept or key in self._gone
 
     def recall(self, key: str, fingerprint: bytes) -> Frame:
-        """Give the answer to a request that has been executed before.
+        """Return the answer to a request that has been executed before.
 
         Raises:
-            KeyReused: It was another request.
+            KeyReused: The key was used for another request.
             AnswerGone: The answer is not kept any more.
         """
         entry = self._kept.get(key)
@@ -110,10 +109,10 @@ class IdempotencyStore:
 
     @staticmethod
     def compare(key: str, first: bytes, fingerprint: bytes) -> None:
-        """Make sure that a key comes with the request that it first came with.
+        """Check that a key is not used for two different requests.
 
         Raises:
-            KeyReused: It does not.
+            KeyReused: It is.
         """
         if first != fingerprint:
             raise KeyReused(
@@ -122,7 +121,7 @@ class IdempotencyStore:
             )
 
     def keep(self, key: str, fingerprint: bytes, answer: Frame) -> None:
-        """Remember that a request has been executed, and its answer for a while."""
+        """Remember the key of an executed request, and its answer for a while."""
         size = len(answer.body) + len(answer.head)
         if size > MAX_ANSWER_BYTES:
             self._forget_answer(key)

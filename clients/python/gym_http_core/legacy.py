@@ -1,4 +1,10 @@
-"""The ``info`` of a space, as gym-http-api told it to the clients that exist."""
+"""The JSON of gym-http-api: descriptions of spaces, and the actions it accepted.
+
+Its clients still exist. `info` describes a space in the keys that they know.
+gym-http-api passed whatever NumPy made of the JSON to the environment: true as 1, an
+array with one axis too many, and 1e100, which it writes itself for an infinite bound.
+`lenient_reader` reads such actions, too.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +17,24 @@ import numpy as np
 from gymnasium import Space
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
+from gym_http_wire.elements.arrays import array_reader, limits_of
+from gym_http_wire.elements.containers import Read, keyed, positional
+from gym_http_wire.elements.readers import reader
+from gym_http_wire.elements.refusal import NotAnElement
 from gym_http_wire.spaces import Array, is_uniform, numbers
+
+__all__ = [
+    "INFINITY",
+    "UnknownInfoKey",
+    "info",
+    "lenient_reader",
+    "same_as_info",
+]
 
 Info = dict[str, Any]
 
 INFINITY = 1e100
-"""What gym-http-api wrote for infinity, which JSON does not have."""
+"""What gym-http-api writes for infinity, which JSON does not have."""
 
 
 class UnknownInfoKey(KeyError):
@@ -28,17 +46,17 @@ class UnknownInfoKey(KeyError):
         self.known = known
 
     def __str__(self) -> str:
-        """Name the key, and those that there are."""
+        """Name the key and the known ones."""
         known = ", ".join(self.known)
         return f"The space has no {self.key!r}; what it has is {known}"
 
 
 @singledispatch
 def info(space: Space[Any]) -> Info:
-    """Tell what gym-http-api told of a space, and of composed spaces a little more.
+    """Describe a space as gym-http-api does; composed spaces in a little more detail.
 
     Args:
-        space: Any space. Of one that old clients do not know there is only the name.
+        space: Any space. One that old clients do not know has only its name.
 
     Returns:
         JSON-able data. Discrete and Box spaces have the very keys that they always
@@ -89,14 +107,14 @@ def _dict(space: Dict) -> Info:
 
 
 def same_as_info(space: Space[Any], candidate: Mapping[str, object]) -> bool:
-    """Compare what a client believes of a space with its ``info``, key by key.
+    """Compare a client's ``info`` of a space with the actual one, key by key.
 
     Args:
         space: The space.
         candidate: Some or all of the keys of an ``info``.
 
     Returns:
-        Whether all values are the same. Floats are when they are the same float32.
+        Whether all values are the same. Floats are compared as float32.
 
     Raises:
         UnknownInfoKey: The ``info`` of the space does not have a key.
@@ -111,7 +129,7 @@ def same_as_info(space: Space[Any], candidate: Mapping[str, object]) -> bool:
 def _bounds(array: Array) -> list[float | None]:
     flat = array.ravel()
     if is_uniform(flat):
-        # Of an image all bounds are alike, and there are many.
+        # The bounds of an image are many, and all the same.
         return [_bound(numbers(flat[:1])[0])] * flat.size
     return [_bound(number) for number in numbers(flat)]
 
@@ -148,3 +166,85 @@ def _single(number: int | float) -> float:
             return float(np.float32(number))
         except OverflowError:
             return math.inf if number > 0 else -math.inf
+
+
+@singledispatch
+def lenient_reader(space: Space[Any]) -> Read:
+    """Make a function that reads actions from plain JSON as gym-http-api did.
+
+    Use it for values that `reader` refuses. It accepts true and false for 1 and 0,
+    ``[[x]]`` for an array of one number, and ±1e100 for an infinite bound.
+
+    Args:
+        space: One of Gymnasium's spaces.
+
+    Returns:
+        A function of a parsed JSON value. It returns an element as the space samples
+        them and raises `NotAnElement`, whose message may name other limits than those
+        of the space.
+    """
+    return reader(space)
+
+
+@lenient_reader.register
+def _lenient_discrete(space: Discrete) -> Read:
+    read = reader(space)
+    return lambda value: read(int(value) if type(value) is bool else value)
+
+
+@lenient_reader.register
+def _lenient_box(space: Box) -> Read:
+    shape, dtype = space.shape, space.dtype
+    if dtype.kind != "f":
+        return _one_number(space, array_reader(shape, dtype, flags=True))
+    read_wide = array_reader(shape, np.dtype(np.float64), flags=True)
+    limit = limits_of(dtype)[1]
+    endless_below, endless_above = np.isneginf(space.low), np.isposinf(space.high)
+
+    def read(value: object) -> Array:
+        wide: Array = read_wide(value)
+        infinite = ((wide == INFINITY) & endless_above) | (
+            (wide == -INFINITY) & endless_below
+        )
+        if not ((np.abs(wide) <= limit) | infinite).all():
+            raise NotAnElement(value, f"of finite numbers of {dtype.name}")
+        with np.errstate(over="ignore"):
+            narrow: Array = wide.astype(dtype)
+        return narrow
+
+    return _one_number(space, read)
+
+
+@lenient_reader.register
+def _lenient_multi_discrete(space: MultiDiscrete) -> Read:
+    high = space.start + (space.nvec - 1)
+    read = array_reader(space.shape, space.dtype, space.start, high, flags=True)
+    return _one_number(space, read)
+
+
+@lenient_reader.register
+def _lenient_multi_binary(space: MultiBinary) -> Read:
+    return _one_number(space, reader(space))
+
+
+@lenient_reader.register
+def _lenient_dict(space: Dict) -> Read:
+    return keyed({key: lenient_reader(inner) for key, inner in space.spaces.items()})
+
+
+@lenient_reader.register(Tuple)
+def _lenient_tuple(space: Tuple[Any]) -> Read:
+    return positional([lenient_reader(inner) for inner in space.spaces])
+
+
+def _one_number(space: Space[Any], read: Read) -> Read:
+    """Make a reader that accepts a number at any depth for an array of one number."""
+    if space.shape is None or np.prod(space.shape, dtype=int) != 1:
+        return read
+
+    def read_one(value: object) -> Any:
+        while type(value) is list and len(value) == 1:
+            value = value[0]
+        return read([value])
+
+    return read_one

@@ -1,7 +1,7 @@
-"""Exact calls: an environment asked in the lossless forms, as if it were local.
+"""The calls of the lossless forms: an environment used as if it were local.
 
-Values in, values out; what they are encoded in, and over what they travel, is the
-transport's matter. A host answers with this, and so does an in-process transport.
+Values in, values out. Hosts use this, and so do transports within one process; they
+encode and send the values.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ class LosslessCalls:
         self._operations = operations
 
     def reset(self, given: Any) -> Values:
-        """Begin an episode with ``seed`` and ``options``, as they come."""
+        """Begin an episode with ``seed`` and ``options``, unchanged."""
         given = _object(given)
-        self._take_generator(given)
+        self._set_drawn_generator(given)
         observation, info = self._operations.reset(
             given.get("seed"), given.get("options")
         )
         return {"info": info, "observation": observation}
 
     def step(self, given: Any) -> Values:
-        """Take an ``action``, as it comes."""
+        """Take an ``action``, unchanged."""
         action = _required(given, "action")
         self._operations.check_action(action)
-        self._take_generator(given)
+        self._set_drawn_generator(given)
         return self.take(action)
 
     def take(self, action: Any) -> Values:
@@ -62,11 +62,11 @@ class LosslessCalls:
         return step_values(*self._operations.step(action))
 
     def render(self) -> Values:
-        """Give what the environment renders."""
+        """Render the environment."""
         return {"rendered": self._operations.render()}
 
     def describe(self) -> Values:
-        """Tell what the environment is."""
+        """Describe the environment: spaces, spec, metadata and counters."""
         operations = self._operations
         env = operations.env
         spec, spec_error = _spec(env)
@@ -89,7 +89,8 @@ class LosslessCalls:
     def set_generator(self, given: Any) -> Values:
         """Set ``state`` and ``seed_sequence`` of the environment's random generator.
 
-        With ``replace`` the environment gets a new one, as if ``np_random`` were set.
+        With ``replace`` the environment gets a new generator, as if ``np_random`` were
+        set.
         """
         state = _required(given, "state")
         replace = given.get("replace", False)
@@ -101,14 +102,14 @@ class LosslessCalls:
         return {}
 
     def attribute(self, name: str) -> Values:
-        """Give an attribute, or say that it can be called."""
+        """Return an attribute, or that it can be called."""
         value = self._operations.attribute(name)
         if callable(value):
             return {"callable": True}
         return {"callable": False, "value": value}
 
     def set_attribute(self, name: str, given: Any) -> Values:
-        """Set an attribute to ``value``; with ``force`` false, only if it is there."""
+        """Set an attribute to ``value``; with ``force`` false, only if it exists."""
         value = _required(given, "value")
         force = given.get("force", True)
         if not isinstance(force, bool):
@@ -118,8 +119,8 @@ class LosslessCalls:
     def call_attribute(self, name: str, given: Any) -> Values:
         """Call a method with ``args`` and ``kwargs``.
 
-        With ``indices``, call it of these environments of a vector; the value is a list
-        with one item for each.
+        With ``indices``, call the method of these environments of a vector; the value
+        is then a list with one item for each.
         """
         given = _object(given)
         args, kwargs = given.get("args", []), given.get("kwargs", {})
@@ -132,8 +133,8 @@ class LosslessCalls:
             value = operations.call_attribute(name, list(args), kwargs)
         return {"value": value}
 
-    def _take_generator(self, given: Values) -> None:
-        # A client that drew from the generator lent to it says how far it came.
+    def _set_drawn_generator(self, given: Values) -> None:
+        # A client that drew from its copy of the generator sends the new state.
         if "generator" in given:
             self._operations.set_generator(given["generator"])
 

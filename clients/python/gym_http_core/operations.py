@@ -1,8 +1,7 @@
-"""Operations: what may be asked of one environment, as calls with values.
+"""The calls of one environment: values in, values or a `Problem` out.
 
-`Operations` stands between a transport and a `gymnasium.Env`. It knows neither
-sockets nor encodings: values in, values out, and a `Problem` for everything that
-goes wrong, so that a host process and an in-process transport behave alike.
+`Operations` stands between a transport and a `gymnasium.Env`, without sockets or
+encodings, so that a host process and a transport within one process behave alike.
 """
 
 from __future__ import annotations
@@ -15,8 +14,7 @@ from gymnasium.error import ResetNeeded as GymnasiumResetNeeded
 
 from gym_http_core import legacy
 from gym_http_core.attributes import Attributes
-from gym_http_core.env_errors import env_error, text_of
-from gym_http_core.lenient import lenient_reader
+from gym_http_core.env_errors import env_call, env_error, text_of
 from gym_http_wire import elements, spaces
 from gym_http_wire.problems import (
     BadParameter,
@@ -27,7 +25,7 @@ from gym_http_wire.problems import (
     UnsupportedSpace,
 )
 
-__all__ = ["Operations"]
+__all__ = ["Operations", "episode_call"]
 
 _UNFIT = (
     elements.NotAnElement,
@@ -42,12 +40,24 @@ _AFTER_ERROR = (
 )
 
 
+def episode_call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a function of an environment that may need an episode.
+
+    Raises:
+        ResetNeeded: There is no episode.
+    """
+    try:
+        return function(*args, **kwargs)
+    except GymnasiumResetNeeded as error:
+        raise ResetNeeded(str(error)) from None
+
+
 class Operations(Attributes):
-    """One environment and what may be asked of it.
+    """One environment and the calls that it takes.
 
     Args:
         env: The environment; used from one thread only.
-        first_seed: Seed for the first reset that brings none.
+        first_seed: Seed of the first reset without a seed.
         strict_actions: Refuse actions that the action space does not contain.
     """
 
@@ -76,7 +86,7 @@ class Operations(Attributes):
         """Begin an episode.
 
         Returns:
-            Observation and info, as the environment gave them.
+            Observation and info, as the environment returned them.
 
         Raises:
             EnvError: The environment raised an exception.
@@ -84,23 +94,18 @@ class Operations(Attributes):
         if seed is None:
             seed = self._first_seed
         self._failed = True
-        try:
-            observation, info = self.env.reset(seed=seed, options=options)
-        except Problem:
-            raise
-        except (Exception, SystemExit) as error:
-            raise env_error("reset", error) from error
+        observation, info = env_call("reset", _reset, self.env, seed, options)
         self._failed = self._ended = False
         self._first_seed = None
         return observation, info
 
     def action_of(self, plain: object) -> Any:
-        """Cast what a thin client sent to an element of the action space.
+        """Convert plain JSON to an action for a step now.
 
         Raises:
-            InvalidAction: It cannot be one.
-            ResetNeeded: The last call failed, and thin clients are not trusted to
-                know what state that left.
+            InvalidAction: It is not an action.
+            ResetNeeded: The last call failed. Thin clients have to reset then, since
+                they cannot know the state of the environment.
         """
         action = self.cast_action(plain)
         if self._failed:
@@ -108,10 +113,10 @@ class Operations(Attributes):
         return action
 
     def cast_action(self, plain: object) -> Any:
-        """Cast what a thin client sent, for a step after the next reset.
+        """Convert plain JSON to an action for a step after the next reset.
 
         Raises:
-            InvalidAction: It cannot be one.
+            InvalidAction: It is not an action.
         """
         try:
             action = self._read_action(plain)
@@ -121,19 +126,19 @@ class Operations(Attributes):
         return action
 
     def _read_leniently(self, plain: object, error: elements.NotAnElement) -> Any:
-        """Read an action that old clients may send and its space does not have."""
+        """Read an action that only gym-http-api accepted."""
         try:
             if not self.strict_actions:
-                return self._action_reader(lenient_reader)(plain)
+                return self._action_reader(legacy.lenient_reader)(plain)
         except elements.NotAnElement:
             pass
         raise InvalidAction(str(error)) from None
 
     def check_action(self, action: Any) -> None:
-        """Refuse what the space does not contain, if this server does.
+        """Refuse actions outside the action space, if the server is strict.
 
         Raises:
-            InvalidAction: It does, and this is none.
+            InvalidAction: The server is strict and the space does not contain it.
         """
         if self._is_action is not None and not self._is_action(action):
             raise InvalidAction(
@@ -142,7 +147,7 @@ class Operations(Attributes):
             )
 
     def takes(self, action: Any) -> bool:
-        """Tell whether `check_action` would let an action pass."""
+        """Whether `check_action` accepts an action."""
         if self._is_action is None:
             return True
         try:
@@ -154,7 +159,8 @@ class Operations(Attributes):
         """Take an action.
 
         Returns:
-            Observation, reward, terminated, truncated and info, as given.
+            Observation, reward, terminated, truncated and info, as the environment
+            returned them.
 
         Raises:
             ResetNeeded: There is no episode to act in.
@@ -166,7 +172,7 @@ class Operations(Attributes):
         except GymnasiumResetNeeded as error:
             raise ResetNeeded(str(error)) from None
         except Problem:
-            # It lives elsewhere, and knows itself whether it needs a reset.
+            # An external environment raised it, and knows whether it needs a reset.
             raise
         except (Exception, SystemExit) as error:
             self._failed = True
@@ -175,34 +181,27 @@ class Operations(Attributes):
         return observation, reward, terminated, truncated, info
 
     def count(self, over: Any) -> None:
-        """Count a step, and the episode if it is over."""
+        """Count a step, and its episode if that has ended."""
         self.steps += 1
         if over and not self._ended:
             self._ended = True
             self.episodes += 1
 
     def render(self) -> Any:
-        """Give what the environment renders.
+        """Render the environment.
 
         Raises:
             ResetNeeded: It renders only after a reset.
             EnvError: The environment raised an exception.
         """
-        try:
-            return self.env.render()
-        except GymnasiumResetNeeded as error:
-            raise ResetNeeded(str(error)) from None
-        except Problem:
-            raise
-        except (Exception, SystemExit) as error:
-            raise env_error("render", error) from error
+        return env_call("render", episode_call, self.env.render)
 
     def check_render_mode(self) -> None:
-        """Refuse to render what was made without a render mode.
+        """Refuse to render an environment that has no render mode.
 
         Raises:
-            NoRenderMode: It was.
-            EnvError: It does not tell.
+            NoRenderMode: It was created without one.
+            EnvError: Reading its render mode raised an exception.
         """
         try:
             if self.env.render_mode is not None:
@@ -228,18 +227,13 @@ class Operations(Attributes):
         Raises:
             EnvError: The environment raised an exception.
         """
-        try:
-            self.env.close()
-        except Problem:
-            raise
-        except (Exception, SystemExit) as error:
-            raise env_error("close", error) from error
+        env_call("close", self.env.close)
 
     def space(self, which: str) -> gymnasium.Space[Any]:
-        """Give the ``"action"`` or the ``"observation"`` space.
+        """Return the ``"action"`` or the ``"observation"`` space.
 
         Raises:
-            EnvError: There is none, or something else was put in its place.
+            EnvError: The environment has no such space.
         """
         name = f"{which}_space"
         try:
@@ -255,7 +249,7 @@ class Operations(Attributes):
         """Describe a space, for old clients (``info``) and in full (``space``).
 
         Raises:
-            UnsupportedSpace: Its class, or one in it, is none of Gymnasium's.
+            UnsupportedSpace: Its class, or that of a space in it, is not Gymnasium's.
         """
         space = self.space(which)
         try:
@@ -264,7 +258,7 @@ class Operations(Attributes):
             raise UnsupportedSpace(str(error)) from None
 
     def sample(self, which: str, seed: int | None, mask: object) -> Any:
-        """Draw an element of a space, after seeding the space if asked to.
+        """Draw an element of a space, after seeding the space if a seed is given.
 
         Raises:
             BadParameter: The mask does not fit the space.
@@ -284,10 +278,11 @@ class Operations(Attributes):
             raise env_error(f"sampling its {which}_space", error) from error
 
     def contains(self, which: str, plain: object) -> bool:
-        """Whether what a thin client sent is an element of a space.
+        """Whether plain JSON is an element of a space.
 
         Raises:
-            UnsupportedSpace: The space's class, or one in it, is none of Gymnasium's.
+            UnsupportedSpace: The space's class, or that of a space in it, is not
+                Gymnasium's.
         """
         space = self.space(which)
         try:
@@ -304,12 +299,17 @@ class Operations(Attributes):
         try:
             return bool(space.contains(value))
         except Exception:
-            # What a space cannot even look at is none of its elements.
+            # A space raises on values that it does not know.
             return False
 
     def about(self) -> dict[str, Any]:
-        """Tell what a description says of this kind beside what it says of all."""
+        """Return members of a description that only this kind of environment has."""
         return {}
 
     def _action_reader(self, make: MakeReader) -> Callable[[object], Any]:
         return make(self.env.action_space)
+
+
+def _reset(env: Any, seed: Any, options: Any) -> tuple[Any, Any]:
+    observation, info = env.reset(seed=seed, options=options)
+    return observation, info

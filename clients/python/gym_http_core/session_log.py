@@ -1,8 +1,8 @@
-"""Sessions: what streams ask of one environment, once and in its order.
+"""Session log: requests of streams are executed once, and in order.
 
-Request n of session S has the key ``S-n``. Since a session goes forwards only, a few
-requests with their answers are all that has to be remembered: what comes again is among
-them, or was executed so long ago that nobody waits for it any more.
+Request n of session S has the key ``S-n``. Numbers of a session only increase, so the
+log keeps a few requests with their answers: a repeated request is among them, or is so
+old that its client does not wait for it any more.
 """
 
 from __future__ import annotations
@@ -31,38 +31,38 @@ class _Done(NamedTuple):
     size: int
 
 
-# A step of the quick lane: session, number, signature and leaves of the request and of
-# the answer. It becomes the other thing when somebody asks for it.
-_Quick = tuple[str, int, bytes, bytes, bytes, bytes]
+# A step in fast frames: session, number, signature and leaves of the request and of the
+# answer. It becomes a `_Done` when it is needed.
+_FastStep = tuple[str, int, bytes, bytes, bytes, bytes]
 
 
 class SessionLog:
     """The sessions of one instance.
 
     Args:
-        replays: What other requests got; a session may have begun there.
+        replays: Answers to requests without a stream; a session may begin with these.
     """
 
     def __init__(self, replays: IdempotencyStore) -> None:
         self._replays = replays
-        # Of each session, the number of its last request.
+        # By session: the number of its last request.
         self._last: OrderedDict[str, int] = OrderedDict()
-        self._done: deque[_Done | _Quick] = deque()
+        self._done: deque[_Done | _FastStep] = deque()
         self._bytes = 0
-        # Of each session, the numbers of requests that were not executed after all.
+        # By session: numbers of requests that were received and not executed.
         self._retracted: dict[str, set[int]] = {}
-        # Whether the arrays of the last answer are still the environment's.
+        # Whether the last answer has arrays that the environment may change.
         self._unsettled = False
 
-    def place(self, key: str) -> tuple[str, int] | None:
-        """Give session and number of a key; ``None`` if it is of no session."""
+    def parse_key(self, key: str) -> tuple[str, int] | None:
+        """Return session and number of a key; ``None`` if it is not of a session."""
         session, _, digits = key.rpartition("-")
         if session in self._last and digits.isdecimal():
             return session, int(digits)
         return None
 
-    def proceed(self, session: str, number: int) -> bool:
-        """Whether a request is simply the next one of its session; then it is noted."""
+    def accept_next(self, session: str, number: int) -> bool:
+        """Note a request if it is simply the next of its session; returns whether."""
         last = self._last.get(session)
         if last is None or number <= last or self._unsettled:
             return False
@@ -72,13 +72,13 @@ class SessionLog:
         return True
 
     def retract(self, session: str, number: int) -> None:
-        """Take note that a request was not executed after all, and may come again."""
+        """Note that a request was not executed, and may be sent again."""
         numbers = self._retracted.setdefault(session, set())
         if len(numbers) < MAX_ANSWERS:
             numbers.add(number)
 
-    def keep_step(self, step: _Quick) -> None:
-        """Remember a step of the quick lane."""
+    def keep_step(self, step: _FastStep) -> None:
+        """Add a step in fast frames."""
         done = self._done
         done.append(step)
         self._bytes += len(step[3]) + len(step[5])
@@ -86,19 +86,19 @@ class SessionLog:
             self._bytes -= _size_of(done.popleft())
 
     def last_step(self) -> Frame | None:
-        """Give the answer to the last step of the quick lane, if it is kept still."""
+        """Return the answer to the last step in fast frames, if it is still kept."""
         for each in reversed(self._done):
             if not isinstance(each, _Done):
                 return _whole(each).answer
         return None
 
     def settle(self, session: str = "", acknowledged: int = 0) -> None:
-        """Make the last answer last, before the environment may change it.
+        """Copy the arrays of the last answer, before the environment changes them.
 
         Args:
-            session: Whose request comes next; "" if it is of none.
-            acknowledged: Its sender has had the answers to all requests with lower
-                numbers: they need not be kept.
+            session: Session of the next request, or "".
+            acknowledged: Its client has received the answers to all requests with lower
+                numbers; they need not be kept.
         """
         if not self._unsettled:
             return
@@ -112,24 +112,24 @@ class SessionLog:
             whole = last.answer._replace(body=last.answer.body.join())
             self._done.append(last._replace(answer=whole))
 
-    def earlier(
-        self, session: str, number: int, request: Frame, *, going_on: bool = True
+    def replay_or_begin(
+        self, session: str, number: int, request: Frame, *, settled: bool = True
     ) -> Frame | None:
-        """Give the answer that a request has had; ``None`` if it is to be executed.
+        """Return the answer to a repeated request; ``None`` if it is to be executed.
 
         Args:
-            session: Its session.
+            session: Session of the request.
             number: Its number.
             request: The request.
-            going_on: Whether its sender knows what became of all earlier ones.
+            settled: Whether the client knows the outcome of all earlier requests.
 
         Raises:
-            KeyReused: It was another request.
-            AnswerGone: It was executed, or a later one was, and no answer is kept.
-            ExternalAway: An earlier one was not executed after all, and comes first.
+            KeyReused: The number was used for another request.
+            AnswerGone: It or a later one was executed, and its answer is not kept.
+            ExternalAway: An earlier request was not executed, and has to come first.
         """
         last = self._last.get(session)
-        if session in self._retracted and self._take_turn(session, number, going_on):
+        if session in self._retracted and self._take_turn(session, number, settled):
             return None
         if last is not None and number > last:
             self._last[session] = number
@@ -141,7 +141,7 @@ class SessionLog:
                 again = request_fingerprint(request, request_head(request))
                 self._replays.compare(f"{session}-{number}", first, again)
                 return done.answer
-        # Before its first stream, a session's requests are like any others.
+        # Before its first stream, requests of a session are kept like any others.
         key = f"{session}-{number}"
         if key in self._replays:
             return self._replays.recall(
@@ -157,18 +157,18 @@ class SessionLog:
         self._last[session] = number
         return None
 
-    def _take_turn(self, session: str, number: int, going_on: bool) -> bool:
-        """Tell whether this is the request that others of its session wait for.
+    def _take_turn(self, session: str, number: int, settled: bool) -> bool:
+        """Whether this is the first of the requests that were not executed.
 
         Raises:
-            ExternalAway: It is one of those that wait.
+            ExternalAway: It has to wait for an earlier one.
         """
         numbers = self._retracted[session]
         first, last = min(numbers), self._last[session]
         if number == first:
             numbers.remove(number)
-        elif number > last and going_on:
-            # Its sender will not ask again for what was not executed.
+        elif number > last and settled:
+            # The client does not repeat what was not executed.
             numbers.clear()
         elif number > last or number in numbers:
             if number > last:
@@ -184,7 +184,7 @@ class SessionLog:
         return number == first
 
     def keep(self, session: str, number: int, request: Frame, answer: Frame) -> None:
-        """Remember that a request has been executed, and its answer for a while."""
+        """Add an executed request, and keep its answer for a while."""
         body = answer.body
         size = len(request.body)
         if type(body) is Pieces:
@@ -202,16 +202,17 @@ class SessionLog:
             self._bytes -= _size_of(done.popleft())
 
 
-def _size_of(done: _Done | _Quick) -> int:
+def _size_of(done: _Done | _FastStep) -> int:
     return done.size if isinstance(done, _Done) else len(done[3]) + len(done[5])
 
 
-def _whole(done: _Done | _Quick) -> _Done:
+def _whole(done: _Done | _FastStep) -> _Done:
     if isinstance(done, _Done):
         return done
-    session, number, asked, given, told, leaves = done
-    request = Frame(Op.STEP, number, 0, _BOTH_BINARY, b"", _pieces(asked, given))
-    answer = Frame(0, number, 200, Form.BINARY, b"", _pieces(told, leaves))
+    session, number, request_signature, action, signature, result = done
+    body = _pieces(request_signature, action)
+    request = Frame(Op.STEP, number, 0, _BOTH_BINARY, b"", body)
+    answer = Frame(0, number, 200, Form.BINARY, b"", _pieces(signature, result))
     return _Done(session, number, request, answer, _size_of(done))
 
 

@@ -1,22 +1,23 @@
-"""Vectors: what may be asked of many environments that step as one.
+"""The calls of a vector: many environments that step as one.
 
-A `gymnasium.vector.VectorEnv` is asked the same things as a single environment, and
-answers with batches. What differs is here.
+A `gymnasium.vector.VectorEnv` takes the calls of a single environment and returns
+batches. `VectorOperations` has what differs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import gymnasium
 import numpy as np
-from gymnasium.error import ResetNeeded as GymnasiumResetNeeded
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import concatenate, create_empty_array
 
-from gym_http_core.env_errors import env_error, text_of
-from gym_http_core.operations import MakeReader, Operations
+from gym_http_core.attributes import get_attribute
+from gym_http_core.env_errors import env_call, text_of
+from gym_http_core.operations import MakeReader, Operations, episode_call
 from gym_http_wire import elements, spaces
 from gym_http_wire.generators import describe_generator, restore_generator
 from gym_http_wire.problems import (
@@ -33,8 +34,8 @@ __all__ = [
     "SharesGenerators",
     "VectorOperations",
     "call_some",
-    "env_call",
     "operations_of",
+    "vector_call",
 ]
 
 _GENERATOR = ("seed", "serial", "state", "seed_sequence")
@@ -44,18 +45,18 @@ Read = Callable[[object], Any]
 
 @runtime_checkable
 class SharesGenerators(Protocol):
-    """A vector whose ``np_random`` has copies, so that drawing from them is no use."""
+    """A vector whose ``np_random`` has only copies of its generators."""
 
     def generators(self) -> list[dict[str, Any]]:
-        """Describe each environment's random generator."""
+        """Describe the random generator of each environment."""
 
     def set_generators(self, given: list[dict[str, Any] | None]) -> None:
-        """Set each environment's random generator as described, but for ``None``."""
+        """Set the random generators; ``None`` in the list leaves one unchanged."""
 
 
 @runtime_checkable
 class CallsSome(Protocol):
-    """A vector that calls methods of some of its environments itself."""
+    """A vector that can call a method of some of its environments."""
 
     def call_some(
         self, indices: list[int], name: str, args: list[Any], kwargs: Any
@@ -75,42 +76,37 @@ def call_some(
 
 
 def operations_of(env: Any, **options: Any) -> Operations:
-    """Give the operations of an environment, or of a vector of them."""
+    """Return the operations of an environment or of a vector."""
     kind = VectorOperations if isinstance(env, VectorEnv) else Operations
     return kind(env, **options)
 
 
-def env_call(call: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call an environment.
+def vector_call(
+    call: str, function: Callable[..., Any], *args: Any, **kwargs: Any
+) -> Any:
+    """Call a function of a vector.
 
     Raises:
-        ResetNeeded: It wants a reset first.
-        Problem: It is a part of a vector elsewhere, and this is what it said.
-        EnvError: It raised an exception.
+        ResetNeeded: The vector needs a reset first.
+        Problem: A shard of the vector raised this in its process.
+        EnvError: The function raised another exception.
     """
-    try:
-        return function(*args, **kwargs)
-    except Problem:
-        raise
-    except GymnasiumResetNeeded as error:
-        raise ResetNeeded(str(error)) from None
-    except (Exception, SystemExit) as error:
-        raise env_error(call, error) from error
+    return env_call(call, episode_call, function, *args, **kwargs)
 
 
 def _columns(each: list[dict[str, Any]]) -> dict[str, Any]:
-    """Give descriptions of generators as one with tuples; old ones have no serial."""
+    """Merge descriptions of generators into one with tuples."""
     return {name: tuple(one.get(name) for one in each) for name in _GENERATOR}
 
 
 class VectorOperations(Operations):
-    """Many environments that step as one, and what may be asked of them.
+    """Many environments that step as one, and the calls that they take.
 
     ``steps`` and ``episodes`` are those of all environments together.
 
     Args:
         env: The vector; used from one thread only.
-        first_seed: Seed for the first reset that brings none.
+        first_seed: Seed of the first reset without a seed.
         strict_actions: Refuse actions that the action space does not contain.
     """
 
@@ -127,7 +123,7 @@ class VectorOperations(Operations):
         self._done = np.zeros(env.num_envs, np.bool_)
 
     def about(self) -> dict[str, Any]:
-        """Tell how many environments there are, and the spaces of each."""
+        """Return the number of environments, and the spaces of each."""
         return {
             "num_envs": self.env.num_envs,
             "single_action_space": self.describe_space("single_action")["space"],
@@ -137,15 +133,16 @@ class VectorOperations(Operations):
         }
 
     def reset(self, seed: Any, options: dict[str, Any] | None) -> tuple[Any, Any]:
-        """Begin an episode in each environment, or where ``reset_mask`` says so.
+        """Begin an episode in each environment, or in those of ``reset_mask``.
 
         Args:
-            seed: An integer for the first environment, of which the next ones get
-                the following; or a list of integers and ``None``; or ``None``.
-            options: For every environment, but for ``reset_mask``, bool (num_envs,).
+            seed: The integer for the first environment; the next ones get the
+                following integers. Or a list of integers and ``None``; or ``None``.
+            options: For every environment; but ``reset_mask``, bool (num_envs,), is
+                for the vector.
 
         Returns:
-            Observations and infos, as the vector gave them.
+            Observations and infos, as the vector returned them.
 
         Raises:
             EnvError: An environment raised an exception.
@@ -154,7 +151,7 @@ class VectorOperations(Operations):
             seed = self._first_seed
         self._failed = True
         mask = options.get("reset_mask") if isinstance(options, dict) else None
-        observation, info = env_call(
+        observation, info = vector_call(
             "reset", self.env.reset, seed=seed, options=options
         )
         self._failed = False
@@ -166,14 +163,15 @@ class VectorOperations(Operations):
         """Take an action in each environment.
 
         Returns:
-            Observations, rewards, terminations, truncations and infos, as given.
+            Observations, rewards, terminations, truncations and infos, as the vector
+            returned them.
 
         Raises:
             ResetNeeded: There is no episode to act in.
             EnvError: An environment raised an exception.
         """
         try:
-            result = env_call("step", self.env.step, action)
+            result = vector_call("step", self.env.step, action)
         except (ResetNeeded, ExternalAway):
             raise
         except Problem:
@@ -185,28 +183,29 @@ class VectorOperations(Operations):
     def _count(self, done: Any) -> None:
         self.steps += self.env.num_envs
         if not self._resets_itself:
-            # Until its reset, an environment may say again and again that it ended.
+            # Until its reset, an environment may report its end with every step.
             done, self._done = done & ~self._done, done | self._done
         self.episodes += int(np.count_nonzero(done))
 
     def render(self) -> Any:
-        """Give what the environments render, a tuple.
+        """Render each environment; returns a tuple.
 
         Raises:
-            ResetNeeded: They render only after a reset.
+            ResetNeeded: The environments render only after a reset.
             EnvError: An environment raised an exception.
         """
-        return env_call("render", self.env.render)
+        return vector_call("render", self.env.render)
 
     def generator(self) -> dict[str, Any]:
-        """Describe the random generators, as for a single environment.
+        """Describe the random generators.
 
-        In tuples where each environment has one; else that of the vector.
+        The description has tuples where each environment has a generator; else it is
+        that of the vector's only generator.
 
         Raises:
-            EnvError: There is none that can be told.
+            EnvError: The vector has no generator that can be described.
         """
-        return env_call("np_random", self._generator)  # type: ignore[no-any-return]
+        return vector_call("np_random", self._generator)  # type: ignore[no-any-return]
 
     def _generator(self) -> dict[str, Any]:
         env = self.env
@@ -214,7 +213,7 @@ class VectorOperations(Operations):
             return _columns(env.generators())
         found = env.np_random
         if not isinstance(found, tuple):
-            return super().generator()
+            return super()._generator()
         return _columns(
             [
                 {"seed": seed, "serial": serial, **describe_generator(each)}
@@ -230,14 +229,14 @@ class VectorOperations(Operations):
         """Set states and seed sequences of the random generators.
 
         Args:
-            state: A tuple or list where each environment has a generator; ``None`` in
-                it leaves one as it is.
-            seed_sequence: The same; ``None`` leaves all of them as they are.
-            replace: Give the vector a new generator; only where it has a single one.
+            state: The state; a tuple or list where each environment has a generator,
+                in which ``None`` leaves one unchanged.
+            seed_sequence: The same; ``None`` leaves all of them unchanged.
+            replace: Set a new generator; only where the vector has a single one.
 
         Raises:
-            BadParameter: It is no state of them.
-            NoAttribute: Each environment has a generator, and they are not replaced.
+            BadParameter: The state does not fit the generators.
+            NoAttribute: Each environment has a generator; they cannot be replaced.
         """
         if replace:
             self._check_single_generator()
@@ -271,7 +270,7 @@ class VectorOperations(Operations):
                 restore_generator(generator, **new)
 
     def _check_single_generator(self) -> None:
-        found = env_call("np_random", lambda: self.env.np_random)
+        found = vector_call("np_random", lambda: self.env.np_random)
         if isinstance(found, tuple):
             raise NoAttribute(
                 f"np_random of this vector is a tuple of {len(found)} generators, one "
@@ -280,10 +279,11 @@ class VectorOperations(Operations):
             )
 
     def contains(self, which: str, plain: object) -> bool:
-        """Whether what a thin client sent is an element of the batched space.
+        """Whether plain JSON is an element of the batched space.
 
         Raises:
-            UnsupportedSpace: The space's class, or one in it, is none of Gymnasium's.
+            UnsupportedSpace: The space's class, or that of a space in it, is not
+                Gymnasium's.
         """
         try:
             element = self._reader(which)(plain)
@@ -294,45 +294,38 @@ class VectorOperations(Operations):
         return bool(self.space(which).contains(element))
 
     def attribute(self, name: str) -> Any:
-        """Give an attribute of the vector.
+        """Return an attribute of the vector.
 
         Raises:
-            NoAttribute: There is none of this name that may be told.
+            NoAttribute: The vector has no such attribute, or it is private.
             EnvError: Getting it raised another exception.
         """
         self._check_name(name)
-        try:
-            return getattr(self.env, name)
-        except AttributeError as error:
-            raise NoAttribute(text_of(error) or f"there is no {name}") from None
-        except Problem:
-            raise
-        except (Exception, SystemExit) as error:
-            raise env_error(f"the attribute {name}", error) from error
+        return get_attribute(partial(getattr, self.env), name)
 
     def set_attribute(self, name: str, value: Any, *, force: bool) -> bool:
         """Set an attribute of the vector; without ``force``, only if it is there.
 
         Raises:
-            NoAttribute: There is none of this name that may be set.
+            NoAttribute: The name is private, or not an identifier.
             EnvError: Setting it raised an exception.
         """
         self._check_name(name)
         if not force and not hasattr(self.env, name):
             return False
-        env_call(f"setting the attribute {name}", setattr, self.env, name, value)
+        vector_call(f"setting the attribute {name}", setattr, self.env, name, value)
         return True
 
     def call_attribute(self, name: str, args: list[Any], kwargs: Any) -> Any:
         """Call a method of the vector.
 
         Raises:
-            NoAttribute: There is none of this name that may be called, or it would
-                reach for a private attribute of the environments.
+            NoAttribute: There is no such method, or an argument names a private
+                attribute of the environments.
             EnvError: It raised an exception.
         """
         self._check_arguments(name, args, kwargs)
-        return env_call(name, self.attribute(name), *args, **kwargs)
+        return vector_call(name, self.attribute(name), *args, **kwargs)
 
     def call_some(self, indices: Any, name: str, args: list[Any], kwargs: Any) -> Any:
         """Call a method of some of the environments, or get an attribute.
@@ -340,15 +333,15 @@ class VectorOperations(Operations):
         Args:
             indices: Numbers of the environments, from 0 on, each at most once.
             name: Name of the method or the attribute.
-            args: Arguments of the method; none for an attribute.
+            args: Arguments of the method; empty for an attribute.
             kwargs: The same.
 
         Returns:
             A list with one item for each index.
 
         Raises:
-            BadParameter: The indices are wrong, or the vector does not give access to
-                its environments, as an asynchronous one.
+            BadParameter: The indices are wrong, or the vector has no access to its
+                environments, as an asynchronous one.
             EnvError: There is no such method or attribute, or it raised an exception.
         """
         env = self.env
@@ -356,13 +349,13 @@ class VectorOperations(Operations):
         self._check_name(name)
         self._check_arguments(name, args, kwargs)
         if isinstance(env, CallsSome):
-            return env_call(name, env.call_some, checked, name, args, kwargs)
+            return vector_call(name, env.call_some, checked, name, args, kwargs)
         if not isinstance(env, SyncVectorEnv):
             raise BadParameter(
                 f"indices are for vectors of vectorization_mode sync: this is a "
                 f"{type(env).__name__}"
             )
-        return env_call(name, call_some, env, checked, name, args, kwargs)
+        return vector_call(name, call_some, env, checked, name, args, kwargs)
 
     def _action_reader(self, make: MakeReader) -> Read:
         return self._reader("action", make)

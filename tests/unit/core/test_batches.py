@@ -72,7 +72,7 @@ def test_a_batch_ends_with_its_actions_or_with_the_episode() -> None:
 
 def test_an_observer_gets_every_step() -> None:
     heard = Heard()
-    played(run(watch=heard), [1, 2])
+    played(run(observer=heard), [1, 2])
     assert heard.calls == [("reset", None), (1.0, False), (2.0, False)]
 
 

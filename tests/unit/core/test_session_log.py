@@ -33,7 +33,7 @@ def done(
 ) -> None:
     """Execute a request."""
     request = asked(number)
-    assert ours.earlier(session, number, request) is None
+    assert ours.replay_or_begin(session, number, request) is None
     ours.keep(session, number, request, reply or answer(200, b"%d" % number))
 
 
@@ -43,7 +43,7 @@ def test_a_repeated_request_gets_its_answer() -> None:
         done(ours, "s", number)
         done(ours, "t", number)
     for number in range(1, 5):
-        reply = ours.earlier("s", number, asked(number))
+        reply = ours.replay_or_begin("s", number, asked(number))
         assert reply is not None
         assert reply.body == b"%d" % number
 
@@ -52,16 +52,16 @@ def test_the_last_answers_are_kept() -> None:
     ours = SessionLog(IdempotencyStore())
     for number in range(1, 20):
         done(ours, "s", number)
-    assert ours.earlier("s", 4, asked(4)) is not None
+    assert ours.replay_or_begin("s", 4, asked(4)) is not None
     with pytest.raises(AnswerGone, match="request 3 of session s comes after"):
-        ours.earlier("s", 3, asked(3))
+        ours.replay_or_begin("s", 3, asked(3))
 
 
 def test_another_request_of_a_number_is_refused() -> None:
     ours = SessionLog(IdempotencyStore())
     done(ours, "s", 1)
     with pytest.raises(KeyReused, match="s-1"):
-        ours.earlier("s", 1, asked(1, b"y"))
+        ours.replay_or_begin("s", 1, asked(1, b"y"))
 
 
 def test_the_same_value_is_the_same_request_in_pieces_and_in_one() -> None:
@@ -69,9 +69,9 @@ def test_the_same_value_is_the_same_request_in_pieces_and_in_one() -> None:
     signature, leaves = binary.split({"action": 1})
     joined = binary.encode({"action": 1})
     apart = asked(1)._replace(body=Pieces(signature, leaves, len(joined)))
-    assert ours.earlier("s", 1, apart) is None
+    assert ours.replay_or_begin("s", 1, apart) is None
     ours.keep("s", 1, apart, answer(200, b"."))
-    assert ours.earlier("s", 1, asked(1, joined)) is not None
+    assert ours.replay_or_begin("s", 1, asked(1, joined)) is not None
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_large_answer_lasts_until_a_later_request_of_its_session_acknowledges_
     done(ours, "s", 7, pieces(array))
     ours.settle(session, acknowledged)
     array[:] = 0
-    kept = ours.earlier("s", 7, asked(7))
+    kept = ours.replay_or_begin("s", 7, asked(7))
     assert kept is not None
     value = binary.decode(kept.body)
     assert isinstance(value, np.ndarray)
@@ -96,7 +96,7 @@ def test_an_acknowledged_large_answer_is_not_copied() -> None:
     done(ours, "s", 7, pieces(np.arange(1000)))
     ours.settle("s", 8)
     with pytest.raises(AnswerGone):
-        ours.earlier("s", 7, asked(7))
+        ours.replay_or_begin("s", 7, asked(7))
 
 
 def test_an_answer_over_the_limit_is_not_stored(
@@ -106,7 +106,7 @@ def test_an_answer_over_the_limit_is_not_stored(
     ours = SessionLog(IdempotencyStore())
     done(ours, "s", 1, answer(200, bytes(200)))
     with pytest.raises(AnswerGone):
-        ours.earlier("s", 1, asked(1))
+        ours.replay_or_begin("s", 1, asked(1))
 
 
 def test_a_session_goes_forwards_only() -> None:
@@ -115,7 +115,7 @@ def test_a_session_goes_forwards_only() -> None:
         done(ours, "s", number)
     for number in (0, 3, 4):
         with pytest.raises(AnswerGone, match="comes after request 5"):
-            ours.earlier("s", number, asked(number))
+            ours.replay_or_begin("s", number, asked(number))
     done(ours, "s", 6)
 
 
@@ -123,22 +123,22 @@ def test_requests_before_the_first_stream_are_known_by_their_keys() -> None:
     replays = IdempotencyStore()
     ours = SessionLog(replays)
     request = asked(1)
-    assert ours.place("s-1") is None
+    assert ours.parse_key("s-1") is None
     replays.keep(
         "s-1", request_fingerprint(request, session_log.request_head(request)), request
     )
-    assert ours.earlier("s", 1, request) is request
+    assert ours.replay_or_begin("s", 1, request) is request
     done(ours, "s", 2)
-    assert ours.place("s-1") == ("s", 1)
-    assert ours.earlier("s", 1, request) is request
+    assert ours.parse_key("s-1") == ("s", 1)
+    assert ours.replay_or_begin("s", 1, request) is request
 
 
 def test_keys_that_look_like_a_sessions_are_not() -> None:
     ours = SessionLog(IdempotencyStore())
     done(ours, "s", 5)
-    assert ours.place("s-6") == ("s", 6)
+    assert ours.parse_key("s-6") == ("s", 6)
     for key in ("r-2", "s", "s-", "s-x", "-1", "5", "s-1-1", "s-\N{SUPERSCRIPT TWO}"):
-        assert ours.place(key) is None
+        assert ours.parse_key(key) is None
 
 
 def test_of_many_sessions_the_oldest_is_forgotten(
@@ -148,6 +148,6 @@ def test_of_many_sessions_the_oldest_is_forgotten(
     ours = SessionLog(IdempotencyStore())
     for session in "abc":
         done(ours, session, 5)
-    assert ours.place("a-1") is None
+    assert ours.parse_key("a-1") is None
     with pytest.raises(AnswerGone):
-        ours.earlier("b", 1, asked(1))
+        ours.replay_or_begin("b", 1, asked(1))

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gym_http_core.columns import Column, kept, packed, unpacked
+from gym_http_core.episodes import Column, kept, packed
 from gym_http_wire.values import binary, typed
-from tests.support.identity import assert_identical
+from tests.support.identity import assert_identical, unpacked
 
 NAN = np.frombuffer(b"\1\0\0\0\0\0\xf8\x7f", np.float64)
 COLUMNS: dict[str, list[Any]] = {
