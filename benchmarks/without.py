@@ -8,6 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from benchmarks.far_ends import PROGRAMS
 from benchmarks.measuring import Plan, median
 from benchmarks.pinning import Mode
 from benchmarks.report import Row, read, row
@@ -32,13 +33,16 @@ def compare(plan: Plan, name: str, questions: list[str]) -> list[Row]:
     Returns:
         The figures with it; those without it are the baseline.
     """
-    off = {"BENCHMARK_WITHOUT": name, "PYTHONPATH": f"{_ROOT}{os.pathsep}{_HOOKS}"}
+    folders = [str(_ROOT), str(_HOOKS), os.environ.get("PYTHONPATH", "")]
+    off = {"BENCHMARK_WITHOUT": name, "PYTHONPATH": os.pathsep.join(folders)}
     figures: tuple[_Figures, _Figures] = {}, {}
-    for number in range(plan.rounds):
-        plan.say(f"round {number + 1} of {plan.rounds}")
-        for side, settings in zip(figures, ({}, off), strict=True):
-            for each in _run(plan, questions, settings):
-                side.setdefault((each.name, each.mode), []).append(each)
+    with tempfile.TemporaryDirectory(prefix="bench-") as programs:
+        on = {PROGRAMS: programs}
+        for number in range(plan.rounds):
+            plan.say(f"round {number + 1} of {plan.rounds}")
+            for side, settings in zip(figures, (on, on | off), strict=True):
+                for each in _run(plan, questions, settings):
+                    side.setdefault((each.name, each.mode), []).append(each)
     return [
         row(
             ours[0].name,
