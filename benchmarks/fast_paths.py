@@ -48,7 +48,7 @@ def _no_fast_frames(module: Any) -> None:
     _replace(client, "message", lambda *_: missed)
     _replace(client, "value", lambda *_: missed)
     _replace(client, "learn", lambda *_: None)
-    _replace(host, "asked", lambda *_: None)
+    _replace(host, "decode_request", lambda *_: None)
     _replace(host, "learn", lambda *_: None)
 
 

@@ -109,7 +109,7 @@ class OneProcess:
         lane = self._host.quick
         data = self._host.read()
         received = clock()
-        asked = lane.asked(data) if lane is not None else None
+        asked = lane.decode_request(data) if lane is not None else None
         read = clock()
         if asked is None or lane is None:
             self._host.feed(data)

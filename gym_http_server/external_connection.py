@@ -25,7 +25,6 @@ import msgspec
 from gym_http_wire.external.framing import FramingError, ReceivedMessage, framing_of
 from gym_http_wire.external.handshake import TANGO, Hello, Refused, Welcome
 from gym_http_wire.external.messages import (
-    MAX_NUMBER,
     Answer,
     BadMessage,
     Control,
@@ -34,6 +33,7 @@ from gym_http_wire.external.messages import (
     Request,
 )
 from gym_http_wire.external.steps import StepReader
+from gym_http_wire.frames import MAX_NUMBER
 from gym_http_wire.messages import Op
 from gym_http_wire.websocket import Close
 
@@ -447,7 +447,7 @@ class ExternalConnection:
             self._reject(error, farewell, now)
             return
         if isinstance(said, Control):
-            if said.ask == Op.PING:
+            if said.op == Op.PING:
                 self._send(dialect.encode_control(Op.PONG))
             return
         number = said if isinstance(said, int) else said.number

@@ -181,7 +181,7 @@ class LongPollConnection:
             self._asked, self._number = payload, said.number
         elif isinstance(said, Fault):
             self._notes.append(payload)
-        elif said.ask == Op.PING and (
+        elif said.op == Op.PING and (
             self.waiting is not None or now - self.seen_at < patience
         ):
             self.post(self._dialect().encode_control(Op.PONG))

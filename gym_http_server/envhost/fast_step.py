@@ -118,7 +118,7 @@ class FastStepper:
         action: Any,
     ) -> FastAnswer | None:
         """Step an external environment the fast way, if that can be."""
-        place = lane.place(step.signature)
+        place = lane.signature_number(step.signature)
         if place is None:
             return None
         stepped = step.step(action)
@@ -131,7 +131,7 @@ class FastStepper:
 
 def _encode(lane: FastHostFrames, number: int, value: Any) -> FastAnswer | None:
     try:
-        return lane.told(number, value)
+        return lane.encode_answer(number, value)
     except Exception:
         # The keys of some infos raise when they are compared.
         return None

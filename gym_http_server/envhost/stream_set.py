@@ -182,7 +182,7 @@ class StreamSet:
             Whether the step is answered and nothing is left to do for the stream.
         """
         data = stream.read()
-        request = frames.asked(data)
+        request = frames.decode_request(data)
         if request is None:
             if data:
                 stream.feed(data)

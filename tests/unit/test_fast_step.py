@@ -75,7 +75,7 @@ class Host:
         lane = self.stream.quick
         assert lane is not None
         data = self.stream.read()
-        asked = lane.asked(data)
+        asked = lane.decode_request(data)
         if asked is not None and self.fast_step.take(self.stream, lane, asked):
             return True
         if asked is not None:

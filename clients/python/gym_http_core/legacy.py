@@ -18,9 +18,8 @@ from gymnasium import Space
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
 from gym_http_wire.elements.arrays import array_reader, limits_of
-from gym_http_wire.elements.containers import Read, keyed, positional
-from gym_http_wire.elements.readers import reader
-from gym_http_wire.elements.refusal import NotAnElement
+from gym_http_wire.elements.readers import keyed, positional, reader
+from gym_http_wire.elements.refusal import NotAnElement, Read
 from gym_http_wire.spaces import Array, is_uniform, numbers
 
 __all__ = [

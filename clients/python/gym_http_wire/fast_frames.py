@@ -1,9 +1,12 @@
-"""The quick lane of a stream: short messages of signatures that are known already.
+"""Fast frames: a codec of short messages whose signature was sent before.
 
-Nearly every message on a stream is one short frame, of an operation and a signature
-that have been there before. Such a one is read and written here in a few steps. It is
-the same to the bit as what the general way gives, with which a lane shares the numbers
-of signatures; whatever is unusual is left to that.
+Nearly every message of a stream is one short frame with an operation and a signature
+that were used before. This module decodes and encodes such messages in a few steps, to
+the same bytes as the general codec, with which it shares the numbered signatures. The
+general codec handles all other messages.
+
+Gain: without it a step over a stream takes 1.44 times as long (``stream_same``; measure
+with ``python -m benchmarks --without fast-frames``).
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from array import array
 from collections.abc import Iterator
 from typing import Any
 
-from gym_http_wire.frames import Frame, Pieces
+from gym_http_wire.frames import HEADER, VALUE_HEADER, Frame, Pieces
 from gym_http_wire.messages import Form, Op
 from gym_http_wire.signatures import ReceivedSignatures, SentSignatures
 from gym_http_wire.values import BadValue
@@ -29,60 +32,58 @@ __all__ = [
     "FastRequest",
 ]
 
-#: A request: its operation, number and status, its value, signature and leaves.
+#: A request: operation, number and status; value, signature and leaves.
 FastRequest = tuple[int, int, int, Any, bytes, bytes]
-#: An answer: its whole message, and the value's signature and leaves.
+#: An answer: the whole message; signature and leaves of the value.
 FastAnswer = tuple[bytes, bytes, bytes]
 
-#: What a lane gives for what it does not take.
+#: Returned for messages that are not fast frames.
 MISSED: Any = object()
 
-# The header of a frame, and of the value in it: size and number of its signature.
-_HEADERS = struct.Struct("<IIHBBIII")
+# The headers of a frame and of the value in it.
+_HEADERS = struct.Struct(HEADER.format + VALUE_HEADER.format.removeprefix("<"))
 _SIZE = _HEADERS.size
-_FRAME_SIZE = 16
-# A WebSocket's head of two bytes, and the mask behind it.
+_FRAME_SIZE = HEADER.size
+# The two bytes of a WebSocket's head, and the mask after them.
 _MASKED_HEAD = struct.Struct("<HI")
 _HEAD_SIZE = _MASKED_HEAD.size
 _PLAIN_HEAD_SIZE = 2
 _WHOLE = 0x82
 _MASKED_WHOLE = 0x8082
 _LONGEST = 125
-#: Bytes of leaves that a lane's message has room for.
+#: Bytes of leaves that fit into a fast frame.
 MAX_LEAVES = _LONGEST - _SIZE
 _BINARY = int(Form.BINARY)
 _BOTH_BINARY = _BINARY | _BINARY << 4
 _OPS = frozenset({int(Op.RESET), int(Op.STEP)})
-# By the number of its words, what repeats a word of 32 bits.
+# By the number of words: the factor that repeats a word of 32 bits.
 _REPEATED = tuple(sum(1 << 32 * at for at in range(words)) for words in range(32))
 _MASKS_AT_ONCE = 1024
 
 
 def _masks() -> Iterator[int]:
-    """Draw masks that nobody can foresee."""
+    """Draw unpredictable masks."""
     while True:
         yield from array("I", os.urandom(4 * _MASKS_AT_ONCE))
 
 
 class FastClientFrames:
-    """The client's side.
+    """Fast frames of a client: encodes requests, decodes answers.
 
     Args:
-        announcing: The signatures that were sent.
-        announced: The signatures that came.
+        sent: The signatures that were sent.
+        received: The signatures that were received.
     """
 
-    def __init__(
-        self, announcing: SentSignatures, announced: ReceivedSignatures
-    ) -> None:
-        self._numbers = announcing.numbers
-        self._readers = announced.readers
+    def __init__(self, sent: SentSignatures, received: ReceivedSignatures) -> None:
+        self._numbers = sent.numbers
+        self._readers = received.readers
         self._masks = _masks()
         self._writers: dict[int, tuple[Writer, int]] = {}
         self._seen: dict[int, bytes] = {}
 
     def message(self, op: int, number: int, acknowledged: int, given: Any) -> Any:
-        """Give the message of a request, or `MISSED`."""
+        """Encode a request; returns `MISSED` if it is not a fast frame."""
         known = self._writers.get(op)
         if known is None:
             return MISSED
@@ -112,9 +113,9 @@ class FastClientFrames:
         return head + whole.to_bytes(size, "little")
 
     def learn(self, op: int, signature: bytes) -> None:
-        """Note what a request of an operation was like that went the general way."""
+        """Learn the signature of a request that the general codec encoded."""
         if self._seen.get(op) != signature:
-            # Only what comes again is worth a writer.
+            # Only a repeated signature is worth a generated writer.
             self._seen[op] = signature
             return
         number, writer = self._numbers.get(signature), fixed_writer(signature)
@@ -122,11 +123,11 @@ class FastClientFrames:
             self._writers[op] = writer, number
 
     def value(self, data: bytes, number: int) -> Any:
-        """Give the value of the answer to a request, or `MISSED`.
+        """Decode the answer to a request; returns `MISSED` if it is not a fast frame.
 
         Args:
-            data: All that has come since the request was sent.
-            number: The request's.
+            data: All bytes that were received since the request was sent.
+            number: Number of the request.
         """
         size = len(data)
         if not _SIZE + 2 <= size <= _LONGEST + 2 or data[0] != _WHOLE:
@@ -153,24 +154,22 @@ class FastClientFrames:
 
 
 class FastHostFrames:
-    """The host's side.
+    """Fast frames of a host: decodes requests, encodes answers.
 
     Args:
-        announcing: The signatures that were sent.
-        announced: The signatures that came.
+        sent: The signatures that were sent.
+        received: The signatures that were received.
     """
 
-    def __init__(
-        self, announcing: SentSignatures, announced: ReceivedSignatures
-    ) -> None:
-        self._numbers = announcing.numbers
-        self._readers = announced.readers
-        self._signatures = announced.signatures
+    def __init__(self, sent: SentSignatures, received: ReceivedSignatures) -> None:
+        self._numbers = sent.numbers
+        self._readers = received.readers
+        self._signatures = received.signatures
         self._writer: tuple[Writer, bytes, int] | None = None
         self._seen = b""
 
-    def asked(self, data: bytes) -> FastRequest | None:
-        """Give the request that is all of what has come, if it is one for the lane."""
+    def decode_request(self, data: bytes) -> FastRequest | None:
+        """Decode a request; ``None`` if the bytes are not exactly one fast frame."""
         size = len(data) - _HEAD_SIZE
         if not _SIZE <= size <= _LONGEST or size & 7:
             return None
@@ -192,8 +191,8 @@ class FastHostFrames:
             return None
         return kind, number, status, value, self._signatures[signature], payload[_SIZE:]
 
-    def told(self, number: int, value: Any) -> FastAnswer | None:
-        """Write the answer to a step, if it is one for the lane."""
+    def encode_answer(self, number: int, value: Any) -> FastAnswer | None:
+        """Encode the answer to a step; ``None`` if it is not a fast frame."""
         known = self._writer
         if known is None:
             return None
@@ -203,37 +202,39 @@ class FastHostFrames:
         return self.answer_from_leaves(number, leaves, *known[1:])
 
     def answer_from_leaves(
-        self, number: int, leaves: bytes, signature: bytes, place: int
+        self, number: int, leaves: bytes, signature: bytes, signature_number: int
     ) -> FastAnswer:
-        """Write the answer to a step whose leaves are written already.
+        """Encode the answer to a step whose leaves are encoded already.
 
         Args:
-            number: The request's.
-            leaves: Of the value.
-            signature: Its signature.
-            place: The number that the signature has on this stream.
+            number: Number of the request.
+            leaves: Leaves of the value.
+            signature: Signature of the value.
+            signature_number: Number of the signature on this stream.
         """
         size = _SIZE + len(leaves)
-        header = _HEADERS.pack(size - _FRAME_SIZE, 0, 200, 0, _BINARY, number, 0, place)
+        header = _HEADERS.pack(
+            size - _FRAME_SIZE, 0, 200, 0, _BINARY, number, 0, signature_number
+        )
         return b"".join((_PLAIN_HEADS[size], header, leaves)), signature, leaves
 
-    def place(self, signature: bytes) -> int | None:
-        """Give the number that a signature has on this stream, if it was sent."""
+    def signature_number(self, signature: bytes) -> int | None:
+        """Return the number of a signature on this stream, if it was sent."""
         return self._numbers.get(signature)
 
     def learn(self, answer: Frame) -> None:
-        """Note what an answer to a step was like that went the general way."""
+        """Learn the signature of an answer that the general codec encoded."""
         body = answer.body
         if type(body) is not Pieces:
             return
         signature = body.signature
         if signature != self._seen:
-            # Only what comes again is worth a writer.
+            # Only a repeated signature is worth a generated writer.
             self._seen = signature
             return
-        place, writer = self._numbers.get(signature), fixed_writer(signature)
-        if place is not None and writer is not None:
-            self._writer = writer, signature, place
+        signature_number, writer = self._numbers.get(signature), fixed_writer(signature)
+        if signature_number is not None and writer is not None:
+            self._writer = writer, signature, signature_number
 
 
 _PLAIN_HEADS = tuple(bytes((_WHOLE, size)) for size in range(_LONGEST + 1))

@@ -1,4 +1,4 @@
-"""Frames: how messages are cut out of a byte stream.
+"""Frames: the binary messages of hosts, streams and external environments.
 
 A frame is a 16-byte header, a head (JSON, usually absent) and a body::
 
@@ -6,11 +6,11 @@ A frame is a 16-byte header, a head (JSON, usually absent) and a body::
     4      4 head size, bytes, u32                the body follows the head)
     8      2 HTTP status of an answer, 0 in a request, u16
     10     1 kind: an operation, or 0 for an answer
-    11     1 form of the body, and in the high half the form asked for
+    11     1 form of the body, and in the high half the form of the answer
     12     4 number, echoed by the answer, u32
 
 The head is padded with blanks to a multiple of 8, so that a body starts at a
-multiple of 8 and numbers in it may be read where they stand.
+multiple of 8 and numbers in it can be read in place.
 
 This module does no I/O: bytes in, frames out, and back.
 """
@@ -20,11 +20,25 @@ from __future__ import annotations
 import struct
 from typing import Any, NamedTuple
 
-__all__ = ["HEADER", "UNREAD", "Frame", "FrameError", "FrameReader", "Pieces", "encode"]
+__all__ = [
+    "HEADER",
+    "MAX_HEAD_BYTES",
+    "MAX_NUMBER",
+    "UNREAD",
+    "VALUE_HEADER",
+    "Frame",
+    "FrameError",
+    "FrameReader",
+    "Pieces",
+    "encode",
+]
 
 HEADER = struct.Struct("<IIHBBI")
 HEADER_SIZE = HEADER.size
-_VALUE_HEADER = struct.Struct("<II")
+#: The header of a value in the binary form: size and number of its signature.
+VALUE_HEADER = struct.Struct("<II")
+#: The largest number of a request.
+MAX_NUMBER = 2**32 - 1
 MAX_HEAD_BYTES = 64 * 1024
 
 
@@ -32,19 +46,20 @@ class FrameError(ValueError):
     """The bytes are not a frame, or one larger than allowed."""
 
 
+#: The `Pieces.value` of a value that was not decoded.
 UNREAD: Any = object()
 
 
 class Pieces:
-    """A value in the binary form whose signature and leaves are apart.
+    """A value in the binary form, its signature apart from its leaves.
 
     Attributes:
         signature: The value's signature, padded.
-        leaves: Buffers that one after the other make up the leaves.
-        size: Bytes that all of it has in one piece.
-        lasting: Whether the leaves will stay as they are; else they are arrays of an
-            environment, which is about to change them.
-        value: The value, where somebody has read it already; else `UNREAD`.
+        leaves: Buffers that make up the leaves, in order.
+        size: Bytes of the whole value, its header included.
+        lasting: Whether the leaves are copies; else they are arrays of an environment,
+            which changes them with its next step.
+        value: The decoded value, or `UNREAD`.
     """
 
     __slots__ = ("lasting", "leaves", "signature", "size", "value")
@@ -66,8 +81,8 @@ class Pieces:
         return self.size
 
     def join(self) -> bytes:
-        """Give the value in one piece."""
-        header = _VALUE_HEADER.pack(len(self.signature), 0)
+        """Return the value in one piece."""
+        header = VALUE_HEADER.pack(len(self.signature), 0)
         return b"".join((header, self.signature, *self.leaves))
 
 
@@ -75,11 +90,11 @@ class Frame(NamedTuple):
     """One message, its head and body still encoded.
 
     Attributes:
-        kind: The operation asked for; 0 in an answer.
-        number: Chosen by the asking side, echoed by the answer.
+        kind: The operation; 0 in an answer.
+        number: Chosen by the sender of a request, echoed by the answer.
         status: HTTP status of an answer, 0 in a request.
-        form: Form of the body (low half), form asked for (high half).
-        head: JSON object with what rarely matters, or empty.
+        form: Form of the body (low half), form of the answer (high half).
+        head: JSON object with rare members, or empty.
         body: The payload; on streams, `Pieces` where it is a value in the binary form.
     """
 
@@ -99,7 +114,7 @@ class Frame(NamedTuple):
 
 
 def encode(frame: Frame) -> bytes:
-    """Give the bytes of a frame."""
+    """Encode a frame."""
     head, body = frame.head, frame.body
     if head:
         head += b" " * (-len(head) % 8)
@@ -112,7 +127,7 @@ def encode(frame: Frame) -> bytes:
 
 
 class FrameReader:
-    """Cuts frames out of the bytes of one connection.
+    """Decodes frames from the bytes of one connection.
 
     Args:
         max_body_bytes: A larger body is an error as soon as its header is read.
@@ -124,13 +139,13 @@ class FrameReader:
         self._wanted = HEADER_SIZE
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Take bytes, give the frames that are now complete.
+        """Add received bytes; returns the frames that are now complete.
 
         Raises:
             FrameError: A size in a header is over the limit.
         """
         if not self._buffer:
-            # Nearly always one whole frame: no need to copy it twice.
+            # Nearly always one whole frame, which is not copied twice.
             frame, end = self._cut(data, 0)
             if frame is not None and end == len(data):
                 return [frame]
@@ -150,9 +165,9 @@ class FrameReader:
         return frames
 
     def feed_first(self, data: bytes) -> Frame | None:
-        """Take bytes, give the next frame once it is whole; `rest` has what follows.
+        """Add received bytes; returns the next frame once it is complete.
 
-        For connections on which something else than frames follows.
+        For connections on which other bytes than frames follow; `rest` returns those.
 
         Raises:
             FrameError: A size in the header is over the limit.
@@ -164,7 +179,7 @@ class FrameReader:
         return frame
 
     def _size_of_next(self) -> int:
-        # Without this, a large body arriving in pieces is copied for each piece.
+        # Without this, a large body that arrives in pieces is copied for each piece.
         if len(self._buffer) < HEADER_SIZE:
             return HEADER_SIZE
         body_size, head_size = HEADER.unpack_from(self._buffer)[:2]
@@ -177,11 +192,11 @@ class FrameReader:
 
     @property
     def announced(self) -> int:
-        """Size of the frame that is being received, as far as it is known, bytes."""
+        """Bytes of the frame that is being received, as far as they are known."""
         return self._wanted
 
     def rest(self) -> bytes:
-        """Give, and forget, what has come behind the last whole frame."""
+        """Return, and forget, the bytes after the last whole frame."""
         rest = bytes(self._buffer)
         self._buffer.clear()
         self._wanted = HEADER_SIZE

@@ -1,4 +1,4 @@
-"""How a stream begins: the handshake of its WebSocket, seen from both sides."""
+"""Handshakes of streams, for the server and for clients."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SESSION = re.compile(r"[A-Za-z0-9_-]{1,64}").fullmatch
 _SESSION_BYTES = 12
 _KEY_BYTES = 16
 _VERSION = "13"
-# Of what who watches is told; the binary dialect has its own, if none is named.
+# Forms for watchers; the default of the binary dialect is the binary form.
 _FORMS = {"": Form.PLAIN, "plain": Form.PLAIN, "typed": Form.TYPED}
 
 
@@ -43,19 +43,19 @@ _REMOVED = (
 
 
 class UpgradeRequired(Problem):
-    """A stream was asked for without the words that begin one."""
+    """A request for a stream that is not a WebSocket handshake."""
 
     default_status, default_code = 426, "upgrade-required"
 
 
 class StreamHandshake(msgspec.Struct, frozen=True):
-    """How a stream begins.
+    """A client's handshake for a stream.
 
     Attributes:
-        accept: Sec-WebSocket-Accept of the handshake's answer.
-        protocol: The dialect; "" is the text one, for who asked for none.
+        accept: Sec-WebSocket-Accept of the answer.
+        protocol: The dialect; "" is the JSON one, for clients that named none.
         session: The session.
-        watch: The form of what who watches is told; 0 for who does not watch.
+        watch: For a watcher, the form of copies; else 0.
     """
 
     accept: str
@@ -65,7 +65,7 @@ class StreamHandshake(msgspec.Struct, frozen=True):
 
 
 def new_session() -> str:
-    """Make a session that nobody else has."""
+    """Return a random name for a session."""
     return secrets.token_urlsafe(_SESSION_BYTES)
 
 
@@ -79,7 +79,7 @@ def parse_handshake(
     watch: str = "",
     form: str = "",
 ) -> StreamHandshake:
-    """Read a client's handshake.
+    """Parse a client's handshake.
 
     Args:
         upgrade: The header Upgrade, or "".
@@ -87,14 +87,13 @@ def parse_handshake(
         version: The header Sec-WebSocket-Version, or "".
         key: The header Sec-WebSocket-Key, or "".
         protocols: The header Sec-WebSocket-Protocol, or "".
-        session: The session asked for, or "".
+        session: The requested session, or "".
         watch: "1" to watch, or "".
-        form: The form that who watches wants, or "".
+        form: The form that a watcher requests, or "".
 
     Raises:
-        UpgradeRequired: This begins no WebSocket that the server speaks.
-        BadParameter: The session is none, or no dialect is known, or ``watch`` or
-            ``form`` is wrong.
+        UpgradeRequired: The request does not begin a WebSocket of version 13.
+        BadParameter: The session, the dialect, ``watch`` or ``form`` is invalid.
     """
     words = (
         "this is a stream: open it as a WebSocket, with the subprotocol "
@@ -113,24 +112,27 @@ def parse_handshake(
 def check_upgrade(
     upgrade: str, connection: str, version: str, key: str, words: str
 ) -> str:
-    """Read a client's handshake; give the Sec-WebSocket-Accept of its answer.
+    """Check the WebSocket headers of a handshake.
 
     Args:
         upgrade: The header Upgrade, or "".
         connection: The header Connection, or "".
         version: The header Sec-WebSocket-Version, or "".
         key: The header Sec-WebSocket-Key, or "".
-        words: What to tell whoever did not ask for a WebSocket.
+        words: The message for requests that are not a handshake.
+
+    Returns:
+        The Sec-WebSocket-Accept of the answer.
 
     Raises:
-        UpgradeRequired: This begins no WebSocket that the server speaks.
-        BadParameter: The key is none.
+        UpgradeRequired: The request does not begin a WebSocket of version 13.
+        BadParameter: The key is invalid.
     """
     tokens = {token.strip().lower() for token in connection.split(",")}
     if upgrade.lower() != "websocket" or "upgrade" not in tokens:
-        # A WebSocket's other headers are for its ends, and proxies keep those.
-        said = _REMOVED if key or version else words
-        raise UpgradeRequired(said, headers={"Upgrade": "websocket"})
+        # Proxies remove hop-by-hop headers, and keep the others.
+        message = _REMOVED if key or version else words
+        raise UpgradeRequired(message, headers={"Upgrade": "websocket"})
     if version != _VERSION:
         raise UpgradeRequired(
             f"Sec-WebSocket-Version is {version!r:.40}: expected {_VERSION}",

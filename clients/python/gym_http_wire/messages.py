@@ -1,7 +1,7 @@
-"""Messages: what the frames between web workers, supervisor and hosts say.
+"""Requests and answers in frames: operations, forms, heads and problems.
 
-Heads are small typed records, encoded as JSON only when they hold something,
-so that the frame of an ordinary step carries none.
+Heads are small typed records. An empty one is not encoded, so the frame of an ordinary
+step has no head.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Op(IntEnum):
 
 
 class Form(IntEnum):
-    """How a body is written."""
+    """How a body is encoded."""
 
     NONE = 0
     PLAIN = 1
@@ -111,21 +111,21 @@ MEDIA_TYPES = {
 """Media types of the forms that values have."""
 
 
-#: Where an answer has warnings: a member of its value, or a header with ASCII JSON.
+#: The place of warnings in an answer: a member of its value, or a header (ASCII JSON).
 WARNINGS, WARNINGS_HEADER = "warnings", "Gym-Warnings"
 
 
 class RequestHead(msgspec.Struct, omit_defaults=True):
-    """What a request says beside its body.
+    """The head of a request.
 
     Attributes:
-        instance_id: Which instance is meant, where the socket does not say so.
+        instance_id: The instance, for processes that serve several.
         value: The last part of the path, where it is an argument.
-        accept: Media types that the caller takes, the first the best.
-        key: The request's own; one that arrives again gets the first one's answer.
+        accept: Media types that the client accepts, the preferred one first.
+        key: The idempotency key; a repeated request gets the first answer.
         owner: Owner that instances must have, by the name of its token; "" is any.
-        creator: Name of the token that makes an instance; "" if it has none.
-        request_id: Of the HTTP request, for the log.
+        creator: Name of the token that creates an instance; "" if it has none.
+        request_id: ID of the HTTP request, for the log.
     """
 
     instance_id: str = ""
@@ -138,12 +138,12 @@ class RequestHead(msgspec.Struct, omit_defaults=True):
 
 
 class AnswerHead(msgspec.Struct, omit_defaults=True):
-    """What an answer says beside its body.
+    """The head of an answer.
 
     Attributes:
-        content_type: Media type of the body, where it is not plain JSON.
+        content_type: Media type of the body, unless it is plain JSON.
         headers: Further HTTP headers.
-        instance_id: The instance made, where web workers cannot read the body.
+        instance_id: The created instance, where web workers cannot decode the body.
     """
 
     content_type: str = ""
@@ -180,18 +180,18 @@ def request(
     """Make the frame of a request.
 
     Args:
-        op: What is asked for.
+        op: The operation.
         body: The body, encoded.
-        head: What else there is to say.
+        head: The head, if there is one.
         number: Echoed by the answer.
-        form: Form of the body, and in the high half the one for the answer.
+        form: Form of the body, and in the high half that of the answer.
     """
     encoded = b"" if head is None else _json_encode(head)
     return Frame(op, number, 0, form, encoded, body)
 
 
 def request_head(frame: Frame) -> RequestHead:
-    """Read the head of a request."""
+    """Decode the head of a request."""
     return _decode_request_head(frame.head) if frame.head else _NO_REQUEST_HEAD
 
 
@@ -209,19 +209,19 @@ def answer(
 
 
 def answer_head(frame: Frame) -> AnswerHead:
-    """Read the head of an answer."""
+    """Decode the head of an answer."""
     return _decode_answer_head(frame.head) if frame.head else _NO_ANSWER_HEAD
 
 
 def problem_answer(problem: Problem, number: int = 0) -> Frame:
-    """Make the frame that tells of a problem."""
+    """Make the frame of an answer that reports a problem."""
     body = _json_encode(_ProblemBody(problem.code, problem.message, problem.extras))
     return Frame(Op.ANSWER, number, problem.status, Form.PLAIN, b"", body)
 
 
 def problem_of(frame: Frame) -> Problem:
-    """Read the problem that an answer with a status from 400 on tells of."""
-    told = _decode_problem(frame.body)
+    """Decode the problem of an answer with a status of 400 or above."""
+    body = _decode_problem(frame.body)
     return Problem(
-        told.message, status=frame.status, code=told.code, extras=told.extras
+        body.message, status=frame.status, code=body.code, extras=body.extras
     )

@@ -1,4 +1,4 @@
-"""Problems: everything that can go wrong with a request, with status and code.
+"""Problems: the errors that a request can have, with status and code.
 
 ::
 
@@ -13,8 +13,8 @@
      ├─ ExternalDeadline                                            504
      └─ DiskFull                                                    507
 
-These are the problems that an environment's host can have. The server adds
-its own in ``gym_http_server.errors``. Shape on HTTP: RFC 9457.
+Hosts raise these. The server has further ones in ``gym_http_server.errors``. On HTTP
+they have the form of RFC 9457.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ __all__ = [
 
 
 class Problem(Exception):
-    """A request that cannot be answered as asked.
+    """A request that cannot be fulfilled.
 
     Args:
-        message: What was wrong, with what value, and what would be right.
+        message: The error, the value, and the expected value.
         status: HTTP status; the class's own unless given.
         code: Short name that programs compare; the class's own unless given.
         extras: Further members of the problem's JSON object.
@@ -70,7 +70,7 @@ class Problem(Exception):
         extras: dict[str, Any] | None = None,
         headers: dict[str, str] | None = None,
     ) -> None:
-        # Environments' words may have half characters in them, which JSON has not.
+        # Texts of environments may have lone surrogates, which JSON does not have.
         self.message = message.encode("utf-8", "backslashreplace").decode()
         super().__init__(self.message)
         self.status = self.default_status if status is None else status

@@ -1,24 +1,23 @@
-"""Signatures by number: what a value's tree is, said once on a stream.
+"""Numbered signatures: a stream sends the signature of a value's tree once.
 
-The first time that a side sends a signature it gives it a number, in bytes 4 to 8 of
-the value; later it sends the number alone, and the size 0, in place of the signature.
-Each side counts its own from 1. These are values with and without numbers::
+With the first value of a signature, its sender assigns a number, in bytes 4 to 8 of the
+value. Later values have this number and the size 0 in place of the signature. Each side
+counts its own from 1::
 
     size  number
-    n     0       a signature of n bytes follows, as everywhere else
-    n     m       it follows, and is called m from now on
-    0     m       it is the one called m
+    n     0       a signature of n bytes follows
+    n     m       it follows, and has the number m from now on
+    0     m       it is the one with the number m
 
-Of the numbers there are 255, and what has one is no longer than 16 KiB.
+There are 255 numbers, for signatures of up to 16 KiB.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from typing import Any
 
-from gym_http_wire.frames import Pieces
+from gym_http_wire.frames import VALUE_HEADER, Pieces
 from gym_http_wire.values import BadValue
 from gym_http_wire.values.binary import compile_reader
 from gym_http_wire.values.fixed import fixed_reader
@@ -29,42 +28,41 @@ MAX_NUMBERS = 255
 MAX_NUMBERED_BYTES = 16 * 1024
 Reader = Callable[[bytes | memoryview, int], Any]
 
-_HEADER = struct.Struct("<II")
-_SIZE = _HEADER.size
+_SIZE = VALUE_HEADER.size
 
 
 class SentSignatures:
     """The signatures that this side has sent.
 
     Attributes:
-        numbers: By signature, with the blanks that pad it to a multiple of 8.
+        numbers: By signature, padded with blanks to a multiple of 8.
     """
 
     def __init__(self) -> None:
         self.numbers: dict[bytes, int] = {}
 
     def header(self, signature: bytes) -> bytes:
-        """Give what goes before the leaves of a value.
+        """Return the bytes before the leaves of a value.
 
         Args:
-            signature: With the blanks that pad it to a multiple of 8.
+            signature: The signature, padded with blanks to a multiple of 8.
         """
         number = self.numbers.get(signature)
         if number is not None:
-            return _HEADER.pack(0, number)
+            return VALUE_HEADER.pack(0, number)
         number = len(self.numbers) + 1
         if number > MAX_NUMBERS or len(signature) > MAX_NUMBERED_BYTES:
-            return _HEADER.pack(len(signature), 0) + signature
+            return VALUE_HEADER.pack(len(signature), 0) + signature
         self.numbers[signature] = number
-        return _HEADER.pack(len(signature), number) + signature
+        return VALUE_HEADER.pack(len(signature), number) + signature
 
 
 class ReceivedSignatures:
-    """The signatures that the other side has sent.
+    """The signatures that this side has received.
 
     Attributes:
         signatures: By number.
-        readers: By number, of those that have come again.
+        readers: Decoders by number, of signatures that were repeated.
     """
 
     def __init__(self) -> None:
@@ -72,14 +70,14 @@ class ReceivedSignatures:
         self.readers: dict[int, Reader] = {}
 
     def pieces(self, data: bytes, start: int) -> Pieces:
-        """Take a value apart.
+        """Split a value into signature and leaves, without decoding it.
 
         Args:
             data: A whole message.
-            start: Where the value begins in it.
+            start: Position of the value in it.
 
         Raises:
-            BadValue: It is no value, or its signature was not sent.
+            BadValue: The value is malformed, or its signature was not sent.
         """
         signature, number, leaves = self._signature(data, start)
         if number and number not in self.readers:
@@ -88,14 +86,14 @@ class ReceivedSignatures:
         return Pieces(signature, [rest], _SIZE + len(signature) + len(rest))
 
     def read(self, data: bytes | memoryview, start: int) -> Any:
-        """Read a value.
+        """Decode a value.
 
         Args:
             data: A whole message.
-            start: Where the value begins in it.
+            start: Position of the value in it.
 
         Raises:
-            BadValue: It is no value, or its signature was not sent.
+            BadValue: The value is malformed, or its signature was not sent.
         """
         signature, number, leaves = self._signature(data, start)
         if not number:
@@ -106,14 +104,14 @@ class ReceivedSignatures:
     def _signature(
         self, data: bytes | memoryview, start: int
     ) -> tuple[bytes, int, int]:
-        """Give a value's signature, its number if it is known by one, and its end."""
+        """Return a value's signature, its number if it was sent before, and its end."""
         size, number = _header_of(data, start)
         leaves = start + _SIZE + size
         if size:
             signature = bytes(data[start + _SIZE : leaves])
             if number:
                 self._remember(number, signature)
-            # By its number it is known from the next time on.
+            # The number stands for it from the next value on.
             return signature, 0, leaves
         known = self.signatures.get(number)
         if known is None:
@@ -121,7 +119,7 @@ class ReceivedSignatures:
         return known, number, leaves
 
     def _compile(self, number: int, signature: bytes) -> Reader:
-        # It has come again: worth a reader of its own.
+        # It was repeated, so a generated reader pays.
         reader = fixed_reader(signature, compile_reader(signature))
         self.readers[number] = reader
         return reader
@@ -142,7 +140,7 @@ class ReceivedSignatures:
 def _header_of(data: bytes | memoryview, start: int = 0) -> tuple[int, int]:
     if len(data) < start + _SIZE:
         raise BadValue(f"has {len(data) - start} bytes; a value has 8 at least")
-    size, number = _HEADER.unpack_from(data, start)
+    size, number = VALUE_HEADER.unpack_from(data, start)
     if size % 8 or start + _SIZE + size > len(data):
         raise BadValue(f"has a signature of an impossible size: {size}")
     return size, number

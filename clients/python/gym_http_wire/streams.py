@@ -1,14 +1,14 @@
-"""Streams: what the messages of a WebSocket say, in either of two dialects.
+"""Messages of streams, in either of two dialects.
 
 In the dialect ``gym-http.v1`` a message is a frame, as `gym_http_wire.frames` has it,
-and values in the binary form name their signatures by number. In ``gym-http.v1.json``
+and values in the binary form have numbered signatures. In ``gym-http.v1.json``
 a message is a text that a person can type::
 
     {"op": "step", "action": 0}
     {"number": 2, "status": 200, "body": {"observation": […], …}}
 
-Requests are numbered by who sends them, from 1. Request n of session S has the key
-``S-n``, whichever stream or other door it comes through.
+Clients number their requests from 1. Request n of session S has the idempotency key
+``S-n``, over any stream and over HTTP.
 """
 
 from __future__ import annotations
@@ -18,7 +18,15 @@ from typing import Any, Protocol
 import msgspec
 
 from gym_http_wire.fast_frames import FastHostFrames
-from gym_http_wire.frames import HEADER, MAX_HEAD_BYTES, Frame, Pieces, encode
+from gym_http_wire.frames import (
+    HEADER,
+    MAX_HEAD_BYTES,
+    MAX_NUMBER,
+    VALUE_HEADER,
+    Frame,
+    Pieces,
+    encode,
+)
 from gym_http_wire.handshakes import BINARY_PROTOCOL
 from gym_http_wire.messages import (
     Form,
@@ -42,14 +50,12 @@ __all__ = [
     "stream_dialect",
 ]
 
-#: In the place of a request's status: all answers to earlier ones have arrived.
+#: In place of the status of a request: all answers to earlier ones were received.
 ACKNOWLEDGED = 1
 
 _HEADER_SIZE = HEADER.size
-_VALUE_HEADER_SIZE = 8
 _BINARY = int(Form.BINARY)
-_NUMBERS = 2**32
-#: What does nothing to an environment needs no key.
+#: Operations that do not change an environment, and so need no key.
 KEYLESS = frozenset(
     {
         Op.DESCRIBE,
@@ -64,7 +70,7 @@ KEYLESS = frozenset(
 _OPS = {op.name.lower(): op for op in Op if 0 < op < Op.STREAM}
 _KINDS = frozenset(map(int, _OPS.values()))
 _FORMS = {"plain": Form.PLAIN, "typed": Form.TYPED}
-# Of a body, and of the answer that is asked for.
+# Forms of a body, and of the requested answer.
 _BODIES = (Form.NONE, *_FORMS.values(), Form.BINARY)
 _RENDERED_AS_JSON = RequestHead(accept=("application/json",))
 _BOTH = frozenset(
@@ -73,10 +79,10 @@ _BOTH = frozenset(
 
 
 class RefusedRequest(Exception):
-    """A message is no request, though it could be told apart from the next.
+    """A message that is not a valid request; the stream goes on.
 
     Attributes:
-        answer: What to answer.
+        answer: The answer to it.
     """
 
     def __init__(self, number: int, problem: Problem) -> None:
@@ -85,12 +91,12 @@ class RefusedRequest(Exception):
 
 
 class StreamDialect(Protocol):
-    """Reads requests and writes answers.
+    """Decodes requests and encodes answers.
 
     Attributes:
-        acknowledges: Whether a request says if all earlier answers have arrived.
-        opcode: Of the messages that it writes and reads.
-        lane: Takes what is short and known already, if there is such a thing.
+        acknowledges: Whether requests acknowledge earlier answers.
+        opcode: WebSocket opcode of its messages.
+        lane: Handles fast frames, if the dialect has them.
     """
 
     acknowledges: bool
@@ -98,32 +104,32 @@ class StreamDialect(Protocol):
     lane: FastHostFrames | None
 
     def read(self, payload: bytes) -> Frame:
-        """Read a request.
+        """Decode a request.
 
         Raises:
-            Refused: It is none, or a value in it is none.
-            WebSocketError: It is nothing that this side of a stream sends.
+            RefusedRequest: The request, or a value in it, is malformed.
+            WebSocketError: The message is not a request at all.
         """
 
     def write(self, answer: Frame) -> list[bytes | memoryview]:
-        """Write an answer, in pieces."""
+        """Encode an answer, in pieces."""
 
     def copy(self, answer: Frame, dropped: int) -> list[bytes | memoryview]:
-        """Write the copy of an answer for who watches, in pieces.
+        """Encode the copy of an answer for a watcher, in pieces.
 
         Args:
-            answer: The answer; its kind is the operation that it is of.
-            dropped: Copies that would have come before it, and were dropped.
+            answer: The answer; its kind is the operation.
+            dropped: Number of copies before it that were dropped.
         """
 
 
 def stream_dialect(protocol: str) -> StreamDialect:
-    """Give the dialect of a name."""
+    """Return the dialect of a subprotocol."""
     return BinaryStreamDialect() if protocol == BINARY_PROTOCOL else JSONStreamDialect()
 
 
 class BinaryStreamDialect:
-    """Frames, with numbered signatures both ways."""
+    """Frames, with numbered signatures in both directions."""
 
     acknowledges = True
     opcode = int(Opcode.BINARY)
@@ -134,7 +140,7 @@ class BinaryStreamDialect:
         self.lane: FastHostFrames | None = FastHostFrames(self._answered, self._asked)
 
     def read(self, payload: bytes) -> Frame:
-        """Read a request; a value in it is `Pieces`."""
+        """Decode a request; a value in it is `Pieces`."""
         size = len(payload)
         if size < _HEADER_SIZE:
             raise _malformed(f"a message has {size} bytes, less than a header")
@@ -161,12 +167,12 @@ class BinaryStreamDialect:
         return Frame(kind, number, status, form, head, body)
 
     def write(self, answer: Frame) -> list[bytes | memoryview]:
-        """Write an answer."""
+        """Encode an answer."""
         body = answer.body
         if not isinstance(body, Pieces):
             return [encode(answer)]
         start = self._answered.header(body.signature)
-        size = body.size - _VALUE_HEADER_SIZE - len(body.signature) + len(start)
+        size = body.size - VALUE_HEADER.size - len(body.signature) + len(start)
         head = answer.head
         if head:
             head += b" " * (-len(head) % 8)
@@ -178,7 +184,7 @@ class BinaryStreamDialect:
         return [header + head + start, *body.leaves]
 
     def copy(self, answer: Frame, dropped: int) -> list[bytes | memoryview]:
-        """Write the copy of an answer."""
+        """Encode the copy of an answer."""
         head = b'{"dropped":%d}' % dropped if dropped else b""
         return self.write(answer._replace(head=head))
 
@@ -194,7 +200,7 @@ class JSONStreamDialect:
         self._last = 0
 
     def read(self, payload: bytes) -> Frame:
-        """Read a request."""
+        """Decode a request."""
         number = 0
         try:
             given = msgspec.json.decode(payload, type=dict[str, msgspec.Raw])
@@ -217,12 +223,12 @@ class JSONStreamDialect:
         return request(op, body, head, number, form=form | form << 4)
 
     def write(self, answer: Frame) -> list[bytes | memoryview]:
-        """Write an answer."""
+        """Encode an answer."""
         start = b'{"number":%d,"status":%d,"body":' % (answer.number, answer.status)
         return [start + _text(answer) + b"}"]
 
     def copy(self, answer: Frame, dropped: int) -> list[bytes | memoryview]:
-        """Write the copy of an answer."""
+        """Encode the copy of an answer."""
         op = Op(answer.kind).name.lower().encode()
         start = b'{"watch":true,"op":"%b","number":%d,"dropped":%d,"status":%d,"body":'
         numbers = op, answer.number, dropped, answer.status
@@ -233,8 +239,7 @@ def _text(answer: Frame) -> bytes:
     body: bytes = answer.body.rstrip() or b"null"
     if answer.form in (Form.NONE, Form.PLAIN, Form.TYPED):
         return body
-    # Of what environments give in a form of its own, text is left: frames were asked
-    # for as JSON.
+    # Other forms are text: pictures were requested as JSON.
     return msgspec.json.encode(answer.body.decode(errors="replace"))
 
 
@@ -242,7 +247,9 @@ def _head(head: bytes, number: int) -> bytes:
     try:
         msgspec.json.decode(head, type=RequestHead)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise RefusedRequest(number, BadJSON(f"the head is no head: {error}")) from None
+        raise RefusedRequest(
+            number, BadJSON(f"the head is malformed: {error}")
+        ) from None
     return head
 
 
@@ -253,8 +260,8 @@ def _malformed(words: str) -> WebSocketError:
 def _number(given: dict[str, msgspec.Raw], default: int) -> int:
     raw = given.pop("number", None)
     number = default if raw is None else msgspec.json.decode(raw)
-    if type(number) is not int or not 0 < number < _NUMBERS:
-        raise BadParameter(f"number is {number!r:.80}: expected 1 to {_NUMBERS - 1}")
+    if type(number) is not int or not 0 < number <= MAX_NUMBER:
+        raise BadParameter(f"number is {number!r:.80}: expected 1 to {MAX_NUMBER}")
     return number
 
 

@@ -16,7 +16,7 @@ from gym_http_wire.signatures import ReceivedSignatures
 from gym_http_wire.space_parsing import BadDescription, parse_space
 from gym_http_wire.spaces import describe
 from gym_http_wire.values import BadValue, binary, typed
-from gym_http_wire.values.parsing import parse
+from gym_http_wire.values.texts import parse
 from tests.clients.python.exact_json import differing, loosened, refused, tree
 from tests.clients.python.framing import frames, websockets
 from tests.clients.python.playing import check_transcript

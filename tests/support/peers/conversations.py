@@ -84,7 +84,7 @@ def _check_hello(case: Case, expected: Case, message: str) -> None:
 def _check(case: Case, expected: Case, told: Answer | Control) -> None:
     if "control" in expected:
         assert isinstance(told, Control), told
-        assert told.ask.name.lower() == expected["control"]
+        assert told.op.name.lower() == expected["control"]
         return
     assert isinstance(told, Answer), told
     assert told.number == expected["id"], f"id is {told.number}"

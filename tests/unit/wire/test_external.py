@@ -146,7 +146,7 @@ def test_a_websocket_answers_pings_and_closes_by_itself() -> None:
 def test_requests_arrive(make: Any, request_: Request) -> None:
     heard = make().decode_request(make().encode_request(request_, 30.0))
     assert isinstance(heard, Request)
-    assert (heard.ask, heard.number) == (request_.ask, request_.number)
+    assert (heard.op, heard.number) == (request_.op, request_.number)
     assert {k: v for k, v in heard.given.items() if k != "deadline_s"} == request_.given
 
 

@@ -71,7 +71,7 @@ def test_a_fast_step_is_valid_in_general() -> None:
     assert message is not MISSED
     frame = read(dialect, message)
     assert (frame.kind, frame.number, frame.status, frame.form) == (2, 4, 1, BOTH)
-    asked = lane.asked(message)
+    asked = lane.decode_request(message)
     assert asked is not None
     kind, number, status, value, signature, leaves = asked
     assert (kind, number, status) == (2, 4, 1)
@@ -82,7 +82,7 @@ def test_a_fast_step_is_valid_in_general() -> None:
 
 def test_a_general_step_is_valid_as_a_fast_one() -> None:
     client, _, lane = taught()
-    asked = lane.asked(client.general(4, STEP))
+    asked = lane.decode_request(client.general(4, STEP))
     assert asked is not None
     assert asked[:4] == (2, 4, 1, STEP)
 
@@ -95,7 +95,7 @@ def test_masks_differ() -> None:
 
 def test_a_fast_answer_is_valid_in_general() -> None:
     client, dialect, lane = taught()
-    told = lane.told(4, ANSWER)
+    told = lane.encode_answer(4, ANSWER)
     assert told is not None
     message, signature, leaves = told
     body = Pieces(signature, [leaves], 8 + len(signature) + len(leaves))
@@ -116,13 +116,13 @@ def test_a_fast_answer_is_valid_in_general() -> None:
 )
 def test_unusual_messages_are_left_to_the_general_path(data: bytes) -> None:
     client, _, lane = taught()
-    assert lane.asked(data) is None
+    assert lane.decode_request(data) is None
     assert client.lane.value(data, 4) is MISSED
 
 
 def test_answers_to_other_requests_are_left_to_the_general_path() -> None:
     client, _, lane = taught()
-    told = lane.told(5, ANSWER)
+    told = lane.encode_answer(5, ANSWER)
     assert told is not None
     assert client.lane.value(told[0], 4) is MISSED
     assert client.lane.value(told[0] + told[0], 5) is MISSED
@@ -134,7 +134,7 @@ def test_other_values_are_left_to_the_general_path(value: Any) -> None:
     client, _, lane = taught()
     assert client.lane.message(Op.STEP, 4, 1, {"action": [value]}) is MISSED
     assert client.lane.message(Op.RESET, 4, 1, STEP) is MISSED
-    assert lane.told(4, {**ANSWER, "reward": [value]}) is None
+    assert lane.encode_answer(4, {**ANSWER, "reward": [value]}) is None
 
 
 @given(st.binary(max_size=140), st.integers(0, 60))
@@ -142,7 +142,7 @@ def test_changed_bytes_mean_the_same_on_both_paths(change: bytes, place: int) ->
     client, dialect, lane = taught()
     message = bytearray(client.lane.message(Op.STEP, 4, 1, STEP))
     message[place : place + len(change)] = change[: max(0, len(message) - place)]
-    asked = lane.asked(bytes(message))
+    asked = lane.decode_request(bytes(message))
     if asked is not None:
         frame = read(dialect, bytes(message))
         assert (frame.kind, frame.number, frame.status) == asked[:3]

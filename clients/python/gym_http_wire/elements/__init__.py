@@ -5,10 +5,9 @@ space, turns that into the very element that the space itself would have sampled
 says what is wrong with it and where.
 """
 
-from gym_http_wire.elements.containers import under
 from gym_http_wire.elements.masks import mask_reader
 from gym_http_wire.elements.membership import membership
-from gym_http_wire.elements.readers import bounded_reader, reader
+from gym_http_wire.elements.readers import bounded_reader, reader, under
 from gym_http_wire.elements.refusal import NotAnElement
 from gym_http_wire.elements.shaped import LARGEST, Shaped, shaped
 

@@ -8,8 +8,7 @@ from typing import Any, TypeGuard, cast
 
 import numpy as np
 
-from gym_http_wire.elements.containers import Read
-from gym_http_wire.elements.refusal import NotAnElement
+from gym_http_wire.elements.refusal import NotAnElement, Read
 from gym_http_wire.spaces import Array
 
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,20}")

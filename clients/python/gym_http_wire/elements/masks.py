@@ -21,8 +21,8 @@ from gymnasium.spaces import (
 from gymnasium.vector.utils import batch_space
 
 from gym_http_wire.elements.arrays import array_reader, integer_reader
-from gym_http_wire.elements.containers import Read, keyed, positional
-from gym_http_wire.elements.refusal import NotAnElement
+from gym_http_wire.elements.readers import keyed, positional
+from gym_http_wire.elements.refusal import NotAnElement, Read
 
 MAX_LENGTH = 65_536
 """The longest sequence that a mask may ask for."""

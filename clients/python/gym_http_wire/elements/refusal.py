@@ -1,6 +1,12 @@
 """Why a value is not an element of a space, in words for the one who sent it."""
 
+from collections.abc import Callable
+from typing import Any
+
 from gym_http_wire.spaces import elided
+
+Read = Callable[[object], Any]
+"""Reads an element, or raises `NotAnElement`."""
 
 
 class NotAnElement(ValueError):

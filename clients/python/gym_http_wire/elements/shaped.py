@@ -1,8 +1,11 @@
-"""Types of plain JSON that only elements of a space have.
+"""JSON types: types for `msgspec` that only elements of a space fit.
 
-A decoder checks lengths, kinds and bounds by a type while it parses, which is faster
-than to look at the parsed values. Only what is written just as the space samples it
-fits such a type: the readers take more, and tell what is wrong.
+A decoder checks lengths, kinds and bounds by such a type while it parses, which is
+faster than examining parsed values. Only JSON in the very form of the space's samples
+fits; the readers accept more, and raise with the reason.
+
+Gain: without them a step of an external environment takes 1.53 times as long
+(``external_p50``; measure with ``python -m benchmarks --without json-types``).
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from gym_http_wire.spaces import Array
 
 __all__ = ["LARGEST", "Shaped", "shaped"]
 
-#: By kind and bytes, how `struct` calls a number.
+#: Format codes of `struct`, by kind and size of a number.
 _CODES = {
     ("i", 1): "b",
     ("u", 1): "B",
@@ -36,21 +39,21 @@ _CODES = {
     ("u", 8): "Q",
 }
 _INT64 = np.iinfo(np.int64)
-#: Beyond it a number may have been an integer that is too large.
+#: A larger number may be an integer that JSON parsers turned into a float.
 LARGEST = 2.0**200
 
 
 class Shaped(NamedTuple):
-    """What elements of a space are in JSON.
+    """The JSON type of a space.
 
     Attributes:
         type: A type for `msgspec`.
-        make: Makes the element of what was decoded by it; raises `ValueError` if that
-            is none after all.
-        format: How `struct` writes an element as a stream has it.
-        like: Something of the elements' type, shape and dtype.
-        leaves: What there is to be written, of what was decoded, which fits the
-            format; raises `ValueError` as well.
+        make: Converts the decoded JSON to an element; raises `ValueError` if it is not
+            an element.
+        format: Format of an element on streams, for `struct`.
+        like: A value of the elements' type, shape and dtype.
+        leaves: Converts the decoded JSON to arguments for the format; raises
+            `ValueError` if it is not an element.
     """
 
     type: Any
@@ -62,18 +65,14 @@ class Shaped(NamedTuple):
 
 @singledispatch
 def shaped(space: Space[Any]) -> Shaped | None:
-    """Give what elements of a space are in JSON.
-
-    Returns:
-        That; ``None`` for spaces whose elements no such type describes.
-    """
+    """Return the JSON type of a space; ``None`` if there is none for its elements."""
     return None
 
 
 @shaped.register
 def _discrete(space: Discrete) -> Shaped | None:
     first = int(space.start)
-    # There are spaces that say they have more than their dtype holds.
+    # Some spaces claim more elements than their dtype can hold.
     last = min(first + int(space.n) - 1, int(np.iinfo(space.dtype).max))
     kind = _integer(first, last)
     if kind is None:
@@ -121,7 +120,7 @@ def _integer(least: int, most: int) -> Any:
 
 
 def _array(space: Space[Any], number: Any, *, exact: bool) -> Shaped | None:
-    """Describe an array of numbers; `exact` if there are no other elements."""
+    """Make the type of an array; `exact` if every such array is an element."""
     shape, dtype = space.shape, space.dtype
     if number is None or shape is None or not all(shape):
         return None
@@ -144,12 +143,12 @@ def _array(space: Space[Any], number: Any, *, exact: bool) -> Shaped | None:
 
 
 def _format_of(like: Any) -> str:
-    """Give how `struct` writes numbers like these, padded as in a stream."""
+    """Return the format of numbers like these, padded as on streams."""
     return f"{like.size}{_CODES[like.dtype.kind, like.itemsize]}{-like.nbytes % 8}x"
 
 
 def _flattening(depth: int) -> Callable[[Any], Iterable[Any]]:
-    """Give what gives the numbers in lists that are nested so deep."""
+    """Return a function that flattens lists nested to this depth."""
     if depth == 0:
         return lambda value: (value,)
     if depth == 1:

@@ -1,7 +1,7 @@
-"""External environments: the conversation of a server and an environment elsewhere.
+"""The protocol between a server and an external environment, for both sides.
 
-The environment opens the connection, says `greetings.Hello`, is told
-`greetings.Welcome`, and from then on is asked, one request at a time. Bytes become
-messages in `carriers`; what a message says is in `texts` (JSON) and `binaries`. Nothing
-here does I/O, and both sides use it.
+The environment connects and sends `handshake.Hello`, and the server replies with
+`handshake.Welcome`. From then on the server sends requests, one at a time. `framing`
+splits bytes into messages; `json_dialect` and `binary_dialect` decode these. Nothing
+here does I/O.
 """

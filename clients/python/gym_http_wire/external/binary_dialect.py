@@ -1,7 +1,7 @@
-"""The binary dialect: the frames of streams, with the roles turned round.
+"""The binary dialect of external environments: the frames of streams.
 
-The server sends requests and the environment answers. Signatures have numbers, which
-each side counts from 1 for a connection, and anew from each ``init`` on.
+Here the server sends requests and the environment answers. Signatures have numbers,
+which each side counts from 1; an ``init`` begins anew.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class BinaryDialect:
-    """Frames, with numbered signatures both ways."""
+    """Frames, with numbered signatures in both directions."""
 
     text = False
     numbered = True
@@ -47,9 +47,9 @@ class BinaryDialect:
         self._forget()
 
     def encode_request(self, request: Request, deadline_s: float) -> bytes:
-        """Write a request."""
-        ask, number, given = request
-        if ask == Op.INIT:
+        """Encode a request."""
+        op, number, given = request
+        if op == Op.INIT:
             self._forget()
             given = {**given, "deadline_s": deadline_s}
         head = b""
@@ -59,10 +59,10 @@ class BinaryDialect:
             given = {key: value for key, value in given.items() if key != "name"}
         body = self._value(given) if given else b""
         form = _BOTH if given else _BINARY << 4
-        return HEADER.pack(len(body), len(head), 0, ask, form, number) + head + body
+        return HEADER.pack(len(body), len(head), 0, op, form, number) + head + body
 
     def encode_answer(self, answer: Answer) -> bytes:
-        """Write an answer."""
+        """Encode an answer."""
         number, result, error = answer
         if error is not None:
             body = _encode(error)
@@ -71,23 +71,23 @@ class BinaryDialect:
         body = self._value(result)
         return HEADER.pack(len(body), 0, 200, 0, _BINARY, number) + body
 
-    def encode_control(self, ask: Op) -> bytes:
-        """Write a ping or a pong."""
-        return HEADER.pack(0, 0, 0, ask, 0, 0)
+    def encode_control(self, op: Op) -> bytes:
+        """Encode a ping or a pong."""
+        return HEADER.pack(0, 0, 0, op, 0, 0)
 
     def encode_fault(self, fault: Fault) -> bytes:
-        """Write what was wrong."""
+        """Encode the report of an error."""
         body = _encode({"message": fault.message, "field": fault.field})
         return HEADER.pack(len(body), 0, 0, Op.FAULT, _PLAIN, fault.number) + body
 
     def peek_id(self, payload: bytes) -> Control | int:
-        """Tell which request a message answers."""
-        _, _, kind, _, number = _taken_apart(payload)
+        """Decode only the request ID of an answer."""
+        _, _, kind, _, number = _parse_header(payload)
         return Control(Op(kind)) if kind in _CONTROLS else number
 
     def decode_answer(self, payload: bytes) -> Answer | Control:
-        """Read what an environment says."""
-        start, status, kind, form, number = _taken_apart(payload)
+        """Decode a message of an environment."""
+        start, status, kind, form, number = _parse_header(payload)
         if kind in _CONTROLS:
             return Control(Op(kind))
         if kind:
@@ -109,18 +109,18 @@ class BinaryDialect:
     def decode_step(
         self, payload: bytes, reader: StepReader[M]
     ) -> tuple[int, M] | None:
-        """Read nothing: this is no JSON."""
+        """Return ``None``: only JSON has a fast way."""
         return None
 
     def decode_request(self, payload: bytes) -> Request | Control | Fault:
-        """Read what a server says."""
-        start, _, kind, form, number = _taken_apart(payload)
+        """Decode a message of a server."""
+        start, _, kind, form, number = _parse_header(payload)
         if kind in _CONTROLS:
             return Control(Op(kind))
         if kind == Op.FAULT:
-            told = _plain(payload[start:])
+            fault = _plain(payload[start:])
             return Fault(
-                str(told.get("message", "")), number, str(told.get("field", ""))
+                str(fault.get("message", "")), number, str(fault.get("field", ""))
             )
         if kind not in OPS:
             raise BadMessage(f"there is no operation {kind}", number=number)
@@ -130,29 +130,29 @@ class BinaryDialect:
         if form & 15 == _BINARY and start < len(payload):
             given = self._read(payload, start, number)
             if not isinstance(given, dict):
-                raise BadMessage("the body is no dict", number=number)
+                raise BadMessage("the body is not a dict", number=number)
         if start > _SIZE:
             given["name"] = str(_plain(payload[_SIZE:start]).get("value", ""))
         return Request(Op(kind), number, given)
 
     def _forget(self) -> None:
-        self._announcing = SentSignatures()
-        self._announced = ReceivedSignatures()
+        self._sent = SentSignatures()
+        self._received = ReceivedSignatures()
 
     def _value(self, value: Any) -> bytes:
         signature, leaves = split(value)
-        return b"".join((self._announcing.header(signature), *leaves))
+        return b"".join((self._sent.header(signature), *leaves))
 
     def _read(self, payload: bytes, start: int, number: int) -> Any:
         try:
-            return self._announced.read(payload, start)
+            return self._received.read(payload, start)
         except BadValue as error:
-            words = f"the body is none: {error}"
+            words = f"the body is malformed: {error}"
             raise BadMessage(words, number=number, field="body") from None
 
 
-def _taken_apart(payload: bytes) -> tuple[int, int, int, int, int]:
-    """Give where the body begins, and status, operation, form and number."""
+def _parse_header(payload: bytes) -> tuple[int, int, int, int, int]:
+    """Return the position of the body, and status, operation, form and number."""
     if len(payload) < _SIZE:
         words = f"a message has {len(payload)} bytes, less than a header"
         raise BadMessage(words, field="message", fatal=True)

@@ -1,7 +1,7 @@
-"""Carriers: how messages are cut out of a connection's bytes.
+"""Framing: messages of external environments in the bytes of a connection.
 
-Two will do: a WebSocket (RFC 6455), and a 32-bit little-endian count of bytes before
-each message.
+There are two: WebSocket (RFC 6455), and messages after their count of bytes, 32 bits
+little-endian.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ _TEXT_HEADS, _BINARY_HEADS = (
 
 
 class FramingError(ValueError):
-    """Bytes that the carrier does not have; the connection has to end.
+    """The bytes are not in this framing; the connection has to end.
 
     Attributes:
-        farewell: What to send before it ends.
+        farewell: Bytes to send before it ends.
     """
 
     def __init__(self, words: str, farewell: bytes = b"") -> None:
@@ -59,7 +59,7 @@ class ReceivedMessage(NamedTuple):
 
     Attributes:
         payload: Its bytes.
-        text: Whether it is text; ``None`` where that cannot be told.
+        text: Whether it is text; ``None`` if the framing has no such mark.
     """
 
     payload: bytes
@@ -67,12 +67,12 @@ class ReceivedMessage(NamedTuple):
 
 
 class Framing(Protocol):
-    """Cuts messages out of bytes, and makes bytes of messages.
+    """Splits bytes into messages, and encodes messages.
 
     Attributes:
         name: `WEBSOCKET` or `COUNTED`.
-        over: Whether the other side has said that it ends the connection.
-        replies: What the carrier itself has to answer; take it after each `feed`.
+        over: Whether the other side has closed the connection.
+        replies: Bytes to send in reply; take them after each `feed`.
     """
 
     name: str
@@ -84,26 +84,26 @@ class Framing(Protocol):
         """Whether the next byte begins a message."""
 
     def feed(self, data: bytes) -> list[ReceivedMessage]:
-        """Take bytes, give the messages that are now whole.
+        """Add received bytes; returns the messages that are now complete.
 
         Raises:
-            CarrierError: They are none, or one has too many bytes.
+            FramingError: A message is malformed or too long.
         """
 
     def whole(self, data: bytes) -> bytes | None:
-        """Give the payload, if bytes are one text and nothing but that.
+        """Return the payload if the bytes are exactly one text message.
 
-        If not, nothing has happened: they are to be fed.
+        Otherwise nothing changes, and the caller has to `feed` the bytes.
         """
 
     def message(self, payload: bytes, *, text: bool) -> bytes:
-        """Give the bytes of a message."""
+        """Encode a message."""
 
     def ping(self) -> bytes | None:
-        """Give what the other side has to answer to; ``None`` if messages must do."""
+        """Return a ping of the framing itself; ``None`` if it has none."""
 
     def farewell(self, words: str, code: int = Close.NORMAL) -> bytes:
-        """Give what says that the connection ends, and why."""
+        """Return the bytes that close the connection, with the reason."""
 
 
 class WebSocketFraming:
@@ -111,7 +111,7 @@ class WebSocketFraming:
 
     Args:
         max_message: Bytes that a message may have.
-        client: Whether this side opened it, and so has to mask.
+        client: Whether this side is the client, which has to mask.
     """
 
     name = WEBSOCKET
@@ -119,7 +119,7 @@ class WebSocketFraming:
     def __init__(self, max_message: int, *, client: bool = False) -> None:
         self._reader = MessageReader(masked=not client, max_message=max_message)
         self._masks = Masks() if client else None
-        # With each step; this is quicker than a method around it.
+        # Called with each step; a method around it would be slower.
         self.whole: Callable[[bytes], bytes | None] = self._reader.whole
         self.over = False
         self.replies = b""
@@ -130,27 +130,29 @@ class WebSocketFraming:
         return self._reader.between
 
     def feed(self, data: bytes) -> list[ReceivedMessage]:
-        """Take bytes, give the messages that are now whole."""
-        heard = []
+        """Add received bytes; returns the messages that are now complete."""
+        messages = []
         try:
             for opcode, payload in self._reader.feed(data):
                 if opcode == Opcode.PING:
                     self.replies += encode(Opcode.PONG, bytes(payload), self._next())
                 elif opcode == Opcode.CLOSE:
                     if not self.over:
-                        said = bytes(payload)
-                        self.replies += encode(Opcode.CLOSE, said, self._next())
+                        reason = bytes(payload)
+                        self.replies += encode(Opcode.CLOSE, reason, self._next())
                     self.over = True
                 elif opcode != Opcode.PONG:
-                    heard.append(ReceivedMessage(bytes(payload), opcode == Opcode.TEXT))
+                    messages.append(
+                        ReceivedMessage(bytes(payload), opcode == Opcode.TEXT)
+                    )
         except WebSocketError as error:
             words = str(error)
             farewell = self.farewell(words, error.code)
             raise FramingError(words, farewell) from None
-        return heard
+        return messages
 
     def message(self, payload: bytes, *, text: bool) -> bytes:
-        """Give the bytes of a message."""
+        """Encode a message."""
         if self._masks is None and len(payload) <= MAX_CONTROL:
             return (_TEXT_HEADS if text else _BINARY_HEADS)[len(payload)] + payload
         return encode(Opcode.TEXT if text else Opcode.BINARY, payload, self._next())
@@ -159,16 +161,16 @@ class WebSocketFraming:
         return None if self._masks is None else self._masks.next()
 
     def ping(self) -> bytes | None:
-        """Give a ping of the carrier's own, which every library answers by itself."""
+        """Return a WebSocket ping, which every library answers by itself."""
         return encode(Opcode.PING, b"", self._next())
 
     def farewell(self, words: str, code: int = Close.NORMAL) -> bytes:
-        """Give a close frame."""
+        """Return a close frame."""
         return encode(Opcode.CLOSE, close_of(code, words), self._next())
 
 
 class CountedFraming:
-    """Messages after their counts of bytes.
+    """Messages, each after its count of bytes.
 
     Args:
         max_message: Bytes that a message may have.
@@ -189,10 +191,10 @@ class CountedFraming:
         return not self._buffer
 
     def feed(self, data: bytes) -> list[ReceivedMessage]:
-        """Take bytes, give the messages that are now whole."""
+        """Add received bytes; returns the messages that are now complete."""
         buffer = self._buffer
         buffer += data
-        heard = []
+        messages = []
         at = 0
         while len(buffer) - at >= self._wanted:
             (size,) = _COUNT.unpack_from(buffer, at)
@@ -203,37 +205,39 @@ class CountedFraming:
                 )
             end = at + _COUNT.size + size
             if end > len(buffer):
-                # Without this, what comes in pieces is looked at for each piece.
+                # Without this, a message in pieces is examined with each piece.
                 self._wanted = end - at
                 break
-            heard.append(ReceivedMessage(bytes(buffer[at + _COUNT.size : end]), None))
+            messages.append(
+                ReceivedMessage(bytes(buffer[at + _COUNT.size : end]), None)
+            )
             at = end
             self._wanted = _COUNT.size
         del buffer[:at]
-        return heard
+        return messages
 
     def whole(self, data: bytes) -> bytes | None:
-        """Give the payload, if bytes are one message and nothing but that."""
+        """Return the payload if the bytes are exactly one message."""
         size = len(data) - _COUNT.size
         if self._buffer or not 0 < size <= self._max_message:
             return None
         return data[_COUNT.size :] if _COUNT.unpack_from(data)[0] == size else None
 
     def message(self, payload: bytes, *, text: bool) -> bytes:
-        """Give the bytes of a message."""
+        """Encode a message."""
         return _COUNT.pack(len(payload)) + payload
 
     def ping(self) -> bytes | None:
-        """Give nothing: a message has to do."""
+        """Return ``None``: the dialects have pings."""
         return None
 
     def farewell(self, words: str, code: int = Close.NORMAL) -> bytes:
-        """Give nothing: such a connection just ends."""
+        """Return nothing: such a connection just ends."""
         return b""
 
 
 def framing_of(name: str, max_message: int) -> Framing:
-    """Give a server's carrier of a name."""
+    """Return a server's framing by its name."""
     if name == WEBSOCKET:
         return WebSocketFraming(max_message)
     return CountedFraming(max_message)

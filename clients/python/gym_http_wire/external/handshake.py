@@ -1,4 +1,4 @@
-"""Greetings: how the conversation begins, on every transport in JSON.
+"""The handshake of external environments, in JSON on every transport.
 
 ::
 
@@ -46,17 +46,17 @@ CAPABILITIES = (
     "seed",
 )
 DIALECTS = ("json", "typed", "binary")
-#: The dialect of those who say no hello, and for whom others say it.
+#: The dialect of environments that send no hello; the server makes it for them.
 TANGO = "tango"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}").fullmatch
 _CHANNEL = re.compile(r"[!-~]{1,64}").fullmatch
 
 
 class BadHello(ValueError):
-    """What came in the place of a hello is none, or says what cannot be.
+    """A hello, or the reply to one, is malformed or not acceptable.
 
     Attributes:
-        code: In a word.
+        code: A short name of the error, for programs.
     """
 
     def __init__(self, words: str, code: str = "bad-hello") -> None:
@@ -65,21 +65,21 @@ class BadHello(ValueError):
 
 
 class Hello(msgspec.Struct, omit_defaults=True, tag_field="type", tag="hello"):
-    """What an environment says of itself.
+    """The first message of an environment, which describes it.
 
     Attributes:
-        protocol: Version of the conversation.
+        protocol: Version of the protocol.
         name: The environment is ``external/NAME``.
         observation_space: Its description.
         action_space: Its description.
-        token: The server's, where the transport has no header for it.
-        reward_channels: Names of what a reward consists of; without, it is a number.
-        render_modes: What it can be created with.
-        metadata: As Gymnasium's environments have it.
+        token: Token of the server, where the transport has no header for it.
+        reward_channels: Names of the components of a reward; without, it is a number.
+        render_modes: Render modes that it supports.
+        metadata: Metadata, as of Gymnasium's environments.
         capabilities: Some of `CAPABILITIES`; others are for later versions.
-        realtime: ``{"hz": 60}``, where it does not wait.
+        realtime: ``{"hz": 60}``, if it does not wait for steps.
         dialect: One of `DIALECTS`, or `TANGO`.
-        resume: The token of an earlier welcome, to go on where that stopped.
+        resume: The token of an earlier welcome, to resume that connection.
     """
 
     protocol: int
@@ -96,16 +96,16 @@ class Hello(msgspec.Struct, omit_defaults=True, tag_field="type", tag="hello"):
     resume: str = ""
 
     def has(self, capability: str) -> bool:
-        """Whether the environment can do something."""
+        """Whether the environment has a capability."""
         return capability in self.capabilities
 
     def public(self) -> Hello:
-        """Give it without what is secret."""
+        """Return a copy without secrets."""
         return msgspec.structs.replace(self, token="", resume="")
 
 
 class Limits(msgspec.Struct):
-    """What a connection is held to.
+    """Limits of a connection.
 
     Attributes:
         max_message: Bytes that a message may have.
@@ -115,14 +115,16 @@ class Limits(msgspec.Struct):
 
 
 class Welcome(msgspec.Struct, tag_field="type", tag="welcome"):
-    """What a server answers to a hello.
+    """The server's reply to a hello that it accepts.
 
     Attributes:
+        protocol: Version of the protocol.
         connection: The connection's ID, for logs.
-        resume: Shown in a later hello, it goes on with this connection.
-        resumed: Whether this goes on with an earlier one.
-        heartbeat_s: After as long without a word the server pings.
-        grace_s: Within as long a connection can be gone on with.
+        resume: Token for a later hello, to resume this connection.
+        resumed: Whether this resumes an earlier connection.
+        heartbeat_s: Seconds of silence after which the server pings.
+        grace_s: Seconds for which a lost connection can be resumed.
+        limits: Limits of the connection.
     """
 
     protocol: int
@@ -135,7 +137,7 @@ class Welcome(msgspec.Struct, tag_field="type", tag="welcome"):
 
 
 class Refused(msgspec.Struct, tag_field="type", tag="refused"):
-    """What a server answers to what is no hello, or one that it does not take."""
+    """The server's reply to a hello that it does not accept."""
 
     code: str
     message: str
@@ -152,15 +154,15 @@ _decode_reply = msgspec.json.Decoder(Welcome | Refused).decode
 
 
 def is_name(name: str) -> bool:
-    """Whether an environment may be called so."""
+    """Whether this is a valid name of an external environment."""
     return _NAME(name) is not None
 
 
 def parse_token(payload: bytes) -> str:
-    """Read the token of a hello; all other members are skipped unread.
+    """Decode only the token of a hello.
 
     Raises:
-        BadHello: It is not a JSON object, or its token is not a string.
+        BadHello: The hello is not a JSON object, or its token is not a string.
     """
     try:
         return _decode_token(payload).token
@@ -169,10 +171,10 @@ def parse_token(payload: bytes) -> str:
 
 
 def parse_hello(payload: bytes) -> Hello:
-    """Read a hello; its spaces are not looked into.
+    """Decode a hello; its spaces are not parsed.
 
     Raises:
-        BadHello: It is none.
+        BadHello: The hello is malformed.
     """
     try:
         hello = _decode_hello(payload)
@@ -199,16 +201,16 @@ def parse_hello(payload: bytes) -> Hello:
 
 
 def parse_reply(payload: bytes) -> Welcome | Refused:
-    """Read what a server answers to a hello.
+    """Decode the server's reply to a hello.
 
     Raises:
-        BadHello: It is nothing that a server answers.
+        BadHello: The reply is malformed.
     """
     try:
         reply: Welcome | Refused = _decode_reply(payload)
         return reply
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise BadHello(f"the answer to the hello is none: {error}") from None
+        raise BadHello(f"the reply to the hello is malformed: {error}") from None
 
 
 def _check_channels(channels: list[str] | None) -> None:

@@ -1,4 +1,4 @@
-"""The text dialects: messages in JSON, with values in plain or in typed JSON.
+"""The JSON dialects of external environments, with values in plain or typed JSON.
 
 ::
 
@@ -18,7 +18,6 @@ import msgspec
 from msgspec import UNSET
 
 from gym_http_wire.external.messages import (
-    MAX_NUMBER,
     NAMES,
     Answer,
     BadMessage,
@@ -27,6 +26,7 @@ from gym_http_wire.external.messages import (
     Request,
 )
 from gym_http_wire.external.steps import StepReader
+from gym_http_wire.frames import MAX_NUMBER
 from gym_http_wire.messages import Op
 
 __all__ = ["JSONDialect"]
@@ -37,19 +37,19 @@ _encode = msgspec.json.Encoder().encode
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 _CONTROLS = {"ping": Op.PING, "pong": Op.PONG}
-#: How a request begins: it is written without a tree of it, since steps are many.
+#: The beginning of each request, formatted without a tree since steps are frequent.
 _BEGUN = {
-    ask: b'{"type":"%b","id":%%d,"deadline_s":%%.3f' % name.encode()
-    for name, ask in NAMES.items()
+    op: b'{"type":"%b","id":%%d,"deadline_s":%%.3f' % name.encode()
+    for name, op in NAMES.items()
 }
 _STEP = _BEGUN[Op.STEP] + b',"action":%d}'
-#: Up to here every reader of JSON has integers as they are.
+#: Up to here every JSON parser reads integers exactly.
 _EXACT = 2**53
 _OWN = ("type", "id", "deadline_s")
 
 
 class _Result(msgspec.Struct, gc=False):
-    """What an environment nearly always says."""
+    """The usual answer of an environment."""
 
     id: Annotated[int, msgspec.Meta(gt=0, le=MAX_NUMBER)]
     result: msgspec.Raw
@@ -64,8 +64,8 @@ class JSONDialect:
     """Messages in JSON.
 
     Args:
-        dumps: Writes a value.
-        loads: Reads a value; raises `ValueError`.
+        dumps: Encodes a value.
+        loads: Decodes a value; raises `ValueError`.
     """
 
     text = True
@@ -78,67 +78,67 @@ class JSONDialect:
         self._loads = loads
 
     def encode_request(self, request: Request, deadline_s: float) -> bytes:
-        """Write a request."""
-        ask, number, given = request
+        """Encode a request."""
+        op, number, given = request
         action = given.get("action")
-        # Beyond, not all dialects write integers as numbers.
-        if ask == Op.STEP and type(action) is int and -_EXACT <= action <= _EXACT:
+        # Beyond, not all dialects encode integers as numbers.
+        if op == Op.STEP and type(action) is int and -_EXACT <= action <= _EXACT:
             return _STEP % (number, deadline_s, action)
-        written = _BEGUN[ask] % (number, deadline_s)
+        encoded = _BEGUN[op] % (number, deadline_s)
         for name, value in given.items():
-            written += b',"%b":%b' % (name.encode(), self._dumps(value).rstrip())
-        return written + b"}"
+            encoded += b',"%b":%b' % (name.encode(), self._dumps(value).rstrip())
+        return encoded + b"}"
 
     def encode_answer(self, answer: Answer) -> bytes:
-        """Write an answer."""
+        """Encode an answer."""
         number, result, error = answer
         if error is not None:
             return _encode({"id": number, "error": error})
-        written = msgspec.Raw(self._dumps(result).rstrip())
-        return _encode({"id": number, "result": written})
+        encoded = msgspec.Raw(self._dumps(result).rstrip())
+        return _encode({"id": number, "result": encoded})
 
-    def encode_control(self, ask: Op) -> bytes:
-        """Write a ping or a pong."""
-        return _encode({"type": ask.name.lower()})
+    def encode_control(self, op: Op) -> bytes:
+        """Encode a ping or a pong."""
+        return _encode({"type": op.name.lower()})
 
     def encode_fault(self, fault: Fault) -> bytes:
-        """Write what was wrong."""
-        told: dict[str, Any] = {"type": "fault", "message": fault.message}
+        """Encode the report of an error."""
+        message: dict[str, Any] = {"type": "fault", "message": fault.message}
         if fault.number:
-            told["id"] = fault.number
+            message["id"] = fault.number
         if fault.field:
-            told["field"] = fault.field
-        return _encode(told)
+            message["field"] = fault.field
+        return _encode(message)
 
     def peek_id(self, payload: bytes) -> Control | int:
-        """Tell which request a message answers."""
+        """Decode only the request ID of an answer."""
         members = _members(payload)
         return _control(members) if "type" in members else _number(members)
 
     def decode_answer(self, payload: bytes) -> Answer | Control:
-        """Read what an environment says."""
+        """Decode a message of an environment."""
         try:
-            said = _decode_result(payload)
+            answer = _decode_result(payload)
         except (msgspec.MsgspecError, ValueError, RecursionError):
-            return self._hear_other(payload)
-        if said.type is not UNSET or said.error is not UNSET:
-            return self._hear_other(payload)
+            return self._decode_other(payload)
+        if answer.type is not UNSET or answer.error is not UNSET:
+            return self._decode_other(payload)
         try:
-            result = self._loads(bytes(said.result))
+            result = self._loads(bytes(answer.result))
         except ValueError:
             result = None
         if not isinstance(result, dict):
-            return self._hear_other(payload)
-        return Answer(said.id, result)
+            return self._decode_other(payload)
+        return Answer(answer.id, result)
 
     def decode_step(
         self, payload: bytes, reader: StepReader[M]
     ) -> tuple[int, M] | None:
-        """Read what came of a step, if it is just that."""
+        """Decode the answer to a step, if it has nothing unusual."""
         return reader.answer(payload)
 
-    def _hear_other(self, payload: bytes) -> Answer | Control:
-        """Read an error or a control; or tell what is wrong."""
+    def _decode_other(self, payload: bytes) -> Answer | Control:
+        """Decode an error, ping or pong; or raise with the reason."""
         members = _members(payload)
         if "type" in members:
             return _control(members)
@@ -154,26 +154,26 @@ class JSONDialect:
             words = f"result: {error}"
             raise BadMessage(words, number=number, field="result") from None
         if not isinstance(result, dict):
-            words = f"result is {_said(members['result'])}: expected an object"
+            words = f"result is {_shown(members['result'])}: expected an object"
             raise BadMessage(words, number=number, field="result")
         return Answer(number, result)
 
     def decode_request(self, payload: bytes) -> Request | Control | Fault:
-        """Read what a server says."""
+        """Decode a message of a server."""
         members = _members(payload)
         kind = _text(members.get("type"))
-        ask = NAMES.get(kind)
-        if ask is None:
+        op = NAMES.get(kind)
+        if op is None:
             raise BadMessage(f"type is {kind!r:.80}: there is no such request")
-        if ask in (Op.PING, Op.PONG):
-            return Control(ask)
-        if ask == Op.FAULT:
-            told = _decode_object(payload)
-            number = told.get("id")
+        if op in (Op.PING, Op.PONG):
+            return Control(op)
+        if op == Op.FAULT:
+            fault = _decode_object(payload)
+            number = fault.get("id")
             return Fault(
-                str(told.get("message", "")),
+                str(fault.get("message", "")),
                 number if isinstance(number, int) else 0,
-                str(told.get("field", "")),
+                str(fault.get("field", "")),
             )
         number = _number(members)
         given = {}
@@ -184,14 +184,14 @@ class JSONDialect:
                 except ValueError as error:
                     words = f"{name}: {error}"
                     raise BadMessage(words, number=number, field=name) from None
-        return Request(ask, number, given)
+        return Request(op, number, given)
 
 
 def _members(payload: bytes) -> dict[str, msgspec.Raw]:
     try:
         return _decode_members(payload)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        words = f"a message is no JSON object: {error}"
+        words = f"a message is not a JSON object: {error}"
         raise BadMessage(words, field="message", fatal=True) from None
 
 
@@ -199,7 +199,7 @@ def _control(members: dict[str, msgspec.Raw]) -> Control:
     kind = _CONTROLS.get(_text(members["type"]))
     if kind is None:
         raise BadMessage(
-            f"type is {_said(members['type'])}: expected ping, pong, or an answer, "
+            f"type is {_shown(members['type'])}: expected ping, pong, or an answer, "
             "which has an id and no type",
             field="type",
         )
@@ -213,8 +213,8 @@ def _number(members: dict[str, msgspec.Raw]) -> int:
     except (msgspec.MsgspecError, ValueError):
         number = None
     if number is None or not 0 < number <= MAX_NUMBER:
-        said = "missing" if raw is None else _said(raw)
-        raise BadMessage(f"id is {said}: expected that of a request", field="id")
+        shown = "missing" if raw is None else _shown(raw)
+        raise BadMessage(f"id is {shown}: expected that of a request", field="id")
     return number
 
 
@@ -224,7 +224,7 @@ def _error(raw: msgspec.Raw, number: int) -> dict[str, Any]:
     except (msgspec.MsgspecError, ValueError, RecursionError):
         error = {}
     if not isinstance(error.get("message"), str):
-        words = f"error is {_said(raw)}: expected an object with a message"
+        words = f"error is {_shown(raw)}: expected an object with a message"
         raise BadMessage(words, number=number, field="error")
     return error
 
@@ -236,5 +236,5 @@ def _text(raw: msgspec.Raw | None) -> str:
         return ""
 
 
-def _said(raw: msgspec.Raw) -> str:
+def _shown(raw: msgspec.Raw) -> str:
     return bytes(raw)[:80].decode(errors="replace")

@@ -1,16 +1,13 @@
-"""What is asked of an environment that lives elsewhere, and what may come back."""
+"""Messages between a server and an external environment."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
+from gym_http_wire.external.steps import StepReader
 from gym_http_wire.messages import Op
 
-if TYPE_CHECKING:
-    from gym_http_wire.external.steps import StepReader
-
 __all__ = [
-    "MAX_NUMBER",
     "NAMES",
     "OPS",
     "REPEATABLE",
@@ -23,7 +20,6 @@ __all__ = [
 ]
 
 M = TypeVar("M")
-MAX_NUMBER = 2**32 - 1
 
 
 #: The operations that an external environment may get.
@@ -45,32 +41,32 @@ OPS = frozenset(
         Op.FAULT,
     }
 )
-#: What changes nothing, and so may be asked twice.
+#: Operations that change nothing, so that a request may be repeated.
 REPEATABLE = frozenset({Op.RENDER, Op.DESCRIBE, Op.GENERATOR, Op.ATTRIBUTE})
-NAMES = {ask.name.lower(): ask for ask in OPS}
+NAMES = {op.name.lower(): op for op in OPS}
 
 
 class Request(NamedTuple):
-    """What the server asks.
+    """A request of the server.
 
     Attributes:
-        ask: What is asked for.
-        number: The request's ID; they increase over a connection's life.
-        given: By name, what it is asked with.
+        op: The operation.
+        number: The request's ID; IDs increase during a connection.
+        given: Arguments by name.
     """
 
-    ask: Op
+    op: Op
     number: int
     given: dict[str, Any]
 
 
 class Answer(NamedTuple):
-    """What the environment answers.
+    """An answer of the environment.
 
     Attributes:
         number: The request's ID.
-        result: By name, what came of it; ``None`` if it failed.
-        error: ``message``, and maybe ``code`` and ``extras``; ``None`` if it did not.
+        result: Results by name; ``None`` after an error.
+        error: ``message``, and maybe ``code`` and ``extras``; or ``None``.
     """
 
     number: int
@@ -79,18 +75,18 @@ class Answer(NamedTuple):
 
 
 class Control(NamedTuple):
-    """A message that is neither: a ping or a pong."""
+    """A ping or a pong."""
 
-    ask: Op
+    op: Op
 
 
 class Fault(NamedTuple):
-    """What the server found wrong with a message.
+    """The server's report of an error in a message.
 
     Attributes:
-        message: What it was.
-        number: ID of the request that was answered so, or 0.
-        field: Where in the answer it was wrong, or "".
+        message: The error.
+        number: ID of the request whose answer was wrong, or 0.
+        field: The wrong field of the answer, or "".
     """
 
     message: str
@@ -99,11 +95,11 @@ class Fault(NamedTuple):
 
 
 class BadMessage(ValueError):
-    """A message that is none.
+    """A malformed message.
 
     Attributes:
-        number: ID of the request that it was to answer, or 0.
-        field: The part of it that is wrong, or "".
+        number: ID of the request that it answers, or 0.
+        field: The wrong field, or "".
         fatal: Whether it cannot be parsed, so that the connection has to end.
     """
 
@@ -117,69 +113,69 @@ class BadMessage(ValueError):
 
 
 class Dialect(Protocol):
-    """Writes and reads messages, on either side.
+    """Encodes and decodes messages, on either side.
 
     Attributes:
         text: Whether messages are text.
-        numbered: Whether answers say which request they are to.
+        numbered: Whether answers have the ID of their request.
     """
 
     text: bool
     numbered: bool
 
     def encode_request(self, request: Request, deadline_s: float) -> bytes:
-        """Write a request.
+        """Encode a request.
 
         Returns:
-            The message; nothing, if such an environment is not asked this, and its
-            answer is nothing special.
+            The message; empty if the dialect does not have the operation, whose answer
+            is then empty, too.
 
         Raises:
-            UnsupportedValue: Something in it cannot be said.
+            UnsupportedValue: A value in it has no representation.
         """
 
     def encode_answer(self, answer: Answer) -> bytes:
-        """Write an answer.
+        """Encode an answer.
 
         Raises:
-            UnsupportedValue: Something in it cannot be said.
+            UnsupportedValue: A value in it has no representation.
         """
 
-    def encode_control(self, ask: Op) -> bytes:
-        """Write a ping or a pong."""
+    def encode_control(self, op: Op) -> bytes:
+        """Encode a ping or a pong."""
 
     def encode_fault(self, fault: Fault) -> bytes:
-        """Write what was wrong."""
+        """Encode the report of an error."""
 
     def peek_id(self, payload: bytes) -> Control | int:
-        """Tell which request a message answers, without reading what it says.
+        """Decode only the request ID of an answer.
 
         Returns:
-            The request's ID, or what else the message is.
+            The request's ID, or a ping or pong.
 
         Raises:
-            BadMessage: It is nothing that an environment says.
+            BadMessage: It is not a message of an environment.
         """
 
     def decode_answer(self, payload: bytes) -> Answer | Control:
-        """Read what an environment says.
+        """Decode a message of an environment.
 
         Raises:
-            BadMessage: It is nothing that an environment says.
+            BadMessage: It is malformed.
         """
 
     def decode_step(
         self, payload: bytes, reader: StepReader[M]
     ) -> tuple[int, M] | None:
-        """Read what came of a step, and which request's that is.
+        """Decode the answer to a step, in the fast way.
 
         Returns:
-            These; ``None`` if it is not just that, for `decode_answer` to read.
+            The request's ID and the step; ``None`` if `decode_answer` has to decode it.
         """
 
     def decode_request(self, payload: bytes) -> Request | Control | Fault:
-        """Read what a server says.
+        """Decode a message of a server.
 
         Raises:
-            BadMessage: It is nothing that a server says.
+            BadMessage: It is malformed.
         """

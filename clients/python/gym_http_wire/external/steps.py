@@ -1,7 +1,8 @@
-"""Steps in plain JSON, read by a type that is made from the observation space.
+"""Results of steps in plain JSON, decoded by a type of the observation space.
 
-This is what an environment elsewhere says nearly always. What does not fit is no error
-here: it is read in the general way, which says what is wrong.
+Nearly every message of an external environment is such a result. A message that does
+not fit is not an error here: the dialect decodes it in the general way, which raises
+with the reason.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 import msgspec
 
 from gym_http_wire.elements import LARGEST, Shaped
-from gym_http_wire.external.messages import MAX_NUMBER
 from gym_http_wire.fast_frames import MAX_LEAVES
+from gym_http_wire.frames import MAX_NUMBER
 from gym_http_wire.values import binary
 
 __all__ = [
@@ -33,7 +34,7 @@ _Reward = Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
 
 
 class Step(NamedTuple):
-    """What came of a step, as `gymnasium.Env.step` gives it."""
+    """The result of a step, as `gymnasium.Env.step` returns it."""
 
     observation: Any
     reward: float
@@ -43,10 +44,10 @@ class Step(NamedTuple):
 
 
 class PackedStep(NamedTuple):
-    """What came of a step, as a stream has it.
+    """The result of a step, encoded for a stream.
 
     Attributes:
-        leaves: Of the value that such a step is.
+        leaves: Leaves of the value.
         over: Whether this was the last step of its episode.
     """
 
@@ -54,7 +55,7 @@ class PackedStep(NamedTuple):
     over: bool
 
 
-class _Said(msgspec.Struct, Generic[T], forbid_unknown_fields=True, gc=False):
+class _Result(msgspec.Struct, Generic[T], forbid_unknown_fields=True, gc=False):
     observation: T
     reward: _Reward
     terminated: bool
@@ -62,19 +63,21 @@ class _Said(msgspec.Struct, Generic[T], forbid_unknown_fields=True, gc=False):
     info: msgspec.Raw = _NO_INFO
 
 
-class _Nothing(msgspec.Struct, forbid_unknown_fields=True, frozen=True, gc=False):
+class _Empty(msgspec.Struct, forbid_unknown_fields=True, frozen=True, gc=False):
     pass
 
 
-_NOTHING = _Nothing()
+_EMPTY = _Empty()
 
 
-class _SaidBare(msgspec.Struct, Generic[T], forbid_unknown_fields=True, gc=False):
+class _ResultWithoutInfo(
+    msgspec.Struct, Generic[T], forbid_unknown_fields=True, gc=False
+):
     observation: T
     reward: _Reward
     terminated: bool
     truncated: bool
-    info: _Nothing = _NOTHING
+    info: _Empty = _EMPTY
 
 
 class _Answer(msgspec.Struct, Generic[T], forbid_unknown_fields=True, gc=False):
@@ -83,11 +86,11 @@ class _Answer(msgspec.Struct, Generic[T], forbid_unknown_fields=True, gc=False):
 
 
 class StepReader(Generic[M]):
-    """Reads what comes of steps.
+    """Decodes results of steps.
 
     Args:
-        kind: What a result is like, as a type for `msgspec`.
-        make: Makes of such a result what is wanted; raises `ValueError`.
+        kind: Type of a result, for `msgspec`.
+        make: Converts such a result; raises `ValueError`.
     """
 
     def __init__(self, kind: Any, make: Callable[[Any], M]) -> None:
@@ -96,51 +99,53 @@ class StepReader(Generic[M]):
         self._decode_answer = msgspec.json.Decoder(_Answer[kind]).decode
 
     def result(self, payload: bytes) -> M | None:
-        """Read a result; nothing if it is not just that."""
+        """Decode a result; ``None`` if it does not fit the type."""
         try:
             return self._make(self._decode_result(payload))
         except (msgspec.MsgspecError, ValueError, RecursionError):
             return None
 
     def answer(self, payload: bytes) -> tuple[int, M] | None:
-        """Read an ID and a result; nothing if it is not just these."""
+        """Decode an ID and a result; ``None`` if they do not fit the type."""
         try:
-            said = self._decode_answer(payload)
-            return said.id, self._make(said.result)
+            answer = self._decode_answer(payload)
+            return answer.id, self._make(answer.result)
         except (msgspec.MsgspecError, ValueError, RecursionError):
             return None
 
 
 def step_reader(shape: Shaped, loads: Callable[[bytes], object]) -> StepReader[Step]:
-    """Give a reader of steps, for Gymnasium.
+    """Make a reader that returns steps for Gymnasium.
 
     Args:
-        shape: What observations are like.
-        loads: Reads an info; raises `ValueError`.
+        shape: JSON type of observations.
+        loads: Decodes an info; raises `ValueError`.
     """
     observed = shape.make
 
-    def make(said: _Said[Any]) -> Step:
+    def make(result: _Result[Any]) -> Step:
         info: Any = {}
-        if (raw := bytes(said.info)) != b"{}":
-            # As deep as it is there.
+        if (raw := bytes(result.info)) != b"{}":
+            # At the depth that it has in the message, for limits of nesting.
             whole: Any = loads(b'{"info":%b}' % raw)
             info = whole["info"]
             if type(info) is not dict:
                 raise ValueError(info)
-        observation = observed(said.observation)
-        return Step(observation, said.reward, said.terminated, said.truncated, info)
+        observation = observed(result.observation)
+        return Step(
+            observation, result.reward, result.terminated, result.truncated, info
+        )
 
     kind: Any = shape.type
-    return StepReader(_Said[kind], make)
+    return StepReader(_Result[kind], make)
 
 
 class StepPacking(NamedTuple):
-    """How steps without an info become leaves of a stream.
+    """Decodes steps without an info to leaves of a stream.
 
     Attributes:
-        reader: Reads them.
-        signature: Of the value that the leaves belong to.
+        reader: Decodes them.
+        signature: Signature of the value with these leaves.
     """
 
     reader: StepReader[PackedStep]
@@ -148,10 +153,10 @@ class StepPacking(NamedTuple):
 
 
 def step_packing(shape: Shaped) -> StepPacking | None:
-    """Give how steps become leaves; ``None`` if a quick lane has no room for them.
+    """Make a decoder of steps to leaves; ``None`` if fast frames are too short.
 
     Args:
-        shape: What observations are like.
+        shape: JSON type of observations.
     """
     leaves = shape.leaves
     record = struct.Struct(f"<{shape.format}dQQ")
@@ -159,9 +164,9 @@ def step_packing(shape: Shaped) -> StepPacking | None:
         return None
     pack = record.pack
 
-    def make(said: _SaidBare[Any]) -> PackedStep:
-        ended, cut = said.terminated, said.truncated
-        packed = pack(*leaves(said.observation), said.reward, ended, cut)
+    def make(result: _ResultWithoutInfo[Any]) -> PackedStep:
+        ended, cut = result.terminated, result.truncated
+        packed = pack(*leaves(result.observation), result.reward, ended, cut)
         return PackedStep(packed, ended or cut)
 
     kind: Any = shape.type
@@ -172,4 +177,6 @@ def step_packing(shape: Shaped) -> StepPacking | None:
         "terminated": False,
         "truncated": False,
     }
-    return StepPacking(StepReader(_SaidBare[kind], make), binary.split(like)[0])
+    return StepPacking(
+        StepReader(_ResultWithoutInfo[kind], make), binary.split(like)[0]
+    )

@@ -1,4 +1,4 @@
-"""Tango's dialect: messages in JSON without IDs, as its pages and games have them.
+"""The dialect of Tango's pages and games: JSON messages without IDs.
 
 ::
 
@@ -9,8 +9,8 @@
     {"observation": […], "reward": 1, "terminated": false, "truncated": false, …}
     {"info": "closed"}
 
-An answer is to the request that is under way. What comes otherwise could be taken for
-the next answer, so it ends the connection.
+An answer belongs to the pending request. Any other message could be mistaken for the
+next answer, so it ends the connection.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _decode_string = msgspec.json.Decoder(str).decode
 
 
 class TangoDialect:
-    """Messages of Tango's, as a server writes and reads them.
+    """Encodes and decodes Tango's messages, for a server.
 
     Args:
-        dumps: Writes a value.
-        loads: Reads a value; raises `ValueError`.
+        dumps: Encodes a value.
+        loads: Decodes a value; raises `ValueError`.
     """
 
     text = True
@@ -48,75 +48,75 @@ class TangoDialect:
     ) -> None:
         self._dumps = dumps
         self._loads = loads
-        # ID of the request that is under way, or 0.
+        # ID of the pending request, or 0.
         self._number = 0
 
     def encode_request(self, request: Request, deadline_s: float) -> bytes:
-        """Write a request; nothing for what such an environment is not asked."""
-        ask, number, given = request
-        if ask == Op.STEP:
+        """Encode a request; empty for operations that the dialect does not have."""
+        op, number, given = request
+        if op == Op.STEP:
             action = given["action"]
             if type(action) is int:
-                asked = b'{"type":"action","action":"%d"}' % action
+                message = b'{"type":"action","action":"%d"}' % action
             else:
-                asked = self._acted(self._dumps(action).rstrip())
-        elif ask == Op.RESET:
-            asked = _encode(
+                message = self._action_message(self._dumps(action).rstrip())
+        elif op == Op.RESET:
+            message = _encode(
                 {
                     "type": "reset",
-                    "seed": self._written(given["seed"]),
-                    "options": self._written(given["options"]),
+                    "seed": self._raw(given["seed"]),
+                    "options": self._raw(given["options"]),
                 }
             )
-        elif ask == Op.CLOSE:
-            asked = b'{"type":"close"}'
+        elif op == Op.CLOSE:
+            message = b'{"type":"close"}'
         else:
             return b""
         self._number = number
-        return asked
+        return message
 
     def encode_answer(self, answer: Answer) -> bytes:
-        """Write an answer, which only the other side does.
+        """Raise: only environments encode answers.
 
         Raises:
             NotImplementedError: Always.
         """
         raise NotImplementedError
 
-    def encode_control(self, ask: Op) -> bytes:
-        """Write nothing: the carrier has pings."""
+    def encode_control(self, op: Op) -> bytes:
+        """Return nothing: the WebSocket itself has pings."""
         return b""
 
     def encode_fault(self, fault: Fault) -> bytes:
-        """Write what was wrong; who does not know this type does nothing."""
+        """Encode the report of an error; pages that do not know it ignore it."""
         return _encode(
             {"type": "fault", "message": fault.message, "field": fault.field}
         )
 
     def peek_id(self, payload: bytes) -> Control | int:
-        """Refuse a message that came while nothing was asked."""
-        raise _unasked()
+        """Refuse a message that came without a pending request."""
+        raise _unexpected()
 
     def decode_answer(self, payload: bytes) -> Answer | Control:
-        """Read what an environment says."""
+        """Decode a message of an environment."""
         number, self._number = self._number, 0
         if not number:
-            raise _unasked()
+            raise _unexpected()
         try:
             result = self._loads(payload)
         except ValueError as error:
-            words = f"a message is none: {error}"
+            words = f"a message is malformed: {error}"
             raise BadMessage(words, number=number, fatal=True) from None
         if not isinstance(result, dict):
-            said = payload[:80].decode(errors="replace")
-            words = f"a message is {said}: expected an object"
+            shown = payload[:80].decode(errors="replace")
+            words = f"a message is {shown}: expected an object"
             raise BadMessage(words, number=number, fatal=True)
         return Answer(number, result)
 
     def decode_step(
         self, payload: bytes, reader: StepReader[M]
     ) -> tuple[int, M] | None:
-        """Read what came of a step, if it is just that."""
+        """Decode the answer to a step, if it has nothing unusual."""
         number = self._number
         step = reader.result(payload) if number else None
         if step is None:
@@ -125,26 +125,26 @@ class TangoDialect:
         return number, step
 
     def decode_request(self, payload: bytes) -> Request | Control | Fault:
-        """Read what a server says, which only the other side does.
+        """Raise: only environments decode requests.
 
         Raises:
             NotImplementedError: Always.
         """
         raise NotImplementedError
 
-    def _written(self, value: Any) -> msgspec.Raw:
+    def _raw(self, value: Any) -> msgspec.Raw:
         return msgspec.Raw(self._dumps(value).rstrip())
 
-    def _acted(self, action: bytes) -> bytes:
-        """Write an action as the text that Tango's environments know it by."""
+    def _action_message(self, action: bytes) -> bytes:
+        """Encode an action as text, which Tango's environments expect."""
         if b'"' not in action:
             return b'{"type":"action","action":"%b"}' % action
         named = _decode_string(action) if action[:1] == b'"' else action.decode()
         return _encode({"type": "action", "action": named})
 
 
-def _unasked() -> BadMessage:
+def _unexpected() -> BadMessage:
     words = (
-        "a message came while nothing was asked, and would be taken for the next answer"
+        "a message came without a request, and would be mistaken for the next answer"
     )
     return BadMessage(words, fatal=True)

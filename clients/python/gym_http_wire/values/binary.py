@@ -17,9 +17,9 @@ from functools import lru_cache
 from typing import Any
 
 from gym_http_wire.values.compiling import Compiling
-from gym_http_wire.values.parsing import parse
 from gym_http_wire.values.refusal import BadValue, UnsupportedValue
 from gym_http_wire.values.signing import MAX_SIGNATURE_BYTES, Leaf, signed
+from gym_http_wire.values.texts import parse
 
 __all__ = ["compile_reader", "decode", "encode", "split"]
 

@@ -1,5 +1,6 @@
 """Compile signatures into functions that read the leaves they tell of."""
 
+import struct
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -16,14 +17,23 @@ from gym_http_wire.values.arrays import (
     scalar_at,
 )
 from gym_http_wire.values.described import MAX_SPACE_BYTES, space_of, weigh
-from gym_http_wire.values.leafreading import LEAVES, Node, next_leaf
 from gym_http_wire.values.refusal import BadValue
+from gym_http_wire.values.signing import PADDING
+from gym_http_wire.values.texts import read_decimal, read_text
 from gym_http_wire.values.treereading import (
     Reading,
     check_depth,
     check_keys,
     read_mode,
 )
+
+Node = Callable[[Buffer, int], tuple[Any, int]]
+"""Reads a part of a value at a position, and says where the next one begins."""
+
+_read_word = struct.Struct("<Q").unpack_from
+_read_int = struct.Struct("<q").unpack_from
+_read_float = struct.Struct("<d").unpack_from
+_BOOLS = {0: False, 1: True}
 
 
 class Compiling:
@@ -34,8 +44,8 @@ class Compiling:
 
     def node(self, tree: object, depth: int) -> Node:
         """Compile what a signature says of a part so many levels deep."""
-        if isinstance(tree, str) and tree in LEAVES:
-            return LEAVES[tree]
+        if isinstance(tree, str) and tree in _LEAVES:
+            return _LEAVES[tree]
         if isinstance(tree, dict) and len(tree) == 1:
             ((tag, content),) = tree.items()
             if tag in _TAGS:
@@ -115,7 +125,7 @@ class Compiling:
             raise BadValue(f"needs {count} items for its shape")
         nodes = enumerate(self._nodes(trees, depth))
         # An array of objects is full of None when it is made.
-        present = [(index, node) for index, node in nodes if node is not LEAVES["none"]]
+        present = [(index, node) for index, node in nodes if node is not _none]
 
         def read(data: Buffer, start: int) -> tuple[Any, int]:
             array = np.empty(shape, object)
@@ -178,7 +188,7 @@ def _array_node(name: object, sizes: object) -> Node:
     size = count * dtype.itemsize
 
     def read(data: Buffer, start: int) -> tuple[Any, int]:
-        after = next_leaf(data, start, size)
+        after = _next_leaf(data, start, size)
         return array_at(dtype, shape, data, start), after
 
     return read
@@ -193,7 +203,7 @@ def _scalar(compiling: Compiling, name: object, depth: int) -> Node:
     dtype = read_dtype(name)
 
     def read(data: Buffer, start: int) -> tuple[Any, int]:
-        after = next_leaf(data, start, dtype.itemsize)
+        after = _next_leaf(data, start, dtype.itemsize)
         return scalar_at(dtype, data, start), after
 
     return read
@@ -215,3 +225,68 @@ _TAGS: dict[str, Callable[[Compiling, Any, int], Node]] = {
     "autoreset": _autoreset,
     "space": Compiling._space,
 }
+
+
+def _none(data: Buffer, start: int) -> tuple[Any, int]:
+    return None, start
+
+
+def _bool(data: Buffer, start: int) -> tuple[Any, int]:
+    # With the padding in one word, a single look tells whether all is as it must be.
+    flag = _BOOLS.get(_read_word(data, start)[0])
+    if flag is None:
+        raise BadValue("is neither true (1) nor false (0)")
+    return flag, start + 8
+
+
+def _int(data: Buffer, start: int) -> tuple[Any, int]:
+    return _read_int(data, start)[0], start + 8
+
+
+def _float(data: Buffer, start: int) -> tuple[Any, int]:
+    return _read_float(data, start)[0], start + 8
+
+
+def _varying(data: Buffer, start: int) -> tuple[Buffer, int]:
+    first = start + 8
+    size = _read_word(data, start)[0]
+    after = _next_leaf(data, first, size)
+    return data[first : first + size], after
+
+
+def _next_leaf(data: Buffer, start: int, size: int) -> int:
+    """Find where the leaf after one of this size begins; both are checked."""
+    end = start + size
+    after = end + (-size & 7)
+    if after > len(data):
+        raise BadValue(f"needs {size} bytes at byte {start}, but they end before")
+    if data[end:after] != PADDING[size & 7]:
+        raise BadValue(f"has padding at byte {end} that is not zero")
+    return after
+
+
+def _str(data: Buffer, start: int) -> tuple[Any, int]:
+    content, after = _varying(data, start)
+    return read_text(content), after
+
+
+def _bytes(data: Buffer, start: int) -> tuple[Any, int]:
+    content, after = _varying(data, start)
+    return bytes(content), after
+
+
+def _bigint(data: Buffer, start: int) -> tuple[Any, int]:
+    content, after = _varying(data, start)
+    return read_decimal(str(content, "latin-1")), after
+
+
+_LEAVES: dict[str, Node] = {
+    "none": _none,
+    "bool": _bool,
+    "int": _int,
+    "float": _float,
+    "bigint": _bigint,
+    "str": _str,
+    "bytes": _bytes,
+}
+"""How to read the leaves of which the name says all."""

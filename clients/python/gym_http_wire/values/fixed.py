@@ -1,9 +1,13 @@
-"""Signatures whose leaves have fixed places: read and written without a walk.
+"""Generated codec: readers and writers for signatures of constant size.
 
-What an environment gives has the same tree, types and shapes on nearly every step. Of
-such a signature the leaves are one record, and Python code is made that reads and
-writes just that record. It knows its own limits: whatever is not exactly of the
-signature, or has bytes that need a closer look, is left to the general way.
+Results of an environment have the same tree, types and shapes on nearly every step. The
+leaves of such a signature are one record, and this module generates Python code that
+reads and writes just that record. Values that are not exactly of the signature, and
+bytes that need further checks, go to the general codec.
+
+Gain: without it a step over a stream takes 1.66 times as long (``stream_same``, which
+then has no fast frames either; measure with ``python -m benchmarks --without
+generated-codec``).
 """
 
 from __future__ import annotations
@@ -16,25 +20,25 @@ from typing import Any
 import numpy as np
 
 from gym_http_wire.values.arrays import read_dtype, read_shape
-from gym_http_wire.values.parsing import parse
 from gym_http_wire.values.refusal import BadValue
 from gym_http_wire.values.signing import PADDING
+from gym_http_wire.values.texts import parse
 
 __all__ = ["MAX_RECORD_BYTES", "Reader", "Writer", "fixed_reader", "fixed_writer"]
 
 Reader = Callable[[bytes | memoryview, int], Any]
 Writer = Callable[[Any], "bytes | None"]
 
-#: A record is copied whole; from here on, arrays are better sent from their place.
+#: A record is copied; larger arrays are better sent from their own memory.
 MAX_RECORD_BYTES = 16 * 1024
 _MAX_LEAVES = 64
-# Of these, any bytes are a value.
+# Kinds of dtypes for which any bytes are valid.
 _PLAIN_KINDS = "iufc"
 _BITS = b"\0\1"
 
 
 class _Unfit(Exception):
-    """The signature is none of those with fixed places."""
+    """The signature does not have a constant size."""
 
 
 class _Code:
@@ -48,25 +52,25 @@ class _Code:
             "bits_of": _bits_of,
         }
         self.format = "<"
-        # For each leaf: what is read of it, and what is written.
+        # For each leaf: the name of what is read, and the expression to write.
         self.leaves: list[str] = []
         self.written: list[str] = []
         self.checks: list[str] = []
         self._locals = 0
 
     def name(self, value: object) -> str:
-        """Give a name to a constant."""
+        """Add a constant; returns its name."""
         name = f"c{len(self.names)}"
         self.names[name] = value
         return name
 
     def local(self) -> str:
-        """Give a name for a local variable."""
+        """Return the name of a new local variable."""
         self._locals += 1
         return f"v{self._locals}"
 
     def leaf(self, format: str, written: str) -> str:
-        """Add a leaf; give the name of what is read."""
+        """Add a leaf; returns the name of what is read."""
         if len(self.leaves) >= _MAX_LEAVES:
             raise _Unfit
         self.format += format
@@ -76,18 +80,18 @@ class _Code:
         return name
 
     def check(self, condition: str) -> None:
-        """Add what must not be, for the value to be of this signature."""
+        """Add a condition that values of other signatures fulfil."""
         self.checks.append(f"    if {condition}: return None")
 
     def node(self, tree: Any, value: str) -> str:
-        """Add what a signature says of a part of a value.
+        """Add a part of a value.
 
         Args:
             tree: The part's signature.
-            value: The name that the part has when it is written.
+            value: Name of the part in the writer.
 
         Returns:
-            The expression that makes the part when it is read.
+            The expression that makes the part in the reader.
         """
         if tree == "none":
             self.check(f"{value} is not None")
@@ -155,7 +159,7 @@ class _Code:
         if not keys:
             return "{}"
         self.check(f"tuple({value}) != {self.name(tuple(keys))}")
-        # Strings of NumPy's are equal to others, and something else.
+        # Strings of NumPy are equal to others, but of another type.
         self.check(f"tuple(map(type, {value})) != {self.name((str,) * len(keys))}")
         return self._parts([tree for _, tree in content], f"{value}.values()", keys)
 
@@ -183,7 +187,7 @@ class _Code:
         return "{" + ", ".join(f"{self.name(k)}: {part}" for k, part in pairs) + "}"
 
     def made(self, source: str) -> Any:
-        """Make the function of a source, which has nothing of anybody's but names."""
+        """Compile a function; its source has nothing from messages but constants."""
         exec(source, self.names)  # noqa: S102
         return self.names["made"]
 
@@ -223,17 +227,17 @@ def _code(signature: bytes) -> tuple[_Code, str, struct.Struct] | None:
 
 
 def fixed_reader(signature: bytes, general: Reader) -> Reader:
-    """Give a quick reader of a signature, or the general one.
+    """Return a generated reader of a signature, or the general one.
 
     Args:
-        signature: One that has been compiled before, so that it is known to be one.
-        general: The general reader, also for what the quick one does not take.
+        signature: A signature that was compiled before, and so is valid.
+        general: The general reader, also for bytes that need further checks.
     """
     found = _code(signature)
     if found is None:
         return general
     code, made, record = found
-    # A name that cannot be a key of anything above: there, names begin with "c".
+    # Names of constants begin with "c", so this one is free.
     code.names["general"] = general
     return code.made(  # type: ignore[no-any-return]
         f"def made(data, start):\n"
@@ -248,10 +252,11 @@ def fixed_reader(signature: bytes, general: Reader) -> Reader:
 
 @lru_cache(maxsize=256)
 def fixed_writer(signature: bytes) -> Writer | None:
-    """Give a quick writer of the leaves of a signature's values, if there can be one.
+    """Return a generated writer of values of a signature; ``None`` if there is none.
 
     Returns:
-        A function of a value: its leaves, or ``None`` if it is of another signature.
+        A function that returns the leaves of a value, or ``None`` if the value is of
+        another signature.
     """
     found = _code(signature)
     if found is None:

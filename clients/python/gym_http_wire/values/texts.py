@@ -1,8 +1,10 @@
-"""Integers, strings and bytes as text, and back."""
+"""Strict JSON, and integers, strings and bytes as text."""
 
 import binascii
+import json
 import re
-from typing import Any
+from collections import Counter
+from typing import Any, NoReturn
 
 from gym_http_wire.spaces import elided
 from gym_http_wire.values.refusal import BadValue, UnsupportedValue
@@ -68,3 +70,33 @@ def read_base64(text: object, size: int | None = None) -> bytes:
     if size is not None and len(data) != size:
         raise BadValue(f"needs the base64 of {size} bytes")
     return data
+
+
+def parse(data: bytes | bytearray | memoryview) -> Any:
+    """Parse JSON in UTF-8, whose objects have no key twice.
+
+    Raises:
+        BadValue: It is not that.
+        RecursionError: It is nested too deep for Python's parser.
+    """
+    try:
+        return _DECODER.decode(str(data, "utf-8"))
+    except UnicodeDecodeError as error:
+        raise BadValue(f"is not written in UTF-8: {error.reason}") from error
+    except ValueError as error:
+        raise BadValue(f"is not the JSON of a value: {error}") from error
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        key = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"the key {elided(key)} is there twice")
+    return members
+
+
+def _refuse(token: str) -> NoReturn:
+    raise ValueError(f"{token} is no JSON")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_refuse)

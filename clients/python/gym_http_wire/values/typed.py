@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from gym_http_wire.values.parsing import parse
 from gym_http_wire.values.refusal import BadValue
+from gym_http_wire.values.texts import parse
 from gym_http_wire.values.treereading import Reading
 from gym_http_wire.values.treewriting import write
 

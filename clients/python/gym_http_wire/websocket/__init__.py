@@ -4,15 +4,18 @@ A codec of our own, since a step over a stream costs less than the parsing of it
 message by the general libraries does.
 """
 
-from gym_http_wire.websocket.accepting import accept_of
-from gym_http_wire.websocket.closing import (
+from gym_http_wire.websocket.frames import (
     MAX_CONTROL,
     Close,
+    Masks,
+    Message,
+    Opcode,
     WebSocketError,
+    accept_of,
     close_of,
+    encode,
+    head_of,
 )
-from gym_http_wire.websocket.frames import Message, Opcode, encode, head_of
-from gym_http_wire.websocket.masks import Masks
 from gym_http_wire.websocket.reading import MessageReader
 
 __all__ = [

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from gym_http_wire.websocket.closing import (
+from gym_http_wire.websocket.frames import (
+    FIN,
+    MASKED,
     MAX_CONTROL,
+    U16,
+    U64,
     Close,
+    Message,
+    Opcode,
     WebSocketError,
     check_close,
+    masked,
 )
-from gym_http_wire.websocket.frames import FIN, MASKED, U16, U64, Message, Opcode
-from gym_http_wire.websocket.masks import masked
 
 __all__ = ["MessageReader"]
 
