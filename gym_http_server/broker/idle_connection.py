@@ -14,6 +14,7 @@ import msgspec
 
 from gym_http_server.access import Identity
 from gym_http_server.rundir.sockets import stop_lingering
+from gym_http_server.tango_dialect import TangoDialect
 from gym_http_wire.external.binary_dialect import BinaryDialect
 from gym_http_wire.external.framing import (
     Framing,
@@ -24,7 +25,6 @@ from gym_http_wire.external.framing import (
 from gym_http_wire.external.handshake import MAX_HELLO_BYTES, TANGO, Hello, Refused
 from gym_http_wire.external.json_dialect import JSONDialect
 from gym_http_wire.external.messages import BadMessage, Control, Dialect, Fault
-from gym_http_wire.external.tango import TangoDialect
 from gym_http_wire.messages import Op
 from gym_http_wire.websocket import Close
 

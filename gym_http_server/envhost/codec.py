@@ -20,9 +20,9 @@ from gym_http_wire.problems import (
     AnswerTooLarge,
     BadJSON,
     BadParameter,
-    CannotSay,
     MissingParameter,
     NotAcceptable,
+    UnrepresentableValue,
 )
 from gym_http_wire.values import BadValue, UnsupportedValue, binary, typed
 from gym_http_wire.values.binary import compile_reader
@@ -187,7 +187,7 @@ def value_frame(frame: Frame, value: Any, writing: Writing | None = None) -> Fra
         else:
             body = _ENCODERS[form](value)
     except UnsupportedValue as error:
-        raise CannotSay(
+        raise UnrepresentableValue(
             f"the answer cannot be said in this form without loss: {error}"
         ) from None
     return Frame(0, frame.number, 200, form, b"", body)

@@ -111,7 +111,7 @@ def problem_of_error(error: Exception) -> Problem:
     """
     if isinstance(error, Problem):
         return error
-    if isinstance(error, spaces.UnsupportedSpace):
+    if isinstance(error, spaces.UndescribableSpace):
         return UnsupportedSpace(str(error))
     name = type(error).__qualname__
     extras = {"error_type": name}

@@ -23,7 +23,7 @@ from gym_http_server.envhost.shared_batch import Batch, batch_bytes
 from gym_http_wire.frames import Frame
 from gym_http_wire.generators import describe_generator, restore_generator
 from gym_http_wire.messages import answer
-from gym_http_wire.problems import CannotSay, Problem
+from gym_http_wire.problems import Problem, UnrepresentableValue
 from gym_http_wire.values import UnsupportedValue, binary
 
 __all__ = ["Make", "Shard", "mapped", "serve"]
@@ -181,4 +181,6 @@ def _frame(value: Any) -> Frame:
     try:
         return answer(200, binary.encode(value))
     except UnsupportedValue as error:
-        return problem_frame(CannotSay(f"the answer cannot be said: {error}"))
+        return problem_frame(
+            UnrepresentableValue(f"the answer cannot be encoded: {error}")
+        )

@@ -226,7 +226,7 @@ def test_too_many_bytes_end_the_connection(make_server: Callable[..., Server]) -
         request = far.asked("step")
         far.socket.send(b'{"id": %d, "result": {"observation": "' % request["id"])
         fault = far.asked("fault")
-        assert "no JSON object" in fault["message"]
+        assert "not a JSON object" in fault["message"]
         error(answer_of(future), 502, "bad-answer")
         assert far.hear()["code"] == "ended"
         assert instance.close().status == 204

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from gym_http_server.envhost import plain_json
 from gym_http_server.envhost.external.results import ResultReader
+from gym_http_server.tango_dialect import TangoDialect
 from gym_http_wire.external.handshake import Hello
 from gym_http_wire.external.json_dialect import JSONDialect
 from gym_http_wire.external.messages import Answer, BadMessage, Request
 from gym_http_wire.external.steps import Step
-from gym_http_wire.external.tango import TangoDialect
 from gym_http_wire.messages import Op
 from gym_http_wire.spaces import describe
 from gym_http_wire.values import typed

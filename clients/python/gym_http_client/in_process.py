@@ -19,7 +19,7 @@ from gym_http_client.remote_vector_env import RemoteVectorEnv
 from gym_http_core.lossless_calls import LosslessCalls
 from gym_http_core.vectors import operations_of
 from gym_http_wire import spaces
-from gym_http_wire.problems import CannotSay, NoAttribute, Problem
+from gym_http_wire.problems import NoAttribute, Problem, UnrepresentableValue
 from gym_http_wire.space_parsing import parse_space
 from gym_http_wire.values import UnsupportedValue, binary, losses
 
@@ -74,7 +74,7 @@ def check_wire(env: gymnasium.Env[Any, Any], steps: int = STEPS) -> list[str]:
             same = parse_space(spaces.describe(getattr(env, which)))
             if same != getattr(env, which):
                 found[f"{which}: arrives as {same}"] = None
-        except (spaces.UnsupportedSpace, ValueError) as error:
+        except (spaces.UndescribableSpace, ValueError) as error:
             found[f"{which}: {error}"] = None
     _look(found, "metadata", env.metadata)
     if env.spec is not None:
@@ -141,7 +141,9 @@ class _LocalHandle:
             try:
                 return binary.decode(binary.encode(told))
             except UnsupportedValue as error:
-                raise CannotSay(f"the answer cannot be said: {error}") from None
+                raise UnrepresentableValue(
+                    f"the answer cannot be encoded: {error}"
+                ) from None
         except Problem as problem:
             body = {**problem.extras, "code": problem.code, "message": problem.message}
             raise error_from_problem(

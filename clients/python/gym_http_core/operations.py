@@ -254,7 +254,7 @@ class Operations(Attributes):
         space = self.space(which)
         try:
             return {"info": legacy.info(space), "space": spaces.describe(space)}
-        except spaces.UnsupportedSpace as error:
+        except spaces.UndescribableSpace as error:
             raise UnsupportedSpace(str(error)) from None
 
     def sample(self, which: str, seed: int | None, mask: object) -> Any:
@@ -289,7 +289,7 @@ class Operations(Attributes):
             element = elements.reader(space)(plain)
         except elements.NotAnElement:
             return False
-        except spaces.UnsupportedSpace as error:
+        except spaces.UndescribableSpace as error:
             raise UnsupportedSpace(str(error)) from None
         return bool(space.contains(element))
 

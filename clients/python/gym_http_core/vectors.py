@@ -289,7 +289,7 @@ class VectorOperations(Operations):
             element = self._reader(which)(plain)
         except elements.NotAnElement:
             return False
-        except spaces.UnsupportedSpace as error:
+        except spaces.UndescribableSpace as error:
             raise UnsupportedSpace(str(error)) from None
         return bool(self.space(which).contains(element))
 

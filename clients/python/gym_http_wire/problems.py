@@ -7,9 +7,10 @@
      ├─ NoAttribute                                                 404
      ├─ NotAcceptable                                               406
      ├─ ResetNeeded, NoRenderMode, MonitorActive                    409
-     ├─ DependencyMissing, UnsupportedSpace, CannotSay, Unsupported 501
+     ├─ DependencyMissing, UnsupportedSpace, Unsupported,
+     │  UnrepresentableValue                                        501
      ├─ EnvError, AnswerTooLarge, BadAnswer, OutcomeUnknown         502
-     ├─ ExternalAway                                                503
+     ├─ ExternalAway, TooManyStreams                                503
      ├─ ExternalDeadline                                            504
      └─ DiskFull                                                    507
 
@@ -26,7 +27,6 @@ __all__ = [
     "BadAnswer",
     "BadJSON",
     "BadParameter",
-    "CannotSay",
     "DependencyMissing",
     "DiskFull",
     "EnvError",
@@ -42,6 +42,7 @@ __all__ = [
     "Problem",
     "ResetNeeded",
     "TooManyStreams",
+    "UnrepresentableValue",
     "Unsupported",
     "UnsupportedSpace",
 ]
@@ -153,8 +154,8 @@ class UnsupportedSpace(Problem):
     default_status, default_code = 501, "unsupported-space"
 
 
-class CannotSay(Problem):
-    """The environment's answer has something in it that the form cannot say."""
+class UnrepresentableValue(Problem):
+    """A value in the answer has no representation in the requested form."""
 
     default_status, default_code = 501, "unsupported-value"
 

@@ -34,7 +34,7 @@ __all__ = [
     "MAX_DEPTH",
     "MAX_EXACT",
     "Array",
-    "UnsupportedSpace",
+    "UndescribableSpace",
     "describe",
     "elided",
     "is_uniform",
@@ -70,8 +70,8 @@ _SHOWN = 80
 _ENCODER = json.JSONEncoder(ensure_ascii=False, check_circular=False, default=repr)
 
 
-class UnsupportedSpace(TypeError):
-    """A space that has no description, because it is not one of Gymnasium's own."""
+class UndescribableSpace(TypeError):
+    """A space that has no description, because its class is not Gymnasium's own."""
 
 
 def describe(space: Space[Any]) -> Description:
@@ -86,7 +86,7 @@ def describe(space: Space[Any]) -> Description:
         ``dict`` objects.
 
     Raises:
-        UnsupportedSpace: The space, or one inside it, is of a custom class, or holds
+        UndescribableSpace: The space, or one inside it, is of a custom class, or holds
             something that JSON cannot tell.
     """
     return _nested(space, MAX_DEPTH)
@@ -94,7 +94,7 @@ def describe(space: Space[Any]) -> Description:
 
 def _nested(space: Space[Any], depth: int) -> Description:
     if not depth:
-        raise UnsupportedSpace(f"The space is nested deeper than {MAX_DEPTH} levels")
+        raise UndescribableSpace(f"The space is nested deeper than {MAX_DEPTH} levels")
     _check(type(space))
     return _describe(space, depth - 1)
 
@@ -109,7 +109,7 @@ def _check(kind: type) -> None:
         if not changed:
             return
         why = f"is a {base.__name__} with its own {', '.join(changed)}"
-    raise UnsupportedSpace(
+    raise UndescribableSpace(
         f"The space class {kind.__module__}.{kind.__qualname__} cannot be described: "
         f"it {why}"
     )
@@ -217,7 +217,7 @@ def _graph(space: Graph, depth: int) -> Description:
 def _dtype(dtype: np.dtype[Any]) -> str:
     name = dtype.name if dtype.isnative else dtype.str
     if name not in DTYPES:
-        raise UnsupportedSpace(f"A space of dtype {name} cannot be described")
+        raise UndescribableSpace(f"A space of dtype {name} cannot be described")
     return name
 
 
@@ -228,7 +228,7 @@ def _key(key: object) -> int | str:
         number = int(key)
         if -MAX_EXACT <= number <= MAX_EXACT:
             return number
-    raise UnsupportedSpace(
+    raise UndescribableSpace(
         f"A Dict space with the key {key!r} cannot be described: keys must be strings "
         "or integers up to 2**53"
     )
@@ -238,7 +238,7 @@ def _string(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise UnsupportedSpace(
+        raise UndescribableSpace(
             f"A space with the text {text!r} cannot be described: it is not Unicode"
         ) from error
     return text

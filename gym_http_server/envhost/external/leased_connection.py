@@ -18,11 +18,11 @@ from gym_http_server.external_connection import (
     ExternalConnection,
     State,
 )
+from gym_http_server.tango_dialect import TangoDialect
 from gym_http_wire.external.binary_dialect import BinaryDialect
 from gym_http_wire.external.handshake import TANGO, Hello
 from gym_http_wire.external.json_dialect import JSONDialect
 from gym_http_wire.external.messages import BadMessage, Dialect
-from gym_http_wire.external.tango import TangoDialect
 from gym_http_wire.problems import ExternalAway
 from gym_http_wire.values import typed
 from gym_http_wire.websocket import Close

@@ -20,7 +20,7 @@ from gym_http_wire.external.steps import (
     step_packing,
     step_reader,
 )
-from gym_http_wire.spaces import UnsupportedSpace, elided
+from gym_http_wire.spaces import UndescribableSpace, elided
 
 __all__ = ["ResultReader", "read_rendered"]
 
@@ -248,5 +248,5 @@ def _bad(field: str, value: object, expected: str) -> BadMessage:
 def _rebuilt(field: str, description: object, max_element: int | None) -> Space[Any]:
     try:
         return space_parsing.parse_space(description, max_element)
-    except (space_parsing.BadDescription, UnsupportedSpace) as error:
+    except (space_parsing.BadDescription, UndescribableSpace) as error:
         raise BadMessage(f"{field}: {error}", field=field) from None

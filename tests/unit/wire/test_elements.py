@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gym_http_server.envhost.plain_json import dumps, loads
 from gym_http_wire.elements import NotAnElement, mask_reader, reader
-from gym_http_wire.spaces import UnsupportedSpace
+from gym_http_wire.spaces import UndescribableSpace
 from tests.support.spaces import TAME, assert_same_element
 
 INF = float("inf")
@@ -442,7 +442,7 @@ class Custom(gymnasium.Space[Any]):
 def test_a_space_that_plain_json_cannot_describe_is_refused(
     space: gymnasium.Space[Any],
 ) -> None:
-    with pytest.raises(UnsupportedSpace):
+    with pytest.raises(UndescribableSpace):
         reader(space)
 
 

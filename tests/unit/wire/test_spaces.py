@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gym_http_wire.space_parsing import MAX_BYTES, BadDescription, parse_space
-from gym_http_wire.spaces import UnsupportedSpace, describe
+from gym_http_wire.spaces import UndescribableSpace, describe
 from tests.support.spaces import HOSTILE, assert_same_element, assert_same_space
 from tests.support.strict_json import parse_strictly
 
@@ -240,7 +240,7 @@ def test_nan_in_a_bound_comes_back() -> None:
 def test_spaces_without_a_description_are_named(
     space: gymnasium.Space[Any], words: str
 ) -> None:
-    with pytest.raises(UnsupportedSpace, match=words):
+    with pytest.raises(UndescribableSpace, match=words):
         describe(space)
 
 
@@ -254,7 +254,7 @@ def test_a_space_is_described_down_to_32_levels() -> None:
         space = gs.Tuple([space])
     description = describe(space)
     assert parse_space(description) == space
-    with pytest.raises(UnsupportedSpace, match="32"):
+    with pytest.raises(UndescribableSpace, match="32"):
         describe(gs.Tuple([space]))
     with pytest.raises(BadDescription, match="32"):
         parse_space({"type": "Tuple", "spaces": [description]})
@@ -263,7 +263,7 @@ def test_a_space_is_described_down_to_32_levels() -> None:
 def test_a_space_that_contains_itself_is_refused() -> None:
     space = gs.Dict()
     space["again"] = space
-    with pytest.raises(UnsupportedSpace, match="32"):
+    with pytest.raises(UndescribableSpace, match="32"):
         describe(space)
 
 

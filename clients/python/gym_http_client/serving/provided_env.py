@@ -63,7 +63,7 @@ class ProvidedEnv:
         """Say what it is.
 
         Raises:
-            UnsupportedSpace: A space is of a class that cannot be described.
+            UndescribableSpace: A space is of a class that cannot be described.
         """
         env = self.env
         modes = [mode for mode in env.metadata.get("render_modes", []) if mode]

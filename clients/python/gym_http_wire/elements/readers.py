@@ -24,7 +24,7 @@ from gymnasium.spaces import (
 
 from gym_http_wire.elements.arrays import array_reader, integer_reader
 from gym_http_wire.elements.refusal import NotAnElement, Read
-from gym_http_wire.spaces import UnsupportedSpace, elided
+from gym_http_wire.spaces import UndescribableSpace, elided
 
 ReadMany = Callable[[object], tuple[Any, int | None]]
 
@@ -44,7 +44,7 @@ def keyed(readers: Mapping[Any, Read]) -> Read:
     """Make a reader of an object with one value for each key."""
     names = {str(key): key for key in readers}
     if len(names) < len(readers):
-        raise UnsupportedSpace('Plain JSON cannot tell the key 1 from the key "1"')
+        raise UndescribableSpace('Plain JSON cannot tell the key 1 from the key "1"')
     parts = [(name, key, readers[key]) for name, key in names.items()]
     expected = f"an object with the keys {elided(sorted(names))}"
 
@@ -92,10 +92,10 @@ def reader(space: Space[Any]) -> Read:
         is none. Numbers of a Box may be out of its bounds, as they may be locally.
 
     Raises:
-        UnsupportedSpace: The space, or one inside it, is of a custom class.
+        UndescribableSpace: The space, or one inside it, is of a custom class.
     """
     kind = type(space)
-    raise UnsupportedSpace(
+    raise UndescribableSpace(
         f"Elements of the space class {kind.__module__}.{kind.__qualname__} cannot be "
         "read from plain JSON: it is not one of Gymnasium's own"
     )

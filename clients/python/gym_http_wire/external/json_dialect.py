@@ -48,7 +48,7 @@ _EXACT = 2**53
 _OWN = ("type", "id", "deadline_s")
 
 
-class _Result(msgspec.Struct, gc=False):
+class _UsualAnswer(msgspec.Struct, gc=False):
     """The usual answer of an environment."""
 
     id: Annotated[int, msgspec.Meta(gt=0, le=MAX_NUMBER)]
@@ -57,7 +57,7 @@ class _Result(msgspec.Struct, gc=False):
     type: msgspec.Raw | msgspec.UnsetType = UNSET
 
 
-_decode_result = msgspec.json.Decoder(_Result).decode
+_decode_result = msgspec.json.Decoder(_UsualAnswer).decode
 
 
 class JSONDialect:

@@ -6,7 +6,7 @@ from typing import Any
 from gymnasium import Space
 
 from gym_http_wire.space_parsing import BadDescription, parse_space
-from gym_http_wire.spaces import DTYPES, MAX_DEPTH, UnsupportedSpace, describe
+from gym_http_wire.spaces import DTYPES, MAX_DEPTH, UndescribableSpace, describe
 from gym_http_wire.values.refusal import BadValue, UnsupportedValue
 
 MAX_SPACE_BYTES = 2**27
@@ -21,7 +21,7 @@ def description_of(space: Space[Any]) -> dict[str, object]:
     """Describe a space."""
     try:
         description = describe(space)
-    except UnsupportedSpace as error:
+    except UndescribableSpace as error:
         raise UnsupportedValue(f"cannot be sent: {error}") from error
     if weigh(description) > MAX_SPACE_BYTES:
         raise UnsupportedValue(f"is a space that takes over {MAX_SPACE_BYTES} bytes")
