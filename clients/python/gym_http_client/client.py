@@ -13,9 +13,9 @@ from typing import Any, Self
 
 import requests
 
-from gym_http_client.connection import Connection
 from gym_http_client.errors import ServerError
 from gym_http_client.instance_calls import InstanceCalls, given, instance_route
+from gym_http_client.json_requests import JsonRequests
 from gym_http_client.retries import Retries
 
 __all__ = ["BatchCalls", "Client", "SpaceCalls"]
@@ -26,7 +26,7 @@ _NOT_GIVEN: Any = object()
 class SpaceCalls:
     """The part of ``Client`` that concerns spaces."""
 
-    _connection: Connection
+    _requests: JsonRequests
 
     def env_action_space(self, instance_id: str) -> dict[str, Any]:
         """Describe the action space in full."""
@@ -84,22 +84,22 @@ class SpaceCalls:
         return self._contains(instance_id, "observation_space", body)
 
     def _describe(self, instance_id: str, space: str, how: str) -> dict[str, Any]:
-        answer = self._connection.get(instance_route(instance_id, f"{space}/"))
+        answer = self._requests.get(instance_route(instance_id, f"{space}/"))
         return dict(answer[how])
 
     def _sample(self, instance_id: str, space: str, seed: int | None, mask: Any) -> Any:
         route = instance_route(instance_id, f"{space}/sample")
-        return self._connection.post(route, given(seed=seed, mask=mask))
+        return self._requests.post(route, given(seed=seed, mask=mask))
 
     def _contains(self, instance_id: str, space: str, body: dict[str, Any]) -> bool:
         route = instance_route(instance_id, f"{space}/contains")
-        return bool(self._connection.post(route, body)["member"])
+        return bool(self._requests.post(route, body)["member"])
 
 
 class BatchCalls:
     """The part of ``Client`` that concerns more than one step."""
 
-    _connection: Connection
+    _requests: JsonRequests
 
     def step_many(self, instance_id: str, actions: Sequence[Any]) -> dict[str, Any]:
         """Take one step after the other, until the episode ends.
@@ -116,7 +116,7 @@ class BatchCalls:
                 their columns as ``results``.
         """
         route = instance_route(instance_id, "step/")
-        return dict(self._connection.post(route, {"actions": _listed(actions)}))
+        return dict(self._requests.post(route, {"actions": _listed(actions)}))
 
     def rollout(
         self,
@@ -154,9 +154,7 @@ class BatchCalls:
             options=options,
             max_steps=max_steps,
         )
-        return dict(
-            self._connection.post(instance_route(instance_id, "rollout/"), body)
-        )
+        return dict(self._requests.post(instance_route(instance_id, "rollout/"), body))
 
     def batch_step(
         self,
@@ -184,7 +182,7 @@ class BatchCalls:
             for each, action in actions.items()
         ]
         body = {"steps": steps, **given(first=first)}
-        return dict(self._connection.post("/v1/batch/step/", body))
+        return dict(self._requests.post("/v1/batch/step/", body))
 
 
 def _listed(actions: Sequence[Any]) -> Any:
@@ -218,7 +216,7 @@ class Client(InstanceCalls, BatchCalls, SpaceCalls):
         timeout: float | None = 60.0,
         retries: Retries | None = None,
     ) -> None:
-        self._connection = Connection(
+        self._requests = JsonRequests(
             remote_base, token=token, timeout=timeout, retries=retries
         )
 
@@ -239,25 +237,29 @@ class Client(InstanceCalls, BatchCalls, SpaceCalls):
     @property
     def remote_base(self) -> str:
         """The server's address, without the token."""
-        return self._connection.base
+        return self._requests.base
 
     @property
     def session(self) -> requests.Session:
-        """The session of ``requests`` that carries the calls."""
-        return self._connection.session
+        """The session of ``requests`` that carries the calls, from now on.
+
+        Before it is read for the first time, a socket carries them, which takes less
+        time.
+        """
+        return self._requests.session
 
     def close(self) -> None:
         """Close the connection; instances stay as they are."""
-        self._connection.close()
+        self._requests.close()
 
     def server_info(self) -> dict[str, Any]:
         """Tell the server's versions, capabilities, limits and count of instances."""
-        return dict(self._connection.get("/v1/"))
+        return dict(self._requests.get("/v1/"))
 
     def healthy(self) -> bool:
         """Tell whether there is a server that answers, now: this asks once."""
         try:
-            self._connection.send("GET", "/healthz", once=True)
+            self._requests.send("GET", "/healthz", once=True)
         except ServerError:
             return False
         return True
@@ -276,7 +278,7 @@ class Client(InstanceCalls, BatchCalls, SpaceCalls):
             query["search"] = search
         if available is not None:
             query["available"] = "true" if available else "false"
-        return list(self._connection.get("/v1/registry/", query)["envs"])
+        return list(self._requests.get("/v1/registry/", query)["envs"])
 
     def upload(
         self,
@@ -294,8 +296,8 @@ class Client(InstanceCalls, BatchCalls, SpaceCalls):
             "algorithm_id": algorithm_id,
             "api_key": api_key or os.environ.get("OPENAI_GYM_API_KEY"),
         }
-        self._connection.post("/v1/upload/", body)
+        self._requests.post("/v1/upload/", body)
 
     def shutdown_server(self) -> None:
         """Stop the server, which must have been started with leave for it."""
-        self._connection.send("POST", "/v1/shutdown/")
+        self._requests.send("POST", "/v1/shutdown/")

@@ -30,10 +30,12 @@ class Dialer:
 
     Args:
         address: The server's.
+        ca_file: A file with the certificates to trust; ``None`` is the system's.
     """
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, ca_file: str | None = None) -> None:
         self._address = address
+        self._ca_file = ca_file
         self._tls: ssl.SSLContext | None = None
 
     def dial(self, left: Callable[[], float]) -> socket.socket:
@@ -93,7 +95,7 @@ class Dialer:
 
     def _secured(self, connected: socket.socket) -> socket.socket:
         if self._tls is None:
-            self._tls = ssl.create_default_context()
+            self._tls = ssl.create_default_context(cafile=self._ca_file)
         try:
             return self._tls.wrap_socket(connected, server_hostname=self._address.host)
         except (ssl.SSLEOFError, ssl.SSLSyscallError, ssl.SSLZeroReturnError):

@@ -26,14 +26,16 @@ __all__ = [
     "error_from_reply",
     "expect_object",
     "json_object",
+    "parse_object",
     "unanswered_error",
 ]
 
 #: What OpenSSL says of an answer without TLS.
 _TLS_ERRORS_OF_PLAIN_TEXT = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
 _MAX_DEPTH = 8
-# Of what a server left out of a file, so that positions are right.
-_MAX_OFFSET = 2**24
+# Bytes and characters that a server left out of files, for all parts of an error
+# together: they are filled in, so that positions are right.
+_MAX_OFFSETS = 2**24
 _MODULES = {"builtins": builtins, "gymnasium.error": gymnasium.error}
 
 
@@ -43,9 +45,9 @@ def unanswered_error(
     url: str,
     key: str | None,
     count: int,
-    heard: str = "",
+    last_reason: str = "",
 ) -> ServerError:
-    """Give the error to raise when a request brought no answer.
+    """Return the error to raise when a request brought no answer.
 
     Args:
         failure: What the last try failed of.
@@ -53,7 +55,7 @@ def unanswered_error(
         url: Where it went.
         key: Its ``Idempotency-Key``, if it had one.
         count: How often it was sent, or tried to be.
-        heard: What came of the last try that did not just take too long, in words.
+        last_reason: Why the last try failed that did not just take too long, in words.
     """
     if failure.kind is FailureKind.MISTAKEN:
         return UnexpectedAnswer(f"{url} cannot be asked: {failure}", url=url)
@@ -62,7 +64,7 @@ def unanswered_error(
         return UnexpectedAnswer(f"{words}: is it a gym_http_server?", url=url)
     timeout = failure.kind is FailureKind.TIMEOUT
     words = f"{method} {url} had no answer: {failure}"
-    words += f"; before that: {heard}" if timeout and heard else ""
+    words += f"; before that: {last_reason}" if timeout and last_reason else ""
     details = [f"after {count} attempts"] if count > 1 else []
     details += [f"Idempotency-Key {key}"] if key else []
     words += f" ({', '.join(details)})" if details else ""
@@ -76,41 +78,46 @@ def unanswered_error(
     return error
 
 
-def json_object(reply: Reply) -> dict[str, Any]:
-    """Give the JSON object of an answer; an empty one if there is none in it."""
+def parse_object(data: bytes) -> dict[str, Any]:
+    """Return the JSON object that bytes are; an empty one if they are none."""
     try:
-        told = json.loads(reply.body)
-    except ValueError:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return found if isinstance(found, dict) else {}
+
+
+def json_object(reply: Reply) -> dict[str, Any]:
+    """Return the JSON object in an answer; an empty one if there is none."""
+    return parse_object(reply.body)
 
 
 def expect_object(reply: Reply, url: str) -> dict[str, Any]:
-    """Give the JSON object of an answer that gives what was asked for.
+    """Return the JSON object of an answer with status 200.
 
     Args:
         reply: The answer.
         url: Where the request went.
 
     Raises:
-        Exception: As of `error_from_reply`, if it does not.
+        Exception: As of `error_from_reply`, for any other answer.
     """
-    told = json_object(reply)
-    if reply.status == 200 and told:
-        return told
+    found = json_object(reply)
+    if reply.status == 200 and found:
+        return found
     raise error_from_reply(reply, url)
 
 
 def error_from_reply(reply: Reply, url: str) -> Exception:
-    """Give the exception to raise for an answer that does not give what was asked for.
+    """Return the exception to raise for an answer other than the expected one.
 
     Args:
         reply: The answer.
         url: Where the request went.
     """
-    told = json_object(reply)
-    if "message" in told:
-        return error_from_problem(told, reply.status, url)
+    problem = json_object(reply)
+    if isinstance(problem.get("message"), str):
+        return error_from_problem(problem, reply.status, url)
     return UnexpectedAnswer(
         f"{url} answered with status {reply.status} and no word of why; "
         "is it a gym_http_server?",
@@ -120,7 +127,7 @@ def error_from_reply(reply: Reply, url: str) -> Exception:
 
 
 def error_from_problem(problem: dict[str, Any], status: int, url: str) -> Exception:
-    """Give the exception to raise for a problem.
+    """Return the exception to raise for a problem.
 
     Args:
         problem: The problem's JSON object.
@@ -139,8 +146,11 @@ def error_from_problem(problem: dict[str, Any], status: int, url: str) -> Except
 
 
 def _mapped_error(problem: dict[str, Any], status: int, url: str) -> Exception:
-    message = str(problem.get("message", f"the server answered {status}"))
-    code = problem.get("code")
+    message, code = problem.get("message"), problem.get("code")
+    if not isinstance(message, str):
+        message = f"the server answered {status}"
+    if not isinstance(code, str):
+        code = None
     error = ServerError(message, status, code=code, url=url, body=problem)
     if code == "reset-needed":
         return _with_cause(gymnasium.error.ResetNeeded(message), error)
@@ -148,53 +158,68 @@ def _mapped_error(problem: dict[str, Any], status: int, url: str) -> Exception:
         return _with_cause(gymnasium.error.InvalidAction(message), error)
     if code == "no-attribute":
         return _with_cause(AttributeError(message), error)
-    found = _rebuild_exception(problem)
+    found = _ExceptionReader().rebuild(problem)
     return error if found is None else _with_cause(found, error)
 
 
-def _rebuild_exception(problem: dict[str, Any], depth: int = 1) -> Exception | None:
-    """Make an exception of the nearest class that is here, or return ``None``."""
-    text = problem.get("text", "")
-    arguments, given = [text], problem.get("arguments")
-    if isinstance(given, list):
-        with contextlib.suppress(KeyError, TypeError, ValueError):
-            arguments = _read_argument(given, depth)
-    for name in problem.get("mro", ()):
-        module, _, kind = str(name).rpartition(".")
-        found = getattr(_MODULES.get(module), kind, None)
-        if isinstance(found, type) and issubclass(found, Exception):
-            try:
-                return found(*arguments)
-            except (TypeError, ValueError):
-                continue  # it wants other arguments than a text
-    return None
+class _ExceptionReader:
+    """Makes the exceptions that one problem describes, within bounds."""
 
+    def __init__(self) -> None:
+        # A server says how much it left out, and this much memory is filled.
+        self._offsets_left = _MAX_OFFSETS
 
-def _read_argument(given: Any, depth: int) -> Any:
-    """Read an argument as `gym_http_core.env_errors` writes it.
+    def rebuild(self, problem: dict[str, Any], depth: int = 1) -> Exception | None:
+        """Make an exception of the nearest class that is here, or return ``None``."""
+        text = problem.get("text")
+        arguments: list[Any] = [text if isinstance(text, str) else ""]
+        given, classes = problem.get("arguments"), problem.get("mro")
+        if isinstance(given, list):
+            with contextlib.suppress(KeyError, TypeError, ValueError):
+                arguments = [self._argument(each, depth) for each in given]
+        for name in classes if isinstance(classes, list) else ():
+            module, _, kind = (
+                name.rpartition(".") if isinstance(name, str) else ("",) * 3
+            )
+            found = getattr(_MODULES.get(module), kind, None)
+            if isinstance(found, type) and issubclass(found, Exception):
+                # Some classes want other arguments than a text, and some raise
+                # whatever they like.
+                with contextlib.suppress(Exception):
+                    return found(*arguments)
+        return None
 
-    Raises:
-        KeyError, TypeError, ValueError: It is malformed.
-    """
-    if isinstance(given, list):
-        return [_read_argument(each, depth) for each in given]
-    if not isinstance(given, dict):
-        return given
-    if "error" in given:
-        inner = given["error"]
-        if depth > _MAX_DEPTH or not isinstance(inner, dict):
-            raise ValueError(f"error is {inner!r:.80}")
-        made = _rebuild_exception(inner, depth + 1)
-        return Exception(inner["text"]) if made is None else made
-    offset = given["offset"]
-    if not isinstance(offset, int) or not 0 <= offset <= _MAX_OFFSET:
-        raise ValueError(f"offset is {offset!r:.80}")
-    if "text" in given:
-        text = base64.b64decode(given["text"], validate=True).decode(
-            "utf-8", "surrogatepass"
-        )
-        return "?" * offset + text
-    return bytes(offset) + base64.b64decode(given["bytes"], validate=True)
+    def _argument(self, given: Any, depth: int) -> Any:
+        """Read an argument as `gym_http_core.env_errors` writes it.
+
+        Raises:
+            KeyError, TypeError, ValueError: It is malformed.
+        """
+        if isinstance(given, list):
+            if depth > _MAX_DEPTH:
+                raise ValueError(f"nested deeper than {_MAX_DEPTH} levels")
+            return [self._argument(each, depth + 1) for each in given]
+        if not isinstance(given, dict):
+            return given
+        if "error" in given:
+            inner = given["error"]
+            if depth > _MAX_DEPTH or not isinstance(inner, dict):
+                raise ValueError("error is not an object, or nested too deep")
+            made = self.rebuild(inner, depth + 1)
+            return Exception(inner["text"]) if made is None else made
+        offset = self._offset(given["offset"])
+        if "text" in given:
+            text = base64.b64decode(given["text"], validate=True).decode(
+                "utf-8", "surrogatepass"
+            )
+            return "?" * offset + text
+        return bytes(offset) + base64.b64decode(given["bytes"], validate=True)
+
+    def _offset(self, offset: Any) -> int:
+        if type(offset) is not int or not 0 <= offset <= self._offsets_left:
+            raise ValueError("offset is not a number, or beyond the limit of its error")
+        self._offsets_left -= offset
+        return offset
 
 
 def _with_cause(error: Exception, cause: Exception) -> Exception:

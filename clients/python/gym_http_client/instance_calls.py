@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
-import requests
-
-from gym_http_client.answers import unexpected, value_of
-from gym_http_client.connection import Connection
+from gym_http_client.http1 import Reply
+from gym_http_client.json_requests import JsonRequests, json_of
 from gym_http_client.retries import wait_of
 from gym_http_client.server_warnings import HEADER, show_header
 
@@ -52,7 +50,7 @@ class InstanceCalls:
     gym-http-api's, or in its manner.
     """
 
-    _connection: Connection
+    _requests: JsonRequests
 
     def env_create(
         self,
@@ -93,12 +91,13 @@ class InstanceCalls:
             wait_s=wait_s,
             label=label,
         )
-        answer = self._connection.send(
+        answer = self._requests.send(
             "POST", "/v1/envs/", body=body, creation_wait=wait_of(body)
         )
-        instance_id = str(value_of(answer)["instance_id"])
+        url = self._requests.base + "/v1/envs/"
+        instance_id = str(json_of(answer, url)["instance_id"])
         try:
-            show_header(answer.headers.get(HEADER))
+            show_header(answer.headers.get(HEADER.lower()))
         except Warning:
             self.env_close(instance_id)
             raise
@@ -106,7 +105,7 @@ class InstanceCalls:
 
     def env_list_all(self) -> dict[str, str]:
         """Return the name of each instance's environment, by instance ID."""
-        return dict(self._connection.get("/v1/envs/")["all_envs"])
+        return dict(self._requests.get("/v1/envs/")["all_envs"])
 
     def instances(self) -> dict[str, Any]:
         """Return the instances, and the last 100 that ended, with their figures.
@@ -118,7 +117,7 @@ class InstanceCalls:
             ``streams``, ``watchers`` and ``memory_bytes``; and ``"ended"``, the newest
             first, with ``reason`` and ``ended_s_ago``.
         """
-        return dict(self._connection.get("/v1/instances/"))
+        return dict(self._requests.get("/v1/instances/"))
 
     def env_log(
         self, instance_id: str, start: int = 0, *, wait_s: float = 0.0
@@ -132,24 +131,24 @@ class InstanceCalls:
             wait_s: Seconds, 25 at most, that the server waits for output if there is
                 none there.
         """
-        response = self._connection.send(
-            "GET",
-            instance_route(instance_id, "log/"),
-            query={"from": str(start), "wait_s": f"{wait_s:f}"},
-        )
+        query = urlencode({"from": str(start), "wait_s": f"{wait_s:f}"})
+        path = instance_route(instance_id, f"log/?{query}")
+        reply = self._requests.send("GET", path)
         try:
             return LogPart(
-                response.content,
-                int(response.headers["Gym-Log-Next"]),
-                int(response.headers["Gym-Log-Cut"]),
-                response.headers["Gym-Log-Ended"] == "true",
+                reply.body,
+                int(reply.headers["gym-log-next"]),
+                int(reply.headers["gym-log-cut"]),
+                reply.headers["gym-log-ended"] == "true",
             )
         except (KeyError, ValueError):
-            raise unexpected(response, "is no part of a log") from None
+            raise self._requests.unexpected(
+                reply, path, "is no part of a log"
+            ) from None
 
     def env_describe(self, instance_id: str) -> dict[str, Any]:
         """Tell an instance's spaces, spec, versions, age and counts."""
-        return dict(self._connection.get(instance_route(instance_id)))
+        return dict(self._requests.get(instance_route(instance_id)))
 
     def env_reset(
         self,
@@ -176,7 +175,7 @@ class InstanceCalls:
         self, instance_id: str, seed: int | None, options: dict[str, Any] | None
     ) -> Any:
         body = given(seed=seed, options=options)
-        return self._connection.post(instance_route(instance_id, "reset/"), body)
+        return self._requests.post(instance_route(instance_id, "reset/"), body)
 
     def env_step(
         self, instance_id: str, action: Any, render: bool = False
@@ -207,7 +206,7 @@ class InstanceCalls:
         )
 
     def _step(self, instance_id: str, body: dict[str, Any]) -> Any:
-        return self._connection.post(instance_route(instance_id, "step/"), body)
+        return self._requests.post(instance_route(instance_id, "step/"), body)
 
     @overload
     def env_render(
@@ -227,15 +226,15 @@ class InstanceCalls:
         A frame that is text, as of ``render_mode="ansi"``, is returned as a string.
         """
         # A POST, which has a key: some environments hand out each frame only once.
-        response = self._connection.send(
+        reply = self._requests.send(
             "POST",
             instance_route(instance_id, "render/"),
             body={},
             accept="application/octet-stream" if as_array else "image/png",
         )
-        if response.headers.get("Content-Type", "").startswith("text/plain"):
-            return response.content.decode()
-        return _array(response) if as_array else response.content
+        if reply.headers.get("content-type", "").startswith("text/plain"):
+            return reply.body.decode()
+        return _array(reply) if as_array else reply.body
 
     def env_monitor_start(
         self,
@@ -260,7 +259,7 @@ class InstanceCalls:
             "resume": resume,
             "video_callable": video_callable,
         }
-        self._connection.post(instance_route(instance_id, "monitor/start/"), body)
+        self._requests.post(instance_route(instance_id, "monitor/start/"), body)
 
     def env_monitor(self, instance_id: str) -> dict[str, Any]:
         """Return what the monitor of an instance has recorded, also after its close.
@@ -270,25 +269,22 @@ class InstanceCalls:
             was no monitor), ``episodes`` (the last 1000), ``episodes_written`` and
             ``episodes_lost``.
         """
-        answer: dict[str, Any] = self._connection.get(
-            instance_route(instance_id, "monitor/")
-        )
-        return answer
+        return dict(self._requests.get(instance_route(instance_id, "monitor/")))
 
     def env_monitor_close(self, instance_id: str) -> None:
         """End the recording, if there is one."""
-        self._connection.post(instance_route(instance_id, "monitor/close/"), {})
+        self._requests.post(instance_route(instance_id, "monitor/close/"), {})
 
     def env_close(self, instance_id: str) -> None:
         """End the instance."""
-        self._connection.post(instance_route(instance_id, "close/"), {})
+        self._requests.post(instance_route(instance_id, "close/"), {})
 
 
-def _array(response: requests.Response) -> npt.NDArray[Any]:
+def _array(reply: Reply) -> npt.NDArray[Any]:
     # NumPy is loaded by those who ask for arrays, and not by thin agents.
     import numpy as np
 
-    shape = [int(size) for size in response.headers["Gym-Shape"].split(",") if size]
-    flat = np.frombuffer(response.content, np.dtype(response.headers["Gym-Dtype"]))
+    shape = [int(size) for size in reply.headers["gym-shape"].split(",") if size]
+    flat = np.frombuffer(reply.body, np.dtype(reply.headers["gym-dtype"]))
     # A copy, because the bytes of an answer cannot be written to.
     return flat.reshape(shape).copy()

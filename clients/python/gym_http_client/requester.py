@@ -1,4 +1,4 @@
-"""Links: requests to one server that are sent until there is an answer."""
+"""Requester: requests to one server that are sent until there is an answer."""
 
 from __future__ import annotations
 
@@ -8,50 +8,56 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from gym_http_client.addresses import Address
-from gym_http_client.error_mapping import unanswered_error
 from gym_http_client.errors import Failure
 from gym_http_client.http1 import MAX_BODY, Reply, Request
 from gym_http_client.processes import PerProcess
-from gym_http_client.requests_transport import RequestsTransport, proxy_for
-from gym_http_client.retries import REPEATABLE, REPEATED, Retries, Tries, keys
+from gym_http_client.requests_transport import (
+    RequestsTransport,
+    new_session,
+    proxy_for,
+)
+from gym_http_client.retries import REPEATABLE, Retries, Tries, keys
 from gym_http_client.socket_transport import SocketTransport
 
-__all__ = ["Requester"]
-
-# Each try has some time, even one that begins at the end.
-_SHORTEST = 0.001
+__all__ = ["Requester", "Transport"]
 
 
-class _Transport(Protocol):
-    """An exchange at a time, each of them once."""
+class Transport(Protocol):
+    """Makes one exchange after the other with a server, each of them once."""
 
     @property
-    def busy(self) -> bool: ...
+    def busy(self) -> bool:
+        """Whether a thread waits for an answer, and others for their turn."""
 
-    def exchange(self, request: Request, time_limit: float, fresh: bool) -> Reply: ...
+    def exchange(self, request: Request, time_limit: float, fresh: bool) -> Reply:
+        """Send a request once, and return its answer."""
 
-    def begin(self, request: Request, time_limit: float) -> None: ...
+    def begin(self, request: Request, time_limit: float) -> None:
+        """Send a request once, and do not wait for its answer."""
 
-    def finish(self, request: Request, time_limit: float) -> Reply: ...
+    def finish(self, request: Request, time_limit: float) -> Reply:
+        """Return the answer to the request that was begun."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Close the connection; the next exchange opens another."""
 
-    def abandon(self) -> None: ...
+    def abandon(self) -> None:
+        """Close the connection without waiting for a thread that uses it."""
 
 
 class _ProcessState:
-    """What each process has for itself."""
+    """What each process has for itself: connection, keys, a request that was begun."""
 
-    def __init__(self, make: Callable[[], _Transport]) -> None:
+    def __init__(self, make: Callable[[], Transport]) -> None:
         self.make = make
-        self.connection = make()
+        self.transport = make()
         self.keys = keys()
         # A request that was sent, and whose answer was not read yet.
-        self.begun: tuple[_Transport, Request] | None = None
+        self.begun: tuple[Transport, Request] | None = None
 
-    def free_connection(self) -> _Transport:
-        """Return the connection, or a new one if another thread waits on that."""
-        return self.make() if self.connection.busy else self.connection
+    def free_transport(self) -> Transport:
+        """Return the transport, or a new one if another thread waits on that."""
+        return self.make() if self.transport.busy else self.transport
 
 
 class Requester:
@@ -71,6 +77,8 @@ class Requester:
         time_limit: Seconds for each try, from connecting to the answer's last byte.
         retries: How requests are sent again.
         max_body: Bytes that the body of an answer may have.
+        transport: Makes what carries the requests. By default that is a socket, or a
+            session of ``requests`` where the environment names a proxy.
     """
 
     def __init__(
@@ -81,16 +89,18 @@ class Requester:
         time_limit: float = 60.0,
         retries: Retries | None = None,
         max_body: int = MAX_BODY,
+        transport: Callable[[Address], Transport] | None = None,
     ) -> None:
         address = Address.parse(url, token)
         self.url = address.url
         self.time_limit = time_limit
         self._retries = retries or Retries()
         self._met = False
-        kind = SocketTransport if proxy_for(address) is None else RequestsTransport
-        make = partial(kind, address, max_body=max_body, clock=self._retries.clock)
-        self._own = PerProcess(
-            lambda: _ProcessState(make), lambda own: own.connection.abandon()
+        if transport is None:
+            transport = partial(_transport_to, max_body, self._retries.clock)
+        make = partial(transport, address)
+        self._process = PerProcess(
+            lambda: _ProcessState(make), lambda state: state.transport.abandon()
         )
 
     def __repr__(self) -> str:
@@ -109,11 +119,17 @@ class Requester:
 
     def close(self) -> None:
         """Close the connection; a later request opens it again."""
-        self._own.get().connection.close()
+        self._process.get().transport.close()
+
+    def renew(self) -> None:
+        """Close the connection, and have a new transport made for later requests."""
+        state = self._process.get()
+        state.transport.close()
+        state.transport = state.make()
 
     def abandon(self) -> None:
         """Close the connection without waiting for a thread that uses it."""
-        self._own.get().connection.abandon()
+        self._process.get().transport.abandon()
 
     def request(
         self,
@@ -126,6 +142,7 @@ class Requester:
         key: str | None = None,
         creation_wait: float | None = None,
         closing_seconds: float | None = None,
+        once: bool = False,
     ) -> Reply:
         """Send a request until there is an answer, and return that.
 
@@ -141,49 +158,38 @@ class Requester:
                 each try, and that there are none is not asked again.
             closing_seconds: Of a request that ends an instance, the seconds for all
                 tries together; a refused connection is final.
+            once: Send it once in any case.
 
         Raises:
             ServerUnreachable: There is no answer.
             UnexpectedAnswer: What came is none.
             ValueError: This is no request.
         """
-        own = self._own.get()
-        connection = own.connection
+        state = self._process.get()
+        transport = state.transport
         if key is None and method == "POST":
-            key = next(own.keys)
+            key = next(state.keys)
         request = Request(method, path, body, content_type, accept, key)
-        # What is sent only once needs a connection that is there for sure.
-        once = method not in REPEATABLE
-        retries, whole = self._retries, self.time_limit
+        retries, limit = self._retries, self.time_limit
         if creation_wait is not None:
             retries = retries.of_creation(creation_wait)
-            whole += creation_wait
+            limit += creation_wait
         if closing_seconds is not None:
             retries = retries.of_closing(closing_seconds)
-            whole = min(whole, closing_seconds)
-            connection = own.free_connection()
-        began = retries.clock()
-        limit = whole
-        tries: Tries | None = None
-        outcome: Reply | Failure | None = None
+            limit = min(limit, closing_seconds)
+            transport = state.free_transport()
+        tries = Tries(
+            retries, what=f"{method} {self.url}{path}", met=self._met, limit=limit
+        )
         try:
-            while True:
-                try:
-                    outcome = connection.exchange(request, limit, once)
-                    if outcome.status not in REPEATED:
-                        self._met = True
-                        return outcome
-                except Failure as failure:
-                    outcome = failure
-                tries = tries or self._tries(request, began, retries)
-                again = not once and tries.again(outcome)
-                self._met = tries.met
-                if not again:
-                    return self._last(request, outcome, tries)
-                limit = min(whole, max(tries.left(), _SHORTEST))
+            if once or method not in REPEATABLE:
+                # It needs a connection that is there for sure.
+                return transport.exchange(request, limit, True)
+            return tries.run(lambda limit: transport.exchange(request, limit, False))
+        except Failure as failure:
+            raise tries.error(failure, method, self.url + path, key) from failure
         finally:
-            # Its traceback holds this frame: both would stay, and sockets with them.
-            del outcome
+            self._met = tries.met
 
     def begin(self, path: str, seconds: float) -> None:
         """Send a POST without a body once, and do not wait for its answer.
@@ -195,11 +201,11 @@ class Requester:
         Raises:
             Failure: It could not be sent.
         """
-        own = self._own.get()
-        connection = own.free_connection()
-        request = Request("POST", path, key=next(own.keys))
-        own.begun = connection, request
-        connection.begin(request, min(seconds, self.time_limit))
+        state = self._process.get()
+        transport = state.free_transport()
+        request = Request("POST", path, key=next(state.keys))
+        state.begun = transport, request
+        transport.begin(request, min(seconds, self.time_limit))
 
     def finish(self, seconds: float) -> Reply:
         """Return the answer to the request that was begun, and close its connection.
@@ -210,27 +216,21 @@ class Requester:
         Raises:
             Failure: There is no answer.
         """
-        own = self._own.get()
-        if own.begun is None:
+        state = self._process.get()
+        if state.begun is None:
             raise RuntimeError("no request was begun")
-        (connection, request), own.begun = own.begun, None
+        (transport, request), state.begun = state.begun, None
         try:
-            return connection.finish(request, seconds)
+            return transport.finish(request, seconds)
         finally:
-            connection.close()
+            transport.close()
 
-    def _tries(self, request: Request, began: float, retries: Retries) -> Tries:
-        what = f"{request.method} {self.url}{request.path}"
-        return Tries(retries, began, what=what, met=self._met)
 
-    def _last(self, request: Request, outcome: Reply | Failure, tries: Tries) -> Reply:
-        """Return what the last try brought, or raise it."""
-        if isinstance(outcome, Reply):
-            return outcome
-        try:
-            url = self.url + request.path
-            raise unanswered_error(
-                outcome, request.method, url, request.key, tries.count, tries.heard
-            ) from outcome
-        finally:
-            del outcome
+def _transport_to(
+    max_body: int, clock: Callable[[], float], address: Address
+) -> Transport:
+    """Return the transport that reaches a server as the environment demands."""
+    if proxy_for(address) is None:
+        return SocketTransport(address, max_body=max_body, clock=clock)
+    session = new_session(address)
+    return RequestsTransport(address, session, max_body=max_body, clock=clock)

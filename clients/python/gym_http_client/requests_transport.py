@@ -1,18 +1,22 @@
-"""Transport on ``requests``: for proxies, and for Unix sockets of its sessions."""
+"""The transport on ``requests``, for settings that only its sessions know."""
 
 from __future__ import annotations
 
 import http.client
+import math
+import os
 import socket
 import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import requests
 from requests.adapters import HTTPAdapter
-from requests.utils import get_environ_proxies, select_proxy
+from requests.auth import AuthBase
+from requests.utils import get_environ_proxies, get_netrc_auth, select_proxy
 from urllib3.connection import HTTPConnection
 from urllib3.connectionpool import HTTPConnectionPool
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError
@@ -32,6 +36,8 @@ __all__ = [
     "RequestsTransport",
     "UnixAdapter",
     "check_head",
+    "needs_requests",
+    "new_session",
     "proxy_for",
     "requests_failure",
 ]
@@ -45,6 +51,7 @@ _LOSSES = (
 _CUT_OFF = (ssl.SSLEOFError, ssl.SSLSyscallError, ssl.SSLZeroReturnError)
 _BODYLESS_STATUSES = frozenset({204, 304})
 _PIECE = 64 * 1024
+_BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 
 def requests_failure(error: Exception, limit: float | None) -> Failure:
@@ -119,6 +126,55 @@ def proxy_for(address: Address) -> str | None:
     return select_proxy(address.url, get_environ_proxies(address.url, no_proxy=None))
 
 
+def needs_requests(address: Address) -> bool:
+    """Whether the environment has settings for a server that only ``requests`` knows.
+
+    These are a proxy, a bundle of certificates, and, without a token, an entry in
+    netrc.
+    """
+    if address.socket_path:
+        return False
+    bundle = any(os.environ.get(name) for name in _BUNDLES)
+    return (
+        proxy_for(address) is not None
+        or (address.scheme == "https" and bundle)
+        or (not address.token and get_netrc_auth(address.url) is not None)
+    )
+
+
+def new_session(address: Address, *, netrc: bool = False) -> requests.Session:
+    """Return a session of ``requests`` for one server.
+
+    Args:
+        address: The server's.
+        netrc: Whether an entry in netrc replaces a token that is not there.
+    """
+    session = requests.Session()
+    session.headers["User-Agent"] = "gym_http_client"
+    trusted = os.environ.get("SSL_CERT_FILE")
+    # As for sockets. What REQUESTS_CA_BUNDLE names still replaces it.
+    if trusted and not any(os.environ.get(name) for name in _BUNDLES):
+        session.verify = trusted
+    if address.socket_path:
+        session.mount("http+unix://", UnixAdapter(address))
+    if address.token or not netrc:
+        session.auth = _BearerToken(address.token)
+    return session
+
+
+class _BearerToken(AuthBase):
+    """Sets the header on each request; without a token, it only keeps netrc away."""
+
+    def __init__(self, token: str | None) -> None:
+        # In the end headers are encoded as Latin-1, and tokens are UTF-8.
+        self._value = token and f"Bearer {token.encode().decode('latin-1')}"
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        if self._value:
+            request.headers["Authorization"] = self._value
+        return request
+
+
 class RequestsTransport:
     """As ``SocketTransport``, on ``requests``, which knows proxies.
 
@@ -126,38 +182,48 @@ class RequestsTransport:
 
     Args:
         address: The server's.
+        session: Carries the requests.
         max_body: Bytes that the body of an answer may have.
-        clock: Tells the time, in seconds from whenever.
+        clock: Returns the time, in seconds from any moment.
+        limits_each_part: Whether the time limit of an exchange begins anew with each
+            part of the answer.
     """
 
     def __init__(
         self,
         address: Address,
+        session: requests.Session,
         *,
         max_body: int = MAX_BODY,
         clock: Callable[[], float] = time.monotonic,
+        limits_each_part: bool = False,
     ) -> None:
         self._base = address.url
-        self._token = address.token
         self._heads = RequestHeads(address)
         self._max_body = max_body
         self._clock = clock
+        self._limits_each_part = limits_each_part
         self._lock = threading.Lock()
-        self._session = requests.Session()
+        self._session = session
 
     def exchange(
         self, request: Request, time_limit: float = 60.0, fresh: bool = False
     ) -> Reply:
         """Send a request once and return its answer; see ``SocketTransport``."""
-        self._heads.head(request)  # refuses what is none
+        self._heads.head(request)  # raises what a socket would raise
         with self._lock:
             if fresh:
                 self._session.close()
             end = self._clock() + time_limit
+            if self._limits_each_part:
+                end = math.inf
             try:
                 with self._send(request, time_limit) as response:
                     return self._reply(response, end)
             except (requests.RequestException, HTTPError) as error:
+                if isinstance(error, ValueError):
+                    # The request cannot be sent as the session is set up.
+                    raise
                 raise requests_failure(error, time_limit) from error
             except BadAnswer as error:
                 raise Failure(FailureKind.MALFORMED, error) from error
@@ -186,34 +252,28 @@ class RequestsTransport:
     def _send(self, request: Request, time_limit: float) -> requests.Response:
         headers = {
             "Accept": request.accept,
-            # The body counts as it was sent.
+            # So that compressing costs nobody time.
             "Accept-Encoding": "identity",
             "Content-Type": request.content_type,
             "Idempotency-Key": request.key,
-            "User-Agent": "gym_http_client",
         }
         return self._session.request(
             request.method,
             self._base + request.path,
             data=request.body,
             headers={name: value for name, value in headers.items() if value},
-            auth=self._authorise,
             timeout=time_limit,
+            # A redirected POST becomes a GET: another request than was meant.
             allow_redirects=False,
             stream=True,
         )
 
-    def _authorise(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        # Even without a token it is called, so that no netrc entry takes its place.
-        if self._token:
-            # In the end headers are encoded as Latin-1, and tokens are UTF-8.
-            token = self._token.encode().decode("latin-1")
-            request.headers["Authorization"] = f"Bearer {token}"
-        return request
-
     def _reply(self, response: requests.Response, end: float) -> Reply:
         # What reads whole pieces would wait for the last byte of each.
         read = getattr(response.raw, "read1", response.raw.read)
+        if "Content-Encoding" in response.headers:
+            # Something on the way compresses what was not to be compressed.
+            read = partial(response.raw.read, decode_content=True)
         body = bytearray()
         while piece := read(_PIECE):
             body += piece

@@ -12,10 +12,10 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
-from gym_http_client.error_mapping import json_object
-from gym_http_client.errors import Failure, FailureKind
+from gym_http_client.error_mapping import json_object, unanswered_error
+from gym_http_client.errors import Failure, FailureKind, ServerError
 from gym_http_client.http1 import Reply
 
 __all__ = ["REPEATABLE", "REPEATED", "Retries", "Tries", "keys", "wait_of"]
@@ -33,11 +33,14 @@ _REPEATED_KINDS = (
     FailureKind.TIMEOUT,
 )
 _MAX_DOUBLINGS = 30
+# Each try has some time, even one that begins at the end.
+_SHORTEST = 0.001
 # No server waits that long.
 _LONGEST_WAIT = 1e6
 # Fewer tries take so little time that nobody wonders.
 _WORTH_A_WORD = 6
 _logger = logging.getLogger("gym_http_client")
+_T = TypeVar("_T")
 
 
 def _draw() -> float:
@@ -99,36 +102,95 @@ class Retries:
 
 
 class Tries:
-    """The tries of one request.
+    """The tries of one request: the one place that decides whether there is another.
 
     Args:
         retries: How it is sent again.
-        began: When the first one began.
+        began: When the first one began; ``None`` is now.
         what: The request, in a word for the log.
-        met: Whether there has been somebody at the address before.
+        met: Whether there has been an answer from this address before.
+        limit: Seconds that each try may take.
 
     Attributes:
         count: How many there were, the present one included.
-        met: Whether there has been somebody at the address.
-        heard: What came of the last one that did not just take too long, in words.
+        met: Whether there has been an answer from this address.
+        last_reason: Why the last try failed that did not just take too long, in words.
     """
 
+    __slots__ = ("_began", "_limit", "_retries", "_what", "count", "last_reason", "met")
+
     def __init__(
-        self, retries: Retries, began: float, *, what: str = "", met: bool = True
+        self,
+        retries: Retries,
+        began: float | None = None,
+        *,
+        what: str = "",
+        met: bool = True,
+        limit: float = _LONGEST_WAIT,
     ) -> None:
         self.count = 1
         self.met = met
-        self.heard = ""
+        self.last_reason = ""
         self._retries = retries
         self._what = what
-        self._began = began
+        self._began = retries.clock() if began is None else began
+        self._limit = limit
+
+    def run(self, attempt: Callable[[float], _T], first: Failure | None = None) -> _T:
+        """Try until there is an answer, and return it.
+
+        Args:
+            attempt: Makes one try within so many seconds, and returns its answer. A
+                `Reply` that asks to come again later is followed by another try.
+            first: Why the first try failed, if it was made already.
+
+        Returns:
+            The first answer that counts; or, when the time is over, the last `Reply`.
+
+        Raises:
+            Failure: There is no answer: that of the last try.
+        """
+        limit, failure = self._limit, first
+        try:
+            while True:
+                if failure is None:
+                    try:
+                        answer = attempt(limit)
+                    except Failure as error:
+                        failure = error
+                if failure is not None:
+                    if not self.again(failure):
+                        raise failure
+                elif not isinstance(answer, Reply) or answer.status not in REPEATED:
+                    self.met = True
+                    return answer
+                elif not self.again(answer):
+                    return answer
+                failure = None
+                limit = min(self._limit, max(self.left(), _SHORTEST))
+        finally:
+            # Its traceback holds this frame: both would stay, and sockets with them.
+            del failure
+
+    def error(
+        self, failure: Failure, method: str, url: str, key: str | None
+    ) -> ServerError:
+        """Return the error to raise when no try brought an answer.
+
+        Args:
+            failure: What the last one failed of.
+            method: The request's.
+            url: Where it went.
+            key: Its ``Idempotency-Key``, if it had one.
+        """
+        return unanswered_error(failure, method, url, key, self.count, self.last_reason)
 
     def left(self) -> float:
         """Return the seconds that are left."""
         return self._left(self._retries.total)
 
     def again(self, outcome: Reply | Failure) -> bool:
-        """Pause if there is to be another try; tell whether.
+        """Pause if there is to be another try; return whether there is.
 
         Args:
             outcome: What the present try brought.
@@ -142,7 +204,7 @@ class Tries:
         if pause is None or pause >= self._left(total):
             return False
         if isinstance(outcome, Reply) or outcome.kind is not FailureKind.TIMEOUT:
-            self.heard = _words_of(outcome)
+            self.last_reason = _words_of(outcome)
         if pause > 0:
             self._retries.sleep(pause)
         self.count += 1

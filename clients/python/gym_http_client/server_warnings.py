@@ -24,10 +24,10 @@ def show_header(text: str | None) -> None:
     if not text:
         return
     try:
-        told = json.loads(text)
-    except ValueError:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
         return
-    show(told)
+    show(found)
 
 
 def show(told: Any) -> None:
@@ -38,11 +38,11 @@ def show(told: Any) -> None:
             which the filters of warnings know them.
     """
     for each in told if isinstance(told, list | tuple) else ():
-        if not isinstance(each, dict):
+        if not isinstance(each, dict) or not isinstance(each.get("message"), str):
             continue
         caller = _caller()
         warnings.warn_explicit(
-            str(each.get("message")),
+            each["message"],
             _category(each.get("category")),
             caller.f_code.co_filename,
             caller.f_lineno,

@@ -6,7 +6,6 @@ lost goes again over another stream, or by REST, and is not executed twice.
 
 from __future__ import annotations
 
-import json
 import struct
 import threading
 from collections import deque
@@ -15,10 +14,12 @@ from typing import Any, NamedTuple
 from gym_http_client.error_mapping import (
     error_from_problem,
     error_from_reply,
+    parse_object,
     unanswered_error,
 )
 from gym_http_client.errors import Failure, FailureKind
 from gym_http_client.handshakes import NoStream
+from gym_http_client.http1 import Reply
 from gym_http_client.requester import Requester
 from gym_http_client.retries import REPEATED, Retries, Tries
 from gym_http_client.server_warnings import HEADER, show, show_header
@@ -127,43 +128,67 @@ class Deliveries:
 
     def _settled(self, pending: Pending, failed: Failure | None) -> Any:
         """Send a request until there is an answer; problems are returned, too."""
-        tries: Tries | None = None
-        began = self._retries.clock()
-        while self._openings.wanted:
-            try:
-                if failed is not None:
-                    raise failed
-                if self._stream is None and pending.asked.number > self._without:
-                    self._reopen()
-                stream = self._stream
-                if stream is None:
-                    break
-                answer = stream.receive()
-                if answer.status in REPEATED and answer.number == pending.asked.number:
-                    # It was not done, and may be later.
-                    return self._repeated(pending, stream, answer)
-                return over_stream(stream, answer, pending.asked.number, self._url)
-            except NoStream as none:
-                return error_from_reply(none.reply, self._url + "stream")
-            except Failure as failure:
-                failed = None
-                if self._stream is not None:
-                    self._openings.lose()
-                self._lose()
-                if self._link is not None and _may_be_too_large(pending, failure):
-                    # By REST the server says so, and what its limit is.
-                    break
-                tries = tries or Tries(self._retries, began, what=self._url)
-                if not tries.again(failure):
-                    key = f"{self.name}-{pending.asked.number}"
-                    url = self._url + pending.path
-                    raise unanswered_error(
-                        failure, "POST", url, key, tries.count, tries.heard
-                    ) from None
-        return self._by_rest(pending)
+        tries = Tries(self._retries, what=self._url)
+        try:
+            if failed is not None:
+                try:
+                    return self._after_loss(pending, failed)
+                except Failure as failure:
+                    failed = failure
+            answer = tries.run(lambda _: self._try(pending), failed)
+        except Failure as failure:
+            key = f"{self.name}-{pending.asked.number}"
+            url = self._url + pending.path
+            raise tries.error(failure, "POST", url, key) from None
+        finally:
+            del failed
+        if type(answer) is Reply:
+            return problem_outcome(answer.body, answer.status, self._url)
+        return answer
 
-    def _repeated(self, pending: Pending, stream: Stream, answer: StreamAnswer) -> Any:
-        """Ask again for what may be done later: that is the link's."""
+    def _try(self, pending: Pending) -> Any:
+        """Send a request once, if need be, and wait for its answer.
+
+        Returns:
+            The outcome; or a `Reply` by which the server asks to come again.
+
+        Raises:
+            Failure: There is no answer.
+        """
+        if not self._openings.wanted:
+            return self._by_rest(pending)
+        try:
+            if self._stream is None and pending.asked.number > self._without:
+                self._reopen()
+            stream = self._stream
+            if stream is None:
+                return self._by_rest(pending)
+            answer = stream.receive()
+            if answer.status in REPEATED and answer.number == pending.asked.number:
+                # It was not done, and may be later.
+                return self._repeated(pending, answer)
+            return over_stream(stream, answer, pending.asked.number, self._url)
+        except NoStream as none:
+            return error_from_reply(none.reply, self._url + "stream")
+        except Failure as failure:
+            return self._after_loss(pending, failure)
+
+    def _after_loss(self, pending: Pending, failure: Failure) -> Any:
+        """Do without the stream; return the outcome of a request too large for it.
+
+        Raises:
+            Failure: The request is not too large, and may go over another stream.
+        """
+        if self._stream is not None:
+            self._openings.lose()
+        self._lose()
+        if self._link is not None and _may_be_too_large(pending, failure):
+            # By REST the server answers with its limit.
+            return self._by_rest(pending)
+        raise failure
+
+    def _repeated(self, pending: Pending, answer: StreamAnswer) -> Any:
+        """Send a request that may be done later again: by REST."""
         return self._by_rest(pending)
 
     def _reopen(self) -> None:
@@ -220,9 +245,19 @@ def over_stream(stream: Stream, answer: StreamAnswer, number: int, url: str) -> 
         raise Failure(FailureKind.MALFORMED, words)
     if answer.status == 200 and answer.form == _BINARY_FORM:
         return stream.value(answer)
-    problem = _problem_in(answer)
+    body = bytes(answer.message[answer.start :])
+    return problem_outcome(body, answer.status, url)
+
+
+def problem_outcome(body: bytes, status: int, url: str) -> Exception:
+    """Return the outcome that a problem on a stream stands for, and show its warnings.
+
+    Raises:
+        Failure: It is not a problem.
+    """
+    problem = _problem_in(body, status)
     show(problem.get(WARNINGS))
-    return error_from_problem(problem, answer.status, url)
+    return error_from_problem(problem, status, url)
 
 
 def by_rest(
@@ -256,13 +291,10 @@ def by_rest(
         raise unanswered_error(failure, "POST", url, None, 1) from error
 
 
-def _problem_in(answer: StreamAnswer) -> dict[str, Any]:
-    try:
-        problem = json.loads(bytes(answer.message[answer.start :]))
-    except ValueError:
-        problem = None
-    if not isinstance(problem, dict):
-        words = f"what came with status {answer.status} is neither value nor problem"
+def _problem_in(body: bytes, status: int) -> dict[str, Any]:
+    problem = parse_object(body)
+    if not problem:
+        words = f"what came with status {status} is neither value nor problem"
         raise Failure(FailureKind.MALFORMED, words)
     extras = problem.get("extras")
     return {**extras, **problem} if isinstance(extras, dict) else problem

@@ -1,4 +1,4 @@
-"""The lean connection: one kept-alive socket, and as little as possible around it."""
+"""The transport on one socket that stays open, with little around it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ class SocketTransport:
     Args:
         address: The server's.
         max_body: Bytes that the body of an answer may have.
-        clock: Tells the time, in seconds from whenever.
+        clock: Returns the time, in seconds from any moment.
+        ca_file: A file with the certificates to trust; ``None`` is the system's.
+        limits_each_part: Whether the time limit of an exchange begins anew when the
+            connection is there, and with each part of the answer.
     """
 
     def __init__(
@@ -53,9 +56,12 @@ class SocketTransport:
         *,
         max_body: int = MAX_BODY,
         clock: Callable[[], float] = time.monotonic,
+        ca_file: str | None = None,
+        limits_each_part: bool = False,
     ) -> None:
         self._heads = RequestHeads(address)
-        self._dialer = Dialer(address)
+        self._dialer = Dialer(address, ca_file)
+        self._limits_each_part = limits_each_part
         self._max_body = max_body
         self._clock = clock
         self._lock = threading.Lock()
@@ -171,7 +177,12 @@ class SocketTransport:
     def _dial(self) -> socket.socket:
         line = self._socket = self._dialer.dial(self._left)
         self._told = 0.0
+        self._renew_limit()
         return line
+
+    def _renew_limit(self) -> None:
+        if self._limits_each_part:
+            self._end = self._clock() + self._limit
 
     def _left(self) -> float:
         """Return the seconds that are left, or raise when there are none."""
@@ -211,6 +222,7 @@ class SocketTransport:
             if not data:
                 cut = "in its answer" if reader.begun else "without an answer"
                 raise ConnectionResetError(f"the server closed the connection {cut}")
+            self._renew_limit()
 
     def _send_large(self, line: socket.socket, head: bytes, body: bytes) -> None:
         rest = memoryview(body)
@@ -221,6 +233,7 @@ class SocketTransport:
             for at in range(0, len(body), _PIECE):
                 self._tell(line)
                 line.sendall(rest[at : at + _PIECE])
+                self._renew_limit()
 
     def _failure(self, error: OSError | BadAnswer, stale: bool) -> Failure:
         if isinstance(error, OtherPort):

@@ -163,6 +163,6 @@ class Watching:
                 value = self._announced.read(payload, start)
             else:
                 value = json.loads(bytes(payload[start:]))
-        except (ValueError, KeyError, TypeError, BadValue) as error:
+        except (ValueError, KeyError, TypeError, RecursionError, BadValue) as error:
             raise BadAnswer(f"a message is no copy of an answer: {error}") from error
         return Watched(name, number, dropped, status, value)

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from gym_http_client.connection import _encode as plain_json
 from gym_http_client.error_mapping import error_from_reply
 from gym_http_client.errors import ServerError, UnexpectedAnswer
 from gym_http_client.http1 import Reply
+from gym_http_client.json_requests import _encode as plain_json
 from gym_http_client.retries import Retries, Tries
 from gym_http_wire.elements import reader
 from gym_http_wire.signatures import ReceivedSignatures

@@ -46,6 +46,8 @@ def time() -> FakeClock:
     return FakeClock()
 
 
+pytestmark = pytest.mark.usefixtures("transport")
+
 ROUTE = "POST /v1/envs/3c657dbc/step/"
 OK = http_answer(b'{"instance_id": "3c657dbc"}')
 BUSY = http_answer(b'{"message": "full"}', "Retry-After: 3", status=503)

@@ -1,14 +1,16 @@
 """Exceptions of environments keep their class, and all that they say."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import gymnasium
 import pytest
 
-from gym_http_client import RemoteEnv
+from gym_http_client import RemoteEnv, ServerError, UnexpectedAnswer
 from gym_http_client import Server as Place
-from gym_http_client.error_mapping import error_from_problem
+from gym_http_client.error_mapping import error_from_problem, error_from_reply
+from gym_http_client.http1 import Reply
 from tests.support.envs.toys import ERRORS
 from tests.support.server import Server
 
@@ -68,6 +70,8 @@ def test_a_group_keeps_what_is_in_it(remote: RemoteEnv) -> None:
         [{"text": "/w==", "offset": 0}],
         [{"error": 5}],
         [{"error": {"mro": 5}}],
+        [{"bytes": "AA==", "offset": 2**24}, {"bytes": "AA==", "offset": 1}],
+        json.loads("[" * 900 + "]" * 900),
         [{}],
         {},
         5,
@@ -78,3 +82,25 @@ def test_malformed_arguments_leave_the_text(arguments: Any) -> None:
     problem["mro"] = ["builtins.ValueError", "builtins.Exception"]
     error = error_from_problem(problem, 502, "http://here")
     assert told(error)[:2] == [ValueError, "said"]
+
+
+@pytest.mark.parametrize("mro", [5, {}, "builtins.ValueError", [5, None, [[]]]])
+def test_malformed_classes_leave_the_servers_error(mro: Any) -> None:
+    problem = {"message": "m", "text": "said", "arguments": ["said"], "mro": mro}
+    error = error_from_problem(problem, 502, "http://here")
+    assert type(error) is ServerError
+    assert str(error) == "m (502)"
+
+
+def test_classes_that_refuse_their_arguments_leave_the_next() -> None:
+    problem = {"message": "m", "text": "said", "arguments": ["said", []]}
+    problem["mro"] = ["builtins.SyntaxError", "builtins.Exception"]
+    assert type(error_from_problem(problem, 502, "http://here")) is Exception
+
+
+@pytest.mark.parametrize("depth", [900, 100_000])
+def test_an_answer_that_is_nested_deep_is_an_error_of_the_client(depth: int) -> None:
+    nested = b"[" * depth + b"]" * depth
+    for body in (nested, b'{"message": %b}' % nested, b'{"code": %b}' % nested):
+        error = error_from_reply(Reply(502, {}, body), "http://here")
+        assert type(error) is UnexpectedAnswer

@@ -1,4 +1,4 @@
-"""Links over real sockets: what is sent again arrives as it did before."""
+"""Requesters over both transports: what is sent again arrives as it did before."""
 
 import gc
 import json
@@ -13,8 +13,10 @@ import pytest
 import requests
 
 from gym_http_client import ServerTimeout, ServerUnreachable, UnexpectedAnswer
+from gym_http_client.addresses import Address
 from gym_http_client.errors import Failure
-from gym_http_client.requester import Requester
+from gym_http_client.requester import Requester, Transport
+from gym_http_client.requests_transport import RequestsTransport, new_session
 from tests.support.fake_clock import FakeClock
 from tests.support.peers.scripted_server import (
     Act,
@@ -39,20 +41,31 @@ def time() -> FakeClock:
 Connect = Callable[..., Requester]
 
 
-@pytest.fixture
-def connect(time: FakeClock) -> Iterator[Connect]:
-    """Give a factory of links whose pauses take no time, closed after the test."""
+def over_requests(address: Address) -> Transport:
+    """Make the transport on ``requests``."""
+    return RequestsTransport(address, new_session(address))
+
+
+@pytest.fixture(autouse=True)
+def errors_are_collected(nothing_left_behind: None) -> Iterator[None]:
+    """Free the errors: they hold their answers, which hold their connections."""
+    yield
+    gc.collect()
+
+
+@pytest.fixture(params=[None, over_requests], ids=["socket", "requests"])
+def connect(time: FakeClock, request: pytest.FixtureRequest) -> Iterator[Connect]:
+    """Give a factory of requesters whose pauses take no time, closed after the test."""
     made: list[Requester] = []
 
     def make(url: str, **options: Any) -> Requester:
-        made.append(
-            Requester(url, **{"token": "", "retries": time.retries(), **options})
-        )
+        options = {"token": "", "retries": time.retries(), **options}
+        made.append(Requester(url, **{"transport": request.param, **options}))
         return made[-1]
 
     yield make
-    for link in made:
-        link.close()
+    for each in made:
+        each.close()
 
 
 @pytest.mark.parametrize(
@@ -368,7 +381,9 @@ def test_failures_through_a_proxy(
         with pytest.raises(ServerTimeout):
             slow.request("GET", "/")
         with pytest.raises(UnexpectedAnswer, match="more than 100 bytes"):
-            connect("http://there.invalid", max_body=100, **once).request("GET", "/")
+            connect(
+                "http://there.invalid", max_body=100, transport=None, **once
+            ).request("GET", "/")
         with pytest.raises(ServerUnreachable):
             connect("http://there.invalid", **once).request("DELETE", "/")
         with pytest.raises(ValueError, match="is no quoted path"):

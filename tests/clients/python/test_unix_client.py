@@ -12,6 +12,8 @@ from gym_http_client import Client, ServerError, ServerTimeout, ServerUnreachabl
 from gym_http_client.retries import Retries
 from tests.support.server import Server
 
+pytestmark = pytest.mark.usefixtures("transport")
+
 TOKEN = "sixteen/or@more:characters"
 ONCE = Retries(total=0.0)
 

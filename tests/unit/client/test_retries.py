@@ -205,7 +205,7 @@ def test_the_last_answer_is_named_when_time_is_up() -> None:
     late = Failure(FailureKind.TIMEOUT, "nothing within 1 s")
     tries = Time().tries()
     assert tries.again(late)
-    assert tries.heard == ""
+    assert tries.last_reason == ""
     for outcome, words in (
         (told("draining"), "not now (503)"),
         (busy(), "status 503"),
@@ -213,8 +213,8 @@ def test_the_last_answer_is_named_when_time_is_up() -> None:
     ):
         assert tries.again(outcome)
         assert tries.again(late)
-        assert tries.heard == words
-    error = unanswered_error(late, "POST", "http://host/", "k", 3, tries.heard)
+        assert tries.last_reason == words
+    error = unanswered_error(late, "POST", "http://host/", "k", 3, tries.last_reason)
     assert "nothing within 1 s; before that: gone (after 3 attempts" in str(error)
     error = unanswered_error(LOST, "POST", "http://host/", "k", 3, "not now (503)")
     assert "not now" not in str(error)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 from gym_http_client.addresses import Address
+from gym_http_client.error_mapping import parse_object
 from gym_http_client.errors import Failure
 from gym_http_client.serving.connections import (
     HANDSHAKE_SECONDS,
@@ -64,7 +63,7 @@ class ZeroMQConnection:
         if payload is None:
             return None
         if self._greeted and payload.startswith(REFUSED):
-            raise ConnectionLost(str(json.loads(payload).get("message")))
+            raise ConnectionLost(f"{parse_object(payload).get('message')!s:.500}")
         self._greeted = True
         return ReceivedMessage(payload, None)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gym_http_client.addresses import Address
-from gym_http_client.error_mapping import error_from_reply, unanswered_error
+from gym_http_client.error_mapping import error_from_reply
 from gym_http_client.errors import Failure
 from gym_http_client.handles import Handle
 from gym_http_client.handshakes import NoStream
@@ -17,9 +17,6 @@ from gym_http_wire.handshakes import new_session
 from gym_http_wire.messages import WARNINGS
 
 __all__ = ["ZeroMQHandle", "create"]
-
-# Each try has some time, even one that begins at the end.
-_SHORTEST = 0.001
 
 
 class ZeroMQHandle(Handle[ZeroMQSession]):
@@ -85,21 +82,26 @@ def create(
     """
     greeting = {"create": request, "key": next(keys()), "session": new_session()}
     wait = wait_of(request)
-    retrying = retries.of_creation(wait)
-    tries = Tries(retrying, retries.clock(), what=address.url, met=False)
-    limit = whole = time_limit + wait
-    while True:
-        outcome: Reply | Failure
+    tries = Tries(
+        retries.of_creation(wait),
+        what=address.url,
+        met=False,
+        limit=time_limit + wait,
+    )
+    url = f"{address.url}/v1/envs/"
+
+    def attempt(limit: float) -> ZeroMQStream | Reply:
         try:
-            stream = ZeroMQStream(address, greeting, limit, time_limit)
-            break
+            return ZeroMQStream(address, greeting, limit, time_limit)
         except NoStream as none:
-            outcome = none.reply
-        except Failure as failure:
-            outcome = failure
-        if not tries.again(outcome):
-            raise _error(outcome, address, str(greeting["key"]), tries)
-        limit = min(whole, max(tries.left(), _SHORTEST))
+            return none.reply
+
+    try:
+        stream = tries.run(attempt)
+    except Failure as failure:
+        raise tries.error(failure, "POST", url, str(greeting["key"])) from failure
+    if isinstance(stream, Reply):
+        raise error_from_reply(stream, url)
     handle = ZeroMQHandle(address, stream.welcome["instance_id"], time_limit, retries)
     handle.begin_with(stream)
     try:
@@ -109,12 +111,3 @@ def create(
         handle.end()
         raise
     return handle
-
-
-def _error(
-    outcome: Reply | Failure, address: Address, key: str, tries: Tries
-) -> Exception:
-    url = f"{address.url}/v1/envs/"
-    if isinstance(outcome, Reply):
-        return error_from_reply(outcome, url)
-    return unanswered_error(outcome, "POST", url, key, tries.count, tries.heard)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from typing import Any
@@ -10,15 +11,14 @@ import msgspec
 
 from gym_http_client.addresses import Address
 from gym_http_client.error_mapping import (
-    error_from_reply,
     json_object,
-    unanswered_error,
+    parse_object,
 )
 from gym_http_client.errors import Failure, FailureKind
 from gym_http_client.handshakes import NoStream
 from gym_http_client.http1 import MAX_BODY, Reply
 from gym_http_client.retries import REPEATED, Retries, Tries
-from gym_http_client.session import Session, over_stream
+from gym_http_client.session import Pending, Session
 from gym_http_client.stream_openers import StreamOpener
 from gym_http_client.streams import Stream, StreamAnswer, StreamRequest, parse_answer
 from gym_http_client.zeromq.dealer import REFUSED, Dealer
@@ -149,7 +149,7 @@ def _too_large(size: int, most: int) -> NoStream:
 
 def _refused(message: bytes) -> NoStream | Failure:
     """Tell what the end of a conversation means."""
-    told = json.loads(message)
+    told = parse_object(message)
     status = told.get("status")
     if not isinstance(status, int):
         return Failure(FailureKind.MALFORMED, "a refusal has no status")
@@ -239,22 +239,21 @@ class ZeroMQSession(Session):
         """
         retries = self._retries.of_closing(seconds)
         until = retries.clock() + seconds
-        tries = Tries(retries, retries.clock(), what=self._url)
-        while (failure := self._end_once(until - retries.clock())) is not None:
-            if not tries.again(failure):
-                raise self._error_of(failure, "close/", tries)
-
-    def _end_once(self, seconds: float) -> Failure | None:
-        """Return why there is no answer, if there is none."""
+        tries = Tries(retries, what=self._url)
         try:
+            tries.run(lambda _: self._end_once(until - retries.clock()))
+        except Failure as failure:
+            raise tries.error(failure, "POST", self._url + "close/", None) from failure
+
+    def _end_once(self, seconds: float) -> None:
+        """End the instance, unless it has ended.
+
+        Raises:
+            Failure: The server is unreachable.
+        """
+        with contextlib.suppress(NoStream):
             self.begin_end(seconds)
             self.finish_end(seconds)
-        except NoStream:
-            # There is no such instance any more.
-            return None
-        except Failure as failure:
-            return failure
-        return None
 
     def begin_end(self, seconds: float) -> None:
         """Ask for the end of the instance.
@@ -319,49 +318,11 @@ class ZeroMQSession(Session):
         op = _ATTRIBUTE_OPS[f"{method} {call}" if call else method]
         return op, head + b" " * (-len(head) % 8)
 
-    def _repeated(self, pending: Any, stream: Stream, answer: StreamAnswer) -> Any:
-        """Ask again for what may be done later.
+    def _repeated(self, pending: Pending, answer: StreamAnswer) -> Reply:
+        """Have a request sent again that may be done later, and all behind it.
 
-        What was sent behind it goes again as well: with a stream of its own, answers
-        come in the order in which they are waited for.
+        With a stream of its own, answers come in the order in which they are waited
+        for.
         """
-        tries, number = self._tries(), pending.asked.number
-        outcome = over_stream(stream, answer, number, self._url)
-        again = tries.again(_reply_of(answer))
-        while again:
-            self._lose()
-            try:
-                stream = self._opened()
-                answer = stream.receive()
-                outcome = over_stream(stream, answer, number, self._url)
-                if answer.status not in REPEATED:
-                    return outcome
-                again = tries.again(_reply_of(answer))
-            except NoStream as none:
-                return error_from_reply(none.reply, self._url)
-            except Failure as failure:
-                if self._stream is not None:
-                    self._openings.lose()
-                again = tries.again(failure)
-                if not again:
-                    raise self._error_of(failure, pending.path, tries) from None
-        return outcome
-
-    def _opened(self) -> Stream:
-        """Give the stream, opened if need be."""
-        if self._stream is None:
-            self._reopen()
-        assert self._stream is not None  # noqa: S101 - else there was a failure
-        return self._stream
-
-    def _error_of(self, failure: Failure, path: str, tries: Tries) -> Exception:
-        url = self._url + path
-        return unanswered_error(failure, "POST", url, None, tries.count, tries.heard)
-
-    def _tries(self) -> Tries:
-        return Tries(self._retries, self._retries.clock(), what=self._url)
-
-
-def _reply_of(answer: StreamAnswer) -> Reply:
-    """Give an answer that is a problem as HTTP would give it."""
-    return Reply(answer.status, {}, bytes(answer.message[answer.start :]))
+        self._lose()
+        return Reply(answer.status, {}, bytes(answer.message[answer.start :]))
