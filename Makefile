@@ -16,6 +16,9 @@ endif
 # begin, is in tests/conftest.py.
 side_by_side := --numprocesses auto --dist loadfile --no-loadscope-reorder
 
+# One live test for each way into the server, behind its name.
+doors := $(shell awk '{ print "\047" $$2 "\047" }' tests/doors.txt)
+
 .PHONY: help
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -27,6 +30,11 @@ serve: $(VENV)/.server ## Run the server on http://127.0.0.1:5000 (or PORT=…, 
 .PHONY: install
 install: $(VENV)/.server ## Set up .venv with the server and its environments
 	@echo "Ready in $(VENV): make serve starts the server"
+
+.PHONY: check
+check: $(VENV)/.dev ## Check a change in minutes: lint, unit tests, contracts, one live test per door
+	@$(MAKE) --no-print-directory lint
+	@$(BIN)/python -m pytest $(side_by_side) tests/unit tests/contracts $(doors)
 
 .PHONY: test
 test: $(VENV)/.dev ## Check and test everything, setting up what that needs

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+DOORS = ROOT / "tests" / "doors.txt"
 
 
 def make(*args: str, **environment: str) -> list[str]:
@@ -36,6 +37,17 @@ def test_make_alone_lists_every_target() -> None:
     )
     assert [line.split()[1] for line in make()] == targets
     assert all(len(line.split()) > 2 for line in make("help"))
+
+
+def test_check_runs_a_test_for_each_door() -> None:
+    doors = [line.split() for line in DOORS.read_text().splitlines()]
+    assert len({name for name, _ in doors}) == len(doors)
+    command = shlex.split(make("-n", "check")[-1])
+    assert command[-len(doors) :] == [test for _, test in doors]
+    for _, test in doors:
+        path, _, name = test.partition("::")
+        function = f"def {name.partition('[')[0]}(" if name else ""
+        assert function in (ROOT / path).read_text(), test
 
 
 def test_serve_replaces_its_shell_by_the_server() -> None:
