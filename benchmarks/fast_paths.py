@@ -61,7 +61,23 @@ def _no_json_types(module: Any) -> None:
     _replace(module, "shaped", lambda space: None)
 
 
+def _no_fast_routes(module: Any) -> None:
+    # Flask's dispatch behind it has the same routes.
+    routes = module.FastRoutes
+    _replace(routes, "__call__", lambda self, *arguments: self.flask(*arguments))
+
+
+def _no_fast_request(module: Any) -> None:
+    _replace(module, "reads_fast", lambda cfg: False)
+
+
 FAST_PATHS = {
+    "fast-routes": FastPath(
+        "gym_http_server.api.fast_routes", _no_fast_routes, ("rest_1",)
+    ),
+    "fast-request": FastPath(
+        "gym_http_server.gunicorn_worker.fast_request", _no_fast_request, ("rest_1",)
+    ),
     "fast-frames": FastPath(
         "gym_http_wire.fast_frames", _no_fast_frames, ("stream_same",)
     ),

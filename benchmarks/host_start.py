@@ -55,14 +55,14 @@ def _by_request(server: Server) -> float:
 def _by_supervisor(server: Server) -> float:
     """Give the seconds from the word to fork until the host has made it."""
     (run,) = Path(server.folder, "run").iterdir()
-    supervision = SupervisorClient(RunDir(str(run)))
+    supervisor = SupervisorClient(RunDir(str(run)))
     body = json.dumps({"env_id": ENV_ID}).encode()
     times = []
     for _ in range(_HOSTS):
         began = time.monotonic()
-        made = supervision.create(body, "", EVERYONE, None, lambda: False)
+        made = supervisor.create(body, "", EVERYONE, None, lambda: False)
         times.append(time.monotonic() - began)
-        supervision.ask(Op.END, json.loads(made.body)["instance_id"])
+        supervisor.call(Op.END, json.loads(made.body)["instance_id"])
     return median(times)
 
 

@@ -2,46 +2,102 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
 import flask
 from werkzeug.exceptions import HTTPException
 from werkzeug.routing import MapAdapter
 
 from gym_http_server import boot
-from gym_http_server.access import ANY
+from gym_http_server.access import ANY, EVERYONE
 from gym_http_server.api import batches, external, instances, service, streams, tango
-from gym_http_server.api.access_log import AccessLog
-from gym_http_server.api.exchange import Answer, Environ, empty_answer
+from gym_http_server.api.exchange import (
+    CALLER,
+    Answer,
+    Environ,
+    StartResponse,
+    empty_answer,
+    request_id_of,
+)
 from gym_http_server.api.fast_routes import FastRoutes
 from gym_http_server.api.web import Route, Web, flask_response
 from gym_http_server.errors import NotFound
+from gym_http_server.log_lines import access
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.settings import Settings
 from gym_http_wire.problems import Problem
 
 __all__ = ["create_app", "from_launcher"]
 
-#: What ``OPTIONS *`` says of the server as a whole.
+#: Methods in the answer to ``OPTIONS *``.
 _SERVER = "DELETE, GET, HEAD, OPTIONS, POST"
 
 
 class _Application(flask.Flask):
-    """Finds routes without regard to Upgrade, which all routes but streams ignore."""
+    """A Flask application whose routes ignore Upgrade, unless they are streams."""
 
     def create_url_adapter(self, request: flask.Request | None) -> MapAdapter | None:
-        """Return what matches the path of a request with the routes."""
+        """Return the adapter that finds the route of a request."""
         adapter = super().create_url_adapter(request)
         if adapter is not None:
             adapter.websocket = False
         return adapter
 
 
-def create_app(settings: Settings, run: RunDir, *, door: bool = True) -> flask.Flask:
+class AccessLog:
+    """A WSGI application that logs requests and passes them to another one.
+
+    Args:
+        application: The other application.
+    """
+
+    def __init__(self, application: Callable[..., Iterable[bytes]]) -> None:
+        self._application = application
+
+    def __call__(
+        self, environ: Environ, start_response: StartResponse
+    ) -> Iterable[bytes]:
+        """Pass on a request, and log it."""
+        began = time.perf_counter()
+        status, size = 500, 0
+
+        def start(line: str, headers: list[tuple[str, str]], *more: Any) -> Any:
+            nonlocal status, size
+            status = int(line[:3])
+            lengths = (value for name, value in headers if name == "Content-Length")
+            size = int(next(lengths, 0))
+            return start_response(line, headers, *more)
+
+        try:
+            return self._application(environ, start)
+        except StopIteration:
+            # The connection is a stream now.
+            status = 101
+            raise
+        finally:
+            access(
+                peer=environ["REMOTE_ADDR"] or "a local socket",
+                method=environ["REQUEST_METHOD"],
+                path=environ["PATH_INFO"],
+                status=status,
+                request_id=request_id_of(environ),
+                token=environ.get(CALLER, EVERYONE).name,
+                size=size,
+                ms=1000 * (time.perf_counter() - began),
+            )
+
+
+def create_app(
+    settings: Settings, run: RunDir, *, fast_routes: bool = True
+) -> flask.Flask:
     """Make the application.
 
     Args:
         settings: The settings.
         run: The run directory of a server whose supervisor is, or will be, there.
-        door: Whether calls of instances go past Flask's dispatch.
+        fast_routes: Whether calls of instances bypass the dispatch of Flask.
     """
     app = _Application("gym_http_server", static_folder=None)
     # Never a redirect: it costs old clients their method or their body.
@@ -56,7 +112,7 @@ def create_app(settings: Settings, run: RunDir, *, door: bool = True) -> flask.F
     external.add_routes(app, web)
     tango.add_routes(app, web)
     app.register_error_handler(HTTPException, lambda error: _refuse(web, error))
-    if door:
+    if fast_routes:
         app.wsgi_app = FastRoutes(app, web)  # type: ignore[method-assign]
     if settings.access_log:
         app.wsgi_app = AccessLog(app.wsgi_app)  # type: ignore[method-assign]
@@ -64,13 +120,13 @@ def create_app(settings: Settings, run: RunDir, *, door: bool = True) -> flask.F
 
 
 def from_launcher() -> flask.Flask:
-    """Make the application from what the launcher left, in a web worker."""
+    """Make the application in a web worker, from the settings of the launcher."""
     settings, run = boot.read()
     return create_app(settings, run)
 
 
 def _refuse(web: Web, error: HTTPException) -> flask.Response:
-    """Answer what no view answered, behind the guard like everything else."""
+    """Answer a request without a route, behind the guard."""
 
     def view(environ: Environ) -> Answer:
         if environ["REQUEST_METHOD"] == "OPTIONS":

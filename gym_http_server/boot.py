@@ -45,17 +45,17 @@ def take(descriptor: int) -> bytes:
 
 
 def leave(settings: Settings, run: RunDir) -> IO[bytes]:
-    """Write it down; whoever inherits the descriptor can read it."""
+    """Write settings and run directory to memory, for processes with its descriptor."""
     return in_memory(run.path.encode() + b"\n" + settings.to_json())
 
 
 def read() -> tuple[Settings, RunDir]:
-    """Read it, in gunicorn and its workers, as often as they like."""
+    """Read settings and run directory, in gunicorn and its workers."""
     return read_from(int(os.environ[BOOT_FD]))
 
 
 def read_from(descriptor: int) -> tuple[Settings, RunDir]:
-    """Read it from a descriptor."""
+    """Read settings and run directory from a descriptor."""
     size = os.fstat(descriptor).st_size
     path, _, settings = os.pread(descriptor, size, 0).partition(b"\n")
     return Settings.from_json(settings), RunDir(path.decode())

@@ -16,13 +16,18 @@ from typing import Any
 import click
 
 import gym_http_server
-from gym_http_server import certificates, log_lines, sandbox, tokens
+from gym_http_server import log_lines, sandbox, tokens
 from gym_http_server.access import MAX_INSTANCES, line_of
 from gym_http_server.client_commands import COMMANDS
 from gym_http_server.errors import StartError
 from gym_http_server.gateway import check_installed
 from gym_http_server.launcher import Launcher
-from gym_http_server.listeners import address, letting_in, listening
+from gym_http_server.listeners import (
+    address,
+    check_certificate,
+    letting_in,
+    listening,
+)
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.settings import GROUPS, TABLE, Setting, Settings, from_mapping
 from gym_http_server.titles import extend_title, set_title
@@ -94,25 +99,25 @@ def serve(**flags: Any) -> None:
     _open_standard_streams()
     try:
         _check_working_directory()
-        asked = from_mapping(os.environ, flags)
-        log_lines.configure(asked)
+        given = from_mapping(os.environ, flags)
+        log_lines.configure(given)
         # The command line may have a token in it.
         set_title("launcher")
-        settings = sandbox.settle(tokens.settle(asked))
+        settings = sandbox.settle(tokens.settle(given))
         settings = dataclasses.replace(settings, data_dir=_data_dir(settings))
-        status = _serve(settings, asked)
+        status = _serve(settings, given)
     except StartError as error:
         click.echo(f"gym-http-server: {error}", err=True)
         sys.exit(1)
     sys.exit(status)
 
 
-def _serve(settings: Settings, asked: Settings) -> int:
-    show_token = asked.token == tokens.AUTO
-    secrets = (asked.token_file, asked.tokens, asked.keyfile)
+def _serve(settings: Settings, given: Settings) -> int:
+    show_token = given.token == tokens.AUTO
+    secrets = (given.token_file, given.tokens, given.keyfile)
     if settings.zmq:
         check_installed()
-    settings = certificates.settle(settings)
+    settings = check_certificate(settings)
     with (
         listening(settings) as listeners,
         letting_in(settings.external_place, "--external-tcp") as external,
@@ -128,10 +133,10 @@ def _serve(settings: Settings, asked: Settings) -> int:
             _greet(urls, settings, envs, show_token=show_token)
             if external is not None:
                 place = address(external).replace("http:", "tcp:")
-                _print(f"External environments connect in at {place}")
+                _print(f"External environments connect at {place}")
             if zmq is not None:
                 place = address(zmq).replace("http:", "tcp:")
-                _print(f"Environments and agents come in by ZeroMQ at {place}")
+                _print(f"Environments and agents connect by ZeroMQ at {place}")
             sandbox.warn_of_root(settings)
         except BaseException:
             launcher.kill()
@@ -291,7 +296,7 @@ def token(name: str, scopes: str, max_instances: int | None) -> None:
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="URL [OPTIONS]")
 def bench(arguments: tuple[str, ...]) -> None:
-    """Measure how fast a server answers; 'bench --help' tells more."""
+    """Measure how fast a server answers; see 'bench --help'."""
     # By name, since server and client never import each other.
     if importlib.util.find_spec(BENCH.partition(".")[0]) is None:
         click.echo(
@@ -317,14 +322,13 @@ def bench(arguments: tuple[str, ...]) -> None:
     "env_id",
     default="",
     metavar="ID",
-    help="Check with this environment what needs no certain one; CartPole-v1 unless "
-    "told.",
+    help="Environment for the checks that work with any; CartPole-v1 by default.",
 )
 @click.option(
     "--json",
     "as_json",
     is_flag=True,
-    help="Print the report as JSON, and how it goes on stderr.",
+    help="Print the report as JSON, and the progress on stderr.",
 )
 @click.option(
     "--token",
@@ -343,7 +347,7 @@ def bench(arguments: tuple[str, ...]) -> None:
     default=60.0,
     type=click.FloatRange(0.1, 3600),
     metavar="SECONDS",
-    help="For each request; 60 unless told.",
+    help="Timeout of each request; 60 by default.",
 )
 def validate(
     url: str,
@@ -354,11 +358,11 @@ def validate(
     token_file: str,
     timeout: float,
 ) -> None:
-    """Check that the server at URL does what this API promises.
+    """Check that the server at URL behaves as this API defines.
 
-    Whatever it makes there is closed again. The exit status is 0 if all is right, 1 if
-    something is wrong, 2 if nothing could be checked. What a server does not have, and
-    does not claim to have, is absent and not wrong.
+    All instances that it creates are closed again. The exit status is 0 if all is
+    right, 1 if something is wrong, 2 if nothing could be checked. A feature that the
+    server lacks, and does not claim to have, is absent and not wrong.
     """
     # Only here, since no server needs it.
     from gym_http_server.validation import run

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gym_http_server import text_tables, tokens
+from gym_http_server import terminal_output, tokens
 from gym_http_server.errors import StartError
-from gym_http_server.text_tables import Column, amount, duration, size
+from gym_http_server.terminal_output import Column, WatchOutput, amount, duration, size
 from gym_http_server.units import read_duration
-from gym_http_server.watch_output import WatchOutput
 
 if TYPE_CHECKING:
     from gym_http_client import Client, Server
@@ -70,7 +69,7 @@ class Place:
         self._token = token
 
     def client(self) -> Client:
-        """Return a client that asks once: nobody waits for a server that is not up."""
+        """Return a client that does not retry: a command fails at once."""
         from gym_http_client import Client, Retries
 
         return Client(self._url, token=self._token, retries=Retries(total=0.0))
@@ -83,7 +82,7 @@ class Place:
 
 
 def _on_server(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the argument URL and the options that reach a server."""
+    """Add the argument URL to a command, and the options that reach a server."""
 
     @functools.wraps(command)
     def run(url: str, token: str, token_file: str, cafile: str, **more: Any) -> None:
@@ -157,10 +156,12 @@ def ls(place: Place, ended: bool, as_json: bool) -> None:
         _print_json(listed)
     elif ended:
         rows = [_row_of_ended(each) for each in listed["ended"]]
-        click.echo(text_tables.table(_ENDED, rows) if rows else "None has ended yet.")
+        click.echo(
+            terminal_output.table(_ENDED, rows) if rows else "None has ended yet."
+        )
     elif listed["instances"]:
         rows = [_row_of_instance(each) for each in listed["instances"]]
-        click.echo(text_tables.table(_INSTANCES, rows))
+        click.echo(terminal_output.table(_INSTANCES, rows))
     else:
         count = len(listed["ended"])
         more = f" --ended lists the last that ended ({count})." if count else ""
@@ -234,7 +235,7 @@ def _seconds(
     "--idle",
     callback=_seconds,
     metavar="TIME",
-    help="Close the instances that nobody used for this long, as 90s, 10m or 2h.",
+    help="Close the instances that were idle for this long, as 90s, 10m or 2h.",
 )
 @_as_json
 def close(
@@ -250,7 +251,7 @@ def close(
     """
     if bool(instance_ids) + every + (idle is not None) != 1:
         raise click.UsageError(
-            "say which instances to close: their IDs, or --all, or --idle 10m"
+            "name the instances to close: their IDs, or --all, or --idle 10m"
         )
     with place.client() as client:
         named = list(instance_ids)
@@ -328,7 +329,7 @@ def envs(place: Place, search: str, available: bool, as_json: bool) -> None:
         ]
         for each in sorted(found, key=lambda each: str(each["env_id"]))
     ]
-    click.echo(text_tables.table(_ENVS, rows))
+    click.echo(terminal_output.table(_ENVS, rows))
 
 
 def _why_not(env: dict[str, Any]) -> str:
@@ -346,8 +347,8 @@ def _why_not(env: dict[str, Any]) -> str:
 def watch(place: Place, instance_id: str, as_json: bool) -> None:
     """Print what an instance does, until it ends or Ctrl-C.
 
-    Each line is an answer that the instance gave. If it is faster than this can be
-    printed, some are left out, and counted. With --json, each line is an object.
+    Each line is an answer of the instance. If it is faster than this command prints,
+    answers are left out and counted. With --json, each line is an object.
     """
     from gym_http_client import ServerUnreachable
 
@@ -370,7 +371,7 @@ def watch(place: Place, instance_id: str, as_json: bool) -> None:
             raise
         how = found
     if not as_json:
-        click.echo(f"{instance_id} ended: {text_tables.printable(how)}")
+        click.echo(f"{instance_id} ended: {terminal_output.printable(how)}")
 
 
 def _how_it_ended(place: Place, instance_id: str) -> str | None:
@@ -411,7 +412,7 @@ def _print_json(value: Any) -> None:
 
 
 def _complain(words: str) -> None:
-    lines = map(text_tables.printable, words.split("\n"))
+    lines = map(terminal_output.printable, words.split("\n"))
     click.echo("gym-http-server: " + "\n".join(lines), err=True)
 
 

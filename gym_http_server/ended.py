@@ -1,4 +1,4 @@
-"""Fates: what callers are told of an instance that is gone."""
+"""Ended instances: the problem that a caller gets, from the supervisor's record."""
 
 from __future__ import annotations
 
@@ -12,49 +12,49 @@ from gym_http_server.errors import (
 )
 from gym_http_wire.problems import Problem
 
-__all__ = ["told", "was_in_flight"]
+__all__ = ["end_problem", "was_in_flight"]
 
-# Within which a client with a call in flight notices that the host has ended.
+# Seconds within which a client with a call in flight notices the end of the host.
 NOTICED_SECONDS = 1.0
 _REASONS = {
     "crashed": "its process ended",
     "step-deadline": "a call took longer than the server allows",
     "unresponsive": "its process did not respond for longer than a call may take",
-    "idle": "nobody used it for longer than the server allows",
+    "idle": "it was idle for longer than the server allows",
     "orphaned": "its clients were gone without closing it, and its slot was needed",
     "memory": "it used more memory than the server allows",
-    "external-gone": "its environment, which lives elsewhere, has not come back",
+    "external-gone": "its external environment has not come back",
     "shutdown": "the server is stopping",
     "closed": "it was closed",
 }
 
 
-def was_in_flight(fate: dict[str, Any], lost_s: float | None) -> bool:
-    """Whether an instance ended in the call whose answer was lost with a stream.
+def was_in_flight(end: dict[str, Any], lost_s: float | None) -> bool:
+    """Return whether an instance ended in the call whose answer a client lost.
 
     Args:
-        fate: What the supervisor says of it.
-        lost_s: Seconds since the answer was lost; ``None`` if none was.
+        end: The supervisor's record of its end.
+        lost_s: Seconds since the answer was lost with a stream; ``None`` if none was.
     """
-    return lost_s is not None and fate["ended_s_ago"] < lost_s + NOTICED_SECONDS
+    return lost_s is not None and end["ended_s_ago"] < lost_s + NOTICED_SECONDS
 
 
-def told(instance_id: str, fate: dict[str, Any], *, in_flight: bool) -> Problem:
-    """Give what a caller is told.
+def end_problem(instance_id: str, end: dict[str, Any], *, in_flight: bool) -> Problem:
+    """Return the problem of a call to an instance that has ended.
 
     Args:
         instance_id: The instance.
-        fate: What the supervisor says of it.
+        end: The supervisor's record of its end.
         in_flight: Whether it ended in the caller's call.
     """
-    reason = fate["reason"]
+    reason = end["reason"]
     if reason == "closed" and not in_flight:
         return UnknownInstance(instance_id)
-    why = fate["detail"] or _REASONS.get(reason, reason)
-    how = fate["signal"] or f"exit status {fate['exit_status']}"
+    why = end["detail"] or _REASONS.get(reason, reason)
+    how = end["signal"] or f"exit status {end['exit_status']}"
     if reason == "crashed":
         why += f" ({how})"
-    extras = {"reason": reason, "ended_s_ago": fate["ended_s_ago"]}
+    extras = {"reason": reason, "ended_s_ago": end["ended_s_ago"]}
     if in_flight and reason == "step-deadline":
         return StepDeadline(
             f"the call took longer than this server allows, so instance {instance_id} "
@@ -69,9 +69,9 @@ def told(instance_id: str, fate: dict[str, Any], *, in_flight: bool) -> Problem:
             extras=extras,
         )
     if in_flight and reason in ("crashed", "memory"):
-        if reason == "crashed" and fate["last_words"]:
-            why += f" {fate['last_words']}"
-        extras |= {"signal": fate["signal"], "log_tail": fate["log_tail"]}
+        if reason == "crashed" and end["last_words"]:
+            why += f" {end['last_words']}"
+        extras |= {"signal": end["signal"], "log_tail": end["log_tail"]}
         return EnvCrashed(
             f"instance {instance_id} ended in this call: {why}", extras=extras
         )

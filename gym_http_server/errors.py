@@ -2,7 +2,7 @@
 
 ::
 
-    StartError                    the command cannot start, or was told nonsense
+    StartError                    the command cannot start, or its options are wrong
      └─ SettingError
     Problem                       an answer to a request (gym_http_wire.problems)
      ├─ UnknownEnv, UnknownInstance, BodyIncomplete  400
@@ -114,7 +114,7 @@ class Unauthorized(Problem):
 
 
 class TicketRefused(Problem):
-    """The ticket opens no stream: it is none, was used, or is too old."""
+    """The ticket opens no stream: it is unknown, was used, or is too old."""
 
     default_status, default_code = 401, "ticket-refused"
 
@@ -168,7 +168,7 @@ class NotFound(Problem):
 
 
 class InstanceEnded(Problem):
-    """The instance has ended, and this says why."""
+    """The instance has ended, for the reason in the message."""
 
     default_status, default_code = 410, "instance-ended"
 

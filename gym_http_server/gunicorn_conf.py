@@ -1,4 +1,4 @@
-"""How gunicorn runs the application; the launcher says the rest by descriptors."""
+"""The configuration of gunicorn, from the settings that the launcher passes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gunicorn.glogging import Logger  # type: ignore[import-untyped]
 
 from gym_http_server import boot, log_lines, prctl
 from gym_http_server.authentication import shared_count
-from gym_http_server.gunicorn_worker import Worker
+from gym_http_server.gunicorn_worker.worker import Worker
 from gym_http_server.instances.queues import Queues
 from gym_http_server.titles import set_title
 
@@ -28,13 +28,13 @@ shared_count()
 _queues = Queues(_settings.max_waiting, 2 * _settings.workers)
 
 wsgi_app = "gym_http_server.app:from_launcher()"
-# The launcher has bound them, so that a port in use is told at once and none is lost
-# while workers start.
+# The launcher has bound them: it reports a port in use at once, and no connection is
+# lost while workers start.
 bind = [f"fd://{descriptor}" for descriptor in os.environ[boot.LISTENER_FDS].split(",")]
 workers = _settings.workers
 certfile = _settings.certfile or None
 keyfile = _settings.keyfile or None
-worker_class = "gym_http_server.gunicorn_worker.Worker"
+worker_class = "gym_http_server.gunicorn_worker.worker.Worker"
 worker_connections = 1000
 # An agent may think for a while between steps.
 keepalive = 75
@@ -64,9 +64,9 @@ class logger_class(Logger):  # type: ignore[misc]
 
 
 def on_starting(arbiter: Any) -> None:
-    """Tell gunicorn that its sockets are lent, as systemd's are.
+    """Mark the sockets as inherited, as from systemd.
 
-    Else it would remove the file of a Unix socket, whosever that is by then.
+    Else gunicorn would remove the file of a Unix socket, even another server's.
     """
     arbiter.systemd = True
 
@@ -82,10 +82,12 @@ def post_fork(arbiter: Any, worker: Any) -> None:
 
 
 def post_worker_init(worker: Any) -> None:
-    """Tell the launcher that a worker serves, and set up what it shares and keeps."""
+    """Report that a worker serves, and set up its queues and its pool."""
     import gevent  # type: ignore[import-untyped]
 
-    with contextlib.suppress(BrokenPipeError):  # only the first one is heard
+    with contextlib.suppress(
+        BrokenPipeError
+    ):  # the launcher reads only the first report
         os.write(int(os.environ[boot.REPORT_FD]), b"worker\n")
     web = worker.app.callable.extensions["gym_http_server"]
 

@@ -1,8 +1,7 @@
-"""The launcher: parent of supervisor and gunicorn, and what a person starts.
+"""The launcher: the process that a person starts, parent of supervisor and gunicorn.
 
-It holds the signals, so that the server can say that it drains while it still
-answers; and if one of its two children dies it ends the other, and everything below,
-and says so with its exit status.
+It handles signals, so the server can report that it drains while it still answers. If
+one of its two children dies, the launcher ends all processes, and exits with 1.
 """
 
 from __future__ import annotations
@@ -98,7 +97,7 @@ def _module_file(given: str) -> str:
 
 
 def _check_found(path: str, name: str, folders: list[str]) -> None:
-    """Check that importing a name finds a file, in whatever process."""
+    """Check that importing a name finds a certain file, in all processes."""
     spec = importlib.machinery.PathFinder.find_spec(name, [*sys.path, *folders])
     found = os.path.abspath((spec and spec.origin) or "built-in")
     known = name in sys.builtin_module_names
@@ -146,7 +145,7 @@ def _writers(folder: str) -> str:
 
 
 def _raise_descriptor_limit() -> None:
-    # A worker has places for as many clients as it may have descriptors.
+    # A worker accepts as many clients as it may have descriptors.
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
@@ -195,8 +194,8 @@ class Launcher:
         settings: With the token settled and the data directory named.
         run: The run directory.
         listeners: The sockets to serve on.
-        external: Where external environments connect in by plain TCP, if anywhere.
-        zmq: Where they and agents come in by ZeroMQ, if anywhere.
+        external: The socket for external environments by plain TCP, if there is one.
+        zmq: The socket for ZeroMQ, if there is one.
         secrets: Files that environments in the sandbox may not read.
     """
 
@@ -213,9 +212,9 @@ class Launcher:
         self._run = run
         self._listeners = listeners
         self._secrets = [os.path.abspath(path) for path in secrets if path]
-        # The doors beside HTTP's, by the name under which the supervisor knows them.
-        doors = {"external": external, "zmq": zmq}
-        self._doors = {k: v for k, v in doors.items() if v is not None}
+        # By the name under which the supervisor gets them.
+        others = {"external": external, "zmq": zmq}
+        self._other_listeners = {k: v for k, v in others.items() if v is not None}
         self._signals, self._waker = socket.socketpair()
         self._alive_reader, self._alive_writer = os.pipe()
         self._heartbeat = SupervisorHeartbeat()
@@ -237,11 +236,11 @@ class Launcher:
         prctl.set_dumpable(False)
         supervisor_report = self._start_supervisor()
         gunicorn_report = self._start_gunicorn()
-        told = msgspec.json.decode(self._report(supervisor_report, "supervisor"))
-        if "error" in told:
-            raise StartError(told["error"])
+        report = msgspec.json.decode(self._report(supervisor_report, "supervisor"))
+        if "error" in report:
+            raise StartError(report["error"])
         self._report(gunicorn_report, "web worker")
-        return int(told["envs"])
+        return int(report["envs"])
 
     def wait(self) -> int:
         """Serve until a signal comes or a process dies; end everything.
@@ -323,18 +322,18 @@ class Launcher:
             "secrets": self._secrets,
         }
         with boot.leave(self._settings, self._run) as left:
-            for name, door in self._doors.items():
-                # Broker and gateway read the token there; nobody else below does.
-                start |= {name: door.fileno(), "boot": left.fileno()}
-                passed += [door.fileno(), left.fileno()]
-            with boot.in_memory(msgspec.json.encode(start)) as told:
-                descriptor = str(told.fileno())
+            for name, listener in self._other_listeners.items():
+                # Only broker and gateway read the tokens there.
+                start |= {name: listener.fileno(), "boot": left.fileno()}
+                passed += [listener.fileno(), left.fileno()]
+            with boot.in_memory(msgspec.json.encode(start)) as memory:
+                descriptor = str(memory.fileno())
                 module = "gym_http_server.supervisor"
                 self._supervisor = subprocess.Popen(
                     [sys.executable, "-P", "-m", module, descriptor],
                     env=self._environ(),
                     stdin=subprocess.DEVNULL,
-                    pass_fds=[*passed, told.fileno()],
+                    pass_fds=[*passed, memory.fileno()],
                     start_new_session=True,
                 )
         os.close(writer)
@@ -365,7 +364,7 @@ class Launcher:
         os.close(writer)
         return reader
 
-    def _report(self, descriptor: int, who: str) -> bytes:
+    def _report(self, descriptor: int, child: str) -> bytes:
         """Read the line that a child writes when it is ready."""
         deadline = time.monotonic() + START_SECONDS
         with os.fdopen(descriptor, "rb") as report:
@@ -376,10 +375,12 @@ class Launcher:
                 if self._signalled(0):
                     raise StartError("stopped before it was ready")
                 if time.monotonic() > deadline:
-                    raise StartError(f"the {who} was not ready in {START_SECONDS:g} s")
+                    raise StartError(
+                        f"the {child} was not ready in {START_SECONDS:g} s"
+                    )
             line = report.readline()
         if not line:
-            raise StartError(f"the {who} ended before it was ready; see above")
+            raise StartError(f"the {child} ended before it was ready; see above")
         return line
 
     def _drain(self) -> None:
@@ -430,7 +431,7 @@ class Launcher:
         child.wait()
 
     def _end_strays(self) -> None:
-        """Kill what is left of our descendants; they are our children by now."""
+        """Kill the remaining descendants, which are children of this process by now."""
         deadline = time.monotonic() + STRAYS_SECONDS
         while time.monotonic() < deadline:
             processes.kill_children()

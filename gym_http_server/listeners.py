@@ -1,13 +1,14 @@
-"""Listeners: the sockets on which the server is reached.
+"""Listeners: the sockets on which the server listens, and their TLS certificate.
 
-The launcher binds them, so that a place in use is said at once, and gunicorn gets
-their descriptors. A Unix socket is a file, and so outlives a server that is killed:
-whoever holds the lock on the file beside it may clear it away.
+The launcher binds them, so it reports an address in use at once, and gunicorn gets
+their descriptors. A Unix socket is a file, and outlives a server that is killed. The
+process that holds the lock on the file beside it may remove it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
 import hashlib
 import os
@@ -21,10 +22,10 @@ from gym_http_server.errors import SettingError, StartError
 from gym_http_server.rundir.sockets import SOCKET_PATH_BYTES, listen
 from gym_http_server.settings import Settings
 
-__all__ = ["address", "file_name", "letting_in", "listening"]
+__all__ = ["address", "check_certificate", "file_name", "letting_in", "listening"]
 
 BACKLOG = 2048
-ASK_SECONDS = 1.0
+PROBE_SECONDS = 1.0
 # A client whose network is lost is noticed after two minutes. Connections inherit it,
 # also those whose sockets are passed on to hosts, or that a web worker relays.
 _KEEPALIVE = (
@@ -38,7 +39,7 @@ _MODE = re.compile(r"0?[0-7]{3}").fullmatch
 
 @contextlib.contextmanager
 def listening(settings: Settings) -> Iterator[list[socket.socket]]:
-    """Listen where the settings say, TCP first; in the end, close all.
+    """Listen on the addresses of the settings, TCP first; close all in the end.
 
     Raises:
         StartError: There is no such place, or it is in use.
@@ -68,11 +69,11 @@ def listening(settings: Settings) -> Iterator[list[socket.socket]]:
 def letting_in(
     place: tuple[str, int] | None, flag: str
 ) -> Iterator[socket.socket | None]:
-    """Listen for those who do not speak HTTP, if there is a place; in the end, close.
+    """Listen for a protocol other than HTTP, if the settings have it; close in the end.
 
     Args:
         place: Host and port; ``None``: nowhere.
-        flag: The flag that says so.
+        flag: The flag of the setting.
 
     Raises:
         StartError: There is no such place, or it is in use.
@@ -85,7 +86,7 @@ def letting_in(
 
 
 def address(listener: socket.socket, scheme: str = "http") -> str:
-    """Give the URL at which clients reach a listener; Unix sockets have no TLS."""
+    """Return the URL at which clients reach a listener; Unix sockets have no TLS."""
     place = listener.getsockname()
     if listener.family == socket.AF_UNIX:
         return f"http+unix://{quote(place, safe='')}"
@@ -175,7 +176,7 @@ def _lock(path: str) -> Iterator[None]:
         held = os.fstat(lock)
         if _is_there(path, held):
             break
-        # A server that has just ended has removed it: this lock holds nobody off.
+        # A server that has just ended has removed it: this lock excludes no process.
         os.close(lock)
     try:
         yield
@@ -188,7 +189,7 @@ def _clear(path: str) -> None:
     """Remove the socket of a server that was killed, and nothing else.
 
     Raises:
-        StartError: It lives, or is none.
+        StartError: A server listens on it, or it is not a socket.
     """
     try:
         there = os.lstat(path)
@@ -198,14 +199,14 @@ def _clear(path: str) -> None:
         raise StartError(
             f"{path} is there and is no socket; choose another path with --unix"
         )
-    with socket.socket(socket.AF_UNIX) as asked:
-        asked.settimeout(ASK_SECONDS)
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(PROBE_SECONDS)
         try:
-            asked.connect(path)
+            probe.connect(path)
         except ConnectionRefusedError:
             _remove(path, there)
         except (BlockingIOError, TimeoutError):
-            # Who has more callers than it takes is alive.
+            # A server with a full backlog is alive.
             raise _in_use(path) from None
         else:
             raise _in_use(path)
@@ -229,3 +230,55 @@ def _remove(path: str, file: os.stat_result) -> None:
     if _is_there(path, file):
         with contextlib.suppress(OSError):
             os.unlink(path)
+
+
+def check_certificate(settings: Settings) -> Settings:
+    """Check certificate and key, and make their paths absolute.
+
+    Raises:
+        SettingError: One is missing or cannot be read, or they do not fit together.
+    """
+    certfile, keyfile = settings.certfile, settings.keyfile
+    if not certfile and not keyfile:
+        return settings
+    if not keyfile:
+        raise SettingError(f"--certfile is {certfile!r}, without --keyfile: set both")
+    if not certfile:
+        raise SettingError(f"--keyfile is {keyfile!r}, without --certfile: set both")
+    for flag, path in (("--certfile", certfile), ("--keyfile", keyfile)):
+        try:
+            with open(path, "rb") as file:
+                file.read(1)
+        except OSError as error:
+            raise SettingError(
+                f"{flag} is {path!r}, which cannot be read: {error.strerror}"
+            ) from None
+    _check_pair(certfile, keyfile)
+    return dataclasses.replace(
+        settings, certfile=os.path.abspath(certfile), keyfile=os.path.abspath(keyfile)
+    )
+
+
+def _check_pair(certfile: str, keyfile: str) -> None:
+    # Only servers with TLS need it.
+    import ssl
+
+    def password() -> str:
+        raise SettingError(
+            f"--keyfile is {keyfile!r}, which has a password: expected a key without"
+        )
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(certfile, keyfile, password)
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            raise SettingError(
+                f"--keyfile is {keyfile!r}: expected the key of the certificate in "
+                f"--certfile, which is {certfile!r}"
+            ) from None
+        why = (error.reason or str(error)).lower().replace("_", " ")
+        raise SettingError(
+            f"--certfile is {certfile!r} and --keyfile is {keyfile!r}: expected a "
+            f"certificate and its key in PEM ({why})"
+        ) from None

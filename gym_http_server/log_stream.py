@@ -22,7 +22,7 @@ from collections.abc import Iterator
 
 __all__ = ["STDERR", "LogStream", "install"]
 
-#: Writes of up to so many bytes to a pipe are atomic.
+#: Writes to a pipe are atomic up to this number of bytes.
 _ATOMIC_BYTES = select.PIPE_BUF
 _NOTICE_BYTES = 128
 
@@ -109,8 +109,10 @@ class LogStream(io.TextIOBase):
     def _notice(self) -> bytes:
         if not self._dropped:
             return b""
-        told = f"{self._dropped} lines of this log were dropped: its reader had stopped"
-        return b"\n" * self._in_line + told.encode() + b"\n"
+        notice = (
+            f"{self._dropped} lines of this log were dropped: its reader had stopped"
+        )
+        return b"\n" * self._in_line + notice.encode() + b"\n"
 
     def _put(self, data: bytes) -> int:
         """Write bytes, and return the number written."""

@@ -1,8 +1,8 @@
-"""What the supervisor waits for, and who takes it when it comes.
+"""A poller: waits for events on descriptors, and calls their handlers.
 
-`selectors` does this, too. But its keys, maps and views are made anew at every turn,
-and a process that forks had better write to little of its memory: each host keeps what
-was there before.
+`selectors` does this, too. But it makes keys, maps and views anew at every turn. A
+process that forks should write to little of its memory, since each host then gets a
+copy of the pages.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Protocol
 __all__ = ["READ", "WRITE", "Handler", "Poller", "Source"]
 
 READ, WRITE = select.POLLIN, select.POLLOUT
-# Whatever else may happen ends a connection: reading tells how.
+# All other events end a connection; reading shows how.
 _BOTH = READ | WRITE
 _END = ~_BOTH
 
-#: Takes what has happened: `READ`, `WRITE` or both.
+#: Called with the events: `READ`, `WRITE` or both.
 Handler = Callable[[int], None]
 
 
@@ -26,7 +26,7 @@ class _HasDescriptor(Protocol):
     def fileno(self) -> int: ...
 
 
-#: A descriptor, or what has one.
+#: A descriptor, or an object with one.
 Source = int | _HasDescriptor
 
 
@@ -44,19 +44,29 @@ class Poller:
         self._wanted: dict[int, int] = {}
 
     def add(self, source: Source, handler: Handler) -> None:
-        """Watch a descriptor that is not watched yet."""
+        """Call the handler when a descriptor can be read, from now on.
+
+        Args:
+            source: The descriptor, which has no handler yet.
+            handler: Called with its events.
+        """
         descriptor = _descriptor(source)
         self._handlers[descriptor] = handler
         self._want(descriptor, READ)
 
     def want(self, source: Source, events: int) -> None:
-        """Say what a descriptor, if it is watched, is to be watched for from now on."""
+        """Change the events for which the handler of a descriptor is called.
+
+        Args:
+            source: The descriptor; one without a handler is ignored.
+            events: `READ`, `WRITE`, both or 0.
+        """
         descriptor = _descriptor(source)
         if self._wanted.get(descriptor, events) != events:
             self._want(descriptor, events)
 
     def remove(self, source: Source) -> None:
-        """Watch a descriptor no more; it may have been closed, if nothing knew it."""
+        """Forget a descriptor; one without a handler is ignored, and may be closed."""
         descriptor = _descriptor(source)
         if self._handlers.pop(descriptor, None) is not None:
             del self._wanted[descriptor]

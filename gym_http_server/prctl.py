@@ -100,7 +100,7 @@ def drop_capabilities() -> bool:
 
 
 def leave_network(*, in_user_namespace: bool) -> bool:
-    """Give this process a network namespace of its own, without any interface up.
+    """Move this process to a new network namespace, in which no interface is up.
 
     Args:
         in_user_namespace: Whether to make a user namespace, too, which needs no

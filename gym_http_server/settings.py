@@ -4,7 +4,7 @@ Each field of `Settings` is a setting: ``step_deadline`` is the flag
 ``--step-deadline`` and the environment variable ``GHS_STEP_DEADLINE``. A flag
 wins over a variable, a variable over the default. Times are seconds, sizes bytes,
 and both may be written with a unit. The deadlines are shorter than the 60 s after which
-clients give up by default, so that they hear why.
+clients give up by default, so that clients get the reason.
 """
 
 from __future__ import annotations
@@ -66,11 +66,17 @@ class Settings:
     """Everything that can be set; see `TABLE` for flags, variables and help."""
 
     port: int = _setting(
-        5000, "Port to listen on; 0 takes a free one.", short="-p", least=0, most=65535
+        5000,
+        "Port to listen on; 0 chooses a free one.",
+        short="-p",
+        least=0,
+        most=65535,
     )
     listen: str = _setting("127.0.0.1", "Address to listen on.", short="-l")
     unix: str = _setting("", "Path of a Unix socket to listen on, too.")
-    unix_mode: str = _setting("600", "Who may use the Unix socket, as chmod says it.")
+    unix_mode: str = _setting(
+        "600", "Permissions of the Unix socket, in octal as for chmod."
+    )
     no_tcp: bool = _setting(False, "Listen on the Unix socket alone.")
     certfile: str = _setting(
         "", "File with the certificate for TLS, followed by its chain, in PEM."
@@ -94,7 +100,7 @@ class Settings:
         "max_instances.",
     )
     no_token: bool = _setting(
-        False, "Serve beyond loopback without a token: whoever reaches it runs code."
+        False, "Serve beyond loopback without a token: every caller can run code."
     )
     allow_origin: tuple[str, ...] = _setting(
         (), "Origin of web pages that may use the server, as https://example.org."
@@ -193,8 +199,8 @@ class Settings:
     )
     no_tracebacks: bool = _setting(
         False,
-        "Tell clients neither tracebacks of environments nor what one printed before "
-        "it crashed, which the server's log has, and show them no logs of instances.",
+        "Send clients neither tracebacks and last output of environments, which the "
+        "server's log has, nor logs of instances.",
     )
     spin_us: int = _setting(
         1000,
@@ -205,8 +211,7 @@ class Settings:
     )
     stream_relay: bool = _setting(
         False,
-        "Let web workers pass on what streams carry, where sockets cannot be handed "
-        "to hosts.",
+        "Have web workers relay streams, where sockets cannot be handed to hosts.",
     )
     max_external: int = _setting(
         256,
@@ -222,26 +227,26 @@ class Settings:
     )
     external_tcp: str = _setting(
         "",
-        "Where external environments connect in by plain TCP, as [HOST:]PORT; beyond "
+        "Address for external environments by plain TCP, as [HOST:]PORT; beyond "
         "loopback only with a token.",
     )
     zmq: str = _setting(
         "",
-        "Where external environments and agents come in by ZeroMQ, as "
+        "Address for external environments and agents by ZeroMQ, as "
         "tcp://HOST:PORT; beyond loopback only with a token.",
     )
     tango_name: str = _setting(
         "tango",
-        "Name of the external environment that agents of Tango's drive, and that its "
-        "pages are unless they say another.",
+        "Name of the external environment that Tango's agents step, and of its pages "
+        "without a name in their address.",
     )
     tango_observation_space: str = _setting(
         "",
-        "Observation space of Tango's pages that say none in their address, as JSON.",
+        "Observation space of Tango's pages without one in their address, as JSON.",
     )
     tango_action_space: str = _setting(
         "",
-        "Action space of Tango's pages that say none in their address, as JSON.",
+        "Action space of Tango's pages without one in their address, as JSON.",
     )
     external_deadline: float = _setting(
         30.0,
@@ -252,14 +257,14 @@ class Settings:
     )
     external_grace: float = _setting(
         30.0,
-        "Time in which an external environment that was lost may come back.",
+        "Time in which an external environment that was lost may reconnect.",
         least=0,
         unit="s",
     )
     external_heartbeat: float = _setting(
         10.0,
         "Time of silence after which an external environment is pinged; after "
-        "twice as many it is gone.",
+        "twice as long its connection is closed.",
         least=0.1,
         unit="s",
     )
@@ -320,11 +325,11 @@ class Settings:
 
     @classmethod
     def from_json(cls, data: bytes) -> Settings:
-        """Read what `to_json` wrote."""
+        """Read the JSON that `to_json` wrote."""
         return msgspec.json.decode(data, type=cls)
 
     def without_token(self) -> Settings:
-        """Give the settings that processes may have which run others' code."""
+        """Return the settings for processes that run the code of environments."""
         return dataclasses.replace(self, token="", tokens="")
 
     @property
@@ -334,10 +339,10 @@ class Settings:
 
     @property
     def external_place(self) -> tuple[str, int] | None:
-        """Host and port where external environments connect in; ``None``: nowhere.
+        """Host and port for external environments by plain TCP; ``None`` if unset.
 
         Raises:
-            SettingError: The setting is none.
+            SettingError: The setting is malformed.
         """
         if not self.external_tcp:
             return None
@@ -351,16 +356,16 @@ class Settings:
 
     @property
     def external_loopback(self) -> bool:
-        """Whether only this machine's environments can connect in by plain TCP."""
+        """Whether only environments of this machine can connect by plain TCP."""
         place = self.external_place
         return place is None or _is_local(place[0])
 
     @property
     def zmq_place(self) -> tuple[str, int] | None:
-        """Host and port where peers come in by ZeroMQ; ``None``: nowhere.
+        """Host and port for peers by ZeroMQ; ``None`` if unset.
 
         Raises:
-            SettingError: The setting is none.
+            SettingError: The setting is malformed.
         """
         if not self.zmq:
             return None
@@ -375,7 +380,7 @@ class Settings:
 
     @property
     def zmq_loopback(self) -> bool:
-        """Whether only this machine's peers can come in by ZeroMQ."""
+        """Whether only peers of this machine can connect by ZeroMQ."""
         place = self.zmq_place
         return place is None or _is_local(place[0])
 
@@ -593,7 +598,7 @@ def from_mapping(environ: Mapping[str, str], flags: Mapping[str, Any]) -> Settin
 
     Args:
         environ: Environment variables; those without the prefix do not matter.
-        flags: Field names with what the command line gave: a string, a tuple of
+        flags: Field names with the values of the command line: a string, a tuple of
             strings, or a bool. Absent or ``None``: not given.
 
     Raises:

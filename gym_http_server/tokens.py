@@ -1,4 +1,4 @@
-"""Settling who may ask before the server starts, or refusing to start."""
+"""Checks the settings of access before the server starts: tokens, origins, hosts."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/*\s]+").fullmatch
 
 
 def settle(settings: Settings) -> Settings:
-    """Give the settings with the token that will be asked for, if any.
+    """Return the settings with the token that callers must show, if any.
 
     A file of tokens is replaced by its text, so that all processes have the same.
 
     Raises:
         SettingError: The server would be open to others without a token, or the
-            token is none.
+            token is malformed.
     """
     for origin in settings.allow_origin:
         if not _ORIGIN(origin):
@@ -104,12 +104,12 @@ def _given(settings: Settings) -> str:
 
 
 def to_show(token: str, token_file: str, environ: Mapping[str, str]) -> str:
-    """Give the token that a caller shows to a server; "" if it has none.
+    """Return the token that a command shows to a server; "" without one.
 
     Args:
-        token: What the command line says.
-        token_file: The file that it names instead.
-        environ: Where GHS_TOKEN and GHS_TOKEN_FILE are looked for, if it says neither.
+        token: The token of the command line, or "".
+        token_file: The token file of the command line, or "".
+        environ: Has GHS_TOKEN and GHS_TOKEN_FILE, if both others are empty.
 
     Raises:
         SettingError: Both were given, or the file has no token.

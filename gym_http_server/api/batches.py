@@ -102,7 +102,7 @@ class _Batches:
             BadJSON: The body is no JSON.
             MissingParameter: There are no steps.
             BadParameter: One of them, or something else, is not what it should be.
-            NotAcceptable: Another form than JSON is asked for.
+            NotAcceptable: The client accepts another form only.
         """
         form = _json_forms(environ)
         items, first = _read(read_body(environ, self._web.settings.max_body))
@@ -123,8 +123,8 @@ class _Batches:
                 pending.append(named)
             else:
                 results.append(named | _told(reply, environ))
-        told = {"pending": pending, "results": results}
-        encoded = msgspec.json.encode(told, order="sorted") + b"\n"
+        answer = {"pending": pending, "results": results}
+        encoded = msgspec.json.encode(answer, order="sorted") + b"\n"
         body = self._web.hosts.budget.hold(encoded, owner)
         return Answer(200, [("Content-Type", MEDIA_TYPES[Form(form >> 4)])], body)
 
@@ -166,7 +166,7 @@ class _Replies:
         self._enough = Event()
 
     def put(self, instance_id: str, reply: _Reply) -> None:
-        """Take the reply of an instance, unless nobody waits for it any more."""
+        """Add the reply of an instance, unless the request has been answered."""
         if self._replies is None:
             return
         self._wanted -= 1
@@ -178,18 +178,18 @@ class _Replies:
             self._enough.set()
 
     def wait(self) -> dict[str, _Reply]:
-        """Wait until there are enough, and give them."""
+        """Wait until there are enough replies, and return them."""
         self._enough.wait()
         replies, self._replies = self._replies or {}, None
         return replies
 
 
 def _json_forms(environ: Environ) -> int:
-    """Give the forms of body and answer, as `forms` does.
+    """Return the forms of body and answer, as `forms` does.
 
     Raises:
-        BadJSON: The body is none.
-        NotAcceptable: The answer shall be none.
+        BadJSON: The body is not JSON.
+        NotAcceptable: The client does not accept JSON.
     """
     form = forms(environ)
     if form & 15 == Form.BINARY:
@@ -235,7 +235,7 @@ def _read(body: bytes) -> tuple[list[_Item], int]:
 
 
 def _keys(items: list[_Item], key: str) -> list[str]:
-    """Give each step its key; those made of the request's are the same ones again."""
+    """Set the key of each step; a repeated request derives the same keys."""
     return [item.key or _key_for(key, item.instance_id) for item in items]
 
 

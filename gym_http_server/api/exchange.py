@@ -43,7 +43,7 @@ StartResponse = Callable[[str, list[tuple[str, str]]], Any]
 #: Key of the WSGI environment under which the identity of the caller is.
 CALLER = "gym_http_server.caller"
 JSON = "application/json"
-# What the old server's framework gave empty answers; some clients check it.
+# Content type of empty answers, as of gym-http-api; some clients check it.
 EMPTY_TYPE = "text/html; charset=utf-8"
 STATUS_LINES = {
     status.value: f"{status.value} {status.phrase}" for status in http.HTTPStatus
@@ -53,7 +53,7 @@ REQUEST_ID = "X-Request-Id"
 #: In every answer: no browser takes one for a script or a page of another type.
 NOSNIFF = ("X-Content-Type-Options", "nosniff")
 MAX_KEY_CHARS = 128
-# Hosts are told what is accepted, and no header shall be more than they read.
+# Hosts get the accepted media types in a head, which has a limit.
 MAX_ACCEPTED = 32
 MAX_MEDIA_CHARS = 128
 _KEY = re.compile(f"[!-~]{{1,{MAX_KEY_CHARS}}}").fullmatch
@@ -64,7 +64,7 @@ _FORMS = {media: form for form, media in MEDIA_TYPES.items()}
 
 
 class Answer(NamedTuple):
-    """What goes back.
+    """The answer to a request.
 
     Attributes:
         status: HTTP status.
@@ -77,7 +77,7 @@ class Answer(NamedTuple):
     body: bytes | LargeBody
 
 
-#: There is nothing to answer: the connection is somebody else's now.
+#: No answer: another process has the connection now.
 SWITCHED = Answer(101, [], b"")
 
 
@@ -98,10 +98,10 @@ def request_id_of(environ: Environ) -> str:
 
 
 def send(answer: Answer, start_response: StartResponse) -> Iterable[bytes]:
-    """Give an answer in the way of WSGI.
+    """Return an answer as WSGI has it.
 
     Raises:
-        StopIteration: There is none; gunicorn leaves the connection alone then.
+        StopIteration: Another process has the connection; gunicorn leaves it alone.
     """
     if answer.status == SWITCHED.status:
         raise StopIteration
@@ -114,20 +114,20 @@ def send(answer: Answer, start_response: StartResponse) -> Iterable[bytes]:
 
 
 def json_answer(body: bytes, status: int = 200) -> Answer:
-    """Answer with JSON that is encoded already."""
+    """Return an answer of encoded JSON."""
     return Answer(status, [("Content-Type", JSON)], body)
 
 
 def empty_answer() -> Answer:
-    """Answer that it is done and there is nothing to say."""
+    """Return an answer without content."""
     return Answer(204, [("Content-Type", EMPTY_TYPE)], b"")
 
 
 def frame_answer(frame: Frame) -> Answer:
-    """Answer with what a host or the supervisor said.
+    """Turn the answer of a host or the supervisor into HTTP.
 
     Raises:
-        Problem: It said that something was wrong.
+        Problem: The answer is a problem.
     """
     if frame.status >= 400:
         problem = problem_of(frame)
@@ -151,16 +151,16 @@ def frame_answer(frame: Frame) -> Answer:
 
 
 def read_body(environ: Environ, limit: int) -> bytes:
-    """Read the body whole, whatever the method.
+    """Read the complete body, of a request with any method.
 
     Args:
         environ: The WSGI environment.
-        limit: Bytes that it may have.
+        limit: Bytes that the body may have.
 
     Raises:
-        BodyIncomplete: It ends early, or is not framed as HTTP demands.
-        BodyTooLarge: It has more.
-        ContentEncoding: It is compressed.
+        BodyIncomplete: The body ends early, or its framing violates HTTP.
+        BodyTooLarge: The body has more bytes.
+        ContentEncoding: The body is compressed.
     """
     if environ.get("HTTP_CONTENT_ENCODING", "identity") not in ("identity", ""):
         raise ContentEncoding(
@@ -168,13 +168,13 @@ def read_body(environ: Environ, limit: int) -> bytes:
             "send it as it is, without Content-Encoding"
         )
     announced = int(environ.get("CONTENT_LENGTH") or 0)
-    # What is announced may lie and a chunked body announces nothing: what is read
-    # counts as well.
+    # Content-Length may be wrong, and a chunked body has none: the bytes that are
+    # read count as well.
     try:
         body: bytes = (
             environ["wsgi.input"].read(limit + 1) if announced <= limit else b""
         )
-    except Exception as error:  # of the web server's making
+    except Exception as error:  # raised by the web server
         raise BodyIncomplete(f"the body cannot be read: {error}") from None
     if max(announced, len(body)) > limit:
         raise BodyTooLarge(
@@ -188,10 +188,10 @@ def read_body(environ: Environ, limit: int) -> bytes:
 
 
 def forms(environ: Environ) -> int:
-    """Give the form of the body and, in the high half, the form that is wanted.
+    """Return the form of the body and, in the high half, the form of the answer.
 
-    Anything that is not one of the lossless forms counts as plain JSON: old clients
-    send and accept all sorts of things.
+    Everything but the lossless forms counts as plain JSON: old clients send and accept
+    many media types.
     """
     given = _FORMS.get(environ.get("CONTENT_TYPE", ""), Form.PLAIN)
     accept = environ.get("HTTP_ACCEPT", "")
@@ -205,10 +205,10 @@ def forms(environ: Environ) -> int:
 
 
 def key_of(environ: Environ) -> str:
-    """Give the key of a request; "" if it has none.
+    """Return the idempotency key of a request; "" without one.
 
     Raises:
-        BadParameter: It is no key.
+        BadParameter: The key is malformed.
     """
     key: str = environ.get("HTTP_IDEMPOTENCY_KEY", "")
     if key and not is_key(key):
@@ -225,7 +225,7 @@ def is_key(text: str) -> bool:
 
 
 def accepted(environ: Environ) -> tuple[str, ...]:
-    """List the media types that the caller takes, the best first."""
+    """List the media types that the caller accepts, the preferred first."""
     header = environ.get("HTTP_ACCEPT", "")
     weighted = []
     for part in header.split(","):

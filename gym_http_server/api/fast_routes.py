@@ -1,9 +1,11 @@
-"""The door: calls of instances without Flask's dispatch.
+"""Fast routes: calls of instances without Flask's dispatch.
 
-Matching a route and making request and response objects cost Flask more than all
-the rest of a step. So the routes with nothing but an instance ID in their path are
-looked up in a table, made from the same ``url_map``, and call the same views. With
-the door shut everything works the same, only slower.
+Matching a route and making request and response objects take Flask longer than all the
+rest of a step. So the routes with nothing but an instance ID in their path are looked
+up in a table, made from the same ``url_map``, and call the same views. All other
+requests take Flask's dispatch.
+
+GAIN
 """
 
 from __future__ import annotations
@@ -26,12 +28,15 @@ class FastRoutes:
 
     Args:
         app: The Flask application, with all its routes.
-        web: What views need.
+        web: The collaborators of views.
+
+    Attributes:
+        flask: Flask's own WSGI application, for the other requests.
     """
 
     def __init__(self, app: flask.Flask, web: Web) -> None:
         self._web = web
-        self._behind: Callable[..., Iterable[bytes]] = app.wsgi_app
+        self.flask: Callable[..., Iterable[bytes]] = app.wsgi_app
         self._views: dict[tuple[str, str], Route] = {}
         for rule in app.url_map.iter_rules():
             if rule.rule.startswith(INSTANCE) and rule.arguments == {"instance_id"}:
@@ -52,4 +57,4 @@ class FastRoutes:
             if route is not None and instance_id:
                 answer = self._web.answer(environ, route, instance_id=instance_id)
                 return send(answer, start_response)
-        return self._behind(environ, start_response)
+        return self.flask(environ, start_response)

@@ -1,6 +1,6 @@
-"""Who may ask: the token, the Host and the Origin of a request.
+"""Access control: the token, the Host and the Origin of a request.
 
-Whoever can create an environment can run code. So a server that others can reach
+A caller that can create an environment can run code. So a server that others can reach
 wants a token, and one on loopback, where there is none, makes sure that no web page
 in the user's browser is the one that asks: not from another origin, and not under
 another name for this machine (DNS rebinding).
@@ -75,7 +75,7 @@ class Guard:
         """Let a request pass, and return the identity of its token.
 
         Raises:
-            OriginRefused: A web page that may not asks.
+            OriginRefused: The request comes from a web page that is not allowed.
             HostRefused: The server was addressed by a name that is not its own.
             Unauthorized: The token is missing or wrong.
             TooManyWrongTokens: The token is wrong, and so were too many from this
@@ -103,7 +103,7 @@ class Guard:
         return identity
 
     def preflight(self, environ: Environ) -> Answer | None:
-        """Answer a browser that asks whether a page may ask; ``None`` for others."""
+        """Answer a CORS preflight request; return ``None`` for other requests."""
         if (
             environ["REQUEST_METHOD"] != "OPTIONS"
             or "HTTP_ORIGIN" not in environ
@@ -122,7 +122,7 @@ class Guard:
         return Answer(HTTPStatus.NO_CONTENT, headers, b"")
 
     def cors_headers(self, environ: Environ) -> list[tuple[str, str]]:
-        """Give the headers that let an allowed page read the answer."""
+        """Return the headers that let an allowed page read the answer."""
         origin = environ.get("HTTP_ORIGIN")
         if origin is None and not self._origins:
             return []
@@ -155,7 +155,7 @@ class Guard:
         return place is not None and place == _loopback_of(_address(environ))
 
     def _check_fetch_site(self, environ: Environ) -> None:
-        # Browsers leave the Origin out of simple GETs, but say where they come from.
+        # Browsers omit the Origin of simple GETs, but send Sec-Fetch-Site.
         site = environ.get("HTTP_SEC_FETCH_SITE")
         if site in (None, "same-origin", "none"):
             return
@@ -236,7 +236,7 @@ def _loopback_of(origin: str) -> tuple[str, str] | None:
 
 
 def _shown(environ: Environ) -> bytes:
-    """Return the token that a request shows; malformed credentials give a wrong one."""
+    """Return the token of a request; malformed credentials count as a wrong token."""
     header = environ.get("HTTP_AUTHORIZATION", "")
     scheme, _, rest = header.partition(" ")
     given: bytes = rest.strip().encode("latin-1", "replace")

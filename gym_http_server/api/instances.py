@@ -43,8 +43,8 @@ LONGEST_WAIT_S = 25.0
 _OFFSET = re.compile(r"[0-9]{1,18}", re.ASCII).fullmatch
 _SECONDS = re.compile(r"[0-9]{1,2}(\.[0-9]{1,6})?", re.ASCII).fullmatch
 
-# Method, rest of the path, operation, and the parameter that old clients are told
-# about before they are told that the instance is unknown.
+# Method, rest of the path, operation, and the parameter whose absence is reported to
+# old clients before an unknown instance is.
 _PASSED_ON = (
     ("POST", "reset/", Op.RESET, None),
     ("POST", "step/", Op.STEP, "action"),
@@ -115,7 +115,7 @@ def _create(web: Web, environ: Environ) -> Answer:
     key = key_of(environ)
     # The one supervisor reads it, while everybody else waits.
     body = read_body(environ, min(web.settings.max_body, MAX_CREATE_BYTES))
-    # Who sends a key will ask again, and get the instance that was made.
+    # A client with a key sends the request again, and gets the instance.
     client = None if key else environ.get("gunicorn.socket")
     gone = bool if client is None else client.has_left
     try:
@@ -124,7 +124,7 @@ def _create(web: Web, environ: Environ) -> Answer:
             form=forms(environ),
         )
     except Abandoned:
-        # Nobody reads this any more.
+        # The client has closed the connection.
         return empty_answer()
     answer = frame_answer(frame)
     if client is not None and gone():
@@ -133,13 +133,13 @@ def _create(web: Web, environ: Environ) -> Answer:
 
 
 def _instance_in(made: Frame) -> str:
-    told = answer_head(made).instance_id
-    return told or str(msgspec.json.decode(made.body)["instance_id"])
+    instance_id = answer_head(made).instance_id
+    return instance_id or str(msgspec.json.decode(made.body)["instance_id"])
 
 
 def _list(web: Web, environ: Environ) -> Answer:
     read_body(environ, web.settings.max_body)
-    envs = web.supervisor.ask(Op.LIST, owner=caller_of(environ).only)
+    envs = web.supervisor.call(Op.LIST, owner=caller_of(environ).only)
     return json_answer(msgspec.json.encode(envs) + b"\n")
 
 

@@ -22,12 +22,12 @@ __all__ = ["problem_answer"]
 
 PROBLEM_JSON = "application/problem+json"
 _RETRY = {429: "1", 503: "1"}
-# Scopes of callers who use instances; a traceback shows their code.
+# Scopes of callers that use instances; a traceback shows their code.
 _MAY_SEE_CODE = frozenset({CREATE, STEP})
 
 
 def problem_answer(problem: Problem, environ: Environ) -> Answer:
-    """Turn a problem into an answer for whoever asked."""
+    """Turn a problem into the answer to a request."""
     modern = PROBLEM_JSON in environ.get("HTTP_ACCEPT", "")
     status = problem.status
     if modern and problem.code == UnknownInstance.default_code:

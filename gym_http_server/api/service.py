@@ -94,7 +94,7 @@ def _json(value: object) -> Answer:
 
 def _about(web: Web, environ: Environ) -> Answer:
     read_body(environ, web.settings.max_body)
-    status = web.supervisor.ask(Op.STATUS, owner=caller_of(environ).only)
+    status = web.supervisor.call(Op.STATUS, owner=caller_of(environ).only)
     return _json(
         {
             "api": "v1",
@@ -136,7 +136,7 @@ def _registry(web: Web, environ: Environ) -> Answer:
         raise BadParameter(f"available is {available!r:.40}: expected true or false")
     envs = [
         env
-        for env in (*web.supervisor.ask(Op.REGISTRY), *_external(web))
+        for env in (*web.supervisor.call(Op.REGISTRY), *_external(web))
         if search in env["env_id"].lower()
         and (available is None or env["available"] == (available == "true"))
     ]
@@ -144,25 +144,24 @@ def _registry(web: Web, environ: Environ) -> Answer:
 
 
 def _external(web: Web) -> Iterator[dict[str, Any]]:
-    """Give the environments that live elsewhere as the registry has others."""
-    for told in web.broker.listed():
-        env_id, free = told.pop("env_id"), told["free"]
+    """Yield external environments in the form of the registry."""
+    for listed in web.broker.listed():
+        env_id, free = listed.pop("env_id"), listed["free"]
         yield {
             "available": free > 0,
             "entry_point": None,
             "env_id": env_id,
-            "external": told,
+            "external": listed,
             "max_episode_steps": None,
-            "reason": None if free else f"all {told['taken']} are taken",
+            "reason": None if free else f"all {listed['taken']} are taken",
         }
 
 
 def _ticket(web: Web, environ: Environ) -> Answer:
     read_body(environ, web.settings.max_body)
     ticket = web.tickets.issue(caller_of(environ).name)
-    told = {"expires_in_s": LIFETIME_S, "ticket": ticket}
-    answer = _json(told)
-    # Who finds it in a cache finds it used, or too old, but need not find it at all.
+    answer = _json({"expires_in_s": LIFETIME_S, "ticket": ticket})
+    # A ticket in a cache is used or too old soon, but need not be there at all.
     return answer._replace(headers=[*answer.headers, ("Cache-Control", "no-store")])
 
 
@@ -227,6 +226,6 @@ def _shutdown(web: Web, environ: Environ) -> Answer:
             "this server is not shut down by requests; start it with "
             "--enable-shutdown if it shall be"
         )
-    web.supervisor.ask(Op.SHUTDOWN)
+    web.supervisor.call(Op.SHUTDOWN)
     headers = [("Content-Type", "text/html; charset=utf-8")]
     return Answer(200, headers, b"Server shutting down")

@@ -61,7 +61,7 @@ def _seconds(lost: str) -> float | None:
 
 
 def check_framing(environ: Environ) -> None:
-    """Refuse what is no handshake whatever its headers say.
+    """Refuse a request that is not a WebSocket handshake.
 
     Raises:
         UpgradeRequired: It is of another method, or of an HTTP that has no upgrades.

@@ -1,4 +1,4 @@
-"""Tickets: each opens one stream, for who can show the token in no header.
+"""Tickets: each opens one stream, for clients that cannot send the token in a header.
 
 A web page can put no header on a WebSocket, and the token is never part of an
 address. So the page asks for a ticket, with the token, and puts that into the address
@@ -37,7 +37,7 @@ class Tickets:
 
     Args:
         folder: Where unused ones lie; made when it is needed.
-        clock: Gives nanoseconds, the same to all web workers.
+        clock: Returns nanoseconds, the same in all web workers.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Tickets:
             name: Name of the token that it stands for.
 
         Raises:
-            TooManyTickets: There are too many that nobody has used.
+            TooManyTickets: Too many tickets are unused.
             DiskFull: It cannot be stored.
         """
         ticket = secrets.token_urlsafe(_BYTES)
@@ -61,7 +61,7 @@ class Tickets:
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             self._make_room()
-            # A link is there at once with all that it says, and a file is not.
+            # A link is made with its target in one step; a file is written later.
             os.symlink(f"{expires_ns} {name}", self._path(ticket))
         except OSError as error:
             raise DiskFull(f"the ticket cannot be stored: {error.strerror}") from None
@@ -98,7 +98,7 @@ class Tickets:
             )
 
     def _sweep(self, names: list[str]) -> int:
-        """Remove what has expired; give the number of those that are gone."""
+        """Remove expired tickets; return their number."""
         gone = 0
         for name in names:
             path = f"{self._folder}/{name}"

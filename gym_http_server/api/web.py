@@ -1,4 +1,4 @@
-"""What every route needs, in one place, and how a view becomes a Flask route."""
+"""What every route needs: the guard, hosts, supervisor and broker; adding routes."""
 
 from __future__ import annotations
 
@@ -64,15 +64,15 @@ class Route(NamedTuple):
 
 
 class Web:
-    """The far ends that views talk to.
+    """The collaborators of views.
 
     Attributes:
         settings: The settings.
-        tickets: What opens streams in the place of the token.
-        guard: Who may ask.
-        hosts: The hosts of instances.
-        supervision: The supervisor.
-        broker: Where environments that live elsewhere come in.
+        tickets: Tickets that open streams instead of the token.
+        guard: Access control.
+        hosts: Calls hosts of instances.
+        supervisor: Sends requests to the supervisor.
+        broker: Reaches the broker of external environments.
         routes: The routes by their endpoint.
     """
 
@@ -95,7 +95,7 @@ class Web:
         return os.path.exists(self.run.draining)
 
     def answer(self, environ: Environ, route: Route, **arguments: Any) -> Answer:
-        """Call a view behind the guard; whatever goes wrong becomes an answer."""
+        """Call a view behind the guard; turn exceptions into answers."""
         view, scopes = route
         try:
             answer = self.guard.preflight(environ)
@@ -112,8 +112,8 @@ class Web:
             log.exception("%s %s failed", environ["REQUEST_METHOD"], view, extra=extra)
             failure = Problem(f"the server failed with {type(error).__name__}")
             answer = problem_answer(failure, environ)
-        asked = "HTTP_X_REQUEST_ID" in environ or self.settings.access_log
-        if asked and answer.status < 400:
+        wanted = "HTTP_X_REQUEST_ID" in environ or self.settings.access_log
+        if wanted and answer.status < 400:
             named = (REQUEST_ID, request_id_of(environ))
             answer = answer._replace(headers=[*answer.headers, named])
         cors = self.guard.cors_headers(environ)
@@ -147,7 +147,7 @@ def add_route(
 
     Args:
         app: Where to add it.
-        web: What views need.
+        web: The collaborators of views.
         method: GET, POST or DELETE.
         rule: Path with a final slash.
         view: Called with the WSGI environment and the arguments in the path.
@@ -173,14 +173,14 @@ def add_route(
 
 
 class _Switched(flask.Response):
-    """Leaves the connection alone."""
+    """Leaves the connection alone, which another process has."""
 
     def __call__(self, environ: Environ, start_response: Any) -> Any:
         raise StopIteration
 
 
 def flask_response(answer: Answer) -> flask.Response:
-    """Turn an answer into Flask's."""
+    """Turn an answer into a response of Flask."""
     if answer.status == SWITCHED.status:
         return _Switched()
     line = STATUS_LINES[answer.status]

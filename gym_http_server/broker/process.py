@@ -9,7 +9,7 @@ from gym_http_server.access import Keys
 from gym_http_server.authentication import Authenticator, WrongTokens
 from gym_http_server.broker.messages import BrokerSettings
 from gym_http_server.broker.server import Broker
-from gym_http_server.services import isolate, limit_waits, perform
+from gym_http_server.service_process import isolate, limit_waits, run_service
 
 __all__ = ["run"]
 
@@ -37,4 +37,4 @@ def run(
         advice = "show it as token in the hello"
         authenticator = Authenticator(keys, WrongTokens(), advice) if keys else None
         broker.open_door(socket.socket(fileno=doors[0]), authenticator)
-    return perform(broker, "broker")
+    return run_service(broker, "broker")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from gym_http_server.ended import told, was_in_flight
+from gym_http_server.ended import end_problem, was_in_flight
 from gym_http_server.errors import UnknownInstance
 from gym_http_server.gateway.buffered_socket import BufferedSocket, connected
 from gym_http_server.gateway.context import Context
@@ -211,10 +211,10 @@ class HostStream:
         if answer.status != 200:
             self._end(problem_of(answer))
             return
-        fate = msgspec.json.decode(answer.body)
-        if not fate["alive"]:
-            in_flight = self._owed > 0 or was_in_flight(fate, self._lost_s)
-            self._end(told(self._instance_id, fate, in_flight=in_flight))
+        end = msgspec.json.decode(answer.body)
+        if not end["alive"]:
+            in_flight = self._owed > 0 or was_in_flight(end, self._lost_s)
+            self._end(end_problem(self._instance_id, end, in_flight=in_flight))
         elif self._tries < FATE_TRIES:
             self._context.timers.add(FATE_SECONDS, self._ask_why)
         else:

@@ -10,7 +10,7 @@ from gym_http_server.authentication import Authenticator, WrongTokens
 from gym_http_server.gateway.context import Context, GatewaySettings
 from gym_http_server.gateway.router import Router
 from gym_http_server.gateway.server import Gateway
-from gym_http_server.services import isolate, perform
+from gym_http_server.service_process import isolate, run_service
 
 __all__ = ["run"]
 
@@ -30,4 +30,4 @@ def run(door: int, left: int, settings: GatewaySettings, parent_pid: int) -> int
     router = Router(os.dup(door), settings.place, most, settings.heartbeat_s)
     authenticator = Authenticator(Keys.of(whole), WrongTokens(), "show it as token")
     gateway = Gateway(Context(run_dir, settings, authenticator), router)
-    return perform(gateway, "gateway")
+    return run_service(gateway, "gateway")

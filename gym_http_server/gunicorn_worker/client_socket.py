@@ -1,4 +1,4 @@
-"""A client's connection, which says what it waits for and until when."""
+"""A client's connection with deadlines for its waits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _Poll = monkey.get_original("select", "poll")
 
 
 class Wait(enum.IntEnum):
-    """What the server waits for on a connection; nothing while it works itself."""
+    """What the server waits for on a connection; NOTHING while it works itself."""
 
     NOTHING = 0
     FIRST_BYTE = 1
@@ -37,7 +37,7 @@ class Wait(enum.IntEnum):
 
 @dataclass
 class ConnectionLimits:
-    """What all connections of a worker are held to.
+    """Limits of all connections of a worker.
 
     Attributes:
         request_deadline_s: From a request's first byte to its last.
@@ -70,14 +70,14 @@ class CutOff(BaseException):
 
 
 class ClientSocket(gevent_socket):  # type: ignore[misc]
-    """A socket whose waits have an end, which someone else watches.
+    """A socket with a deadline for each wait, which the worker enforces.
 
     Only waiting counts: what the server does in between takes nothing from the
     client's time. There is no timer to a wait; the worker looks at `waiting` and
     `deadline` of all connections a few times a second and calls `cut_off`.
 
     Attributes:
-        limits: What this connection is held to.
+        limits: The limits of this connection.
         waiting: What it waits for at the moment.
         deadline: Until when, on the monotonic clock.
         since: When the connection, its present request or its idle time began.

@@ -32,11 +32,11 @@ _KINDS: tuple[tuple[type[BaseException], int, str], ...] = (
 
 
 def describe(request: Any, error: BaseException) -> dict[str, Any]:
-    """Return what a caller is told about an error.
+    """Return the body of the answer to a request that ends in an error.
 
     Args:
         request: The request, or None if its head could not be read.
-        error: What went wrong; of an error of our own nothing is told.
+        error: The exception; details of internal errors are left out.
     """
     status, code = _classify(error)
     if isinstance(error, CutOff):

@@ -55,7 +55,7 @@ class ExpectedBody(Body):  # type: ignore[misc]
 
 
 class ClientRequest(Request):  # type: ignore[misc]
-    """A request whose head is as HTTP demands, and whose body need not be read.
+    """A request with a head as HTTP requires, whose body need not be read.
 
     The connection closes if much of the body is unread. gunicorn itself would promise
     to keep the connection, and then read all there is, which may be without end.
@@ -96,7 +96,7 @@ class ClientRequest(Request):  # type: ignore[misc]
         return super().parse_headers(data, from_trailer=from_trailer)
 
     def set_body_reader(self) -> None:
-        """Check the headers that say what else is in the request, and prepare its body.
+        """Check the headers that frame the request, and prepare its body.
 
         Raises:
             MalformedHead: There is no Host, or more than one Idempotency-Key.
@@ -126,7 +126,7 @@ class ClientRequest(Request):  # type: ignore[misc]
             self.body = ExpectedBody(self.body.reader, self.unreader.sock)
 
     def unread(self) -> float:
-        """Return how many bytes of the body nobody has asked for."""
+        """Return the number of bytes of the body that are unread."""
         reader = self.body.reader
         if isinstance(reader, LengthReader):
             return cast(int, reader.length)
@@ -134,7 +134,7 @@ class ClientRequest(Request):  # type: ignore[misc]
 
     def should_close(self) -> bool:
         """Tell whether the connection ends with this request's answer."""
-        # A client that was not told to continue may send the body all the same, or not.
+        # A client that got no 100 Continue may send the body or not.
         body = self.body
         unsent = isinstance(body, ExpectedBody) and not body.announced
         most = 0 if unsent else MOST_UNREAD
@@ -142,7 +142,7 @@ class ClientRequest(Request):  # type: ignore[misc]
             # It may be announced now, so it stays true.
             self.force_close()
         if "close" in self._connection_options():
-            # gunicorn looks for "close" alone, and some clients say "close, TE".
+            # gunicorn looks for "close" alone, and some clients send "close, TE".
             return True
         return bool(super().should_close())
 
@@ -155,7 +155,7 @@ class ClientRequest(Request):  # type: ignore[misc]
 
 
 class ClientParser(RequestParser):  # type: ignore[misc]
-    """Reads requests from a connection and tells it where each begins.
+    """Reads requests from a connection, and marks where each begins.
 
     Args:
         cfg: gunicorn's configuration.
@@ -184,7 +184,7 @@ class ClientParser(RequestParser):  # type: ignore[misc]
         """Read the next request.
 
         Raises:
-            StopIteration: There is none.
+            StopIteration: The connection has ended.
         """
         if self.mesg is not None and (
             self.mesg.should_close() or not self.finish_body()
@@ -203,7 +203,7 @@ class ClientParser(RequestParser):  # type: ignore[misc]
         return cast(ClientRequest | FastRequest, self.mesg)
 
     def unread(self) -> float:
-        """Return how many bytes of the present request's body nobody asked for."""
+        """Return the number of unread bytes of the present request's body."""
         return 0 if self.mesg is None else cast(float, self.mesg.unread())
 
     def finish_body(self, *args: Any, **kwargs: Any) -> bool:

@@ -1,4 +1,4 @@
-"""gunicorn's gevent worker, with an end to every wait for a client."""
+"""gunicorn's gevent worker, with a deadline for every wait for a client."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from gym_http_server.gunicorn_worker.client_socket import (
     Wait,
 )
 from gym_http_server.gunicorn_worker.error_answers import describe, error_answer
-from gym_http_server.gunicorn_worker.fast_reply import FastReplies
 from gym_http_server.gunicorn_worker.fast_request import (
     FastReader,
+    FastReplies,
     FastRequest,
     KnownHeads,
     reads_fast,
@@ -54,7 +54,7 @@ class Server(StreamServer):  # type: ignore[misc]
     limits: ConnectionLimits
     context: ssl.SSLContext | None = None
     relays: TLSRelays
-    #: Whether connections wait that have no place.
+    #: Whether connections wait for a free place.
     crowded = False
 
     def do_read(self) -> tuple[ClientSocket, Any] | None:
@@ -124,7 +124,7 @@ class Worker(GeventWorker):  # type: ignore[misc]
         prctl.die_with_parent(self.ppid)
 
     def run(self) -> None:
-        """Serve until told to stop, then end what is in flight."""
+        """Serve until the arbiter stops this worker; then end requests in flight."""
         # The other half is for connections to hosts and for what gunicorn holds.
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
         if self.cfg.is_ssl:
@@ -175,8 +175,8 @@ class Worker(GeventWorker):  # type: ignore[misc]
     def _evict(self) -> None:
         """End some waits, since looking for one takes a look at all of them.
 
-        If those first in order are new, or all are being served, there is nobody to
-        evict yet, and the main loop tries again.
+        If the first ones in order are new, or all are being served, none can be
+        evicted yet, and the main loop tries again.
         """
         old = time.monotonic() - _NEW_S
         # If the pool has places, relays are what there is no place for.

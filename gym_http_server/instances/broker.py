@@ -89,7 +89,7 @@ class BrokerClient:
         Raises:
             Problem: It is refused.
         """
-        self._supervisor.ask(Op.BROKER)
+        self._supervisor.call(Op.BROKER)
         head = RequestHead(value=msgspec.json.encode(caller).decode())
         return self._call(request(Op.EXTERNAL_HELLO, hello, head))
 
@@ -180,7 +180,7 @@ class BrokerClient:
         said |= {"identity": caller}
         value = msgspec.json.encode(said).decode()
         frame = request(Op.EXTERNAL_CONNECT, early, RequestHead(value=value))
-        self._supervisor.ask(Op.BROKER)
+        self._supervisor.call(Op.BROKER)
         try:
             connection = CallSocket(self._path, MAX_ANSWER, patience_s=PATIENCE_SECONDS)
         except OSError:

@@ -103,7 +103,7 @@ class Budget:
         return Room(self, size, tuple(holders))
 
     def change(self, size: int, holders: tuple[str, ...]) -> None:
-        """Count so many bytes more, or less."""
+        """Change the count of bytes."""
         for holder in holders:
             used = self._used.pop(holder, 0) + size
             if used:
@@ -126,7 +126,7 @@ class Room:
         budget.change(size, holders)
 
     def free(self) -> None:
-        """Give it back."""
+        """Release the room."""
         size, self.size = self.size, 0
         self._budget.change(-size, self._holders)
 

@@ -1,7 +1,7 @@
-"""Handing a client's connection to the host of an instance, for a stream.
+"""Streams: hands a client's connection to the host of an instance, or relays it.
 
-The host gets the socket itself, and the web worker is out of it. Where that cannot
-be, the web worker passes on what goes either way.
+The host gets the client's socket itself, so the web worker sees none of the stream.
+Where a socket cannot be handed over, the web worker relays the bytes.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ def hand_over(
     early: bytes,
     lost_s: float | None = None,
 ) -> None:
-    """Hand a client's socket over; then it is no longer the caller's to use.
+    """Hand a client's socket to a host; the caller must not use it afterwards.
 
     Args:
-        hosts: The hosts.
+        hosts: Calls hosts.
         instance_id: The instance.
         owner: Owner that it must have; "" is any.
-        hello: How the stream begins.
+        hello: The handshake of the stream.
         client: The client's socket.
-        early: What the client sent behind its handshake, and has been read.
-        lost_s: Seconds since it lost an answer along with a stream.
+        early: Bytes that the client sent behind its handshake, and that were read.
+        lost_s: Seconds since the client lost an answer with a stream.
 
     Raises:
-        Problem: The host does not take it; the client can be answered.
+        Problem: The host refuses the stream; the client can still be answered.
     """
-    asked = _asked(hello, early)
-    hosts.open_stream(instance_id, asked, owner, client, lost_s).close()
+    frame = _request(hello, early)
+    hosts.open_stream(instance_id, frame, owner, client, lost_s).close()
     give_away(client)
 
 
@@ -61,30 +61,30 @@ def relay(
     early: bytes,
     lost_s: float | None = None,
 ) -> None:
-    """Pass on what client and host send, until one of them closes.
+    """Relay between client and host until one of them closes.
 
     Args:
-        hosts: The hosts.
+        hosts: Calls hosts.
         instance_id: The instance.
         owner: Owner that it must have; "" is any.
-        hello: How the stream begins.
+        hello: The handshake of the stream.
         client: The client's socket.
-        early: What the client sent behind its handshake, and has been read.
-        lost_s: Seconds since it lost an answer along with a stream.
+        early: Bytes that the client sent behind its handshake, and that were read.
+        lost_s: Seconds since the client lost an answer with a stream.
 
     Raises:
-        Problem: The host does not take it; the client can be answered.
+        Problem: The host refuses the stream; the client can still be answered.
     """
-    asked = _asked(hello, early)
-    connection = hosts.open_stream(instance_id, asked, owner, None, lost_s)
+    frame = _request(hello, early)
+    connection = hosts.open_stream(instance_id, frame, owner, None, lost_s)
     pass_both_ways(client, connection)
 
 
 def give_away(client: socket.socket) -> None:
     """Forget a client's socket, which another process has now.
 
-    Whoever closes this descriptor shuts the connection down for everybody, so let it
-    hit another one.
+    gunicorn shuts the connection down when it closes this descriptor, for all
+    processes. So the descriptor gets another socket.
     """
     dead, other = socket.socketpair()
     with dead, other:
@@ -92,9 +92,9 @@ def give_away(client: socket.socket) -> None:
 
 
 def pass_both_ways(client: socket.socket, connection: CallSocket) -> None:
-    """Pass on what a client and another process send, until one of them closes."""
+    """Relay between a client and another process until one of them closes."""
     far = connection.socket
-    # The client's own has an end to each wait, and a stream has none.
+    # The client's own socket has deadlines, and a stream has none.
     near = socket.socket(fileno=os.dup(client.fileno()))
     with near, far:
         with contextlib.suppress(OSError):
@@ -106,7 +106,7 @@ def pass_both_ways(client: socket.socket, connection: CallSocket) -> None:
         back.join()
 
 
-def _asked(hello: StreamHandshake, early: bytes) -> Frame:
+def _request(hello: StreamHandshake, early: bytes) -> Frame:
     head = RequestHead(value=msgspec.json.encode(hello).decode())
     return request(Op.STREAM, early, head)
 

@@ -1,4 +1,4 @@
-"""Calling the host of an instance, and saying what became of one that is gone."""
+"""Calls hosts of instances, and finds out how ended ones ended."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from http import HTTPStatus
 
 import msgspec
 
-from gym_http_server.ended import told, was_in_flight
+from gym_http_server.ended import end_problem, was_in_flight
 from gym_http_server.errors import EnvCrashed, UnknownInstance
 from gym_http_server.instances.budget import Budget, Room
 from gym_http_server.instances.call_socket import (
@@ -30,9 +30,9 @@ from gym_http_wire.problems import Problem
 
 __all__ = ["HostClient"]
 
-FATE_SECONDS = 2.0
+END_SECONDS = 2.0
 MAX_EXPECTED = 1024
-#: Seconds between two looks at the log of an instance for somebody who waits.
+#: Seconds between two looks at the log of an instance for a waiting client.
 LOG_POLL_SECONDS = 0.1
 MAX_GREETING = 64 * 1024
 #: Instances whose owner a web worker caches.
@@ -62,7 +62,7 @@ class HostClient:
         self._run = run
         self._supervisor = SupervisorClient(run)
         self.budget = Budget(answer_budget, self._owner_of)
-        # An answer that is over the limit is told by the host, not cut here.
+        # The host refuses an answer beyond the limit; this limit is only a guard.
         self.pool = Pool(max_answer + 1024 * 1024, self.budget)
         # Owner by instance ID, so that not each call needs the supervisor.
         self._owners: dict[str, str] = {}
@@ -71,7 +71,7 @@ class HostClient:
         self._large: dict[tuple[str, int], int] = {}
 
     def call(self, instance_id: str, frame: Frame, owner: str) -> Frame:
-        """Send a request to the host of an instance and give its answer.
+        """Send a request to the host of an instance and return its answer.
 
         Args:
             instance_id: The instance.
@@ -148,11 +148,11 @@ class HostClient:
         line: socket.socket | None,
         lost_s: float | None = None,
     ) -> CallSocket:
-        """Have the host of an instance take a client's connection over.
+        """Hand a client's connection to the host of an instance.
 
         Args:
             instance_id: The instance.
-            frame: Tells how the stream begins.
+            frame: The request, with the handshake of the stream.
             owner: Owner that the instance must have; "" is any.
             line: The client's socket; ``None`` makes the connection that is returned
                 the stream.
@@ -221,7 +221,7 @@ class HostClient:
         self._check(instance_id, owner)
         self.pool.drop(self._run.host_socket(instance_id))
         try:
-            ended = self._supervisor.ask(Op.END, instance_id, key)
+            ended = self._supervisor.call(Op.END, instance_id, key)
         except Problem as problem:
             if problem.code != UnknownInstance.default_code:
                 raise
@@ -270,7 +270,7 @@ class HostClient:
                 return answer
             # If it is beyond the end, each output would wake this up, and bring none.
             offset = min(offset, int(headers["Gym-Log-Next"]))
-            # The file shows when there is more, so the supervisor is not asked.
+            # The file shows when there is more, without a request to the supervisor.
             while _state_of(path) == before:
                 time.sleep(LOG_POLL_SECONDS)
                 if time.monotonic() >= deadline or gone():
@@ -287,12 +287,12 @@ class HostClient:
         if not owner or self._owners.get(instance_id) == owner:
             return
         try:
-            fate = self._supervisor.ask(Op.FATE, instance_id, owner=owner)
+            end = self._supervisor.call(Op.FATE, instance_id, owner=owner)
         except Problem as problem:
             if problem.code == UnknownInstance.default_code:
                 raise UnknownInstance(instance_id) from None
             raise
-        if fate["alive"]:
+        if end["alive"]:
             if len(self._owners) >= MAX_OWNERS:
                 self._owners.clear()
             self._owners[instance_id] = owner
@@ -306,19 +306,19 @@ class HostClient:
         waited: bool = False,
     ) -> Problem:
         self._owners.pop(instance_id, None)
-        deadline = time.monotonic() + FATE_SECONDS
+        deadline = time.monotonic() + END_SECONDS
         while True:
             try:
-                fate = self._supervisor.ask(Op.FATE, instance_id)
+                end = self._supervisor.call(Op.FATE, instance_id)
             except Problem as problem:
                 if problem.code == UnknownInstance.default_code:
                     return UnknownInstance(instance_id)
                 return problem
-            if not fate["alive"]:
-                in_flight = in_flight or was_in_flight(fate, lost_s)
+            if not end["alive"]:
+                in_flight = in_flight or was_in_flight(end, lost_s)
                 # What waits for a host that is stuck has not found it ended already.
-                in_flight = in_flight or (waited and fate["reason"] == "unresponsive")
-                return told(instance_id, fate, in_flight=in_flight)
+                in_flight = in_flight or (waited and end["reason"] == "unresponsive")
+                return end_problem(instance_id, end, in_flight=in_flight)
             if time.monotonic() > deadline:
                 return EnvCrashed(
                     f"the host of instance {instance_id} dropped the call, and lives"
@@ -336,10 +336,10 @@ def _state_of(path: str) -> tuple[int, int] | None:
 
 
 def _check_answer(answer: Frame) -> None:
-    """See to it that what a host says can be told: environments may forge it.
+    """Check an answer of a host, which its environment may have forged.
 
     Raises:
-        ConnectionLost: It is nonsense.
+        ConnectionLost: The answer is malformed.
     """
     try:
         if answer.status not in (200, 204):

@@ -37,11 +37,11 @@ PATIENCE_SECONDS = 2.0
 
 
 class Abandoned(Exception):
-    """Whoever asked is gone."""
+    """The client that sent the request has left."""
 
 
 class SupervisorClient:
-    """What web workers ask of the supervisor.
+    """Sends requests to the supervisor.
 
     Args:
         run: The run directory.
@@ -75,7 +75,7 @@ class SupervisorClient:
         request_id: str = "",
         form: int = PLAIN_BOTH_WAYS,
     ) -> Frame:
-        """Ask for an instance, as long as the client waits for it.
+        """Create an instance, as long as the client waits for it.
 
         Args:
             body: The body of the create request, as it came.
@@ -99,29 +99,29 @@ class SupervisorClient:
         )
         return self._call(request(Op.CREATE, body, head, form=form), client, gone)
 
-    def ask(
+    def call(
         self, op: Op, instance_id: str = "", key: str = "", *, owner: str = ""
     ) -> Any:
-        """Ask something and give the decoded answer.
+        """Send a request and return its decoded answer.
 
         Args:
-            op: What is asked.
-            instance_id: The instance, where one is meant.
+            op: The operation.
+            instance_id: The instance, if the operation is about one.
             key: The request's key, or "".
             owner: Owner that instances must have; "" is any.
 
         Raises:
-            Problem: What the supervisor told.
+            Problem: The answer is a problem.
             SupervisorUnavailable: There is no answer.
         """
         head = RequestHead(instance_id=instance_id, key=key, owner=owner)
         return msgspec.json.decode(self.forward(op, head).body)
 
     def forward(self, op: Op, head: RequestHead, body: bytes = b"") -> Frame:
-        """Ask something and return the answer as it is.
+        """Send a request and return its answer as it is.
 
         Raises:
-            Problem: What the supervisor told.
+            Problem: The answer is a problem.
             SupervisorUnavailable: There is no answer.
         """
         answer = self._call(request(op, body, head))
@@ -131,13 +131,13 @@ class SupervisorClient:
 
     def _call(
         self,
-        question: Frame,
+        frame: Frame,
         client: socket.socket | None = None,
         gone: Callable[[], bool] = bool,
     ) -> Frame:
         connection = self._connect(PATIENCE_SECONDS)
         try:
-            connection.send(question)
+            connection.send(frame)
             self._await(connection.socket, client, gone)
             return connection.receive_answer()
         except ConnectionLost:

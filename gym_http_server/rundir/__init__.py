@@ -7,7 +7,7 @@
      ├─ supervisor.sock      requests to the supervisor
      ├─ broker.sock          requests to the broker, once there is one
      ├─ serving              renamed to draining when the server is about to stop
-     ├─ tickets/             tickets that nobody has used yet
+     ├─ tickets/             unused tickets
      ├─ trash/               directories of ended instances, until they are removed
      ├─ tango                ID of the instance that an agent of Tango's had last
      └─ 3c657dbc/            an instance

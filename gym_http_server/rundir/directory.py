@@ -64,7 +64,7 @@ class RunDir:
     def shortage(self) -> str:
         """Describe what the disk lacks for another instance; "" if it has room."""
         disk = os.statvfs(self.path)
-        # Some file systems have no fixed number of blocks or files, and say 0.
+        # Some file systems have no fixed number of blocks or files, and report 0.
         free = disk.f_bavail * disk.f_frsize
         if disk.f_blocks and free < INSTANCE_BYTES:
             return (
@@ -80,7 +80,7 @@ class RunDir:
 
     @property
     def tickets(self) -> str:
-        """Folder of the tickets that nobody has used yet."""
+        """Folder of unused tickets."""
         return f"{self.path}/tickets"
 
     @property

@@ -51,7 +51,7 @@ def empty(folder: str, keep: str = "") -> None:
 
 
 def move(folder: str, target: str) -> None:
-    """Rename a directory, whatever its permissions are.
+    """Rename a directory with any permissions.
 
     Raises:
         OSError: It cannot be renamed.

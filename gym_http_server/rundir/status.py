@@ -1,4 +1,4 @@
-"""Status pages: what hosts note, and the supervisor reads.
+"""Status pages: hosts write them, and the supervisor reads them.
 
 A status page is memory that the host writes and the supervisor reads, so that
 deadlines, idle reaping and figures need no message to a busy host.
@@ -18,7 +18,7 @@ _BUSY, _USED, _STEPS, _EPISODES, _STREAMS, _ALIVE, _WATCHERS, _ORPHANED = range(
 
 
 class Status(NamedTuple):
-    """What a status page says; times are of the monotonic clock, nanoseconds.
+    """The numbers of a status page; times are monotonic nanoseconds.
 
     Attributes:
         busy_since_ns: When the present call began; 0 if there is none.
@@ -52,7 +52,7 @@ class StatusPage:
     """The status page of a host, as the host writes it.
 
     Each number is stored at once: `struct.pack_into` clears the bytes and then writes
-    them one by one, and whoever reads in between sees a call that began, or a use that
+    them one by one, and a reader in between sees a call that began, or a use that
     was, hours ago.
     """
 
@@ -78,7 +78,7 @@ class StatusPage:
         self._numbers[_ALIVE] = now_ns
 
     def finish(self, now_ns: int, steps: int, episodes: int) -> None:
-        """Note that a call which counts as use has ended, and what there has been."""
+        """Note the end of a call that counts as use, and the counts so far."""
         numbers = self._numbers
         numbers[_STEPS] = steps
         numbers[_EPISODES] = episodes
@@ -86,16 +86,16 @@ class StatusPage:
         numbers[_BUSY] = 0
 
     def set_streams(self, streams: int, watchers: int) -> None:
-        """Note how many streams are open, and how many more that watch."""
+        """Store the number of open streams, and of further ones that watch."""
         self._numbers[_STREAMS] = streams
         self._numbers[_WATCHERS] = watchers
 
     def set_orphaned(self, now_ns: int) -> None:
-        """Note that the clients of all streams are gone; 0 takes it back."""
+        """Store when the clients of all streams were gone; 0 if they are not."""
         self._numbers[_ORPHANED] = now_ns
 
     def close(self) -> None:
-        """Let go of the memory."""
+        """Unmap the memory."""
         self._numbers.release()
         self._map.close()
 

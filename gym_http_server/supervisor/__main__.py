@@ -3,7 +3,7 @@
 Started by the launcher. DESCRIPTOR is of a file in memory that holds a
 `SupervisorStart` as JSON: no settings are in the command line, which every user can
 read. When the
-supervisor is ready, or cannot be, it says so on the report descriptor in a line.
+supervisor is ready, or has failed to start, it writes a line to the report descriptor.
 """
 
 import os
@@ -24,16 +24,16 @@ from gym_http_server.envhost import env_versions
 from gym_http_server.errors import StartError
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.sandbox import prepare
-from gym_http_server.services import limit_waits
+from gym_http_server.service_process import limit_waits
 from gym_http_server.settings import Settings
-from gym_http_server.supervisor import prefork_memory
-from gym_http_server.supervisor.modules import Modules
+from gym_http_server.supervisor import prefork
+from gym_http_server.supervisor.prefork import Modules
 from gym_http_server.supervisor.supervisor import Supervisor
 from gym_http_server.titles import set_title
 
 
 class SupervisorStart(msgspec.Struct):
-    """What the launcher tells the supervisor.
+    """What the launcher passes to the supervisor.
 
     Attributes:
         launcher: Descriptor that ends when the launcher does.
@@ -41,9 +41,9 @@ class SupervisorStart(msgspec.Struct):
         report: Descriptor to write the report to.
         importable: Directories to look for modules in.
         addresses: Names of the addresses on which the server listens.
-        external: Descriptor of the socket by which external environments connect in
-            by plain TCP, or -1.
-        zmq: Descriptor of the socket by which peers come in by ZeroMQ, or -1.
+        external: Descriptor of the socket on which external environments connect by
+            plain TCP, or -1.
+        zmq: Descriptor of the socket on which peers connect by ZeroMQ, or -1.
         boot: Descriptor from which broker and gateway read the tokens.
         quotas: Instances that each token may own at a time, by its name.
         secrets: Files that environments in the sandbox may not read.
@@ -65,7 +65,7 @@ class SupervisorStart(msgspec.Struct):
 
 
 def main(descriptor: int) -> int:
-    """Run the supervisor until it is told to stop; give its exit status."""
+    """Run the supervisor until SIGTERM; return its exit status."""
     start = msgspec.json.decode(boot.take(descriptor), type=SupervisorStart)
     # Hosts inherit it, and some environments parse it.
     del sys.argv[1:]
@@ -102,17 +102,19 @@ def main(descriptor: int) -> int:
             launcher=start.launcher,
             heartbeat=start.heartbeat,
             addresses=start.addresses,
-            doors=_doors(start, start.external),
-            zmq_doors=_doors(start, start.zmq),
+            external_sockets=_sockets(start, start.external),
+            zmq_sockets=_sockets(start, start.zmq),
             quotas=start.quotas,
         )
     except OSError as error:
-        what = f"cannot listen in the run directory {start.run_path}: {error.strerror}"
-        _report(start.report, {"error": what})
+        message = (
+            f"cannot listen in the run directory {start.run_path}: {error.strerror}"
+        )
+        _report(start.report, {"error": message})
         return 1
     envs = _count(modules)
     env_versions.look_through()
-    prefork_memory.settle()
+    prefork.settle()
     _report(start.report, {"envs": envs})
     limit_waits()
     supervisor.run()
@@ -122,13 +124,13 @@ def main(descriptor: int) -> int:
     return 0
 
 
-def _doors(start: SupervisorStart, door: int) -> tuple[int, int] | None:
-    if door < 0:
+def _sockets(start: SupervisorStart, listener: int) -> tuple[int, int] | None:
+    if listener < 0:
         return None
-    for descriptor in (door, start.boot):
+    for descriptor in (listener, start.boot):
         # Not for the interpreters of some hosts.
         os.set_inheritable(descriptor, False)
-    return door, start.boot
+    return listener, start.boot
 
 
 def _check_tango(settings: Settings) -> None:
@@ -163,8 +165,8 @@ def _modules(settings: Settings) -> tuple[str, ...]:
 
 
 def _count(modules: Modules) -> int:
-    # What hosts need at every start is imported once, here, and so are environments
-    # that bring nothing else along: they cost 0.5 MiB, and spare a host 8 ms.
+    # Imported once, here, since every host needs them at its start. The environments
+    # import nothing else: they cost 0.5 MiB, and save a host 8 ms.
     import gymnasium.envs.classic_control
     import gymnasium.envs.registration
     import gymnasium.envs.toy_text
@@ -173,8 +175,8 @@ def _count(modules: Modules) -> int:
     return len(set(gymnasium.envs.registration.registry) | modules.apart_ids)
 
 
-def _report(descriptor: int, told: dict[str, object]) -> None:
-    os.write(descriptor, msgspec.json.encode(told) + b"\n")
+def _report(descriptor: int, report: dict[str, object]) -> None:
+    os.write(descriptor, msgspec.json.encode(report) + b"\n")
     os.close(descriptor)
 
 

@@ -76,5 +76,5 @@ class Heartbeat:
         return pinged_at is not None and now - pinged_at > deadline + SLACK_SECONDS
 
     def had(self, now: float, seconds: float) -> bool:
-        """Return whether the host had so many seconds since its last mark."""
+        """Return whether that many seconds have passed since the last mark."""
         return now - self.unchanged_since > seconds - SLACK_SECONDS

@@ -1,34 +1,39 @@
-"""All hosts: started, watched, ended and buried here; who asked is others' business."""
+"""The life cycle of hosts: start, messages, limits, exit, tombstone.
+
+Knows nothing of the requests that start and end them.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import secrets
 import signal
+import socket
 import time
 from collections.abc import Callable, Container, Iterable, Iterator
 
+import msgspec
+
+from gym_http_server import prctl
 from gym_http_server.envhost import server_log
 from gym_http_server.envhost.create_request import CreateRequest
 from gym_http_server.envhost.fork_guard import RETURNED
-from gym_http_server.envhost.host import CLOSE, PING
+from gym_http_server.envhost.host import CLOSE
+from gym_http_server.envhost.monitor import FILE_SECONDS, FileRequest, answer_file
 from gym_http_server.errors import ForkFailed, TooManyInstances
 from gym_http_server.log_lines import SUPERVISOR, write
 from gym_http_server.rundir.directory import RunDir, is_full
 from gym_http_server.rundir.sockets import close_at_once
-from gym_http_server.rundir.status import Status
 from gym_http_server.sandbox import Sandbox
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor import limits, processes
-from gym_http_server.supervisor.heartbeats import AwakeClock
+from gym_http_server.supervisor.forks import start_child
 from gym_http_server.supervisor.instance import Ended, Idle, Instance, Tombstones
-from gym_http_server.supervisor.memory import MemoryLimit
-from gym_http_server.supervisor.modules import Modules
-from gym_http_server.supervisor.monitors import open_monitor
-from gym_http_server.supervisor.oom import OomKills
+from gym_http_server.supervisor.limits import TimeLimits
+from gym_http_server.supervisor.memory import MemoryLimit, OomKills
 from gym_http_server.supervisor.output import KeptLogs, last_words
+from gym_http_server.supervisor.prefork import Modules
 from gym_http_server.supervisor.starts import start_host
 from gym_http_wire.frames import Frame, FrameError
 from gym_http_wire.messages import Op
@@ -40,9 +45,9 @@ CLOSE_SECONDS = 2.0
 #: Limit for one instance: a host requests one file at a time, unless it is hostile.
 MAX_OPENERS = 4
 TERM_SECONDS = 0.5
-#: Reasons of which no client gets the log; there may be 10,000 tombstones.
-TOLD_WITHOUT_LOG = frozenset({"closed", "idle", "orphaned", "shutdown"})
-#: Status by which a host says that its environment has left.
+#: Reasons whose tombstones keep no log; there may be 10,000 tombstones.
+REASONS_WITHOUT_LOG = frozenset({"closed", "idle", "orphaned", "shutdown"})
+#: Status of a host's message that its external environment has not come back.
 GONE = 410
 
 FORK_RETURNED = (
@@ -60,18 +65,19 @@ class Hosts:
     Args:
         run: The run directory.
         settings: The limits.
-        modules: What has been imported for hosts to have.
-        earlier_ids: IDs that earlier servers gave out, and that are not used again.
-        remove: Called with a directory that is to be removed.
+        modules: The modules that are imported for hosts.
+        earlier_ids: IDs that earlier servers issued, and that are not used again.
+        remove: Called with a directory to remove.
         sandbox: The sandbox that hosts enter.
-        on_made: Called with an instance and what its host said of the making.
+        on_made: Called with an instance and its host's report of the making.
         on_end: Called with an instance whose process has ended, and how.
+        on_spared_end: Called with the process ID of a child process that has ended and
+            that no host started.
 
     Attributes:
         tombstones: The instances that have ended.
         kept_logs: The logs of the last ones.
         spared: Child processes that no host started, and that no end of a host ends.
-        on_spared: Called with the process ID of such a one that has ended.
     """
 
     def __init__(
@@ -85,12 +91,12 @@ class Hosts:
         sandbox: Sandbox,
         on_made: Callable[[Instance, Frame], None],
         on_end: Callable[[Instance, Ended], None],
+        on_spared_end: Callable[[int], None],
     ) -> None:
         self.tombstones = Tombstones()
         self.kept_logs = KeptLogs()
         # What modules have started when they were imported.
         self.spared = set(processes.children(os.getpid()))
-        self.on_spared: Callable[[int], None] = lambda pid: None
         self._run = run
         self._settings = settings
         self._modules = modules
@@ -99,20 +105,21 @@ class Hosts:
         self._sandbox = sandbox
         self._on_made = on_made
         self._on_end = on_end
+        self._on_spared_end = on_spared_end
         self._instances: dict[str, Instance] = {}
         self._by_pid: dict[int, Instance] = {}
-        self._clock = AwakeClock()
+        self._time_limits = TimeLimits(settings)
         self._memory = MemoryLimit(settings.host_memory)
         self._oom_kills = OomKills()
         self._strays = processes.Strays()
         self._stray = False
 
     def __len__(self) -> int:
-        """How many slots are taken."""
+        """Return the number of slots that are taken."""
         return len(self._instances)
 
     def __iter__(self) -> Iterator[Instance]:
-        """Go through all instances; they may end meanwhile."""
+        """Iterate over all instances; they may end meanwhile."""
         return iter(list(self._instances.values()))
 
     def serving(self) -> list[Instance]:
@@ -120,7 +127,7 @@ class Hosts:
         return [each for each in self if each.live and not each.reason]
 
     def get(self, instance_id: str) -> Instance | None:
-        """Give an instance that is made, even if it is about to end."""
+        """Return an instance that is made, even if it is about to end."""
         instance = self._instances.get(instance_id)
         return instance if instance is not None and instance.live else None
 
@@ -156,7 +163,7 @@ class Hosts:
         return max(found, key=lambda each: each[0], default=(0.0, None))[1]
 
     def longest_idle(self, among: Iterable[Instance]) -> Idle | None:
-        """Return the instance that nobody has used for longest, if one is idle.
+        """Return the instance that has been idle longest; ``None`` if none is idle.
 
         Args:
             among: Instances to choose from.
@@ -172,7 +179,7 @@ class Hosts:
         return max(found, key=lambda each: each.idle_s, default=None)
 
     def start(self, request: CreateRequest) -> Instance:
-        """Take a slot and start a host, which will say how the making went.
+        """Take a slot and start a host, which will report how the making went.
 
         Raises:
             TooManyInstances: No slot is free, or the machine has no room.
@@ -222,15 +229,17 @@ class Hosts:
             ):
                 return instance_id
 
-    def hear(self, instance: Instance) -> bool:
-        """Take what a host says; whether it may say more."""
+    def receive(self, instance: Instance) -> bool:
+        """Read messages of a host and act on them; return whether more may come."""
         try:
             frames = instance.channel.receive()
             return frames is not None and self._take(instance, frames)
         except FrameError as error:
-            log.warning("the host of %s sent nonsense: %s", instance.instance_id, error)
-            # Nothing that comes after it, until the process is gone, is believed.
-            instance.told = True
+            log.warning(
+                "the host of %s sent malformed data: %s", instance.instance_id, error
+            )
+            # Its later messages are ignored until the process has ended.
+            instance.reported = True
             self.kill(instance, "crashed")
             return False
         finally:
@@ -246,22 +255,22 @@ class Hosts:
                 instance.detail = FORK_RETURNED
                 self.kill(instance, "crashed")
                 return False
-            if not instance.told:
-                self._told(instance, frame)
+            if not instance.reported:
+                self._on_report(instance, frame)
             elif frame.kind == Op.MONITOR_FILE:
                 self._open_monitor(instance, frame)
             elif frame.status == GONE and not instance.reason:
-                # It ends by itself: its environment, which lives elsewhere, is gone.
+                # It ends by itself: its external environment has not come back.
                 instance.reason = "external-gone"
                 instance.kill_at = time.monotonic() + CLOSE_SECONDS
         return True
 
     def _write_log(self, instance: Instance, frame: Frame) -> None:
-        """Write what a host has for the server's log, unless it is too much."""
+        """Write an entry of a host to the server's log, within its rate limit."""
         if instance.log_allowance.take():
             first, rest = server_log.read(bytes(frame.body))
-            place = instance.instance_id, instance.env_id
-            log.warning("%s (%s): %s", *place, first, extra={"trace": rest})
+            names = instance.instance_id, instance.env_id
+            log.warning("%s (%s): %s", *names, first, extra={"trace": rest})
 
     def _open_monitor(self, instance: Instance, frame: Frame) -> None:
         """Have a child open the file of a monitor, since a disk may be slow."""
@@ -278,29 +287,31 @@ class Hosts:
         if instance.pid not in self._by_pid or len(instance.openers) >= MAX_OPENERS:
             return
         try:
-            pid = open_monitor(self._settings.data_dir, frame, line, instance.owner)
+            pid = _open_monitor_file(
+                self._settings.data_dir, frame, line, instance.owner
+            )
         except ForkFailed as error:
             log.warning("no process can be started to open a file: %s", error)
             return
         instance.openers.add(pid)
         self.spared.add(pid)
 
-    def _told(self, instance: Instance, frame: Frame) -> None:
-        # Of all that it may say later nothing is meant for us.
-        instance.told = True
+    def _on_report(self, instance: Instance, frame: Frame) -> None:
+        """Note how the making of an instance went."""
+        instance.reported = True
         instance.live = frame.status == 200
         if not instance.live and not instance.reason:
-            # It ends by itself now, unless a thread of the environment's holds it.
+            # It ends by itself now, unless a thread of the environment keeps it.
             instance.reason = "refused"
             instance.kill_at = time.monotonic() + CLOSE_SECONDS
-        # Whoever waits for it comes before the log.
+        # Its creators are answered before the log is written.
         self._on_made(instance, frame)
         if instance.live:
             words = f"{instance.instance_id} made, an instance of {instance.env_id}"
             write(logging.INFO, SUPERVISOR, words, instance.request_id)
 
     def close(self, instance: Instance, reason: str) -> None:
-        """Ask a host to close its environment and end; insist later."""
+        """Tell a host to close its environment and end; kill it if it does not."""
         if instance.reason:
             return
         instance.reason = reason
@@ -311,16 +322,16 @@ class Hosts:
             instance.kill_at = 0.0
 
     def kill(self, instance: Instance, reason: str) -> None:
-        """End a host, and what it started, at once."""
+        """Kill a host, and the processes that it started."""
         instance.reason = instance.reason or reason
         instance.kill_at = float("inf")
         if instance.pid in self._by_pid:
             processes.kill_tree(instance.pid)
 
     def tick(self) -> None:
-        """Look at all limits; to be called a few times a second."""
+        """Check all limits; to be called a few times a second."""
         now, now_ns = time.monotonic(), time.monotonic_ns()
-        self._clock.advance(now)
+        self._time_limits.advance(now)
         for instance in self:
             if instance.reason:
                 if now >= instance.kill_at:
@@ -340,50 +351,12 @@ class Hosts:
             self.kill(instance, instance.reason)
 
     def _check(self, instance: Instance, now: float, now_ns: int) -> None:
-        status = instance.page.read()
-        reason = self._overdue(instance, status, now, now_ns)
-        if reason is not None:
-            # The reader may be interrupted within a number: that happens once.
-            status = instance.page.read()
-            reason = self._overdue(instance, status, now, now_ns)
-        if instance.live and reason is None and not status.busy_since_ns:
-            reason = self._unresponsive(instance)
+        reason = self._time_limits.exceeded(instance, now, now_ns)
         if reason == "idle":
             self.close(instance, reason)
         elif reason is not None:
             self.kill(instance, reason)
         instance.output.tick()
-
-    def _overdue(
-        self, instance: Instance, status: Status, now: float, now_ns: int
-    ) -> str | None:
-        awake, heartbeat = self._clock.now, instance.heartbeat
-        heartbeat.look(status.marks, awake)
-        settings = self._settings
-        reason = limits.overdue(
-            status,
-            live=instance.live,
-            age=now - instance.started,
-            now_ns=now_ns,
-            settings=settings,
-        )
-        deadlines = {
-            "create-deadline": settings.create_deadline,
-            "step-deadline": settings.step_deadline,
-        }
-        if reason in deadlines and not heartbeat.had(awake, deadlines[reason]):
-            # This process was suspended, and probably the host was, too.
-            return None
-        return reason
-
-    def _unresponsive(self, instance: Instance) -> str | None:
-        """Ping a host between calls, and return the reason to end one that is stuck."""
-        awake, heartbeat = self._clock.now, instance.heartbeat
-        if heartbeat.ping_due(awake):
-            with contextlib.suppress(OSError):
-                instance.channel.socket.send(PING)
-        lost = heartbeat.lost(awake, self._settings.step_deadline)
-        return "unresponsive" if lost else None
 
     def _check_memory(self) -> None:
         self._oom_kills.tick()
@@ -392,7 +365,7 @@ class Hosts:
             self.kill(self._by_pid[pid], "memory")
 
     def reap(self) -> None:
-        """Take leave of every process that has ended."""
+        """Collect every child process that has ended."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -403,11 +376,11 @@ class Hosts:
             self._strays.forget(pid)
             if pid in self.spared:
                 self.spared.discard(pid)
-                self.on_spared(pid)
+                self._on_spared_end(pid)
                 self._stray = True
             instance = self._by_pid.pop(pid, None)
             if instance is not None:
-                self._bury(instance, status)
+                self._record_end(instance, status)
                 self._stray = True
         if self._stray:
             self._kill_strays()
@@ -419,13 +392,14 @@ class Hosts:
         self._stray = True
 
     def _kill_strays(self) -> None:
-        # What forks without end may slip through once, so until none is seen.
+        # A process that forks without end may be missed once: this repeats until there
+        # is none.
         hosts = {each.instance_id: each.pid for each in self}
         self._stray = self._strays.kill(hosts, self.spared)
 
-    def _bury(self, instance: Instance, wait_status: int) -> None:
-        # The last that it said may not have been read yet.
-        self.hear(instance)
+    def _record_end(self, instance: Instance, wait_status: int) -> None:
+        # Its last messages may not have been read yet.
+        self.receive(instance)
         instance_id = instance.instance_id
         del self._instances[instance_id]
         if not instance.reason and _is_killed(wait_status) and self._oom_kills.recent():
@@ -434,12 +408,12 @@ class Hosts:
         log_tail = instance.output.finish()
         page = instance.page.read()
         now = time.monotonic()
-        untold = instance.reason in TOLD_WITHOUT_LOG or self._settings.no_tracebacks
+        no_log = instance.reason in REASONS_WITHOUT_LOG or self._settings.no_tracebacks
         ended = Ended(
             instance.env_id,
             instance.reason or "crashed",
             wait_status,
-            "" if untold else log_tail,
+            "" if no_log else log_tail,
             now,
             instance.end_key,
             instance.owner,
@@ -461,6 +435,35 @@ class Hosts:
             instance.output.close_log()
         self._on_end(instance, ended)
         instance.release()
+
+
+def _open_monitor_file(data_dir: str, frame: Frame, answer_to: int, owner: str) -> int:
+    """Fork a child that opens the file which a host has requested.
+
+    Args:
+        data_dir: Directory below which monitors write.
+        frame: The request.
+        answer_to: Descriptor of the socket to send the answer to.
+        owner: Token that owns the instance; "" if the server has no file of tokens.
+
+    Returns:
+        The child's process ID; it ends by itself.
+
+    Raises:
+        ForkFailed: No process can be started.
+    """
+
+    def run(parent: int) -> int:
+        for number in (signal.SIGTERM, signal.SIGALRM):
+            signal.signal(number, signal.SIG_DFL)
+        prctl.die_with_parent(parent)
+        signal.alarm(FILE_SECONDS)
+        request = msgspec.json.decode(frame.body, type=FileRequest)
+        with socket.socket(fileno=answer_to) as end:
+            answer_file(end, data_dir, request, owner)
+        return 0
+
+    return start_child([answer_to], run, "monitor file")
 
 
 def _is_killed(wait_status: int) -> bool:

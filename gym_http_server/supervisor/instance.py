@@ -1,4 +1,4 @@
-"""An instance as the supervisor sees it, and what is remembered of one that ended."""
+"""Instances as the supervisor sees them, and the records of ended ones."""
 
 from __future__ import annotations
 
@@ -32,14 +32,15 @@ MAX_TOMBSTONES = 10_000
 
 @dataclass(eq=False)
 class Instance:
-    """A host process and what it is up to.
+    """An instance, its host process and their state.
 
     Attributes:
-        env_id: As it was asked for.
+        env_id: The env ID of the create request.
         label: The label that it was created with; ``None`` if it has none.
         channel: The connection to the host.
-        output: What it prints.
-        told: Whether the host has said how the making went, or nonsense.
+        output: The output of its environment.
+        reported: Whether the host has reported how the making went, or sent malformed
+            data.
         live: Whether the environment has been made.
         reason: Why it is ending; "" while it is not.
         detail: More about the reason, for callers to read; "" if there is no more.
@@ -66,7 +67,7 @@ class Instance:
     output: Output
     started: float
     label: str | None = None
-    told: bool = False
+    reported: bool = False
     live: bool = False
     reason: str = ""
     detail: str = ""
@@ -92,11 +93,11 @@ class Instance:
 
 
 class Idle(NamedTuple):
-    """An instance that nobody uses, as a create request without a slot is told of it.
+    """The instance that was idle longest, for a create that finds no free slot.
 
     Attributes:
         instance_id: The instance.
-        env_id: As it was asked for.
+        env_id: The env ID of the create request.
         idle_s: Seconds without use.
         ends_in_s: Seconds until it is ended, if it stays unused and its slot is needed;
             ``None`` if it never is.
@@ -116,21 +117,21 @@ class Idle(NamedTuple):
         else:
             ends_in_s = round(ends_in_s, 1)
             words += f"; the server ends it in {ends_in_s} s, unless it is used"
-        told = self._asdict() | {"idle_s": idle_s, "ends_in_s": ends_in_s}
+        oldest = self._asdict() | {"idle_s": idle_s, "ends_in_s": ends_in_s}
         return TooManyInstances(
-            f"{problem.message}. {words}", extras={"oldest_idle": told}
+            f"{problem.message}. {words}", extras={"oldest_idle": oldest}
         )
 
 
 @dataclass(frozen=True)
 class Ended:
-    """What is remembered of an instance.
+    """The record of an ended instance.
 
     Attributes:
         reason: ``closed``, ``crashed``, ``step-deadline``, ``unresponsive``,
             ``create-deadline``, ``idle``, ``orphaned``, ``memory``, ``external-gone``,
             ``abandoned`` or ``shutdown``.
-        wait_status: As ``os.waitpid`` gave it.
+        wait_status: The status that ``os.waitpid`` returned.
         log_tail: The last that the environment printed; "" where no client gets it.
         at: Monotonic seconds.
         end_key: Key of the request that closed it, or "".
@@ -161,7 +162,7 @@ class Ended:
     private: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """Tell it to a web worker."""
+        """Return the record for a web worker."""
         signalled = os.WIFSIGNALED(self.wait_status)
         return {
             "alive": False,
@@ -184,18 +185,18 @@ class Ended:
 
     @property
     def summary(self) -> str:
-        """Say it in a line of a log, whatever the environment printed."""
+        """The reason in one line for the log, without control characters."""
         if self.detail:
             return f"{self.reason} ({self.detail})"
         if self.reason != "crashed":
             return self.reason
-        told = self.as_json()
-        how = told["signal"] or f"exit status {told['exit_status']}"
+        record = self.as_json()
+        how = record["signal"] or f"exit status {record['exit_status']}"
         shown = "".join(c if c.isprintable() else "?" for c in self.last_words)
         return f"{self.reason} ({how}) {shown}".rstrip()
 
     def why_not_made(self, settings: Settings) -> Problem:
-        """Tell whoever waits for an instance that ended before it was made."""
+        """Return the problem of a create whose instance ended before it was made."""
         if self.reason == "create-deadline":
             return CreateDeadline(
                 f"making {self.env_id} took longer than the "
@@ -203,42 +204,42 @@ class Ended:
             )
         if self.reason == "shutdown":
             return Draining("the server is stopping and makes no new instances")
-        told = self.as_json()
-        how = told["signal"] or f"exit status {told['exit_status']}"
+        record = self.as_json()
+        how = record["signal"] or f"exit status {record['exit_status']}"
         if self.detail:
             how = self.detail
         elif self.reason == "memory":
             how = f"it used more than {settings.host_memory} bytes of memory"
-        elif told["last_words"]:
-            how += f" {told['last_words']}"
+        elif record["last_words"]:
+            how += f" {record['last_words']}"
         return EnvCrashed(
             f"the host ended while making {self.env_id}: {how}",
-            extras={"signal": told["signal"], "log_tail": self.log_tail},
+            extras={"signal": record["signal"], "log_tail": self.log_tail},
         )
 
 
 class Tombstones:
-    """Remembers the last instances that ended."""
+    """The records of the last instances that ended."""
 
     def __init__(self) -> None:
         self._ended: OrderedDict[str, Ended] = OrderedDict()
 
     def add(self, instance_id: str, ended: Ended) -> None:
-        """Remember one, and forget the oldest if there are too many."""
+        """Add a record, and forget the oldest if there are too many."""
         self._ended[instance_id] = ended
         if len(self._ended) > MAX_TOMBSTONES:
             self._ended.popitem(last=False)
 
     def get(self, instance_id: str) -> Ended | None:
-        """Give what is remembered of one."""
+        """Return the record of an instance; ``None`` if there is none."""
         return self._ended.get(instance_id)
 
     def newest_first(self) -> Iterator[tuple[str, Ended]]:
-        """Go through all of them, the one that ended last first."""
+        """Iterate over all records, the last ended first."""
         return reversed(self._ended.items())
 
     def __contains__(self, instance_id: object) -> bool:
-        """Whether one is remembered."""
+        """Whether there is a record of an instance."""
         return instance_id in self._ended
 
 

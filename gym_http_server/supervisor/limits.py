@@ -1,20 +1,97 @@
-"""Which instance is over its limits, or idle. Decides; the supervisor acts."""
+"""Limits of time: finds instances that are overdue, stuck, idle or orphaned.
+
+Decides only; `hosts` ends them.
+"""
 
 from __future__ import annotations
 
+import contextlib
+
+from gym_http_server.envhost.host import PING
 from gym_http_server.rundir.status import Status
 from gym_http_server.settings import Settings
+from gym_http_server.supervisor.heartbeats import AwakeClock
+from gym_http_server.supervisor.instance import Instance
 
-__all__ = ["ends_in", "idle_for", "orphaned_for", "overdue"]
+__all__ = ["TimeLimits", "ends_in", "idle_for", "orphaned_for", "overdue"]
 
 # The supervisor may have been busy since it last looked at the clock.
 _LATE_NS = 10_000_000_000
 
 
+class TimeLimits:
+    """Checks hosts against the limits of time, and pings those that are silent.
+
+    Args:
+        settings: The limits.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._clock = AwakeClock()
+
+    def advance(self, now: float) -> None:
+        """Advance the clock; to be called once before each round of checks.
+
+        Args:
+            now: Monotonic seconds.
+        """
+        self._clock.advance(now)
+
+    def exceeded(self, instance: Instance, now: float, now_ns: int) -> str | None:
+        """Return the reason to end an instance, or ``None``.
+
+        Args:
+            instance: The instance.
+            now: Monotonic seconds.
+            now_ns: The same in nanoseconds.
+        """
+        status = instance.page.read()
+        reason = self._overdue(instance, status, now, now_ns)
+        if reason is not None:
+            # The reader may be interrupted within a number: that happens once.
+            status = instance.page.read()
+            reason = self._overdue(instance, status, now, now_ns)
+        if instance.live and reason is None and not status.busy_since_ns:
+            return self._unresponsive(instance)
+        return reason
+
+    def _overdue(
+        self, instance: Instance, status: Status, now: float, now_ns: int
+    ) -> str | None:
+        awake, heartbeat = self._clock.now, instance.heartbeat
+        heartbeat.look(status.marks, awake)
+        settings = self._settings
+        reason = overdue(
+            status,
+            live=instance.live,
+            age=now - instance.started,
+            now_ns=now_ns,
+            settings=settings,
+        )
+        deadlines = {
+            "create-deadline": settings.create_deadline,
+            "step-deadline": settings.step_deadline,
+        }
+        if reason in deadlines and not heartbeat.had(awake, deadlines[reason]):
+            # This process was suspended, and probably the host was, too.
+            return None
+        return reason
+
+    def _unresponsive(self, instance: Instance) -> str | None:
+        """Ping a host between calls, and return the reason to end one that is stuck."""
+        awake, heartbeat = self._clock.now, instance.heartbeat
+        if heartbeat.ping_due(awake):
+            with contextlib.suppress(OSError):
+                instance.channel.socket.send(PING)
+        lost = heartbeat.lost(awake, self._settings.step_deadline)
+        return "unresponsive" if lost else None
+
+
 def overdue(
     status: Status, *, live: bool, age: float, now_ns: int, settings: Settings
 ) -> str | None:
-    """Say which limit of time an instance has passed.
+    """Return the limit of time that an instance has passed.
 
     Args:
         status: Its status page.
@@ -24,8 +101,8 @@ def overdue(
         settings: The limits.
 
     Returns:
-        The reason to end it, or ``None``; ``crashed`` if it tells of times when there
-        was no host.
+        The reason to end it, or ``None``; ``crashed`` if its times are before the
+        host's start or in the future.
     """
     if not live:
         return "create-deadline" if age > settings.create_deadline else None

@@ -1,6 +1,6 @@
 """The list of instances: the present ones, and the last ones that ended.
 
-It is made from what the supervisor knows, and from the status pages. No host is asked,
+It is made from the state of the supervisor and the status pages. No host is called,
 so a host that is busy or stuck holds nothing up.
 """
 

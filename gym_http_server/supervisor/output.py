@@ -5,7 +5,7 @@ reaches the disk. The supervisor reads all output, or hosts would wait. Output f
 than `RATE` is dropped, except for its last part: the last lines explain a crash.
 
 A log is cut at the front when it grows too long. Its first line then says how many
-bytes were cut. Readers of a log are answered from here and name an *offset*, which
+bytes were cut. Requests for a log are answered here; they have an *offset*, which
 counts all bytes that ever went to the log, cut ones included. The descriptor is read,
 not the path: an environment without a sandbox could put another file there.
 """
@@ -149,7 +149,7 @@ class Output:
     def read_log(self, offset: int) -> LogPart:
         """Read the log, `PART_BYTES` at most, from an offset on.
 
-        The part begins later than asked for if those bytes were cut, and at the end of
+        The part begins later than the offset if those bytes were cut, and at the end of
         the log if the offset lies beyond that.
 
         Raises:

@@ -24,8 +24,8 @@ from gym_http_server.sandbox import Sandbox
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor.forks import fork
 from gym_http_server.supervisor.instance import Instance
-from gym_http_server.supervisor.modules import Modules
 from gym_http_server.supervisor.output import Output
+from gym_http_server.supervisor.prefork import Modules
 from gym_http_server.titles import set_title
 
 __all__ = ["start_host"]

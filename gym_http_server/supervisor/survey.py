@@ -1,4 +1,4 @@
-"""Which environments can be made here, and why not the others.
+"""The survey of the registry: environments that can be made, and why others cannot.
 
 An environment can be made if its entry point can be loaded. Loading imports heavy
 libraries that may start threads, so the survey runs in a child of its own.
@@ -19,7 +19,7 @@ import msgspec
 from gymnasium.envs import registration
 
 from gym_http_server.errors import SurveyFailed
-from gym_http_server.services import isolate
+from gym_http_server.service_process import isolate
 from gym_http_server.supervisor.forks import start_child
 
 __all__ = ["Survey", "survey"]
@@ -31,7 +31,7 @@ MAX_BYTES = 64 * 1024 * 1024
 READ_BYTES = 1 << 20
 
 
-class _Said(msgspec.Struct, omit_defaults=True):
+class _SurveyMessage(msgspec.Struct, omit_defaults=True):
     """A line that the child writes.
 
     Attributes:
@@ -99,17 +99,17 @@ class Survey:
         self._unread = rest
         try:
             for line in lines:
-                self._take(msgspec.json.decode(line, type=_Said))
+                self._take(msgspec.json.decode(line, type=_SurveyMessage))
         except (msgspec.MsgspecError, ValueError):
-            raise self._failed("sent nonsense") from None
+            raise self._failed("sent malformed data") from None
         if self.result is None and (not data or len(rest) > MAX_BYTES):
             raise self._failed("ended early")
         return self.result is None
 
-    def _take(self, said: _Said) -> None:
-        if bytes(said.envs):
-            self.result = bytes(said.envs)
-        self._loading = said.loading
+    def _take(self, message: _SurveyMessage) -> None:
+        if bytes(message.envs):
+            self.result = bytes(message.envs)
+        self._loading = message.loading
         self._began_import = time.monotonic()
 
     def check_deadline(self, now: float) -> None:
@@ -141,12 +141,12 @@ def _make(modules: tuple[str, ...], writer: int, parent_pid: int) -> int:
     isolate(parent_pid)
     with os.fdopen(writer, "wb") as pipe:
 
-        def say(said: _Said) -> None:
-            pipe.write(msgspec.json.encode(said) + b"\n")
+        def send(message: _SurveyMessage) -> None:
+            pipe.write(msgspec.json.encode(message) + b"\n")
             pipe.flush()
 
-        rows = survey(modules, lambda name: say(_Said(loading=name)))
-        say(_Said(envs=msgspec.Raw(rows)))
+        rows = survey(modules, lambda name: send(_SurveyMessage(loading=name)))
+        send(_SurveyMessage(envs=msgspec.Raw(rows)))
     return 0
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from gym_http_server.errors import StartError
-from gym_http_server.validation.checks import Mismatch
+from gym_http_server.validation.expectations import Mismatch
 
 __all__ = ["Address", "CallFailed", "Response", "answer_of", "basic", "call"]
 

@@ -12,7 +12,7 @@ import referencing.exceptions
 import referencing.jsonschema
 
 from gym_http_server.validation.calls import Response
-from gym_http_server.validation.checks import Mismatch
+from gym_http_server.validation.expectations import Mismatch
 
 __all__ = ["Document"]
 

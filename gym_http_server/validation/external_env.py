@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple, Self
 
 from gym_http_server.validation.calls import Response
-from gym_http_server.validation.checks import Mismatch, equal
+from gym_http_server.validation.expectations import Mismatch, equal
 from gym_http_server.validation.target import Target, TargetInstance
 from gym_http_server.validation.websocket import (
     BINARY,
@@ -26,13 +26,13 @@ __all__ = [
     "OBSERVATION",
     "PATH",
     "PATIENCE_S",
-    "AnyExternalEnv",
-    "BinaryTalk",
-    "ExternalEnv",
+    "BinaryMessages",
+    "CheckEnv",
     "Fault",
     "Json",
     "PollingEnv",
-    "TextTalk",
+    "SocketEnv",
+    "TextMessages",
     "hello_of",
 ]
 
@@ -53,20 +53,20 @@ _STEP |= {"truncated": False, "info": {"score": 7}}
 
 
 def hello_of(name: str = "", **changes: Json) -> dict[str, Json]:
-    """Give a hello, of a name that nobody else has."""
+    """Return a hello with a new name."""
     name = name or f"validate-{secrets.token_hex(4)}"
     return {**_HELLO, "name": name, **changes}
 
 
-class AnyExternalEnv:
-    """An environment elsewhere, however it is connected.
+class CheckEnv:
+    """An external environment, over any transport.
 
     Args:
         target: The server.
-        name: What it is called.
+        name: Its name.
 
     Attributes:
-        welcome: What the server answered to its hello.
+        welcome: The answer of the server to its hello.
     """
 
     welcome: dict[str, Json]
@@ -81,111 +81,110 @@ class AnyExternalEnv:
 
     def __exit__(self, *exception: object) -> None:
         self.end()
-        # Whoever asked it is told that it is gone.
         self._pool.shutdown()
 
     def end(self) -> None:
         """End the connection."""
 
-    def say(self, message: dict[str, Json]) -> None:
-        """Say something."""
+    def send(self, message: dict[str, Json]) -> None:
+        """Send a message."""
         raise NotImplementedError
 
-    def hear(self) -> dict[str, Json]:
-        """Hear what the server says."""
+    def receive(self) -> dict[str, Json]:
+        """Receive a message of the server."""
         raise NotImplementedError
 
-    def asked(self, kind: str) -> dict[str, Json]:
-        """Hear a message of a kind.
+    def expect_message(self, kind: str) -> dict[str, Json]:
+        """Receive a message of a certain type.
 
         Raises:
-            Mismatch: It is of another.
+            Mismatch: It is of another type.
         """
-        message = self.hear()
+        message = self.receive()
         if message.get("type") != kind:
             raise Mismatch(f"a message of type {kind}", json.dumps(message)[:300])
         return message
 
     def answer(self, kind: str, **result: Json) -> dict[str, Json]:
-        """Answer a request of a kind; give the request."""
-        request = self.asked(kind)
-        self.say({"id": request["id"], "result": result})
+        """Answer a request of a certain type; return the request."""
+        request = self.expect_message(kind)
+        self.send({"id": request["id"], "result": result})
         return request
 
-    def asking(
+    def call_later(
         self, call: Callable[..., Response], *args: Json, **more: Json
-    ) -> TestAgent:
-        """Have an agent ask in the background."""
-        return TestAgent(self._pool.submit(call, *args, **more))
+    ) -> AgentCall:
+        """Make a call as an agent, in the background."""
+        return AgentCall(self._pool.submit(call, *args, **more))
 
-    def created(self, **options: Json) -> TargetInstance:
-        """Have an agent make an instance."""
+    def create(self, **options: Json) -> TargetInstance:
+        """Create an instance as an agent, and answer its init."""
         request = {"env_id": f"external/{self.name}", "wait_s": 10, **options}
         future = self._pool.submit(self.target.create_from, request)
         asked = self.answer("init")
         equal(asked.get("kwargs"), options.get("kwargs", {}), "kwargs of init")
         return future.result(PATIENCE_S)
 
-    def began(self, **options: Json) -> TargetInstance:
-        """Have an agent make an instance, and reset it."""
-        instance = self.created(**options)
+    def create_and_reset(self, **options: Json) -> TargetInstance:
+        """Create an instance as an agent, and reset it."""
+        instance = self.create(**options)
         self.reset(instance)
         return instance
 
     def reset(self, instance: TargetInstance) -> None:
-        """Have an agent reset."""
-        agent = self.asking(instance.post, "reset/", {})
+        """Reset the instance as an agent."""
+        agent = self.call_later(instance.post, "reset/", {})
         self.answer("reset", observation=OBSERVATION)
-        equal(agent.told(200).get("observation"), OBSERVATION, "observation")
+        equal(agent.body(200).get("observation"), OBSERVATION, "observation")
 
-    def stepped(self, instance: TargetInstance, **changes: Json) -> dict[str, Json]:
-        """Have an agent step; give what it was told."""
-        agent = self.asking(instance.post, "step/", {"action": 1})
+    def step(self, instance: TargetInstance, **changes: Json) -> dict[str, Json]:
+        """Step as an agent; return the answer that it gets."""
+        agent = self.call_later(instance.post, "step/", {"action": 1})
         self.answer("step", **{**_STEP, **changes})
-        return agent.told(200)
+        return agent.body(200)
 
-    def left(self, instance: TargetInstance) -> None:
-        """Have the agent close the instance."""
-        agent = self.asking(instance.close)
+    def close_instance(self, instance: TargetInstance) -> None:
+        """Close the instance as an agent."""
+        agent = self.call_later(instance.close)
         self.answer("close")
-        equal(agent.answer().status, 204, "status of close")
+        equal(agent.response().status, 204, "status of close")
 
 
-class TestAgent:
-    """What somebody asked while the environment was heard."""
+class AgentCall:
+    """A call of an agent, made while the environment answers."""
 
     def __init__(self, future: Future[Response]) -> None:
         self._future = future
 
-    def answer(self) -> Response:
+    def response(self) -> Response:
         """Wait for the answer."""
         return self._future.result(PATIENCE_S)
 
-    def told(self, status: int) -> dict[str, Json]:
-        """Wait for an answer with a status, and give its body.
+    def body(self, status: int) -> dict[str, Json]:
+        """Wait for an answer with a certain status; return its body.
 
         Raises:
-            Mismatch: It has another.
+            Mismatch: It has another status.
         """
-        answer = self.answer()
+        answer = self.response()
         if answer.status != status:
             raise Mismatch(f"status {status}", str(answer))
         told: dict[str, Json] = answer.json()
         return told
 
-    def refused(self, status: int, code: str) -> dict[str, Json]:
-        """Wait for a problem, and give it."""
-        told = self.told(status)
+    def problem(self, status: int, code: str) -> dict[str, Json]:
+        """Wait for a problem with a certain status and code; return it."""
+        told = self.body(status)
         equal(told.get("code"), code, "code")
         return told
 
 
-class ExternalEnv(AnyExternalEnv):
-    """One over a WebSocket.
+class SocketEnv(CheckEnv):
+    """An external environment connected by a WebSocket.
 
     Args:
         target: The server.
-        hello: What it says first; a text is sent as it is.
+        hello: Its first message; a text is sent as it is.
     """
 
     def __init__(self, target: Target, hello: dict[str, Json] | str) -> None:
@@ -196,23 +195,23 @@ class ExternalEnv(AnyExternalEnv):
             raise Mismatch("101 to the handshake", str(self.socket.answer))
         text = hello if isinstance(hello, str) else json.dumps(hello)
         self.write(text)
-        self.welcome = self.hear()
+        self.welcome = self.receive()
 
     @classmethod
     def welcomed(cls, target: Target, **hello: Json) -> Self:
-        """Connect, and demand to be welcome.
+        """Connect, and expect a welcome.
 
         Raises:
-            Mismatch: It is not.
+            Mismatch: The server sends something else.
         """
-        far = cls(target, hello_of(**hello))
-        if far.welcome.get("type") != "welcome":
-            far.end()
-            raise Mismatch("welcome", json.dumps(far.welcome)[:300])
-        return far
+        env = cls(target, hello_of(**hello))
+        if env.welcome.get("type") != "welcome":
+            env.end()
+            raise Mismatch("welcome", json.dumps(env.welcome)[:300])
+        return env
 
-    def back(self, **hello: Json) -> Self:
-        """Connect anew, and go on; the connection before is ended."""
+    def reconnect(self, **hello: Json) -> Self:
+        """Close the connection, and resume over a new one."""
         self.end()
         return self.welcomed(
             self.target, name=self.name, resume=self.welcome["resume"], **hello
@@ -223,16 +222,16 @@ class ExternalEnv(AnyExternalEnv):
         self.socket.end()
 
     def write(self, text: str) -> None:
-        """Say a text as it is."""
+        """Send a text as it is."""
         self.socket.send(frame(TEXT, text.encode()))
 
-    def say(self, message: dict[str, Json]) -> None:
-        """Say something."""
+    def send(self, message: dict[str, Json]) -> None:
+        """Send a message."""
         self.write(json.dumps(message))
 
-    def hear(self) -> dict[str, Json]:
-        """Hear what the server says; its pings are answered."""
-        payload = self.heard(TEXT)
+    def receive(self) -> dict[str, Json]:
+        """Receive a message of the server; answer its pings."""
+        payload = self.receive_payload(TEXT)
         try:
             told = json.loads(payload)
         except ValueError as error:
@@ -241,8 +240,8 @@ class ExternalEnv(AnyExternalEnv):
             raise Mismatch("an object", str(told)[:200])
         return told
 
-    def heard(self, opcode: int = BINARY) -> bytes:
-        """Hear a message of an opcode, as it is."""
+    def receive_payload(self, opcode: int = BINARY) -> bytes:
+        """Receive the payload of a message with a certain opcode."""
         while True:
             message = self.socket.read()
             if message.opcode == PING:
@@ -253,12 +252,12 @@ class ExternalEnv(AnyExternalEnv):
                 raise Mismatch(f"a message of opcode {opcode}", str(message.opcode))
 
 
-#: Seconds that a request waits for what is asked.
-LOOK_S = 5
+#: Seconds that one poll waits for a request.
+POLL_S = 5
 
 
-class PollingEnv(AnyExternalEnv):
-    """One that calls by HTTP."""
+class PollingEnv(CheckEnv):
+    """An external environment connected by HTTP long polling."""
 
     def __init__(self, target: Target) -> None:
         hello = hello_of()
@@ -269,18 +268,18 @@ class PollingEnv(AnyExternalEnv):
         self.welcome = answer.json()
         self.path = f"{PATH}{self.welcome['connection']}/"
 
-    def hear(self) -> dict[str, Json]:
-        """Fetch what the server asks."""
+    def receive(self) -> dict[str, Json]:
+        """Fetch a request of the server."""
         until = time.monotonic() + PATIENCE_S
         while True:
-            answer = self.target.get(f"{self.path}request?wait_s={LOOK_S}")
+            answer = self.target.get(f"{self.path}request?wait_s={POLL_S}")
             if answer.status != 204 or time.monotonic() > until:
                 break
-        equal(answer.status, 200, "status of what is fetched")
+        equal(answer.status, 200, "status of a fetched request")
         told: dict[str, Json] = answer.json()
         return told
 
-    def say(self, message: dict[str, Json]) -> None:
+    def send(self, message: dict[str, Json]) -> None:
         """Post an answer."""
         answer = self.target.post(f"{self.path}answer", message)
         equal(answer.status, 204, "status of an answer")
@@ -294,52 +293,52 @@ _LEAF = struct.pack("<2f", *OBSERVATION)
 
 
 class Fault(NamedTuple):
-    """What the server found wrong."""
+    """The error that the server found in an answer."""
 
     message: str
     field: str
 
 
-class TextTalk:
-    """In JSON.
+class TextMessages:
+    """Answers in the JSON dialect.
 
     Args:
-        far: The connection.
+        env: The environment.
     """
 
-    def __init__(self, far: ExternalEnv) -> None:
-        self._far = far
+    def __init__(self, env: SocketEnv) -> None:
+        self._env = env
 
     def answer(self, kind: str) -> None:
         """Answer init, reset or close."""
         result = {"observation": OBSERVATION} if kind == "reset" else {}
-        self._far.answer(kind, **result)
+        self._env.answer(kind, **result)
 
     def answer_badly(self, case: dict[str, Any]) -> None:
-        """Answer a step as a case of the vectors says."""
-        request, text = self._far.asked("step"), case["text"]
-        # A case answers a request of a number, which is another one here.
+        """Answer a step with the bad answer of a vector."""
+        request, text = self._env.expect_message("step"), case["text"]
+        # The number of the request differs from that in the vector.
         known = f'"id":{case["number"]},'
-        self._far.write(text.replace(known, f'"id":{request["id"]},', 1))
+        self._env.write(text.replace(known, f'"id":{request["id"]},', 1))
 
-    def fault(self) -> Fault:
-        """Hear what was wrong."""
-        told = self._far.asked("fault")
+    def receive_fault(self) -> Fault:
+        """Receive the fault message."""
+        told = self._env.expect_message("fault")
         return Fault(str(told.get("message", "")), str(told.get("field", "")))
 
 
-class BinaryTalk:
-    """In frames.
+class BinaryMessages:
+    """Answers in the binary dialect.
 
     Args:
-        far: The connection.
+        env: The environment.
     """
 
-    def __init__(self, far: ExternalEnv) -> None:
-        self._far = far
+    def __init__(self, env: SocketEnv) -> None:
+        self._env = env
 
-    def _heard(self) -> tuple[int, int, bytes]:
-        message = self._far.heard(BINARY)
+    def _receive(self) -> tuple[int, int, bytes]:
+        message = self._env.receive_payload(BINARY)
         if len(message) < _HEADER.size:
             raise Mismatch("a header of 16 bytes", message.hex())
         _, head, _, operation, _, number = _HEADER.unpack_from(message)
@@ -347,23 +346,23 @@ class BinaryTalk:
 
     def answer(self, kind: str) -> None:
         """Answer init, reset or close."""
-        _, number, _ = self._heard()
+        _, number, _ = self._receive()
         signature, leaves = (_RESET, _LEAF) if kind == "reset" else (_NOTHING, b"")
         body = struct.pack("<II", len(signature), 0) + signature + leaves
         header = _HEADER.pack(len(body), 0, 200, 0, 3, number)
-        self._say(header + body)
+        self._send(header + body)
 
     def answer_badly(self, case: dict[str, Any]) -> None:
-        """Answer a step as a case of the vectors says."""
-        _, number, _ = self._heard()
+        """Answer a step with the bad answer of a vector."""
+        _, number, _ = self._receive()
         data = bytes.fromhex(case["hex"])
         if data[12:16] == struct.pack("<I", case["number"]):
             data = data[:12] + struct.pack("<I", number) + data[16:]
-        self._say(data)
+        self._send(data)
 
-    def fault(self) -> Fault:
-        """Hear what was wrong."""
-        operation, _, body = self._heard()
+    def receive_fault(self) -> Fault:
+        """Receive the fault message."""
+        operation, _, body = self._receive()
         if operation != _FAULT:
             raise Mismatch(f"operation {_FAULT}, a fault", str(operation))
         try:
@@ -372,5 +371,5 @@ class BinaryTalk:
             raise Mismatch("a fault in JSON", str(error)) from None
         return Fault(str(told.get("message", "")), str(told.get("field", "")))
 
-    def _say(self, data: bytes) -> None:
-        self._far.socket.send(frame(BINARY, data))
+    def _send(self, data: bytes) -> None:
+        self._env.socket.send(frame(BINARY, data))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from gym_http_server.validation.checks import Mismatch
+from gym_http_server.validation.expectations import Mismatch
 
 __all__ = ["Form", "canonical", "from_model", "named", "nested"]
 

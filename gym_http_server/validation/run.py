@@ -5,25 +5,62 @@ from __future__ import annotations
 import json
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 
 from gym_http_server.errors import StartError
 from gym_http_server.validation.calls import Address, CallFailed
-from gym_http_server.validation.checks import Absent, Check, CheckGroup, Mismatch
+from gym_http_server.validation.checks import Check, CheckGroup
 from gym_http_server.validation.document import Document
-from gym_http_server.validation.groups import GROUPS
-from gym_http_server.validation.report import (
-    ABSENT,
-    FAILED,
-    PASSED,
-    CheckResult,
-    Report,
+from gym_http_server.validation.expectations import Absent, Mismatch
+from gym_http_server.validation.groups import (
+    environments,
+    errors,
+    external,
+    handshakes,
+    http,
+    legacy,
+    server,
+    steps,
+    streams,
+    transcripts,
+    values,
 )
 from gym_http_server.validation.target import CART_POLE, Target
 from gym_http_server.validation.websocket import Closed
 
 __all__ = ["RIGHT", "WRONG", "validate"]
+
+#: The groups, in the order in which they run.
+GROUPS = (
+    server.SERVER,
+    server.DOCUMENT,
+    legacy.GROUP,
+    steps.NEWER,
+    errors.GROUP,
+    http.HTTP,
+    steps.KEYS,
+    values.VALUES,
+    values.NUMBERS,
+    values.SPACES,
+    values.ELEMENTS,
+    values.MALFORMED,
+    *transcripts.GROUPS,
+    handshakes.HANDSHAKES,
+    streams.STREAMS,
+    *streams.BINARY_GROUPS,
+    steps.BATCHES,
+    environments.INTERNALS,
+    environments.RENDER,
+    environments.VECTORS,
+    handshakes.TICKETS,
+    *server.INSTANCE_GROUPS,
+    external.EXTERNAL,
+    external.FAILURES,
+    *external.MESSAGE_GROUPS,
+)
 
 RIGHT, WRONG = 0, 1
 _ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -31,6 +68,85 @@ _ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _UNFORESEEN = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
 #: Answers are held against the document all the time, and told of in the end.
 ANSWERS = "answers"
+
+
+PASSED, FAILED, ABSENT = "passed", "failed", "absent"
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """How one check ended.
+
+    Attributes:
+        id: The check.
+        result: `PASSED`, `FAILED` or `ABSENT`.
+        expected: What should have come, if it failed.
+        actual: What came, if it failed; if it is absent, how that is known.
+    """
+
+    id: str
+    result: str
+    expected: str = ""
+    actual: str = ""
+
+
+class Report:
+    """Outcomes, and lines about them.
+
+    Args:
+        say: Prints a line.
+        busy: Shows which group is being checked, if there is anybody to see it.
+    """
+
+    def __init__(
+        self,
+        say: Callable[[str], object],
+        busy: Callable[[str], object] | None = None,
+    ) -> None:
+        self.outcomes: list[CheckResult] = []
+        self._say = say
+        self.begin = busy or (lambda name: None)
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How many checks ended in which way."""
+        return Counter(outcome.result for outcome in self.outcomes)
+
+    @property
+    def summary(self) -> str:
+        """All of it in one line."""
+        counts = self.counts
+        return ", ".join(f"{counts[each]} {each}" for each in (PASSED, FAILED, ABSENT))
+
+    def group(self, name: str, outcomes: list[CheckResult]) -> None:
+        """Take what came of one group, and say it in a line, and one for each wrong."""
+        self.outcomes += outcomes
+        counts = Counter(outcome.result for outcome in outcomes)
+        told = [f"{counts[each]} {each}" for each in (PASSED, FAILED, ABSENT)]
+        kept = [words for words in told if not words.startswith("0 ")]
+        self._say(f"{name:<14} {', '.join(kept) or 'nothing to check'}")
+        for outcome in outcomes:
+            if outcome.result == FAILED:
+                self._say(f"  WRONG {outcome.id}")
+                self._say(f"    expected {outcome.expected}")
+                self._say(f"    actual   {outcome.actual}")
+            elif outcome.result == ABSENT:
+                self._say(f"  absent {outcome.id}: {outcome.actual}")
+
+    def to_json(self, url: str) -> dict[str, object]:
+        """Give all of it for a program.
+
+        Args:
+            url: The server, without a token.
+        """
+        counts = self.counts
+        return {
+            "url": url,
+            "passed": counts[PASSED],
+            "failed": counts[FAILED],
+            "absent": counts[ABSENT],
+            "checks": [asdict(outcome) for outcome in self.outcomes],
+        }
 
 
 def validate(

@@ -6,7 +6,7 @@ import json
 import struct
 from typing import Any, NamedTuple, Self
 
-from gym_http_server.validation.checks import Mismatch
+from gym_http_server.validation.expectations import Mismatch
 from gym_http_server.validation.target import TargetInstance
 from gym_http_server.validation.websocket import (
     BINARY,

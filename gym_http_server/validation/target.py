@@ -12,8 +12,8 @@ from typing import Any
 
 from gym_http_server.validation.binary import BINARY
 from gym_http_server.validation.calls import Address, CallFailed, Response, call
-from gym_http_server.validation.checks import Absent, Mismatch
 from gym_http_server.validation.document import Document
+from gym_http_server.validation.expectations import Absent, Mismatch
 from gym_http_server.validation.typed import TYPED
 
 __all__ = ["CART_POLE", "Target", "TargetInstance"]

@@ -7,7 +7,7 @@ import json
 import struct
 from typing import Any
 
-from gym_http_server.validation.checks import Mismatch
+from gym_http_server.validation.expectations import Mismatch
 from gym_http_server.validation.forms import Form, canonical
 
 __all__ = ["TYPED", "from_typed", "to_typed"]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Self
 
 from gym_http_server.validation.calls import CallFailed, Response
-from gym_http_server.validation.checks import Mismatch
+from gym_http_server.validation.expectations import Mismatch
 from gym_http_server.validation.target import Target
 from gym_http_wire.websocket import (
     Message,

@@ -163,7 +163,7 @@ def test_it_accepts_messages_of_serve_env_and_the_server(
     server = make_server("--external-tcp", "0")
     port = server.port
     if transport == "tcp":
-        pattern = re.compile(r"connect in at tcp://[0-9.]+:(\d+)")
+        pattern = re.compile(r"connect at tcp://[0-9.]+:(\d+)")
         port = int(wait_until(lambda: pattern.search(server.stdout))[1])
     stop = threading.Event()
     with RecordingProxy(port, counted=transport == "tcp") as passing:

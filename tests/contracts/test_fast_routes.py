@@ -1,4 +1,4 @@
-"""The door in front of Flask's dispatch changes nothing but the time it takes."""
+"""The fast routes in front of Flask's dispatch change nothing but the time."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -47,11 +47,13 @@ REQUESTS: list[tuple[str, str, dict[str, Any]]] = [
 
 @pytest.fixture
 def clients(server: Server) -> Iterator[dict[bool, FlaskClient]]:
-    """Clients of two applications on one running server, with the door and without."""
+    """Clients of two applications on one server, with fast routes and without."""
     (path,) = server.run_dir.iterdir()
     run = RunDir(str(path))
-    apps = {door: create_app(Settings(), run, door=door) for door in (True, False)}
-    yield {door: app.test_client() for door, app in apps.items()}
+    apps = {
+        fast: create_app(Settings(), run, fast_routes=fast) for fast in (True, False)
+    }
+    yield {fast: app.test_client() for fast, app in apps.items()}
     for app in apps.values():
         for instance_id in Api(server).instances():
             pool = app.extensions["gym_http_server"].hosts.pool
@@ -61,12 +63,12 @@ def clients(server: Server) -> Iterator[dict[bool, FlaskClient]]:
 def test_both_dispatchers_answer_the_same_bytes(
     create: Callable[..., Instance], clients: dict[bool, FlaskClient]
 ) -> None:
-    instances = {door: create("CartPole-v1").id for door in clients}
+    instances = {fast: create("CartPole-v1").id for fast in clients}
     for method, rest, options in REQUESTS:
         for known in (True, False):
             answers = []
-            for door, client in clients.items():
-                instance_id = instances[door] if known else "0" * 8
+            for fast, client in clients.items():
+                instance_id = instances[fast] if known else "0" * 8
                 path = f"/v1/envs/{instance_id}/{rest}"
                 answer = client.open(path, method=method, **options)
                 text = answer.get_data(as_text=True).replace(instance_id, "ID")

@@ -165,7 +165,7 @@ def _peak_kib(process: psutil.Process) -> int:
 def test_a_broker_without_descriptors_goes_on(make_server: MakeServer) -> None:
     server = make_server("--external-tcp", "0")
     api = Api(server)
-    pattern = re.compile(r"connect in at tcp://([0-9.]+):(\d+)")
+    pattern = re.compile(r"connect at tcp://([0-9.]+):(\d+)")
     match = wait_until(lambda: pattern.search(server.stdout))
     place = match[1], int(match[2])
     with ExternalEnv.to(api) as far, contextlib.ExitStack() as stack:

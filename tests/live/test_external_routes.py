@@ -19,7 +19,7 @@ from tests.support.server import Server
 from tests.support.wait import wait_until
 
 STEPS = 40
-_TCP = re.compile(r"connect in at (tcp://\S+)")
+_TCP = re.compile(r"connect at (tcp://\S+)")
 _POOL = ThreadPoolExecutor(2)
 
 

@@ -177,7 +177,7 @@ def test_a_port_in_use_is_reported_at_once(
 
 
 def test_it_is_off_by_default(make_server: Callable[..., Server]) -> None:
-    assert "connect in at" not in make_server().stdout
+    assert "connect at" not in make_server().stdout
 
 
 def test_creating_a_missing_environment_is_refused(server: Server) -> None:

@@ -83,7 +83,7 @@ def test_lines_of_all_processes_have_one_form(
     assert made.header("X-Request-Id") == "ours.1_2-3"
     line = logged(server, f"{ok(made)['instance_id']} made, an instance of CartPole-v1")
     assert (line["level"], line["request"]) == ("INFO", "ours.1_2-3")
-    place = re.search(r"connect in at tcp://127\.0\.0\.1:(\d+)", server.stdout)
+    place = re.search(r"connect at tcp://127\.0\.0\.1:(\d+)", server.stdout)
     assert place
     with socket.create_connection(("127.0.0.1", int(place[1]))) as external:
         hello = b'{"type": "hello", "protocol": "external.v0"}'

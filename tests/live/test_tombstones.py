@@ -23,8 +23,8 @@ def test_only_instances_that_crashed_keep_their_log(
     told = calls.error(crashed.post("step/", {"action": 1}), 502, "env-crashed")
     assert "about to read address 0" in told["log_tail"]
     (run,) = server.run_dir.iterdir()
-    supervision = SupervisorClient(RunDir(str(run)))
-    fates = [supervision.ask(Op.FATE, each.id) for each in (closed, crashed)]
+    supervisor = SupervisorClient(RunDir(str(run)))
+    fates = [supervisor.call(Op.FATE, each.id) for each in (closed, crashed)]
     assert [fate["reason"] for fate in fates] == ["closed", "crashed"]
     assert fates[0]["log_tail"] == ""
     assert "about to read address 0" in fates[1]["log_tail"]

@@ -18,7 +18,7 @@ WORDS = {
     "plain": "serve_env takes it as tcp://; it is not that of --zmq",
     "zmq": "for ZeroMQ, and its address begins with zmq+tcp://",
 }
-_PLAIN = re.compile(r"connect in at tcp://(\S+)")
+_PLAIN = re.compile(r"connect at tcp://(\S+)")
 
 
 @pytest.fixture(scope="module")

@@ -35,5 +35,5 @@ def wait_until_unlisted(api: Api, name: str = "game") -> None:
 
 def tcp_url(server: Server) -> str:
     """Return the URL at which a server accepts environments by plain TCP."""
-    pattern = re.compile(r"connect in at (tcp://[0-9.]+:\d+)")
+    pattern = re.compile(r"connect at (tcp://[0-9.]+:\d+)")
     return wait_until(lambda: pattern.search(server.stdout))[1]

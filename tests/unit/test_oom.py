@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gym_http_server.supervisor.oom import OomKills
+from gym_http_server.supervisor.memory import OomKills
 
 V1 = "5:memory:/jobs/7\n3:cpu,cpuacct:/\n0::/\n"
 V2 = "0::/jobs/7\n"

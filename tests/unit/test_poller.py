@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from gym_http_server.poller import READ, WRITE, Poller
-from gym_http_server.supervisor import prefork_memory
+from gym_http_server.supervisor import prefork
 
 
 def test_events_are_returned() -> None:
@@ -75,8 +75,8 @@ def test_removed_descriptors_return_no_events() -> None:
 
 
 def test_settling_ends_where_pools_are_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prefork_memory, "_fillings", [])
-    monkeypatch.setattr(prefork_memory, "_POOL_BYTES", 1 << 60)
-    monkeypatch.setattr(prefork_memory, "_MOST_HOLES", 3)
-    prefork_memory._fill_holes()
-    assert len(prefork_memory._fillings) == 3 * (2 + len(prefork_memory._SIZES))
+    monkeypatch.setattr(prefork, "_fillings", [])
+    monkeypatch.setattr(prefork, "_POOL_BYTES", 1 << 60)
+    monkeypatch.setattr(prefork, "_MOST_HOLES", 3)
+    prefork._fill_holes()
+    assert len(prefork._fillings) == 3 * (2 + len(prefork._SIZES))

@@ -6,14 +6,8 @@ import secrets
 import zlib
 from typing import Any
 
-from gym_http_server.validation.checks import (
-    Absent,
-    CheckGroup,
-    Checks,
-    Mismatch,
-    equal,
-    that,
-)
+from gym_http_server.validation.checks import CheckGroup, Checks
+from gym_http_server.validation.expectations import Absent, Mismatch, equal, that
 from gym_http_server.validation.groups.errors import problem
 from gym_http_server.validation.target import CART_POLE, Target, TargetInstance
 

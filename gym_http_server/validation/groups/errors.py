@@ -11,14 +11,8 @@ from typing import Any
 
 from gym_http_server.validation.binary import BINARY
 from gym_http_server.validation.calls import Response
-from gym_http_server.validation.checks import (
-    Absent,
-    Check,
-    CheckGroup,
-    Checks,
-    equal,
-    that,
-)
+from gym_http_server.validation.checks import Check, CheckGroup, Checks
+from gym_http_server.validation.expectations import Absent, equal, that
 from gym_http_server.validation.target import Target, code_of
 from gym_http_server.validation.typed import TYPED
 

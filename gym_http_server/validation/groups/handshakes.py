@@ -8,13 +8,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from gym_http_server.validation.checks import (
-    Check,
-    CheckGroup,
-    Checks,
-    equal,
-    that,
-)
+from gym_http_server.validation.checks import Check, CheckGroup, Checks
+from gym_http_server.validation.expectations import equal, that
 from gym_http_server.validation.groups.streams import needs_streams
 from gym_http_server.validation.streams import TargetStream
 from gym_http_server.validation.target import Target, TargetInstance, code_of

@@ -12,7 +12,8 @@ import socket
 from typing import Any
 
 from gym_http_server.validation.calls import CallFailed, Response, answer_of
-from gym_http_server.validation.checks import CheckGroup, Checks, Mismatch, equal, that
+from gym_http_server.validation.checks import CheckGroup, Checks
+from gym_http_server.validation.expectations import Mismatch, equal, that
 from gym_http_server.validation.groups.errors import problem
 from gym_http_server.validation.target import Target, TargetInstance
 

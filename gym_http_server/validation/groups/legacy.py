@@ -8,14 +8,8 @@ import re
 from typing import Any
 
 from gym_http_server.validation.calls import Response
-from gym_http_server.validation.checks import (
-    Absent,
-    CheckGroup,
-    Checks,
-    equal,
-    one_of,
-    that,
-)
+from gym_http_server.validation.checks import CheckGroup, Checks
+from gym_http_server.validation.expectations import Absent, equal, one_of, that
 from gym_http_server.validation.groups.http import old_requests
 from gym_http_server.validation.plain import shortest
 from gym_http_server.validation.target import CART_POLE, Target, TargetInstance, code_of

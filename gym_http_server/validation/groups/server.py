@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from gym_http_server.validation.calls import Response, basic
-from gym_http_server.validation.checks import (
+from gym_http_server.validation.checks import CheckGroup, Checks
+from gym_http_server.validation.expectations import (
     Absent,
-    CheckGroup,
-    Checks,
     Mismatch,
     equal,
     one_of,

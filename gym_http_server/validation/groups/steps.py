@@ -6,7 +6,8 @@ import secrets
 from typing import Any
 
 from gym_http_server.validation.calls import Response
-from gym_http_server.validation.checks import Absent, CheckGroup, Checks, equal, that
+from gym_http_server.validation.checks import CheckGroup, Checks
+from gym_http_server.validation.expectations import Absent, equal, that
 from gym_http_server.validation.groups.errors import problem
 from gym_http_server.validation.groups.legacy import action_of, told
 from gym_http_server.validation.target import CART_POLE, Target, TargetInstance

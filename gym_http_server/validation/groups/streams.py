@@ -11,14 +11,8 @@ from typing import Any
 
 from gym_http_server.validation.binary import BINARY as BINARY_MEDIA
 from gym_http_server.validation.binary import body_with, from_binary
-from gym_http_server.validation.checks import (
-    Check,
-    CheckGroup,
-    Checks,
-    Mismatch,
-    equal,
-    that,
-)
+from gym_http_server.validation.checks import Check, CheckGroup, Checks
+from gym_http_server.validation.expectations import Mismatch, equal, that
 from gym_http_server.validation.forms import nested
 from gym_http_server.validation.groups.steps import steps_of
 from gym_http_server.validation.groups.values import needs_attributes, same

@@ -9,7 +9,8 @@ from typing import Any
 
 from gym_http_server.validation.binary import BINARY, from_binary
 from gym_http_server.validation.calls import Response
-from gym_http_server.validation.checks import Check, CheckGroup, Mismatch, equal, shown
+from gym_http_server.validation.checks import Check, CheckGroup
+from gym_http_server.validation.expectations import Mismatch, equal, shown
 from gym_http_server.validation.forms import Form, from_model, named
 from gym_http_server.validation.plain import plain_of
 from gym_http_server.validation.streams import TargetStream

@@ -13,14 +13,8 @@ from typing import Any
 
 from gym_http_server.validation.binary import BINARY, body_with, from_binary
 from gym_http_server.validation.calls import Response
-from gym_http_server.validation.checks import (
-    Absent,
-    Check,
-    CheckGroup,
-    Mismatch,
-    equal,
-    shown,
-)
+from gym_http_server.validation.checks import Check, CheckGroup
+from gym_http_server.validation.expectations import Absent, Mismatch, equal, shown
 from gym_http_server.validation.forms import Form, from_model, nested
 from gym_http_server.validation.target import Target, TargetInstance, code_of
 from gym_http_server.validation.typed import TYPED, from_typed, to_typed

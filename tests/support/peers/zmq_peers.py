@@ -17,7 +17,7 @@ from tests.support.wait import wait_until
 HELLO = {"type": "hello", "protocol": 1, "name": "game", "capabilities": ["reset"]}
 HELLO |= {"observation_space": BOX, "action_space": THREE}
 PATIENCE_MS = 20_000
-_PLACE = re.compile(r"come in by ZeroMQ at (tcp://\S+)")
+_PLACE = re.compile(r"connect by ZeroMQ at (tcp://\S+)")
 
 
 def zmq_url(server: Server) -> str:

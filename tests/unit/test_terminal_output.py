@@ -2,7 +2,7 @@
 
 import pytest
 
-from gym_http_server.text_tables import Column, amount, duration, size, table
+from gym_http_server.terminal_output import Column, amount, duration, size, table
 
 COLUMNS = (
     Column("ID"),

@@ -1,4 +1,7 @@
-"""Services: processes beside the supervisor that hold no instance."""
+"""What the processes of services have in common: start, signals, end.
+
+Services are the remover, the broker and the gateway; they hold no instance.
+"""
 
 from __future__ import annotations
 
@@ -9,31 +12,31 @@ from typing import Any, Protocol
 
 from gym_http_server import prctl
 
-__all__ = ["Service", "isolate", "limit_waits", "perform"]
+__all__ = ["Service", "isolate", "limit_waits", "run_service"]
 
 #: Longest wait in the kernel for what an environment has sent.
 WAKE_SECONDS = 1.0
 
 
 class Service(Protocol):
-    """What a process does from its beginning to its end."""
+    """The work of a service process."""
 
     def run(self) -> None:
-        """Work until something ends it."""
+        """Work until an exception ends it."""
 
     def farewell(self) -> None:
-        """Tell everybody that the server is stopping."""
+        """Close all connections, since the server is stopping."""
 
 
 class _Ended(BaseException):
-    """Somebody wants this process to end."""
+    """SIGTERM has arrived."""
 
 
 def isolate(parent_pid: int) -> None:
-    """Make this process independent of what it was forked from, but for its end.
+    """Undo the signal handling that this process inherited, and end with its parent.
 
     Args:
-        parent_pid: The supervisor; the process ends with it.
+        parent_pid: Process ID of the supervisor.
     """
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGALRM):
@@ -46,7 +49,7 @@ def isolate(parent_pid: int) -> None:
 
 
 def limit_waits() -> None:
-    """Have a signal interrupt system calls that wait, once a second from now on.
+    """Have a signal interrupt waiting system calls, once a second from now on.
 
     An environment can send a process of the server a TCP socket whose close waits for
     hours (SO_LINGER). The kernel itself closes it if there is no room for it.
@@ -55,12 +58,12 @@ def limit_waits() -> None:
     signal.setitimer(signal.ITIMER_REAL, WAKE_SECONDS, WAKE_SECONDS)
 
 
-def perform(service: Service, name: str) -> int:
-    """Do what the process is there for, until its end; return the exit status.
+def run_service(service: Service, name: str) -> int:
+    """Run a service until SIGTERM or a failure; return the exit status.
 
     Args:
-        service: What it does.
-        name: What to call it in the log.
+        service: The service.
+        name: Its name in the log.
     """
     try:
         service.run()

@@ -1,16 +1,22 @@
-"""The modules that bring environments, and whether a process may fork after them.
+"""What the supervisor does before its first fork: imports, and memory that forks share.
 
 Importing runs in a forked child first: a module that starts threads would make the
 supervisor unfit to fork, so its environments get a fresh interpreter each.
+
+A host shares all memory of the supervisor until one of them writes to it, by pages, and
+Python writes to each object that it uses, since it counts references. What cannot be
+avoided is 5 MiB a host. `settle` avoids the rest.
 """
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import signal
 import sys
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,17 +26,17 @@ from gym_http_core.env_errors import shortened
 from gym_http_server.errors import StartError
 from gym_http_server.titles import set_title
 
-__all__ = ["Modules", "threads"]
+__all__ = ["Modules", "settle", "threads"]
 
 
 @dataclass(frozen=True)
 class Modules:
-    """What was imported.
+    """The modules of --import that were imported.
 
     Attributes:
         imported: Modules that are imported here, and so in every forked host.
         apart: Modules that start threads; imported in fresh interpreters only.
-        apart_ids: The env IDs that those brought, as far as they are known.
+        apart_ids: The env IDs that those register, as far as they are known.
     """
 
     imported: tuple[str, ...]
@@ -89,14 +95,14 @@ def _try_import(name: str) -> dict[str, Any]:
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
-        told = pipe.read()
+        report = pipe.read()
     _, status = os.waitpid(pid, 0)
-    if not told:
+    if not report:
         why = f"exit status {os.waitstatus_to_exitcode(status)}"
         if os.WIFSIGNALED(status):
             why = signal.Signals(os.WTERMSIG(status)).name
         return {"error": f"it ended the process ({why})"}
-    return dict(msgspec.json.decode(told))
+    return dict(msgspec.json.decode(report))
 
 
 def _explained(error: BaseException) -> str:
@@ -116,5 +122,59 @@ def _explained(error: BaseException) -> str:
         words += f" ({place})\n{''.join(traceback.format_list(frames)).rstrip()}"
     elif isinstance(error, ModuleNotFoundError):
         words += "; a file is imported by its path, as ./my_envs.py"
-    # Its words may have half characters in them, or be none.
+    # The message may contain surrogates, or be empty.
     return shortened(words.encode(errors="replace").decode())
+
+
+# Of CPython's allocator. Elsewhere nothing fails: fewer holes are filled, or more.
+_POOL_BYTES = 16 * 1024
+_POOL_HEAD_BYTES = 48
+_SIZES = range(48, 513, 16)
+_MOST_HOLES = 10_000
+_EMPTY_BYTES = sys.getsizeof(b"")
+
+_fillings: list[object] = []
+
+
+def settle() -> None:
+    """Arrange the memory so that hosts write to few of its pages.
+
+    To be called once, when everything has been imported.
+    """
+    gc.collect()
+    # The collector ignores existing objects from now on, and writes nothing to them.
+    gc.freeze()
+    _forget_lookups()
+    _fill_holes()
+
+
+def _forget_lookups() -> None:
+    """Empty the cache of attributes of types.
+
+    It holds names that were looked up while importing. Each is released when another
+    takes its place, which writes to its page.
+    """
+    clear = getattr(sys, "_clear_internal_caches", None)
+    clear = clear or getattr(sys, "_clear_type_cache", None)
+    if clear is not None:
+        clear()
+
+
+def _fill_holes() -> None:
+    """Fill the gaps that imports have left in pages full of other things.
+
+    So what hosts make comes to lie together in pages that nothing else is in. A gap of
+    each size is filled until the next one is the first of a pool of its own.
+    """
+    makers: list[Callable[[], object]] = [object, lambda: float("1.5")]
+    makers += [_maker(size) for size in _SIZES]
+    for make in makers:
+        for _ in range(_MOST_HOLES):
+            _fillings.append(make())
+            if id(_fillings[-1]) % _POOL_BYTES == _POOL_HEAD_BYTES:
+                break
+
+
+def _maker(size: int) -> Callable[[], bytes]:
+    """Return a function that makes an object of a certain size."""
+    return lambda: bytes(size - _EMPTY_BYTES)

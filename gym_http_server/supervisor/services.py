@@ -1,0 +1,347 @@
+"""Services: the processes besides hosts that the supervisor starts.
+
+Each is a `ServiceProcess`: the remover, the broker and the gateway. `Services` starts
+those that are wanted, starts another process where one ended, and stops them. A further
+service is a further subclass in the list that the supervisor makes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Sequence
+
+from gym_http_server.broker.messages import BrokerSettings
+from gym_http_server.errors import ForkFailed, StartError
+from gym_http_server.gateway import check_installed
+from gym_http_server.log_lines import SUPERVISOR
+from gym_http_server.rundir.directory import RunDir
+from gym_http_server.rundir.removal import empty, move
+from gym_http_server.rundir.sockets import listen
+from gym_http_server.sandbox import Sandbox
+from gym_http_server.service_process import isolate
+from gym_http_server.settings import Settings
+from gym_http_server.supervisor.forks import start_child
+from gym_http_wire.external.handshake import MAX_HELLO_BYTES
+
+__all__ = [
+    "BrokerProcess",
+    "GatewayProcess",
+    "RemoverProcess",
+    "ServiceProcess",
+    "Services",
+]
+
+#: Seconds between two starts of a service, so that one that fails at once does not
+#: occupy the supervisor.
+PAUSE_SECONDS = 1.0
+#: Seconds that services have to close their connections before the server ends.
+FAREWELL_SECONDS = 1.0
+BACKLOG = 512
+# A tenth of the share of others where all processors are busy. At 19 it would be a
+# hundredth, and files would be made faster than they are removed.
+NICENESS = 10
+#: Agents that the gateway accepts, besides external environments.
+MAX_AGENTS = 4096
+#: Connections without an accepted first message, or --max-external if that is more.
+MAX_UNAUTHENTICATED = 64
+
+log = logging.getLogger(SUPERVISOR)
+
+
+class ServiceProcess:
+    """A service as the supervisor sees it.
+
+    Attributes:
+        name: The service's name in the log, and the title of its process.
+        has_peers: Whether it closes its connections when it is stopped.
+        pid: ID of its process; 0 if none runs.
+        wanted: Whether a process of it should run.
+    """
+
+    name = ""
+    has_peers = False
+
+    def __init__(self) -> None:
+        self.pid = 0
+        self.wanted = False
+        self._started = float("-inf")
+
+    @property
+    def due(self) -> bool:
+        """Whether a process should be started now."""
+        paused = time.monotonic() - self._started >= PAUSE_SECONDS
+        return self.wanted and not self.pid and paused
+
+    def start(self) -> None:
+        """Start its process, unless one runs.
+
+        Raises:
+            ForkFailed: No process can be started.
+        """
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """Have its process close its connections and end."""
+        self.wanted = False
+        if self.pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGTERM)
+
+    def _fork(self, keep: Sequence[int], run: Callable[[int], int]) -> None:
+        """Start its process.
+
+        Args:
+            keep: Descriptors that the process keeps open.
+            run: The main function: takes the ID of this process, returns the exit
+                status. Hosts do not share the modules that it imports.
+
+        Raises:
+            ForkFailed: No process can be started.
+        """
+        self._started = time.monotonic()
+        self.pid = start_child(keep, run, self.name)
+
+
+class Services:
+    """The services of one supervisor.
+
+    Args:
+        services: All of them, in the order of their start; they stop in reverse.
+        spared: Set of child processes that no host started; running services are kept
+            in it.
+    """
+
+    def __init__(self, services: Sequence[ServiceProcess], spared: set[int]) -> None:
+        self._services = services
+        self._spared = spared
+        self._stopping = False
+        self._farewell_until = 0.0
+
+    def start(self, service: ServiceProcess) -> None:
+        """Start a service, unless it runs.
+
+        Raises:
+            ForkFailed: No process can be started.
+            OSError: It cannot listen.
+        """
+        service.start()
+        self._spared.add(service.pid)
+
+    def start_due(self) -> None:
+        """Start the services that should run and do not; log a failure."""
+        for service in self._services:
+            if service.due and not self._stopping:
+                try:
+                    self.start(service)
+                except (ForkFailed, OSError) as failed:
+                    log.warning("cannot start the %s yet: %s", service.name, failed)
+
+    def on_ended(self, pid: int) -> None:
+        """Note that a child process has ended; start another one if it was a service.
+
+        Args:
+            pid: Its process ID.
+        """
+        for service in self._services:
+            if service.pid == pid:
+                service.pid = 0
+                if not self._stopping:
+                    log.warning("the %s ended; starting another one", service.name)
+        self.start_due()
+
+    def stop(self) -> None:
+        """Have services close their connections and end; start none any more."""
+        self._stopping = True
+        self._farewell_until = time.monotonic() + FAREWELL_SECONDS
+        for service in reversed(self._services):
+            if service.has_peers:
+                service.stop()
+
+    @property
+    def closing(self) -> bool:
+        """Whether services that were stopped still close connections, in time."""
+        running = any(each.pid for each in self._services if each.has_peers)
+        return running and time.monotonic() < self._farewell_until
+
+
+class RemoverProcess(ServiceProcess):
+    """Removes the directories of ended instances in a process of low priority.
+
+    An environment may leave hundreds of thousands of files, and removing them takes
+    seconds. The supervisor only renames a directory into the trash, and wakes the
+    process. The trash itself is the list of work. So nothing is lost if the process
+    ends, or cannot be started for a while.
+
+    Args:
+        run: The run directory.
+    """
+
+    name = "remover"
+
+    def __init__(self, run: RunDir) -> None:
+        super().__init__()
+        self.wanted = True
+        self._trash = run.trash
+        self._moved = 0
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._writer, False)
+
+    def remove(self, folder: str) -> None:
+        """Rename a directory into the trash, and wake the process that removes it."""
+        self._moved += 1
+        target = f"{self._trash}/{os.path.basename(folder)}.{self._moved}"
+        try:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(self._trash, 0o700)
+            move(folder, target)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            log.warning("cannot remove %s before the server ends: %s", folder, error)
+            return
+        # A full pipe wakes the process as well.
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._writer, b"\n")
+
+    def start(self) -> None:
+        """Start the process.
+
+        Raises:
+            ForkFailed: No process can be started.
+        """
+        self._fork([self._reader], self._run)
+
+    def _run(self, parent: int) -> int:
+        isolate(parent)
+        os.nice(NICENESS)
+        # Where the kernel groups processes by session, niceness acts inside a group.
+        with contextlib.suppress(OSError), open("/proc/self/autogroup", "w") as file:
+            file.write(str(NICENESS))
+        while True:
+            with contextlib.suppress(OSError):
+                empty(self._trash)
+            if not os.read(self._reader, 1 << 16):
+                return 0
+
+
+class BrokerProcess(ServiceProcess):
+    """Starts the broker when it is first needed.
+
+    The listening socket stays open in the supervisor, so connections that arrive while
+    no broker runs wait for the next one.
+
+    Args:
+        run_dir: The run directory.
+        settings: The settings.
+        sandbox: The sandbox of the hosts that connect to the broker.
+        sockets: Descriptors of the socket on which external environments connect by
+            plain TCP, and of the memory from which the broker reads the tokens;
+            ``None`` if there is no such socket.
+    """
+
+    name = "broker"
+    has_peers = True
+
+    def __init__(
+        self,
+        run_dir: RunDir,
+        settings: Settings,
+        sandbox: Sandbox,
+        sockets: tuple[int, int] | None = None,
+    ) -> None:
+        super().__init__()
+        # Environments that connect without a web worker need it from the start.
+        self.wanted = sockets is not None
+        self._sockets = sockets
+        self._sandbox = sandbox
+        self._path = run_dir.broker_socket
+        self._settings = BrokerSettings(
+            heartbeat_s=settings.external_heartbeat,
+            grace_s=settings.external_grace,
+            max_message=settings.max_answer,
+            max_external=settings.max_external,
+            max_observation=settings.max_observation,
+        )
+        self._listener: socket.socket | None = None
+
+    def start(self) -> None:
+        """Start the broker unless it runs; from now on it is wanted.
+
+        Raises:
+            OSError: Its socket cannot be made.
+            ForkFailed: No process can be started.
+        """
+        self.wanted = True
+        if self.pid:
+            return
+        if self._listener is None:
+            self._listener = listen(self._path, BACKLOG)
+            self._sandbox.own(self._path)
+        listener = self._listener
+        keep = [listener.fileno(), *(self._sockets or ())]
+        self._fork(keep, lambda parent: self._run(listener, parent))
+
+    def _run(self, listener: socket.socket, parent: int) -> int:
+        from gym_http_server.broker.process import run
+
+        return run(listener, self._sockets, self._settings, parent)
+
+
+class GatewayProcess(ServiceProcess):
+    """Starts the ZeroMQ gateway at the start of the server, if the settings have one.
+
+    Its listening socket stays open in the supervisor, so peers that connect while no
+    gateway runs wait for the next one.
+
+    Args:
+        settings: The settings.
+        sockets: Descriptors of the socket on which peers connect by ZeroMQ, and of the
+            memory from which the gateway reads the tokens; ``None`` for no gateway.
+    """
+
+    name = "gateway"
+    has_peers = True
+
+    def __init__(self, settings: Settings, sockets: tuple[int, int] | None) -> None:
+        super().__init__()
+        self._settings = settings
+        self._sockets = sockets
+        self.wanted = sockets is not None
+
+    def start(self) -> None:
+        """Start the gateway.
+
+        Raises:
+            ForkFailed: No process can be started.
+        """
+        sockets = self._sockets
+        if sockets is not None:
+            self._fork(sockets, lambda parent: self._run(*sockets, parent))
+
+    def _run(self, listener: int, tokens: int, parent: int) -> int:
+        try:
+            check_installed()
+        except StartError as error:
+            # It could be loaded when the server started.
+            log.error("the gateway cannot start: %s", error)
+            return 1
+        from gym_http_server.gateway.context import GatewaySettings
+        from gym_http_server.gateway.process import run
+
+        settings = self._settings
+        gateway_settings = GatewaySettings(
+            place=settings.zmq,
+            heartbeat_s=settings.external_heartbeat,
+            max_message=max(settings.max_answer, settings.max_body),
+            max_request=settings.max_body,
+            max_first=max(settings.max_body, MAX_HELLO_BYTES),
+            max_peers=settings.max_external + MAX_AGENTS,
+            max_strangers=max(settings.max_external, MAX_UNAUTHENTICATED),
+            tango_name=settings.tango_name,
+        )
+        return run(listener, tokens, gateway_settings, parent)
