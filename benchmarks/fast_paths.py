@@ -57,6 +57,10 @@ def _no_generated_codec(module: Any) -> None:
     _replace(module, "fixed_writer", lambda signature: None)
 
 
+def _no_fast_step(module: Any) -> None:
+    _replace(module.FastStepper, "take", lambda *_: False)
+
+
 def _no_json_types(module: Any) -> None:
     _replace(module, "shaped", lambda space: None)
 
@@ -83,6 +87,9 @@ FAST_PATHS = {
     ),
     "generated-codec": FastPath(
         "gym_http_wire.values.fixed", _no_generated_codec, ("stream_same",)
+    ),
+    "fast-step": FastPath(
+        "gym_http_server.envhost.fast_step", _no_fast_step, ("stream_same",)
     ),
     "json-types": FastPath(
         "gym_http_wire.elements.shaped", _no_json_types, ("external",)

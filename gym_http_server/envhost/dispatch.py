@@ -19,7 +19,7 @@ from gym_http_server.envhost.external.connections import ExternalConnections
 from gym_http_server.envhost.failures import problem_frame
 from gym_http_server.envhost.handlers import Handlers
 from gym_http_server.envhost.inspection import Inspection
-from gym_http_server.envhost.monitor import FileRequest
+from gym_http_server.envhost.monitor_files import FileRequest
 from gym_http_wire.external.steps import PackedStep
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import request_head

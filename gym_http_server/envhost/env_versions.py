@@ -1,23 +1,24 @@
-"""Environments that are known to be the newest of their name, before a host is forked.
+"""Finds the newest version of an environment's name in the registry.
 
-`gymnasium.make` looks at all that is registered, a thousand specs and more, to warn if
-there is a newer version. Looking counts users, and that writes: a host would have 200
-KiB more of its own, which it shares otherwise.
+`gymnasium.make` reads the whole registry, a thousand specs and more, to warn if there
+is a newer version. Reading changes reference counts, so a host would copy 200 KiB of
+memory that it shares otherwise. So the supervisor does it, before it forks hosts.
 """
 
 from __future__ import annotations
 
+import gymnasium
 from gymnasium.envs import registration
 from gymnasium.envs.registration import EnvSpec
 
-__all__ = ["look_through", "newest"]
+__all__ = ["look_through", "newest", "resolve"]
 
 _newest: dict[str, EnvSpec] = {}
 _registered = 0
 
 
 def look_through() -> None:
-    """Look through all that is registered, for `newest` to know."""
+    """Read the registry, and remember the newest versions for `newest`."""
     global _registered
     highest: dict[tuple[str | None, str], int] = {}
     specs = registration.registry.values()
@@ -31,17 +32,36 @@ def look_through() -> None:
 
 
 def newest(env_id: str) -> EnvSpec | str:
-    """Give the spec of an ID of which there is no newer version; else the ID.
+    """Return the spec of an ID if it is the newest version, else the ID.
 
-    `gymnasium.make` makes the same of either, but says no word about versions when it
-    gets a spec.
+    `gymnasium.make` makes the same environment from either, but looks for newer
+    versions only when it gets an ID.
     """
     registry = registration.registry
     spec = _newest.get(env_id)
-    # What has been registered since may be newer.
+    # An environment registered since then may be newer.
     if spec is None or spec is not registry.get(env_id) or len(registry) != _registered:
         return env_id
     return spec
+
+
+def resolve(env_id: str) -> str:
+    """Return the ID to make: the newest version if the given one is retired."""
+    module, colon, name = env_id.rpartition(":")
+    if name in registration.registry:
+        return env_id
+    try:
+        namespace, base, version = registration.parse_env_id(name)
+    except gymnasium.error.Error:
+        return env_id
+    versions = [
+        spec.version
+        for spec in registration.registry.values()
+        if (spec.namespace, spec.name) == (namespace, base) and spec.version is not None
+    ]
+    if version is None or not versions or version > max(versions):
+        return env_id
+    return module + colon + registration.get_env_id(namespace, base, max(versions))
 
 
 def _version(spec: EnvSpec) -> int:

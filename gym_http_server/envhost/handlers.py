@@ -16,7 +16,8 @@ from gym_http_server.envhost.batching import Batching, asks_for_several
 from gym_http_server.envhost.broadcast import Broadcast
 from gym_http_server.envhost.failures import note, refusal_of
 from gym_http_server.envhost.inspection import Inspection
-from gym_http_server.envhost.monitor import NO_MONITOR, FileRequest, Monitor
+from gym_http_server.envhost.monitor import NO_MONITOR, Monitor
+from gym_http_server.envhost.monitor_files import FileRequest
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import AnswerHead, Form, Op, answer, request_head
 from gym_http_wire.problems import BadParameter, MonitorActive, NotAcceptable, Problem

@@ -15,7 +15,6 @@ import msgspec
 
 from gym_http_server.envhost import fork_guard
 from gym_http_server.envhost.activity import Activity
-from gym_http_server.envhost.connections import WorkerConnection
 from gym_http_server.envhost.dispatch import Dispatch
 from gym_http_server.envhost.external.connections import (
     LONGEST_TICK,
@@ -24,6 +23,7 @@ from gym_http_server.envhost.external.connections import (
 from gym_http_server.envhost.failures import note
 from gym_http_server.envhost.fast_step import FastStepper
 from gym_http_server.envhost.stream_set import StreamSet
+from gym_http_server.envhost.worker_connection import WorkerConnection
 from gym_http_server.peers import Peers
 from gym_http_server.poller import Poller
 from gym_http_wire.frames import Frame, FrameError, encode

@@ -1,25 +1,31 @@
-"""Making what a create request asks for; this happens in a host only."""
+"""Makes the environment, or the vector of environments, of a create request."""
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
+import os
 import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium
 from gymnasium.envs import registration
+from gymnasium.vector import VectorEnv
 
 from gym_http_core.env_errors import env_error
 from gym_http_server.envhost import env_warnings
 from gym_http_server.envhost.create_request import CreateRequest
-from gym_http_server.envhost.env_versions import newest
-from gym_http_server.envhost.vector import make_vector
+from gym_http_server.envhost.env_versions import newest, resolve
+from gym_http_server.envhost.sharded_vector import ShardedVectorEnv
+from gym_http_server.envhost.vector_request import VectorRequest
 from gym_http_server.errors import UnknownEnv, did_you_mean
 from gym_http_wire.problems import BadParameter, DependencyMissing, Problem
 
-__all__ = ["make", "resolve"]
+__all__ = ["make"]
 
+Wrap = Callable[[gymnasium.Env[Any, Any]], Any]
 Made = gymnasium.Env[Any, Any] | gymnasium.vector.VectorEnv[Any, Any, Any]
 
 
@@ -27,9 +33,9 @@ def make(request: CreateRequest) -> Made:
     """Make the environment, with its wrappers around it, or a vector of them.
 
     Raises:
-        UnknownEnv: There is none of this ID.
+        UnknownEnv: No environment is registered with this ID.
         BadParameter: The environment does not take these arguments.
-        DependencyMissing: It needs a package that is not there.
+        DependencyMissing: It needs a package that is not installed.
         EnvError: It raised another exception.
     """
     options: dict[str, Any] = {}
@@ -47,7 +53,7 @@ def make(request: CreateRequest) -> Made:
     try:
         env: Made = _make(request, {**options, **request.kwargs})
     except Problem:
-        # Another process made it, and has found the words.
+        # Another process made it, and reports the problem.
         raise
     except (Exception, SystemExit) as error:
         raise _translate(request, error) from error
@@ -64,7 +70,7 @@ def _check_render_mode(request: CreateRequest, env: Made) -> None:
     """Check that the environment has the render mode, which Gymnasium only warns of.
 
     Raises:
-        BadParameter: It has others.
+        BadParameter: It has only other modes.
     """
     mode = request.render_mode or request.kwargs.get("render_mode")
     if mode is None:
@@ -103,30 +109,11 @@ def _make(request: CreateRequest, options: dict[str, Any]) -> Any:
         for each in request.wrappers
     ]
     if request.vector is not None:
-        return make_vector(env_id, request.vector, wraps, options)
+        return _make_vector(env_id, request.vector, wraps, options)
     env = gymnasium.make(newest(env_id), **options)
     for wrap in wraps:
         env = wrap(env)
     return env
-
-
-def resolve(env_id: str) -> str:
-    """Give the ID to make: the newest version where the one asked for is retired."""
-    module, colon, name = env_id.rpartition(":")
-    if name in registration.registry:
-        return env_id
-    try:
-        namespace, base, version = registration.parse_env_id(name)
-    except gymnasium.error.Error:
-        return env_id
-    versions = [
-        spec.version
-        for spec in registration.registry.values()
-        if (spec.namespace, spec.name) == (namespace, base) and spec.version is not None
-    ]
-    if version is None or not versions or version > max(versions):
-        return env_id
-    return module + colon + registration.get_env_id(namespace, base, max(versions))
 
 
 def _translate(request: CreateRequest, error: BaseException) -> Problem:
@@ -156,3 +143,74 @@ def _problem(request: CreateRequest, error: BaseException) -> Problem:
             f"{request.env_id} cannot be made with these parameters: {text}"
         )
     return env_error("making it", error)
+
+
+def _make_vector(
+    env_id: str,
+    request: VectorRequest,
+    wrappers: Sequence[Wrap],
+    options: dict[str, Any],
+) -> VectorEnv[Any, Any, Any]:
+    """Make a vector as ``gymnasium.make_vec`` does, over one process or several.
+
+    Args:
+        env_id: The ID of the environments, as it is registered.
+        request: Their number, and how they are stepped.
+        wrappers: Wrap each environment, the innermost first.
+        options: Further arguments of ``make_vec``, those of the environment included.
+
+    Raises:
+        BadParameter: The vector cannot be spread over processes.
+        Exception: ``make_vec`` failed.
+        Problem: It failed in another process.
+    """
+
+    def make(num_envs: int) -> VectorEnv[Any, Any, Any]:
+        # It keeps its arguments, and changes some of them.
+        vector_kwargs = dict(request.kwargs)
+        made: VectorEnv[Any, Any, Any] = gymnasium.make_vec(
+            env_id,
+            num_envs=num_envs,
+            vectorization_mode=request.mode,
+            vector_kwargs=vector_kwargs,
+            wrappers=list(wrappers),
+            **copy.deepcopy(options),
+        )
+        return made
+
+    if request.hosts == 1:
+        return make(request.num_envs)
+    _check_spreadable(env_id, request)
+    vector = ShardedVectorEnv(make, request.num_envs, request.hosts)
+    vector.spec = _whole_spec(vector.spec, request.num_envs)
+    return vector
+
+
+def _whole_spec(spec: Any, num_envs: int) -> Any:
+    """Turn the spec of a shard into that of the whole vector."""
+    if spec is None:
+        return None
+    whole = copy.deepcopy(spec)
+    rest = {
+        name: whole.kwargs.pop(name)
+        for name in ("vectorization_mode", "vector_kwargs", "wrappers")
+        if name in whole.kwargs
+    }
+    whole.kwargs.pop("num_envs", None)
+    whole.kwargs |= {"num_envs": num_envs, **rest}
+    return whole
+
+
+def _check_spreadable(env_id: str, request: VectorRequest) -> None:
+    spec = registration.registry.get(env_id.rpartition(":")[2])
+    if request.mode is None and spec is not None and spec.vector_entry_point:
+        raise BadParameter(
+            f"hosts is {request.hosts}, and {env_id} makes its vectors itself, in one "
+            "process: expected 1, or vectorization_mode 'sync', which can be spread"
+        )
+    if len(os.listdir("/proc/self/task")) > 1:
+        # A fork would copy the locks that other threads hold.
+        raise BadParameter(
+            f"hosts is {request.hosts}, and a module that {env_id} comes from starts "
+            "threads: expected 1"
+        )

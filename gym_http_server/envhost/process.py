@@ -28,7 +28,7 @@ from gym_http_server.envhost.host import Host
 from gym_http_server.envhost.inspection import Inspection
 from gym_http_server.envhost.isolation import isolate
 from gym_http_server.envhost.making import make
-from gym_http_server.envhost.monitor import request_file
+from gym_http_server.envhost.monitor_files import request_file
 from gym_http_server.peers import Peers
 from gym_http_server.rundir.directory import RunDir, is_full
 from gym_http_server.rundir.status import StatusPage

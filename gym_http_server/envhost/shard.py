@@ -1,6 +1,7 @@
-"""One part of a vector that is spread over processes: some of its environments.
+"""A shard: some environments of a vector that is spread over processes.
 
-The leading process has the first part and asks the others for theirs.
+Each process steps its shard. Observations, rewards and flags of all shards are arrays
+in memory that the processes share.
 """
 
 from __future__ import annotations
@@ -8,27 +9,120 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from gymnasium import spaces
+import numpy as np
+from gymnasium import Space, spaces
 from gymnasium.vector import SyncVectorEnv, VectorEnv
+from gymnasium.vector.utils import create_empty_array
+from numpy.typing import NDArray
 
 from gym_http_core.attributes import GeneratorSerials
-from gym_http_core.vectors import call_some, vector_call
-from gym_http_server.envhost import fork_guard
-from gym_http_server.envhost.failures import note_cause, problem_frame, problem_of_error
 from gym_http_server.envhost.info_merge import Each, Folding, kept
-from gym_http_server.envhost.shard_channel import ShardChannel, ShardOp, with_warnings
-from gym_http_server.envhost.shared_batch import Batch, batch_bytes
-from gym_http_wire.frames import Frame
 from gym_http_wire.generators import describe_generator, restore_generator
-from gym_http_wire.messages import answer
-from gym_http_wire.problems import Problem, UnrepresentableValue
-from gym_http_wire.values import UnsupportedValue, binary
 
-__all__ = ["Make", "Shard", "mapped", "serve"]
+__all__ = ["MakeVector", "Shard", "SharedBatch", "batch_bytes"]
 
-Make = Callable[[int], VectorEnv[Any, Any, Any]]
+#: Makes a vector of so many environments.
+MakeVector = Callable[[int], VectorEnv[Any, Any, Any]]
+
+_ALIGNMENT = 64
+_ARRAYS = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+
+
+@dataclass
+class SharedBatch:
+    """Results of a vector's environments, or of some of them, in shared memory.
+
+    Attributes:
+        observations: Arrays, (n, …) each, in dicts and tuples; ``None`` if the space
+            has elements that are not arrays.
+        rewards: float64 (n,).
+        terminations: bool (n,).
+        truncations: bool (n,).
+    """
+
+    observations: Any
+    rewards: NDArray[np.float64]
+    terminations: NDArray[np.bool_]
+    truncations: NDArray[np.bool_]
+
+    @classmethod
+    def mapped(cls, descriptor: int, space: Space[Any], num_envs: int) -> SharedBatch:
+        """Map the arrays of a vector from a file in memory, and close its descriptor.
+
+        Args:
+            descriptor: A file of at least `batch_bytes`, zero at first.
+            space: The observation space of a single environment.
+            num_envs: Number of environments in the vector.
+        """
+        size = max(batch_bytes(space, num_envs), mmap.PAGESIZE)
+        memory = mmap.mmap(descriptor, size)
+        os.close(descriptor)
+        return _lay_out(_Layout(memory), space, num_envs)
+
+    def part(self, start: int, stop: int) -> SharedBatch:
+        """Return views of the results of some environments."""
+        chosen = slice(start, stop)
+        return SharedBatch(
+            _sliced(self.observations, chosen),
+            self.rewards[chosen],
+            self.terminations[chosen],
+            self.truncations[chosen],
+        )
+
+
+def batch_bytes(space: Space[Any], num_envs: int) -> int:
+    """Return the number of bytes that the arrays of a vector take."""
+    layout = _Layout(None)
+    _lay_out(layout, space, num_envs)
+    return layout.end
+
+
+class _Layout:
+    """Allocates arrays in memory, one after the other, or only counts their bytes."""
+
+    def __init__(self, memory: mmap.mmap | None) -> None:
+        self.end = 0
+        self._memory = memory
+
+    def allocate(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        kind = np.dtype(dtype)
+        count = int(np.prod(shape, dtype=np.int64))
+        start = self.end
+        self.end += -(-count * kind.itemsize // _ALIGNMENT) * _ALIGNMENT
+        if self._memory is None or not count:
+            return np.zeros(shape if self._memory is not None else 0, kind)
+        return np.frombuffer(self._memory, kind, count, start).reshape(shape)
+
+
+def _lay_out(layout: _Layout, space: Space[Any], num_envs: int) -> SharedBatch:
+    observations = None
+    if _only_arrays(space):
+        observations = create_empty_array(space, num_envs, layout.allocate)
+    return SharedBatch(
+        observations,
+        layout.allocate((num_envs,), np.float64),
+        layout.allocate((num_envs,), np.bool_),
+        layout.allocate((num_envs,), np.bool_),
+    )
+
+
+def _only_arrays(space: Space[Any]) -> bool:
+    if isinstance(space, spaces.Dict):
+        return all(map(_only_arrays, space.spaces.values()))
+    if isinstance(space, spaces.Tuple):
+        return all(map(_only_arrays, space.spaces))
+    return isinstance(space, _ARRAYS)
+
+
+def _sliced(tree: Any, chosen: slice) -> Any:
+    if isinstance(tree, dict):
+        return {key: _sliced(inner, chosen) for key, inner in tree.items()}
+    if isinstance(tree, tuple):
+        return tuple(_sliced(inner, chosen) for inner in tree)
+    return None if tree is None else tree[chosen]
 
 
 class Shard:
@@ -36,50 +130,54 @@ class Shard:
 
     Args:
         vector: The environments.
+
+    Attributes:
+        infos: The infos of the last reset or step, by the environment's number.
+        vector: The environments.
     """
 
     def __init__(self, vector: VectorEnv[Any, Any, Any]) -> None:
         if not isinstance(vector, SyncVectorEnv):
             raise TypeError(f"{vector} is no SyncVectorEnv, and cannot be a part")
         vector.copy = False
-        # What comes has been cut to a list of actions, or an array of them.
+        # The actions were split into a list, or an array, with one for each.
         vector.action_space = spaces.Box(0, 1, (vector.num_envs,))
         self._folding = Folding(vector.num_envs)
         setattr(vector, "_add_info", self._note_info)  # noqa: B010
         self.vector: Any = vector
         self.infos: Each = []
-        self._batch: Batch | None = None
+        self._batch: SharedBatch | None = None
         self._serials = GeneratorSerials()
 
-    def share(self, batch: Batch) -> None:
-        """Put from now on what the environments give where others see it."""
+    def share(self, batch: SharedBatch) -> None:
+        """Write results into shared memory from now on."""
         self._batch = batch
         if batch.observations is not None:
             self.vector._observations = batch.observations
 
     def reset(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Reset environments, and give what is not put where others see it."""
+        """Reset environments, and return results that are not in shared memory."""
         self.infos.clear()
         self.vector.reset(seed=given["seed"], options=given["options"])
-        return self._told()
+        return self._results()
 
     def step(self, actions: Any) -> dict[str, Any]:
-        """Step the environments, and give what is not put where others see it."""
+        """Step environments, and return results that are not in shared memory."""
         self.infos.clear()
-        told = self.vector.step(actions)
+        results = self.vector.step(actions)
         if (batch := self._batch) is not None:
-            batch.rewards[:], batch.terminations[:], batch.truncations[:] = told[1:4]
-        return self._told()
+            batch.rewards[:], batch.terminations[:], batch.truncations[:] = results[1:4]
+        return self._results()
 
-    def _told(self) -> dict[str, Any]:
-        told: dict[str, Any] = {"columns": None, "infos": [], "observations": None}
+    def _results(self) -> dict[str, Any]:
+        results: dict[str, Any] = {"columns": None, "infos": [], "observations": None}
         if self.infos:
-            told["columns"] = self._folding.folded(self.infos)
-            if told["columns"] is None:
-                told["infos"] = list(self.infos)
+            results["columns"] = self._folding.folded(self.infos)
+            if results["columns"] is None:
+                results["infos"] = list(self.infos)
         if self._batch is not None and self._batch.observations is None:
-            told["observations"] = list(self.vector._env_obs)
-        return told
+            results["observations"] = list(self.vector._env_obs)
+        return results
 
     def generators(self) -> list[dict[str, Any]]:
         """Describe the environments' random generators."""
@@ -91,7 +189,7 @@ class Shard:
         ]
 
     def set_generators(self, given: list[dict[str, Any] | None]) -> None:
-        """Set the environments' random generators as described, but for ``None``."""
+        """Set the environments' random generators as described, except for ``None``."""
         for generator, new in zip(self.vector.np_random, given, strict=True):
             if new is not None:
                 restore_generator(generator, **new)
@@ -100,87 +198,3 @@ class Shard:
         if noted := kept(info):
             self.infos.append((number, noted))
         return infos
-
-
-def _shared_memory(channel: ShardChannel) -> int:
-    """Wait for the descriptor of the memory that all processes share.
-
-    Raises:
-        EOFError: The leading process is gone.
-    """
-    channel.receive_one()
-    descriptor = channel.take_descriptor()
-    if descriptor is None:
-        raise EOFError("the leading process is gone")
-    return descriptor
-
-
-def serve(
-    channel: ShardChannel, make: Make, start: int, stop: int, num_envs: int
-) -> None:
-    """Be a part, until the leading process closes it or is gone.
-
-    Args:
-        channel: To the leading process.
-        make: Makes a vector of so many environments.
-        start: The first environment of this part.
-        stop: The first that is none of this part any more.
-        num_envs: How many the whole vector has.
-    """
-    made = _outcome(lambda: vector_call("making it", lambda: Shard(make(stop - start))))
-    if isinstance(made, Problem):
-        channel.send(with_warnings(problem_frame(made)))
-        return
-    vector = made.vector
-    space = vector.single_observation_space
-    channel.send(with_warnings(_frame([space, vector.single_action_space])))
-    made.share(mapped(_shared_memory(channel), space, num_envs).part(start, stop))
-    channel.send(_frame(None))
-    calls: dict[int, tuple[str, Callable[[Any], Any]]] = {
-        ShardOp.RESET: ("reset", made.reset),
-        ShardOp.STEP: ("step", made.step),
-        ShardOp.RENDER: ("render", lambda given: vector.render()),
-        ShardOp.CALL: ("call", lambda given: vector.call(*given[0], **given[1])),
-        ShardOp.CALL_SOME: ("call", lambda given: call_some(vector, *given)),
-        ShardOp.SET_ATTR: ("set_attr", lambda given: vector.set_attr(*given)),
-        ShardOp.GENERATORS: ("np_random", lambda given: made.generators()),
-        ShardOp.SET_GENERATORS: ("np_random", made.set_generators),
-        ShardOp.INFOS: ("step", lambda given: made.infos),
-        ShardOp.CLOSE: ("close", lambda given: vector.close()),
-    }
-    while (frame := channel.receive_one()) is not None:
-        name, call = calls[frame.kind]
-        given = binary.decode(frame.body)
-        told = _outcome(lambda: vector_call(name, call, given))  # noqa: B023
-        reply = problem_frame(told) if isinstance(told, Problem) else _frame(told)
-        channel.send(with_warnings(reply))
-        if frame.kind == ShardOp.CLOSE:
-            return
-
-
-def mapped(descriptor: int, space: Any, num_envs: int) -> Batch:
-    """Lay a vector's arrays over the memory behind a descriptor, and close that."""
-    memory = mmap.mmap(descriptor, max(batch_bytes(space, num_envs), mmap.PAGESIZE))
-    os.close(descriptor)
-    return Batch.mapped(memory, space, num_envs)
-
-
-def _outcome(call: Callable[[], Any]) -> Any:
-    """Return the result of a call, or the problem that it raised."""
-    try:
-        outcome = call()
-    except Exception as error:
-        fork_guard.check()
-        note_cause(error)
-        return problem_of_error(error)
-    fork_guard.check()
-    return outcome
-
-
-def _frame(value: Any) -> Frame:
-    try:
-        return answer(200, binary.encode(value))
-    except UnsupportedValue as error:
-        return problem_frame(
-            UnrepresentableValue(f"the answer cannot be encoded: {error}")
-        )

@@ -1,8 +1,7 @@
-"""A vector whose environments are spread over processes, and that looks like one.
+"""A vector whose environments are spread over processes, and that behaves like one.
 
-The process that leads forks the others before it makes an environment, so while it
-has one thread and nothing else of its own. Each steps its part at the same time.
-Observations, rewards and flags are in memory that all of them see.
+The host has the first shard, and forks a process for each of the others. All step their
+shards at the same time.
 """
 
 from __future__ import annotations
@@ -13,51 +12,46 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+from gymnasium import Space, spaces
 from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import (
     batch_space,
     concatenate,
     create_empty_array,
+    iterate,
 )
 
 from gym_http_core.vectors import call_some, vector_call
 from gym_http_server.envhost.info_merge import Columns, Each, Folding, merged
-from gym_http_server.envhost.remote_shard import RemoteShard
-from gym_http_server.envhost.shard import Make, Shard, mapped
-from gym_http_server.envhost.shard_channel import ShardOp
-from gym_http_server.envhost.shared_batch import batch_bytes
-from gym_http_server.envhost.vector_args import (
-    checked_mask,
-    each_action,
-    each_seed,
-    each_value,
-)
-from gym_http_wire.frames import Frame
+from gym_http_server.envhost.remote_shard import RemoteShard, ShardOp
+from gym_http_server.envhost.shard import MakeVector, Shard, SharedBatch, batch_bytes
 from gym_http_wire.generators import rebuild_generator
 from gym_http_wire.problems import BadParameter, Problem
-from gym_http_wire.values import binary
 
 __all__ = ["ShardedVectorEnv"]
+
+_ARRAYS = (spaces.Box, spaces.MultiDiscrete, spaces.MultiBinary)
 
 
 class ShardedVectorEnv(VectorEnv[Any, Any, Any]):
     """A ``SyncVectorEnv`` over several processes.
 
-    If one of them dies, this process dies the same way: to the outside they are one.
-    ``spec`` is that of the first part.
+    If one of them dies, this process dies the same way. ``spec`` is that of the first
+    shard.
 
     Args:
         make: Makes a ``SyncVectorEnv`` of so many environments.
-        num_envs: How many environments there are in all.
-        hosts: How many processes, this one included.
+        num_envs: Number of environments in all.
+        hosts: Number of processes, this one included.
 
     Raises:
         RuntimeError: The environments have different spaces.
-        Problem: What making them raised in another process.
-        Exception: What it raised in this one.
+        Problem: An environment could not be made in another process.
+        Exception: An environment could not be made in this one.
     """
 
-    def __init__(self, make: Make, num_envs: int, hosts: int) -> None:
+    def __init__(self, make: MakeVector, num_envs: int, hosts: int) -> None:
         super().__init__()
         self.num_envs = num_envs
         ends = [num_envs * number // hosts for number in range(hosts + 1)]
@@ -101,8 +95,8 @@ class ShardedVectorEnv(VectorEnv[Any, Any, Any]):
                 "ask for fewer, or raise --host-file-size"
             ) from None
         for other in self._others:
-            other.send(Frame(ShardOp.SHARE), descriptor)
-        self._batch = mapped(descriptor, space, num_envs)
+            other.share(descriptor)
+        self._batch = SharedBatch.mapped(descriptor, space, num_envs)
         self._observations = self._batch.observations
         if self._observations is None:
             self._observations = create_empty_array(space, num_envs)
@@ -114,74 +108,76 @@ class ShardedVectorEnv(VectorEnv[Any, Any, Any]):
         self, *, seed: Any = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Reset all environments, or those that ``reset_mask`` in the options names."""
-        seeds = each_seed(seed, self.num_envs)
+        seeds = _each_seed(seed, self.num_envs)
         mask = None
         if options is not None and "reset_mask" in options:
-            mask = checked_mask(options.pop("reset_mask"), self.num_envs)
+            mask = _checked_mask(options.pop("reset_mask"), self.num_envs)
         given: list[Any] = []
         for start, stop in self._bounds:
-            part: dict[str, Any] = {"seed": seeds[start:stop], "options": options}
+            shard: dict[str, Any] = {"seed": seeds[start:stop], "options": options}
             if mask is not None:
                 chosen = mask[start:stop]
-                part["options"] = {**(options or {}), "reset_mask": chosen}
-            given.append(part if mask is None or chosen.any() else None)
-        told = self._ask(ShardOp.RESET, "reset", given, self._own.reset)
-        return self._observed(told), self._infos(told)
+                shard["options"] = {**(options or {}), "reset_mask": chosen}
+            given.append(shard if mask is None or chosen.any() else None)
+        replies = self._request(ShardOp.RESET, "reset", given, self._own.reset)
+        return self._observed(replies), self._infos(replies)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Step all environments, each part at the same time."""
-        each = each_action(self.action_space, actions, self.num_envs)
+        """Step all environments, the shards at the same time."""
+        each = _each_action(self.action_space, actions, self.num_envs)
         given = [each[start:stop] for start, stop in self._bounds]
-        told = self._ask(ShardOp.STEP, "step", given, self._own.step)
+        replies = self._request(ShardOp.STEP, "step", given, self._own.step)
         batch = self._batch
         return (
-            self._observed(told),
+            self._observed(replies),
             batch.rewards.copy(),
             batch.terminations.copy(),
             batch.truncations.copy(),
-            self._infos(told),
+            self._infos(replies),
         )
 
-    def _observed(self, told: list[Any]) -> Any:
+    def _observed(self, replies: list[Any]) -> Any:
         if self._batch.observations is None:
-            each = [one for part in told for one in part["observations"]]
+            each = [one for shard in replies for one in shard["observations"]]
             self._observations = concatenate(
                 self.single_observation_space, each, self._observations
             )
         return copy.deepcopy(self._observations)
 
-    def _infos(self, told: list[Any]) -> dict[str, Any]:
-        columns = [part and part["columns"] for part in told]
-        apart = any(part and part["infos"] for part in told)
+    def _infos(self, replies: list[Any]) -> dict[str, Any]:
+        columns = [shard and shard["columns"] for shard in replies]
+        apart = any(shard and shard["infos"] for shard in replies)
         if not apart:
             found = [each and Columns(*each) for each in columns]
             whole = merged(found, self._bounds, self.num_envs)
             if whole is not None:
                 return whole
-        # They differ in types, and each has to be asked for what was put together.
+        # Their types differ, so the infos of each environment are needed one by one.
         each: list[Any] = [None if one is None else [] for one in columns]
-        asked_for = self._ask(ShardOp.INFOS, "step", each, lambda _: self._own.infos)
+        again = self._request(ShardOp.INFOS, "step", each, lambda _: self._own.infos)
         infos: Each = []
-        for (start, _), part, more in zip(self._bounds, told, asked_for, strict=True):
-            for number, info in more or (part["infos"] if part else []):
+        for (start, _), shard, more in zip(self._bounds, replies, again, strict=True):
+            for number, info in more or (shard["infos"] if shard else []):
                 infos.append((start + number, info))
         return self._folding.added(infos)
 
     def render(self) -> tuple[Any, ...]:
-        """Give what each environment renders."""
+        """Return the frames of all environments."""
         given = [None] * len(self._bounds)
         own = self._own.vector.render
-        told = self._ask(ShardOp.RENDER, "render", given, lambda _: own(), all_=True)
-        return tuple(one for part in told for one in part)
+        replies = self._request(
+            ShardOp.RENDER, "render", given, lambda _: own(), all_=True
+        )
+        return tuple(one for shard in replies for one in shard)
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Call a method of each environment, or get an attribute."""
         given = [[[name, *args], kwargs]] * len(self._bounds)
         own = self._own.vector.call
-        told = self._ask(
+        replies = self._request(
             ShardOp.CALL, "call", given, lambda _: own(name, *args, **kwargs)
         )
-        return tuple(one for part in told for one in part)
+        return tuple(one for shard in replies for one in shard)
 
     def call_some(
         self, indices: list[int], name: str, args: list[Any], kwargs: Any
@@ -192,11 +188,11 @@ class ShardedVectorEnv(VectorEnv[Any, Any, Any]):
             own = [index - start for index in indices if start <= index < stop]
             given.append([own, name, args, kwargs] if own else None)
         vector = self._own.vector
-        told = self._ask(
+        replies = self._request(
             ShardOp.CALL_SOME, name, given, lambda given: call_some(vector, *given)
         )
         results: dict[int, Any] = {}
-        for (start, _), each, values in zip(self._bounds, given, told, strict=True):
+        for (start, _), each, values in zip(self._bounds, given, replies, strict=True):
             if each:
                 results |= {
                     start + index: v for index, v in zip(each[0], values, strict=True)
@@ -208,11 +204,11 @@ class ShardedVectorEnv(VectorEnv[Any, Any, Any]):
         return self.call(name)
 
     def set_attr(self, name: str, values: Any) -> None:
-        """Set an attribute of each environment, to its own value if there are many."""
-        values = each_value(values, self.num_envs)
+        """Set an attribute of each environment, to its own value if a list is given."""
+        values = _each_value(values, self.num_envs)
         given = [[name, values[start:stop]] for start, stop in self._bounds]
         own = self._own.vector.set_attr
-        self._ask(ShardOp.SET_ATTR, "set_attr", given, lambda given: own(*given))
+        self._request(ShardOp.SET_ATTR, "set_attr", given, lambda given: own(*given))
 
     @property  # type: ignore[misc]
     def np_random(self) -> Any:
@@ -231,29 +227,31 @@ class ShardedVectorEnv(VectorEnv[Any, Any, Any]):
         """Describe each environment's random generator."""
         given = [None] * len(self._bounds)
         own = self._own.generators
-        told = self._ask(
+        replies = self._request(
             ShardOp.GENERATORS, "np_random", given, lambda _: own(), all_=True
         )
-        return [one for part in told for one in part]
+        return [one for shard in replies for one in shard]
 
     def set_generators(self, given: list[dict[str, Any] | None]) -> None:
-        """Set each environment's random generator as described, but for ``None``."""
+        """Set each environment's random generator as described, except for ``None``."""
         if len(given) != self.num_envs:
             raise ValueError(f"expected {self.num_envs} states, not {len(given)}")
         each = [given[start:stop] for start, stop in self._bounds]
-        self._ask(ShardOp.SET_GENERATORS, "np_random", each, self._own.set_generators)
+        self._request(
+            ShardOp.SET_GENERATORS, "np_random", each, self._own.set_generators
+        )
 
     def close_extras(self, **kwargs: Any) -> None:
         """Close all environments, and end the other processes."""
         own = self._own.vector.close
         given = [None] * len(self._bounds)
         try:
-            self._ask(ShardOp.CLOSE, "close", given, lambda _: own(), all_=True)
+            self._request(ShardOp.CLOSE, "close", given, lambda _: own(), all_=True)
         finally:
             for other in self._others:
                 other.end()
 
-    def _ask(
+    def _request(
         self,
         op: ShardOp,
         name: str,
@@ -262,28 +260,104 @@ class ShardedVectorEnv(VectorEnv[Any, Any, Any]):
         *,
         all_: bool = False,
     ) -> list[Any]:
-        """Ask all parts at once, but those for which ``None`` is given.
+        """Send a request to all shards at once, except where ``None`` is given.
 
         Raises:
-            Problem: The first one that there was, after all have answered.
+            Problem: The first problem of a shard, after all have answered.
         """
         wanted = [all_ or each is not None for each in given]
         for other, want, each in zip(self._others, wanted[1:], given[1:], strict=True):
             if want:
-                other.send(Frame(op, body=binary.encode(each)))
-        told: list[Any] = [None] * len(given)
+                other.send(op, each)
+        replies: list[Any] = [None] * len(given)
         problems: list[Problem] = []
         if wanted[0]:
             try:
-                told[0] = vector_call(name, own, given[0])
+                replies[0] = vector_call(name, own, given[0])
             except Problem as problem:
                 problems.append(problem)
         for number, other in enumerate(self._others, 1):
             if wanted[number]:
                 try:
-                    told[number] = other.answer()
+                    replies[number] = other.answer()
                 except Problem as problem:
                     problems.append(problem)
         if problems:
             raise problems[0]
-        return told
+        return replies
+
+
+def _each_seed(seed: Any, num_envs: int) -> list[Any]:
+    """Return the seed of each environment.
+
+    Raises:
+        ValueError: The number of seeds is wrong.
+        TypeError: The seed is neither an integer nor a list.
+    """
+    if seed is None:
+        return [None] * num_envs
+    if isinstance(seed, int):
+        return [seed + number for number in range(num_envs)]
+    if len(seed) != num_envs:
+        raise ValueError(
+            "If seeds are passed as a list the length must match num_envs="
+            f"{num_envs} but got length={len(seed)}."
+        )
+    return list(seed)
+
+
+def _checked_mask(mask: Any, num_envs: int) -> Any:
+    """Return a mask of the environments to reset, bool (num_envs,).
+
+    Raises:
+        TypeError: It is not an array of bool.
+        ValueError: It has another shape, or no environment is to be reset.
+    """
+    name = "`options['reset_mask']`"
+    if not isinstance(mask, np.ndarray):
+        raise TypeError(f"{name} must be a numpy array, got {type(mask)}")
+    if mask.shape != (num_envs,):
+        raise ValueError(f"{name} must have shape `({num_envs},)`, got {mask.shape}")
+    if mask.dtype != np.bool_:
+        raise TypeError(f"{name} must have `dtype=np.bool_`, got {mask.dtype}")
+    if not mask.any():
+        raise ValueError(
+            f"{name} must contain a boolean array with at least one True value, "
+            f"got reset_mask={mask}"
+        )
+    return mask
+
+
+def _each_action(space: Space[Any], actions: Any, num_envs: int) -> Any:
+    """Return the action of each environment: a list, or rows of an array.
+
+    Args:
+        space: The batched action space.
+        actions: A batch of actions.
+        num_envs: Number of environments.
+
+    Raises:
+        ValueError: The number of actions is wrong.
+    """
+    each = actions
+    if not isinstance(actions, np.ndarray) or not isinstance(space, _ARRAYS):
+        each = list(iterate(space, actions))
+    for _ in zip(each, range(num_envs), strict=True):
+        pass
+    return each
+
+
+def _each_value(values: Any, num_envs: int) -> list[Any]:
+    """Return the value of each environment: its own, or one for all.
+
+    Raises:
+        ValueError: The number of values is wrong.
+    """
+    if not isinstance(values, list | tuple):
+        return [values] * num_envs
+    if len(values) != num_envs:
+        raise ValueError(
+            "Values must be a list or tuple with length equal to the number of "
+            f"environments. Got `{len(values)}` values for {num_envs} environments."
+        )
+    return list(values)

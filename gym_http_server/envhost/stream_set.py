@@ -48,7 +48,7 @@ class StreamSet:
         self,
         poller: Poller,
         execute: Execute,
-        fast_step: FastStepper | None,
+        fast_step: FastStepper,
         broadcast: Broadcast,
         activity: Activity,
         *,
@@ -164,18 +164,16 @@ class StreamSet:
             stream.close()
         elif events:
             frames = stream.quick
-            if frames is None or self._uncopied or self._fast_step is None:
+            if frames is None or self._uncopied:
                 stream.receive()
-            elif self._read_step(stream, frames, self._fast_step):
+            elif self._read_step(stream, frames):
                 return
         if stream.inbox and not stream.writing:
             self._answer(stream)
         if stream.inbox or stream.writing or stream.closed or stream.polled_for != READ:
             self._update(descriptor, stream)
 
-    def _read_step(
-        self, stream: Stream, frames: FastHostFrames, fast_step: FastStepper
-    ) -> bool:
+    def _read_step(self, stream: Stream, frames: FastHostFrames) -> bool:
         """Read a message, and execute it if it is a fast step.
 
         Returns:
@@ -186,7 +184,7 @@ class StreamSet:
         if request is None:
             if data:
                 stream.feed(data)
-        elif fast_step.take(stream, frames, request):
+        elif self._fast_step.take(stream, frames, request):
             return not (stream.writing or stream.closed)
         else:
             stream.inbox.append(frame_of(request))

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gym_http_server.envhost.monitor import FileRequest, Monitor, open_file
+from gym_http_server.envhost.monitor import Monitor
+from gym_http_server.envhost.monitor_files import FileRequest, open_file
 from gym_http_wire.problems import BadParameter
 
 
