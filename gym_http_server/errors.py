@@ -1,14 +1,15 @@
-"""What can go wrong in the server, beside what can go wrong with an environment.
+"""Errors of the server, beside those of environments.
 
 ::
 
-    StartError                    the command cannot start, or its options are wrong
-     └─ SettingError
-    Problem                       an answer to a request (gym_http_wire.problems)
-     ├─ UnknownEnv, UnknownInstance, BodyIncomplete  400
+    StartError                    the command cannot start
+     └─ SettingError              a setting has an invalid name or value
+    Problem                       the answer to a request (gym_http_wire.problems)
+     ├─ UnknownEnv, UnknownInstance, BodyIncomplete,
+     │  HelloRefused                                 400
      ├─ Unauthorized, TicketRefused                  401
      ├─ HostRefused, OriginRefused, EnvRefused,
-     │  ScopeMissing, ShutdownDisabled               403
+     │  ScopeMissing, ShutdownDisabled, LogsDisabled 403
      ├─ NotFound                                     404
      ├─ InstanceEnded, ServerRestarted, UploadGone   410
      ├─ BodyTooLarge                                 413
@@ -17,8 +18,13 @@
      │  TooManyWrongTokens                           429
      ├─ EnvCrashed                                   502
      ├─ Draining, ForkFailed, SupervisorUnavailable,
-     │  SurveyFailed, AnswerBudgetFull               503
-     └─ CreateDeadline, StepDeadline                 504
+     │  SurveyFailed, AnswerBudgetFull,
+     │  TooManyExternal                              503
+     ├─ CreateDeadline, StepDeadline                 504
+     └─ GatewayProblem      over ZeroMQ, never over HTTP
+         ├─ TangoTaken                               409
+         ├─ ConversationEnded                        410
+         └─ StreamEnded, TooManyPeers                503
 """
 
 from __future__ import annotations
@@ -32,13 +38,17 @@ __all__ = [
     "BodyIncomplete",
     "BodyTooLarge",
     "ContentEncoding",
+    "ConversationEnded",
     "CreateDeadline",
     "Draining",
     "EnvCrashed",
     "EnvRefused",
     "ForkFailed",
+    "GatewayProblem",
+    "HelloRefused",
     "HostRefused",
     "InstanceEnded",
+    "LogsDisabled",
     "NotFound",
     "OriginRefused",
     "QueueFull",
@@ -48,10 +58,14 @@ __all__ = [
     "ShutdownDisabled",
     "StartError",
     "StepDeadline",
+    "StreamEnded",
     "SupervisorUnavailable",
     "SurveyFailed",
+    "TangoTaken",
     "TicketRefused",
+    "TooManyExternal",
     "TooManyInstances",
+    "TooManyPeers",
     "TooManyTickets",
     "TooManyWrongTokens",
     "Unauthorized",
@@ -81,7 +95,7 @@ class SettingError(StartError):
 
 
 class UnknownEnv(Problem):
-    """No environment of this ID can be made."""
+    """No environment with this ID is registered."""
 
     default_status, default_code = 400, "unknown-env"
 
@@ -92,7 +106,7 @@ class UnknownEnv(Problem):
 
 
 class UnknownInstance(Problem):
-    """There is no such instance, and none that is remembered."""
+    """No instance has, or recently had, this ID."""
 
     default_status, default_code = 400, "unknown-instance"
 
@@ -102,9 +116,15 @@ class UnknownInstance(Problem):
 
 
 class BodyIncomplete(Problem):
-    """The body did not arrive whole."""
+    """The body did not arrive completely."""
 
     default_status, default_code = 400, "malformed-request"
+
+
+class HelloRefused(Problem):
+    """The first message of an external environment is not a valid hello."""
+
+    default_status, default_code = 400, "bad-hello"
 
 
 class Unauthorized(Problem):
@@ -126,13 +146,13 @@ class HostRefused(Problem):
 
 
 class OriginRefused(Problem):
-    """A web page that is not allowed to wants to drive the server."""
+    """The request comes from a web page whose origin is not allowed."""
 
     default_status, default_code = 403, "origin-refused"
 
 
 class EnvRefused(Problem):
-    """The server is set not to make this environment."""
+    """The settings do not allow this environment."""
 
     default_status, default_code = 403, "env-refused"
 
@@ -150,19 +170,19 @@ class ScopeMissing(Problem):
 
 
 class ShutdownDisabled(Problem):
-    """The server is set not to be shut down by a request."""
+    """The settings do not allow requests to shut the server down."""
 
     default_status, default_code = 403, "shutdown-disabled"
 
 
 class LogsDisabled(Problem):
-    """The server is set not to show what environments print."""
+    """The settings do not allow clients to read logs."""
 
     default_status, default_code = 403, "logs-disabled"
 
 
 class NotFound(Problem):
-    """There is nothing at this path."""
+    """No route has this path."""
 
     default_status, default_code = 404, "not-found"
 
@@ -186,13 +206,13 @@ class ServerRestarted(Problem):
 
 
 class UploadGone(Problem):
-    """What uploads went to does not exist any more."""
+    """The service that results were uploaded to no longer exists."""
 
     default_status, default_code = 410, "upload-gone"
 
 
 class BodyTooLarge(Problem):
-    """The body is larger than the server takes."""
+    """The body is larger than the server allows."""
 
     default_status, default_code = 413, "body-too-large"
 
@@ -204,13 +224,13 @@ class ContentEncoding(Problem):
 
 
 class TooManyInstances(Problem):
-    """Every slot for an instance is taken."""
+    """The server has reached its limit of instances."""
 
     default_status, default_code = 429, "too-many-instances"
 
 
 class TooManyTickets(Problem):
-    """There are as many unused tickets as there can be."""
+    """The server has reached its limit of unused tickets."""
 
     default_status, default_code = 429, "too-many-tickets"
 
@@ -241,7 +261,7 @@ class EnvCrashed(Problem):
 
 
 class Draining(Problem):
-    """The server is about to stop and makes nothing new."""
+    """The server is stopping, and creates no more instances."""
 
     default_status, default_code = 503, "draining"
 
@@ -270,6 +290,12 @@ class AnswerBudgetFull(Problem):
     default_status, default_code = 503, "answer-budget-full"
 
 
+class TooManyExternal(Problem):
+    """The server has reached its limit of external environments."""
+
+    default_status, default_code = 503, "too-many-external"
+
+
 class CreateDeadline(Problem):
     """Making the environment took too long; its host was ended."""
 
@@ -280,3 +306,31 @@ class StepDeadline(Problem):
     """A call took too long; the host was ended."""
 
     default_status, default_code = 504, "step-deadline"
+
+
+class GatewayProblem(Problem):
+    """An error that only peers by ZeroMQ get."""
+
+
+class TangoTaken(GatewayProblem):
+    """Another agent of Tango is connected; there can be only one."""
+
+    default_status, default_code = 409, "tango-taken"
+
+
+class ConversationEnded(GatewayProblem):
+    """The server has ended the conversation with an external environment."""
+
+    default_status, default_code = 410, "ended"
+
+
+class StreamEnded(GatewayProblem):
+    """The host has ended the stream, but runs."""
+
+    default_status, default_code = 503, "stream-ended"
+
+
+class TooManyPeers(GatewayProblem):
+    """The gateway has reached its limit of peers."""
+
+    default_status, default_code = 503, "too-many-peers"

@@ -14,8 +14,8 @@ from gym_http_server.api.guard import MAX_QUERY
 from gym_http_server.api.instances import INSTANCE
 from gym_http_server.api.web import Web, add_route
 from gym_http_server.instances.handover import hand_over, relay
-from gym_http_wire.handshakes import UpgradeRequired, parse_handshake
-from gym_http_wire.problems import BadParameter
+from gym_http_wire.handshakes import parse_handshake
+from gym_http_wire.problems import BadParameter, UpgradeRequired
 
 __all__ = ["add_routes", "check_framing"]
 

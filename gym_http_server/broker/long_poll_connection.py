@@ -14,7 +14,7 @@ import msgspec
 
 from gym_http_server.broker.idle_connection import ConnectionEnded
 from gym_http_server.broker.waiting_worker import WaitingWorker
-from gym_http_server.errors import NotFound
+from gym_http_server.errors import HelloRefused, NotFound, TooManyExternal
 from gym_http_wire.external.binary_dialect import BinaryDialect
 from gym_http_wire.external.framing import CountedFraming, FramingError
 from gym_http_wire.external.handshake import Refused, Welcome, parse_reply
@@ -28,18 +28,6 @@ __all__ = ["LongPollConnection", "no_connection"]
 RECEIVE_BYTES = 256 * 1024
 MAX_NOTES = 16
 _loads: Any = msgspec.json.Decoder().decode
-
-
-class HelloRefused(Problem):
-    """What came in the place of a hello is none, or says what cannot be."""
-
-    default_status, default_code = 400, "bad-hello"
-
-
-class TooManyExternal(Problem):
-    """As many environments are there as there can be."""
-
-    default_status, default_code = 503, "too-many-external"
 
 
 class LongPollConnection:

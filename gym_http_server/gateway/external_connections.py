@@ -10,23 +10,17 @@ import socket
 from collections.abc import Callable
 
 from gym_http_server.access import Identity
+from gym_http_server.errors import ConversationEnded
 from gym_http_server.gateway.buffered_socket import BufferedSocket
 from gym_http_server.gateway.context import Context
 from gym_http_server.gateway.messages import REFUSED, refusal
 from gym_http_server.gateway.outbox import Outbox
 from gym_http_wire.external.framing import CountedFraming, FramingError
-from gym_http_wire.problems import Problem
 
 __all__ = ["ExternalPeer"]
 
 #: Of the largest messages, how many may wait for a host to take them.
 MAX_WAITING = 2
-
-
-class ConversationEnded(Problem):
-    """The server has ended the conversation with a far side."""
-
-    default_status, default_code = 410, "ended"
 
 
 class ExternalPeer:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from gym_http_server.ended import end_problem, was_in_flight
-from gym_http_server.errors import UnknownInstance
+from gym_http_server.errors import StreamEnded, UnknownInstance
 from gym_http_server.gateway.buffered_socket import BufferedSocket, connected
 from gym_http_server.gateway.context import Context
 from gym_http_server.gateway.supervisor_call import SupervisorCall
@@ -18,7 +18,7 @@ from gym_http_wire.handshakes import BINARY_PROTOCOL, TEXT_PROTOCOL, StreamHands
 from gym_http_wire.messages import Op, RequestHead, problem_of, request
 from gym_http_wire.problems import Problem
 
-__all__ = ["HostStream", "StreamEnded"]
+__all__ = ["HostStream"]
 
 MAX_GREETING = 64 * 1024
 #: Messages that wait for a host, as bytes: so many of the largest.
@@ -34,12 +34,6 @@ _NONSENSE = (
     ValueError,
 )
 _INSTANCE_ID = re.compile(r"[0-9a-f]{8}").fullmatch
-
-
-class StreamEnded(Problem):
-    """The host has ended the stream, and lives."""
-
-    default_status, default_code = 503, "stream-ended"
 
 
 class HostStream:

@@ -18,6 +18,8 @@ from gym_http_server.access import CREATE, STEP, Identity
 from gym_http_server.errors import (
     BodyTooLarge,
     Draining,
+    TangoTaken,
+    TooManyPeers,
     TooManyWrongTokens,
     Unauthorized,
 )
@@ -31,7 +33,6 @@ from gym_http_server.gateway.router import NONE, Came, Router, address_of
 from gym_http_server.gateway.tango import (
     KINDS,
     TangoAgent,
-    TangoTaken,
     end_left,
     problem_answer,
 )
@@ -49,12 +50,6 @@ GONE_SECONDS = 5.0
 TURN = 64
 
 log = logging.getLogger("gym_http_server.gateway")
-
-
-class TooManyPeers(Problem):
-    """As many are there as there can be."""
-
-    default_status, default_code = 503, "too-many-peers"
 
 
 class Peer(Protocol):

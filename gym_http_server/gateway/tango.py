@@ -28,7 +28,7 @@ from gym_http_wire.handshakes import new_session
 from gym_http_wire.messages import Op, RequestHead, problem_of, request
 from gym_http_wire.problems import BadJSON, BadParameter, Problem
 
-__all__ = ["KINDS", "TangoAgent", "TangoTaken", "end_left", "problem_answer"]
+__all__ = ["KINDS", "TangoAgent", "end_left", "problem_answer"]
 
 KINDS = frozenset({"reset", "action", "close"})
 _GIVEN = {
@@ -37,12 +37,6 @@ _GIVEN = {
 }
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
-
-
-class TangoTaken(Problem):
-    """Another agent of Tango's is there, and there is room for one."""
-
-    default_status, default_code = 409, "tango-taken"
 
 
 def problem_answer(problem: Problem) -> bytes:

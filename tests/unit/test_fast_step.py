@@ -10,7 +10,6 @@ import gymnasium
 import numpy as np
 import pytest
 
-from gym_http_core.idempotency import AnswerGone
 from gym_http_core.lossless_calls import LosslessCalls
 from gym_http_core.operations import Operations
 from gym_http_server.envhost.activity import Activity
@@ -23,6 +22,7 @@ from gym_http_wire.fast_frames import FastClientFrames
 from gym_http_wire.frames import HEADER, Frame
 from gym_http_wire.handshakes import BINARY_PROTOCOL, StreamHandshake
 from gym_http_wire.messages import Form, Op
+from gym_http_wire.problems import AnswerGone
 from gym_http_wire.signatures import ReceivedSignatures, SentSignatures
 from gym_http_wire.values.writing import Writing
 from gym_http_wire.websocket import Masks, MessageReader, Opcode, encode

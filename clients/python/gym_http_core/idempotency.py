@@ -16,12 +16,10 @@ import msgspec
 
 from gym_http_wire.frames import Frame, Pieces
 from gym_http_wire.messages import AnswerHead, Form, RequestHead, answer_head
-from gym_http_wire.problems import Problem
+from gym_http_wire.problems import AnswerGone, KeyReused
 
 __all__ = [
-    "AnswerGone",
     "IdempotencyStore",
-    "KeyReused",
     "as_replay",
     "request_fingerprint",
 ]
@@ -31,18 +29,6 @@ MAX_ANSWER_BYTES = 8 * 1024 * 1024
 MAX_KEYS = 1024
 _SHORT = 256
 _PLAIN = int(Form.PLAIN)
-
-
-class KeyReused(Problem):
-    """The key was used for another request."""
-
-    default_status, default_code = 422, "key-reused"
-
-
-class AnswerGone(Problem):
-    """The request or a later one was executed, and its answer is not kept."""
-
-    default_status, default_code = 409, "answer-gone"
 
 
 class _Entry(NamedTuple):

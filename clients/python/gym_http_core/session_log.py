@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from typing import NamedTuple
 
-from gym_http_core.idempotency import AnswerGone, IdempotencyStore, request_fingerprint
+from gym_http_core.idempotency import IdempotencyStore, request_fingerprint
 from gym_http_wire.frames import Frame, Pieces
 from gym_http_wire.messages import Form, Op, request_head
-from gym_http_wire.problems import ExternalAway
+from gym_http_wire.problems import AnswerGone, ExternalAway
 
 __all__ = ["SessionLog"]
 

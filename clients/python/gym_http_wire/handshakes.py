@@ -10,7 +10,7 @@ import secrets
 import msgspec
 
 from gym_http_wire.messages import Form
-from gym_http_wire.problems import BadParameter, Problem
+from gym_http_wire.problems import BadParameter, UpgradeRequired
 from gym_http_wire.websocket import accept_of
 
 __all__ = [
@@ -18,7 +18,6 @@ __all__ = [
     "SESSION",
     "TEXT_PROTOCOL",
     "StreamHandshake",
-    "UpgradeRequired",
     "check_upgrade",
     "new_session",
     "parse_handshake",
@@ -40,12 +39,6 @@ _REMOVED = (
     "Upgrade': a proxy between client and server may have removed them. Have the proxy "
     "pass both headers on for this path; for nginx see deploy/nginx.conf"
 )
-
-
-class UpgradeRequired(Problem):
-    """A request for a stream that is not a WebSocket handshake."""
-
-    default_status, default_code = 426, "upgrade-required"
 
 
 class StreamHandshake(msgspec.Struct, frozen=True):

@@ -1,12 +1,14 @@
-"""Problems: the errors that a request can have, with status and code.
+"""Problems: the errors that answer a request, each with its status and code.
 
 ::
 
-    Problem
+    Problem                                                         500
      ├─ BadJSON, MissingParameter, BadParameter, InvalidAction      400
      ├─ NoAttribute                                                 404
      ├─ NotAcceptable                                               406
-     ├─ ResetNeeded, NoRenderMode, MonitorActive                    409
+     ├─ ResetNeeded, NoRenderMode, MonitorActive, AnswerGone        409
+     ├─ KeyReused                                                   422
+     ├─ UpgradeRequired                                             426
      ├─ DependencyMissing, UnsupportedSpace, Unsupported,
      │  UnrepresentableValue                                        501
      ├─ EnvError, AnswerTooLarge, BadAnswer, OutcomeUnknown         502
@@ -14,8 +16,8 @@
      ├─ ExternalDeadline                                            504
      └─ DiskFull                                                    507
 
-Hosts raise these. The server has further ones in ``gym_http_server.errors``. On HTTP
-they have the form of RFC 9457.
+Environments and their hosts raise these. ``gym_http_server.errors`` has the problems
+of the server. On HTTP, a problem is written as in RFC 9457.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 __all__ = [
+    "AnswerGone",
     "AnswerTooLarge",
     "BadAnswer",
     "BadJSON",
@@ -33,6 +36,7 @@ __all__ = [
     "ExternalAway",
     "ExternalDeadline",
     "InvalidAction",
+    "KeyReused",
     "MissingParameter",
     "MonitorActive",
     "NoAttribute",
@@ -45,6 +49,7 @@ __all__ = [
     "UnrepresentableValue",
     "Unsupported",
     "UnsupportedSpace",
+    "UpgradeRequired",
 ]
 
 
@@ -107,7 +112,7 @@ class BadParameter(Problem):
 
 
 class InvalidAction(Problem):
-    """The action is none of the action space; the environment did not see it."""
+    """The action is not in the action space; the environment did not see it."""
 
     default_status, default_code = 400, "invalid-action"
 
@@ -119,13 +124,13 @@ class NoAttribute(Problem):
 
 
 class NotAcceptable(Problem):
-    """What there is cannot be given as any of the accepted media types."""
+    """The answer has no representation in an accepted media type."""
 
     default_status, default_code = 406, "not-acceptable"
 
 
 class ResetNeeded(Problem):
-    """The environment wants a reset before this."""
+    """The environment needs a reset before this call."""
 
     default_status, default_code = 409, "reset-needed"
 
@@ -140,6 +145,24 @@ class MonitorActive(Problem):
     """The instance is being monitored already."""
 
     default_status, default_code = 409, "monitor-active"
+
+
+class AnswerGone(Problem):
+    """The request, or a later one, was executed, and its answer is no longer kept."""
+
+    default_status, default_code = 409, "answer-gone"
+
+
+class KeyReused(Problem):
+    """The idempotency key was used for another request."""
+
+    default_status, default_code = 422, "key-reused"
+
+
+class UpgradeRequired(Problem):
+    """The request for a stream lacks the headers that begin a WebSocket."""
+
+    default_status, default_code = 426, "upgrade-required"
 
 
 class DependencyMissing(Problem):
@@ -167,7 +190,7 @@ class EnvError(Problem):
 
 
 class TooManyStreams(Problem):
-    """The instance has as many streams as it can have."""
+    """The instance has reached its limit of streams or of watchers."""
 
     default_status, default_code = 503, "too-many-streams"
 
@@ -184,36 +207,36 @@ class AnswerTooLarge(Problem):
 
 
 class Unsupported(Problem):
-    """An environment that lives elsewhere said that it cannot do this."""
+    """An external environment does not support this."""
 
     default_status, default_code = 501, "unsupported"
 
 
 class BadAnswer(Problem):
-    """What an environment that lives elsewhere answered is no answer to this."""
+    """An external environment sent an invalid answer."""
 
     default_status, default_code = 502, "bad-answer"
 
 
 class OutcomeUnknown(Problem):
-    """The environment's connection was lost in this call, and it cannot say more."""
+    """The connection to the environment was lost, and so the outcome of this call."""
 
     default_status, default_code = 502, "outcome-unknown"
 
 
 class ExternalAway(Problem):
-    """No environment that lives elsewhere is connected for this, or not just now."""
+    """No external environment is connected for this at the moment."""
 
     default_status, default_code = 503, "external-away"
 
 
 class ExternalDeadline(Problem):
-    """An environment that lives elsewhere did not answer in time."""
+    """An external environment did not answer in time."""
 
     default_status, default_code = 504, "external-deadline"
 
 
 class DiskFull(Problem):
-    """The server cannot store what it was asked to."""
+    """The server has no room on its disk."""
 
     default_status, default_code = 507, "disk-full"

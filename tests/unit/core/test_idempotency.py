@@ -5,8 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from gym_http_core import idempotency
-from gym_http_core.idempotency import AnswerGone, IdempotencyStore
+from gym_http_core.idempotency import IdempotencyStore
 from gym_http_wire.messages import answer
+from gym_http_wire.problems import AnswerGone
 
 LIMITS = {"MAX_KEYS": 8, "MAX_ANSWER_BYTES": 100}
 
