@@ -1,4 +1,4 @@
-"""Several steps for one request: what is asked for, and an answer that loses none."""
+"""Executes requests for several steps, and answers with the results of all of them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Json = dict[str, Any]
 
 
 def asks_for_several(given: Any) -> bool:
-    """Whether the body of a step brings several actions."""
+    """Whether the body of a step has several actions."""
     return isinstance(given, dict) and given.get("actions") is not None
 
 
@@ -95,7 +95,7 @@ class Batching:
         self._operations = operations
         self._watch = watch
         self._members = members
-        # An answer that is not kept could be lost on its way, and its steps with it.
+        # Only an answer that is kept can be sent again after a lost connection.
         self._max_answer = min(max_answer, MAX_ANSWER_BYTES)
 
     def steps(self, frame: Frame, given: Json) -> Frame:
@@ -103,12 +103,12 @@ class Batching:
 
         Raises:
             BadParameter: There are none, too many, or an ``action`` beside them.
-            InvalidAction: One of them can be no action; no step was taken.
-            Problem: A step failed; ``steps`` and ``results`` tell what came before.
+            InvalidAction: One of them is not in the action space; no step was taken.
+            Problem: A step failed; ``steps`` and ``results`` have the steps before it.
         """
         if _is_given(frame, given.get("action")):
             raise BadParameter("expected either action or actions, and both were given")
-        cast = self._as_it_is if lossless(frame) else self._operations.action_of
+        cast = self._checked if lossless(frame) else self._operations.action_of
         actions = _actions_of(given["actions"], "actions", cast)
         self._take_generator(frame, given)
         episode = Episode()
@@ -118,9 +118,9 @@ class Batching:
         """Play whole episodes.
 
         Raises:
-            BadParameter: One is wrong; no step was taken.
-            InvalidAction: One of the ``actions`` can be none; no step was taken.
-            Problem: A step failed; ``steps`` and ``results`` tell what came before.
+            BadParameter: A parameter is invalid; no step was taken.
+            InvalidAction: One of them is not in the action space; no step was taken.
+            Problem: A step failed; ``steps`` and ``results`` have the steps before it.
         """
         given = read(frame) if frame.body else {}
         if not isinstance(given, dict):
@@ -152,7 +152,9 @@ class Batching:
             if policy not in (None, "random"):
                 raise BadParameter(f'policy is {policy!r:.80}: expected "random"')
             count = _integer(given, "episodes", 1, MAX_EPISODES)
-            return (itertools.islice(self._drawn(), most) for _ in range(count))
+            return (
+                itertools.islice(self._random_actions(), most) for _ in range(count)
+            )
         if policy is not None:
             raise BadParameter("expected either policy or actions, and both were given")
         if not isinstance(sequences, list) or not 0 < len(sequences) <= MAX_EPISODES:
@@ -165,7 +167,7 @@ class Batching:
                 f"episodes is {given['episodes']}, and actions has {len(sequences)} "
                 "lists: expected one list for each episode"
             )
-        cast = self._as_it_is if lossless(frame) else self._operations.cast_action
+        cast = self._checked if lossless(frame) else self._operations.cast_action
         plan = [
             _actions_of(each, f"actions[{index}]", cast)
             for index, each in enumerate(sequences)
@@ -177,16 +179,16 @@ class Batching:
             )
         return (each[:most] for each in plan)
 
-    def _drawn(self) -> Iterator[Any]:
+    def _random_actions(self) -> Iterator[Any]:
         while True:
             yield self._operations.sample("action", None, None)
 
-    def _as_it_is(self, action: Any) -> Any:
+    def _checked(self, action: Any) -> Any:
         self._operations.check_action(action)
         return action
 
     def _take_generator(self, frame: Frame, given: Json) -> None:
-        # A client that drew from the generator lent to it says how far it came.
+        # A client that drew from its copy of the generator sends the new state.
         if lossless(frame) and "generator" in given:
             self._operations.set_generator(given["generator"])
 
@@ -198,9 +200,9 @@ class Batching:
         try:
             play(run)
             exact = wants_lossless(frame)
-            told = taken.values(exact=exact)
-            told |= {"steps": run.steps, "stopped": run.stopped, **self._members()}
-            reply = value_frame(frame, told)
+            value = taken.values(exact=exact)
+            value |= {"steps": run.steps, "stopped": run.stopped, **self._members()}
+            reply = value_frame(frame, value)
             if len(reply.body) > self._max_answer:
                 raise AnswerTooLarge(
                     f"what {run.steps} steps gave has {len(reply.body)} bytes; this "
@@ -210,7 +212,7 @@ class Batching:
         except Exception as error:
             problem = problem_of_error(error)
             if isinstance(problem, ExternalAway) and run.steps:
-                # Asked again, it would begin with steps that were taken.
+                # A retry would repeat steps that were taken.
                 words = f"after {run.steps} steps {problem.message}; reset it"
                 problem = OutcomeUnknown(words)
             problem.extras |= {"steps": run.steps}
@@ -218,26 +220,26 @@ class Batching:
             raise problem from error
 
     def _results(self, frame: Frame, taken: Episode | Rollout, steps: int) -> Json:
-        """Give what can be told of the steps before one failed, as JSON has it."""
+        """Return the results of the steps before a failed one, if they fit JSON."""
         exact = wants_lossless(frame)
         encode = typed.encode if exact else plain_json.dumps
 
-        def told(count: int) -> Any:
+        def results(count: int) -> Any:
             try:
                 body = encode(taken.values(count, exact=exact))
                 if len(body) > self._max_answer:
                     return None
                 value = msgspec.json.decode(body)
-                # Integers may be too large for whoever passes this on.
+                # Integers may be too large for the encoder of the answer.
                 msgspec.json.encode(value)
             except Exception:
                 return None
             return value
 
-        whole = told(steps)
+        whole = results(steps)
         if whole is None and steps:
-            count = bisect.bisect(range(1, steps), 0, key=lambda n: told(n) is None)
-            whole = told(count)
+            count = bisect.bisect(range(1, steps), 0, key=lambda n: results(n) is None)
+            whole = results(count)
         return {} if whole is None else {"results": whole}
 
 

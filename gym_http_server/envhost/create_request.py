@@ -1,4 +1,4 @@
-"""What a create request asks for: read, and nothing made, so in the supervisor too."""
+"""Parses create requests. The supervisor does this, before it forks a host."""
 
 from __future__ import annotations
 
@@ -22,14 +22,13 @@ __all__ = ["CreateRequest", "WrapperRequest", "decoded", "read_request", "read_s
 
 MAX_ENV_ID_CHARS = 200
 MAX_KWARGS_BYTES = 16 * 1024
-# As JSON; what is tagged in typed JSON takes two levels.
+# As JSON. A tagged value of typed JSON takes two levels.
 MAX_KWARGS_DEPTH = 8
 MAX_TYPED_DEPTH = 16
 MAX_WRAPPERS = 16
 MAX_LABEL_CHARS = 64
 MAX_UNKNOWN = 5
 EXTERNAL = "external/"
-# These write files where their arguments say, or open windows.
 _MEMBERS = (
     "env_id",
     "kwargs",
@@ -49,6 +48,7 @@ _MEMBERS = (
     "label",
     "typed",
 )
+# These write files anywhere, or open windows.
 _REFUSED_WRAPPERS = {"RecordVideo", "HumanRendering"}
 
 
@@ -60,19 +60,19 @@ class WrapperRequest(msgspec.Struct, frozen=True):
 
 
 class CreateRequest(msgspec.Struct, frozen=True):
-    """What to make.
+    """The environment to make, and its arguments.
 
     Attributes:
-        wait_s: Seconds to wait for environments that live elsewhere to connect.
-        for_: Name of the token that is to own the instance; ``None``: the one that
-            makes it.
-        label: Text by which people find the instance in a list; ``None`` is no label.
-        typed: Whether arguments, also of wrappers and vectors, are trees of typed JSON;
-            the host reads them, since objects may be large.
-        exact_id: Whether a retired version is refused, as ``gymnasium.make`` does, and
-            not replaced by the newest.
+        wait_s: Seconds to wait for external environments to connect.
+        for_: Name of the token that is to own the instance; ``None``: the token of the
+            request.
+        label: Text by which people find the instance in a list; ``None``: no label.
+        typed: Whether arguments, also of wrappers and vectors, are trees of typed JSON.
+            The host decodes them, since objects may be large.
+        exact_id: Whether a retired version is refused, as ``gymnasium.make`` does,
+            instead of replaced by the newest.
         form: Form of the answer.
-        warnings: What the client should know of its request.
+        warnings: Warnings about the request.
     """
 
     env_id: str
@@ -93,24 +93,24 @@ class CreateRequest(msgspec.Struct, frozen=True):
 
     @property
     def external(self) -> bool:
-        """Whether the environment lives elsewhere."""
+        """Whether the environment is external."""
         return self.env_id.startswith(EXTERNAL)
 
 
 def read_request(
     body: bytes, settings: Settings, form: int = Form.PLAIN
 ) -> CreateRequest:
-    """Read the body of a create request.
+    """Parse the body of a create request.
 
     Args:
         body: The body.
-        settings: What may be asked for.
+        settings: The settings with the limits of requests.
         form: Form of the answer.
 
     Raises:
-        BadJSON: It is no JSON object.
-        MissingParameter: It names no environment.
-        BadParameter: A parameter cannot have the value that it has.
+        BadJSON: The body is not a JSON object.
+        MissingParameter: It has no env ID.
+        BadParameter: A parameter has an invalid value.
         UnknownEnv: The ID is malformed.
         EnvRefused: The settings forbid this environment.
     """
@@ -151,7 +151,7 @@ def read_request(
 
 
 def _unknown_members(given: dict[str, Any]) -> Iterator[str]:
-    """Warn of members that no create request has, a few of them."""
+    """Return warnings about unknown members, a few at most."""
     for name in [each for each in given if each not in _MEMBERS][:MAX_UNKNOWN]:
         words = did_you_mean(name, _MEMBERS)
         if not words:
@@ -160,7 +160,7 @@ def _unknown_members(given: dict[str, Any]) -> Iterator[str]:
 
 
 def read_seed(given: dict[str, Any]) -> int | None:
-    """Read the parameter ``seed``.
+    """Return the parameter ``seed``.
 
     Raises:
         BadParameter: It is not an integer from 0.
@@ -212,17 +212,17 @@ def _read_env_kwargs(given: object, typed: bool) -> dict[str, Any]:
 
 
 def _check_window(kwargs: dict[str, Any]) -> None:
-    # Environments take it from there as well as from the member beside them.
+    # It can stand in kwargs, too.
     mode = kwargs.get("render_mode")
     if isinstance(mode, str) and mode == "human":
         raise _opens_window("kwargs.render_mode")
 
 
 def decoded(request: CreateRequest) -> CreateRequest:
-    """Return a request whose typed arguments are the objects that they stand for.
+    """Return a request whose typed arguments are decoded.
 
     Raises:
-        BadParameter: An argument is not typed JSON, or may not have its value.
+        BadParameter: An argument is not typed JSON, or has an invalid value.
     """
     if not request.typed:
         return request

@@ -1,8 +1,8 @@
-"""Warnings of a host: of Python, of Gymnasium's checkers, and of the create request.
+"""Passes warnings on to the client and to the server's log, each once per instance.
 
-Each is told once per instance: to the client, with the next answer to a call of the
-environment, and to the server's log. Steps without warnings pay for one look at an
-empty list.
+Warnings come from Python, from Gymnasium's checkers and from the create request. The
+client gets them with the next answer to a call of the environment. A step without
+warnings costs one look at an empty list.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from gym_http_wire.values.writing import Writing
 
 __all__ = ["add", "attach", "capture", "pending", "take", "with_header"]
 
-Told = dict[str, str]
+Entry = dict[str, str]
 
 #: Warnings of one instance; an environment may put a counter in each.
 MAX_WARNINGS = 100
 MAX_CHARS = 1000
 #: Bytes of the header: some proxies have 4 KiB for all headers of an answer.
 MAX_HEADER_BYTES = 2048
-# Callers who may only look at an instance get these answers.
+# Answers to callers that may only look at an instance.
 _LOOKS = frozenset({Op.DESCRIBE, Op.ACTION_SPACE, Op.OBSERVATION_SPACE, Op.MONITOR})
 _PROBLEM = 400
 
-#: What no client has been told yet; always the same list.
-pending: list[Told] = []
+#: Warnings that no answer has had yet; always the same list.
+pending: list[Entry] = []
 _seen: set[tuple[str, str]] = set()
 
 
 def capture() -> None:
-    """Tell clients of the warnings that this process shows from now on."""
+    """Pass on the warnings that this process shows from now on."""
     show = warnings.showwarning
 
     def showwarning(
@@ -61,34 +61,34 @@ def capture() -> None:
         show(message, category, filename, lineno, file, line)
 
     warnings.showwarning = showwarning
-    # Warnings shown in the process that this one was forked from count as shown. Any
-    # change of the filters ends that; this one only spells out the default.
+    # Warnings shown before the fork count as shown, until the filters change. This
+    # change only repeats the default.
     warnings.simplefilter("default", append=True)
 
 
 def add(category: str, message: str, module: str = "") -> None:
-    """Tell the client and the server's log of a warning, unless they were told of it.
+    """Pass a warning on, unless an equal one was passed on before.
 
     Args:
         category: Name of the class, one of Python's own.
-        message: What it says.
-        module: Name of the module that it is about; "" if there is none.
+        message: The text.
+        module: Name of the module that it is about; "" if unknown.
     """
     text = message[:MAX_CHARS].encode(errors="backslashreplace").decode()
     if (category, text) in _seen or len(_seen) >= MAX_WARNINGS:
         return
     _seen.add((category, text))
-    told = {"category": category, "message": text}
-    pending.append({**told, "module": module} if module else told)
+    entry = {"category": category, "message": text}
+    pending.append({**entry, "module": module} if module else entry)
     server_log.write(f"{category}: {text}")
 
 
-def take() -> list[Told]:
+def take() -> list[Entry]:
     """Return the pending warnings, which are then pending no more."""
-    # One that a thread of the environment adds meanwhile stays for the next answer.
-    told = pending.copy()
-    del pending[: len(told)]
-    return told
+    # A warning that a thread of the environment adds meanwhile waits for the next.
+    entries = pending.copy()
+    del pending[: len(entries)]
+    return entries
 
 
 def attach(reply: Frame, op: int, *, streamed: bool) -> Frame:
@@ -97,11 +97,11 @@ def attach(reply: Frame, op: int, *, streamed: bool) -> Frame:
     Args:
         reply: The answer.
         op: The operation that it answers.
-        streamed: Whether it goes over a stream.
+        streamed: Whether it is sent over a stream.
 
     Returns:
-        The answer, with the member ``warnings`` if it goes over a stream or is a value
-        in one of the lossless forms, else with a header.
+        The answer, with the member ``warnings`` if it is sent over a stream or is a
+        value in a lossless form, else with a header.
     """
     if op in _LOOKS:
         return reply
@@ -119,21 +119,21 @@ def with_header(reply: Frame) -> Frame:
         count -= 1
     if not pending:
         return reply
-    told = pending[:count] or [_cut(pending[0])]
-    del pending[: len(told)]
+    entries = pending[:count] or [_cut(pending[0])]
+    del pending[: len(entries)]
     head = answer_head(reply)
-    headers = {**head.headers, WARNINGS_HEADER: _ascii(told)}
+    headers = {**head.headers, WARNINGS_HEADER: _ascii(entries)}
     encoded = msgspec.json.encode(AnswerHead(head.content_type, headers))
     return reply._replace(head=encoded)
 
 
-def _ascii(told: list[Told]) -> str:
-    return json.dumps(told, separators=(",", ":"))
+def _ascii(entries: list[Entry]) -> str:
+    return json.dumps(entries, separators=(",", ":"))
 
 
-def _cut(told: Told) -> Told:
+def _cut(entry: Entry) -> Entry:
     # A character outside the BMP takes 12 bytes.
-    return {**told, "message": told["message"][: MAX_HEADER_BYTES // 16]}
+    return {**entry, "message": entry["message"][: MAX_HEADER_BYTES // 16]}
 
 
 def _is_object(reply: Frame) -> bool:
@@ -158,12 +158,12 @@ def _with_member(reply: Frame) -> Frame:
     if not isinstance(value, dict):
         return reply
     value[WARNINGS] = take()
-    told = Writing().pieces(value) if isinstance(body, Pieces) else codec.encode(value)
-    return reply._replace(body=told)
+    body = Writing().pieces(value) if isinstance(body, Pieces) else codec.encode(value)
+    return reply._replace(body=body)
 
 
 def _builtin(category: type[Warning]) -> str:
-    """Name the nearest class that every Python has."""
+    """Return the name of the nearest class that every Python has."""
     for each in category.__mro__:
         if each.__module__ == "builtins":
             return each.__name__
@@ -171,7 +171,7 @@ def _builtin(category: type[Warning]) -> str:
 
 
 def _module(filename: str) -> str:
-    """Name the module of a file, which filters of warnings may name; "" if unknown."""
+    """Return the name of a file's module, for filters of warnings; "" if unknown."""
     for name, module in list(sys.modules.items()):
         if getattr(module, "__file__", None) == filename:
             return name

@@ -50,14 +50,14 @@ def refusal_of(error: Exception, *, tracebacks: bool) -> Frame:
     """Log an error and return the frame that reports it to the client.
 
     Args:
-        error: A `Problem`, or an exception that nobody expected.
+        error: A `Problem`, or any other exception.
         tracebacks: Whether clients may see the traceback of an environment's exception.
     """
     note_cause(error)
     problem = problem_of_error(error)
-    told = problem.extras.get("traceback")
-    if told:
-        server_log.write(f"{problem.message.splitlines()[0]}\n{told}")
+    frames = problem.extras.get("traceback")
+    if frames:
+        server_log.write(f"{problem.message.splitlines()[0]}\n{frames}")
     if not tracebacks:
         problem.extras.pop("traceback", None)
     _explain(problem)
@@ -80,7 +80,7 @@ def _explain(problem: Problem) -> None:
 
 
 def _installing(words: str) -> str:
-    """Give the commands that install what an exception says is missing."""
+    """Return the commands that install the packages that an exception names."""
     packages = _INSTALL.findall(words)
     if not packages and (found := _NO_MODULE.search(words)):
         module = found["name"].partition(".")[0]
@@ -89,18 +89,18 @@ def _installing(words: str) -> str:
 
 
 def problem_frame(problem: Problem) -> Frame:
-    """Give the frame that tells of a problem, also one that JSON has no words for."""
+    """Return the frame with a problem, even if JSON cannot represent its text."""
     try:
         return problem_answer(problem)
     except Exception:
-        # Half of a character, or an integer that is too large.
-        told = Problem(
+        # The text has half a character, or an extra is too large an integer.
+        simple = Problem(
             problem.message.encode(errors="replace").decode(),
             status=problem.status,
             code=problem.code,
             extras=msgspec.json.decode(plain_json.dumps(problem.extras)),
         )
-        return problem_answer(told)
+        return problem_answer(simple)
 
 
 def problem_of_error(error: Exception) -> Problem:

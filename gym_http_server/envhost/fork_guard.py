@@ -47,7 +47,7 @@ def claim(channel: socket.socket | None = None) -> None:
 def check() -> None:
     """End this process if it is a child of the one that answers.
 
-    To be called when a call of the environment has returned.
+    Call this after each call of the environment.
     """
     if _forked:
         _end()

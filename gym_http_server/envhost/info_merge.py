@@ -1,8 +1,8 @@
-"""What parts of a vector tell in infos, put together as one vector would have it.
+"""Merges the infos of a vector's shards into those of one vector.
 
-Gymnasium gives each key an array of the type of the first environment that told it. So
-parts may put together what they have only while all environments agree in types; then
-their arrays are laid side by side. If they do not, every info is added by itself.
+Gymnasium makes an array for each key, of the type of the first environment that has the
+key. A shard can make such arrays only if all its environments agree in types; then the
+arrays of the shards are concatenated. Else each info is added by itself.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ __all__ = ["Columns", "Each", "Folding", "kept", "merged"]
 
 Info = dict[Any, Any]
 Each = list[tuple[int, Info]]
-"""Numbers of environments, and what they told."""
+"""Environments by number, and their infos."""
 
 _OBJECT = "object"
 _NUMBERS = (int, float, bool)
 
 
 class Columns(NamedTuple):
-    """The infos of a part.
+    """The infos of a shard, by column.
 
     Attributes:
-        values: As a vector of this part's environments has them.
-        kinds: By key, the type that all its values had.
+        values: As a vector of the shard's environments returns them.
+        kinds: By key, the type of all its values.
     """
 
     values: dict[str, Any]
@@ -35,7 +35,7 @@ class Columns(NamedTuple):
 
 
 def kept(info: Info) -> Info:
-    """Copy what Gymnasium would copy now; the environment may change it later."""
+    """Copy an info as Gymnasium does, since the environment may change it later."""
     copied = dict(info.items())
     for key, value in copied.items():
         if isinstance(value, dict):
@@ -46,10 +46,10 @@ def kept(info: Info) -> Info:
 
 
 class Folding:
-    """Puts the infos of a part together.
+    """Merges the infos of environments.
 
     Args:
-        num_envs: How many environments the part, or the whole, has.
+        num_envs: Number of environments in the shard, or in the vector.
     """
 
     def __init__(self, num_envs: int) -> None:
@@ -57,15 +57,15 @@ class Folding:
         self._vector.num_envs = num_envs
 
     def folded(self, each: Each) -> Columns | None:
-        """Put infos together, if they agree in types."""
+        """Merge infos; ``None`` if they differ in types."""
         kinds: dict[str, Any] = {}
         for _, info in each:
             if not _agrees(kinds, info):
                 return None
-        return Columns(self.added(each), _told(kinds))
+        return Columns(self.added(each), _named(kinds))
 
     def added(self, each: Each) -> Info:
-        """Put infos together as Gymnasium does, whatever their types."""
+        """Merge infos as Gymnasium does, whatever their types."""
         values: Info = {}
         for number, info in each:
             values = self._vector._add_info(values, info, number)
@@ -75,12 +75,12 @@ class Folding:
 def merged(
     parts: list[Columns | None], bounds: list[tuple[int, int]], num_envs: int
 ) -> Info | None:
-    """Lay the infos of parts side by side; ``None`` if they differ in types.
+    """Concatenate the infos of shards; ``None`` if they differ in types.
 
     Args:
-        parts: What each told, if anything.
-        bounds: By part, its first environment and the next one's.
-        num_envs: How many there are in all.
+        parts: The infos of each shard, if it has any.
+        bounds: By shard, its first environment, and the first one of the next shard.
+        num_envs: Number of environments in the vector.
     """
     merging = _Merging(num_envs)
     whole: Info = {}
@@ -98,9 +98,9 @@ class _Merging:
     def add(
         self, whole: Info, known: dict[str, Any], part: Columns, where: slice
     ) -> bool:
-        """Add a part; whether its types are those known so far."""
+        """Add a shard; return whether its types agree with those so far."""
         for name, value in part.values.items():
-            # What has no kind is a mask.
+            # Masks have no kind.
             kind = part.kinds.get(name, "")
             if isinstance(kind, dict):
                 inner = known.setdefault(name, {})
@@ -125,7 +125,7 @@ class _Merging:
 
 def _agrees(kinds: dict[str, Any], info: Info) -> bool:
     for key, value in info.items():
-        # Others could be taken for masks, or have them named like others'.
+        # Other keys could be mistaken for masks, or have masks with equal names.
         if type(key) is not str or key.startswith("_"):
             return False
         kind: Any = type(value)
@@ -145,14 +145,14 @@ def _agrees(kinds: dict[str, Any], info: Info) -> bool:
     return True
 
 
-def _told(kinds: dict[str, Any]) -> dict[str, Any]:
-    """Name kinds, so that they can be sent and compared."""
-    told: dict[str, Any] = {}
+def _named(kinds: dict[str, Any]) -> dict[str, Any]:
+    """Return names of kinds, which can be sent and compared."""
+    names: dict[str, Any] = {}
     for key, kind in kinds.items():
         if isinstance(kind, dict):
-            told[key] = _told(kind)
+            names[key] = _named(kind)
         elif isinstance(kind, tuple):
-            told[key] = f"{kind[0].str} {kind[1]}"
+            names[key] = f"{kind[0].str} {kind[1]}"
         else:
-            told[key] = _OBJECT if kind is object else f"{kind.__name__} of numbers"
-    return told
+            names[key] = _OBJECT if kind is object else f"{kind.__name__} of numbers"
+    return names

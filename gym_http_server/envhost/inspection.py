@@ -108,7 +108,7 @@ class Inspection:
         return {"member": self._operations.contains(which, given)}
 
     def _has_info(self, which: str, given: dict[str, Any]) -> bool:
-        # The old server compared the observation space's description, key by key.
+        # The old server compared the description of the observation space by its keys.
         if which == "action":
             raise MissingParameter("value")
         try:

@@ -1,8 +1,8 @@
-"""What a host process does to itself before it makes an environment."""
+"""Isolates a host's process from the supervisor, before it makes an environment."""
 
 from __future__ import annotations
 
-# Below `signal`, whose functions make enums of numbers: that writes to 200 KiB of the
+# The functions of `signal` make enums of numbers, which would write to 200 KiB of the
 # memory that hosts share.
 import _signal  # type: ignore[import-not-found]
 import contextlib
@@ -38,7 +38,7 @@ _DEFAULT = tuple(
 # A write beyond a limit, or to a closed pipe, raises OSError instead of ending the
 # process.
 _IGNORED = (int(signal.SIGPIPE), int(signal.SIGXFSZ))
-# Of the generator that NumPy has had for all since long ago.
+# Size of the state of NumPy's global generator.
 _STATE_WORDS = 624
 
 

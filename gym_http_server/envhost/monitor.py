@@ -35,17 +35,17 @@ class Monitor:
 
     Args:
         file: Descriptor of the file to append to; the monitor closes it.
-        directory: What the client asked for.
+        directory: The path from the client.
 
     Attributes:
-        directory: Where the file is, below the data directory.
+        directory: The file's directory, below the data directory.
         written: Episodes written.
         error: How many episodes were not written, and why; "" if all were.
     """
 
     def __init__(self, file: int, directory: str) -> None:
         self._file = file
-        # Kept, since a host in the sandbox cannot read the file.
+        # A host in the sandbox cannot read the file.
         self._episodes: deque[dict[str, Any]] = deque(maxlen=MAX_REPORTED)
         self.directory = "/".join(path_parts(directory))
         self.written = 0

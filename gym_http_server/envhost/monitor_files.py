@@ -56,10 +56,10 @@ class FileRequest(msgspec.Struct, frozen=True):
     """A host's request for the file of a monitor.
 
     Attributes:
-        directory: What the client asked for; an absolute path is taken as below
-            the data directory.
-        force: Throw away what an earlier monitor wrote there.
-        resume: Add to what an earlier monitor wrote there.
+        directory: The path from the client; an absolute one, too, is below the data
+            directory.
+        force: Delete the data of an earlier monitor there.
+        resume: Append to the data of an earlier monitor there.
     """
 
     directory: str
@@ -68,14 +68,14 @@ class FileRequest(msgspec.Struct, frozen=True):
 
 
 def request_file(channel: socket.socket, request: FileRequest) -> int:
-    """Have the supervisor open the file of a monitor; return its descriptor.
+    """Request the file of a monitor from the supervisor; return its descriptor.
 
     Args:
         channel: To the supervisor.
         request: The file, and whether to keep its content.
 
     Raises:
-        Problem: What `open_file` raised.
+        Problem: The problem that `open_file` raised.
         DiskFull: There was no answer in time.
     """
     # Here as well: the supervisor takes the descriptor with the first part of a frame,

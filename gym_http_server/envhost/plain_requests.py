@@ -21,7 +21,7 @@ def read_reset(given: Json, operations: Operations) -> Json:
     """Read the seed and the options of a reset.
 
     Raises:
-        BadParameter: ``seed`` is not an integer, or ``options`` not an object.
+        BadParameter: ``seed`` is not an integer, or ``options`` is not an object.
     """
     if not plain_json.is_given(given.get("seed")):
         given = {**given, "seed": None}

@@ -1,9 +1,8 @@
-"""What a host's process does with itself: it makes its environment, and serves it.
+"""The main function of a host: makes the environment, and serves it.
 
-Runs in a process that the supervisor forked, and never returns there. Over the channel,
-whose other end the supervisor holds, the host says once whether the environment could
-be made, and hears when it is to close. If the channel ends, the supervisor is gone, and
-so goes the host.
+It runs in a process that the supervisor forked, and never returns there. Over a channel
+to the supervisor, the host answers the create request, and receives when it is to
+close. If the channel ends, the supervisor is gone, and the host ends, too.
 """
 
 from __future__ import annotations
@@ -46,16 +45,16 @@ __all__ = ["HostStart", "run"]
 
 
 class HostStart(msgspec.Struct, frozen=True):
-    """What a host needs to know.
+    """The parameters of a host.
 
     Attributes:
         modules: Modules to import before the environment is made.
-        path: Where to look for modules, in a fresh interpreter: as in all others.
+        path: ``sys.path`` of the supervisor, for a fresh interpreter; else empty.
         file_bytes: Bytes that a file may have; 0: any number.
         spin_us: Microseconds to look for a stream's next request before sleeping.
         sandbox: The sandbox to enter.
         tracebacks: Whether clients may see tracebacks of the environment.
-        terms: What environments that live elsewhere are held to.
+        terms: Limits of external environments.
     """
 
     instance_id: str
@@ -75,7 +74,7 @@ class HostStart(msgspec.Struct, frozen=True):
 
 
 def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> int:
-    """Be the host: isolate, make the environment, serve it until the end.
+    """Isolate this process, make the environment, and serve it until it is closed.
 
     Returns:
         The exit status for this process.
@@ -155,7 +154,7 @@ def _make(
     external_step: FastStep[PackedStep] | None = None
     wanted = decoded(start.request)
     if wanted.external:
-        # Not before: other hosts would share it, and do not need it.
+        # Imported late, since other hosts do not need it.
         from gym_http_server.envhost.external.environment import make_external
 
         external = ExternalConnections(RunDir(start.run_path), start.terms)

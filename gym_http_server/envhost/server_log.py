@@ -1,8 +1,8 @@
-"""What a host writes to the server's log, by way of the supervisor.
+"""Writes a host's exceptions and warnings to the server's log.
 
-What an environment prints goes to a log of its own. The server's log gets exceptions
-and warnings, which an operator should see. Both sides limit them: an environment that
-fails in every step would flood it.
+The output of an environment has a log of its own. Operators look for exceptions and
+warnings in the server's log, which the supervisor writes. Both processes limit them,
+since an environment that fails in every step would flood the log.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ _allowance = Allowance()
 
 
 def connect(channel: socket.socket) -> None:
-    """Write over this channel to the supervisor from now on."""
+    """Send entries over this channel to the supervisor from now on."""
     global _channel, _allowance, _owner
     _channel, _allowance, _owner = channel, Allowance(), os.getpid()
 
 
 def write(text: str) -> None:
     """Write an entry to the server's log, unless there were too many."""
-    # A process that the environment forked has the channel, but not the right to it.
+    # A process that the environment forked has the channel, but must not use it.
     if _channel is None or _owner != os.getpid() or not _allowance.take():
         return
     if _allowance.dropped:
@@ -83,7 +83,7 @@ def write(text: str) -> None:
 def read(body: bytes) -> tuple[str, str]:
     """Return an entry as the log shows it: its first line, and the others, indented.
 
-    The text is an environment's: it may not forge entries or control a terminal.
+    An environment wrote the text: it must not forge entries or control a terminal.
     """
     text = _COLOUR.sub("", body[:MAX_BYTES].decode(errors="replace"))
     lines = text.rstrip().split("\n")

@@ -1,4 +1,4 @@
-"""What a create request says of a vector of environments. Reads, makes nothing."""
+"""Parses the part of a create request that is about a vector of environments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _AUTORESET = {
     "same_step": "SameStep",
     "disabled": "Disabled",
 }
-# The others start interpreters, or run what JSON has no words for.
+# The others start interpreters, or need objects that JSON cannot represent.
 _VECTOR_KWARGS = {
     "autoreset_mode",
     "copy",
@@ -29,13 +29,13 @@ _VECTOR_KWARGS = {
 
 
 class VectorRequest(msgspec.Struct, frozen=True):
-    """How many environments are to step as one, and how.
+    """The number of a vector's environments, and how they are stepped.
 
     Attributes:
         mode: As ``vectorization_mode`` of ``gymnasium.make_vec``; ``None`` is its
             default.
         kwargs: As its ``vector_kwargs``.
-        hosts: Number of processes over which they are spread.
+        hosts: Number of processes over which the environments are spread.
     """
 
     num_envs: int
@@ -45,10 +45,10 @@ class VectorRequest(msgspec.Struct, frozen=True):
 
 
 def read_vector(given: dict[str, Any], settings: Settings) -> VectorRequest | None:
-    """Read what a create request says of a vector; ``None``, if it wants none.
+    """Parse the parameters of a vector; ``None`` without ``num_envs``.
 
     Raises:
-        BadParameter: A parameter cannot have the value that it has.
+        BadParameter: A parameter has an invalid value.
     """
     count = given.get("num_envs")
     if count is None:
@@ -117,7 +117,7 @@ def _read_kwargs(given: dict[str, Any]) -> dict[str, Any]:
 
 def _read_autoreset(mode: object) -> Any:
     if isinstance(mode, dict) and mode.get("$t") == "autoreset":
-        # Of typed arguments, which the host reads; Gymnasium's enum.
+        # Gymnasium's enum, in typed arguments, which the host decodes.
         return mode
     if isinstance(mode, str) and mode in _AUTORESET:
         return _AUTORESET[mode]
