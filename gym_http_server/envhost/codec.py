@@ -177,7 +177,7 @@ def value_frame(frame: Frame, value: Any, writing: Writing | None = None) -> Fra
         writing: Splits values, where the body may be `Pieces`.
 
     Raises:
-        CannotSay: The form has no exact representation of the value.
+        UnrepresentableValue: The form has no exact representation of the value.
     """
     form = frame.form >> 4
     body: Any

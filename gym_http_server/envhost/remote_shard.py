@@ -33,7 +33,7 @@ from gym_http_server.frame_socket import FrameSocket
 from gym_http_server.titles import extend_title
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import answer, problem_of
-from gym_http_wire.problems import UnrepresentableValue, Problem
+from gym_http_wire.problems import Problem, UnrepresentableValue
 from gym_http_wire.values import UnsupportedValue, binary
 
 __all__ = ["RemoteShard", "ShardOp"]
@@ -228,7 +228,9 @@ def _frame_of(outcome: Any) -> Frame:
         else:
             frame = answer(200, binary.encode(outcome))
     except UnsupportedValue as error:
-        frame = problem_frame(UnrepresentableValue(f"the answer cannot be said: {error}"))
+        frame = problem_frame(
+            UnrepresentableValue(f"the answer cannot be said: {error}")
+        )
     if not env_warnings.pending:
         return frame
     return frame._replace(head=msgspec.json.encode(env_warnings.take()))
