@@ -20,7 +20,7 @@ from gym_http_server.envhost import server_log
 from gym_http_server.envhost.create_request import CreateRequest
 from gym_http_server.envhost.fork_guard import RETURNED
 from gym_http_server.envhost.host import CLOSE
-from gym_http_server.envhost.monitor import FILE_SECONDS, FileRequest, answer_file
+from gym_http_server.envhost.monitor_files import FILE_SECONDS, FileRequest, answer_file
 from gym_http_server.errors import ForkFailed, TooManyInstances
 from gym_http_server.log_lines import SUPERVISOR, write
 from gym_http_server.rundir.directory import RunDir, is_full
