@@ -183,7 +183,7 @@ class Stream(Writer):
         # send an earlier one again.
         self._behind = 0
         self._dialect = stream_dialect(hello.protocol)
-        self._lane = self._dialect.lane
+        self._lane = self._dialect.fast_frames
         self._reader = MessageReader(masked=True, max_message=max_message)
         if line.family != socket.AF_UNIX:
             line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

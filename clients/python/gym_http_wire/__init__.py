@@ -1,1 +1,1 @@
-"""What server and Python client share: frames, values and spaces as data."""
+"""The codec of server and Python client: frames, messages, values and spaces."""

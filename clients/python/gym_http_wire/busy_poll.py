@@ -1,8 +1,8 @@
-"""Spinning: looking again and again for a while, before waiting in earnest.
+"""Busy polling: polling a socket for a while before sleeping in the kernel.
 
-To wake a sleeping core takes longer than a step does. So who expects an answer soon may
-look for it a while before sleeping, as long as that finds something and no neighbour
-wants the core.
+Waking a sleeping core takes longer than a step. So a process that expects an answer
+soon polls for a while, as long as that is successful and no other process needs the
+core.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _INCOMING_CPU = getattr(socket, "SO_INCOMING_CPU", None)
 
 
 def may_busy_poll(lines: Iterable[socket.socket]) -> bool:
-    """Whether there is a core for everyone who wants one, the far ends included.
+    """Whether there are cores for all running processes, the peers included.
 
     Args:
-        lines: The connections to the far ends.
+        lines: The connections to the peers.
     """
     cores = os.cpu_count() or 1
     if cores < 2 or not hasattr(os, "sched_getaffinity"):
         return False
     own = os.sched_getaffinity(0)
-    if len(own) == 1 and not all(_far_core(line) not in own for line in lines):
+    if len(own) == 1 and not all(_peer_core(line) not in own for line in lines):
         return False
     try:
         with open("/proc/loadavg", encoding="ascii") as file:
@@ -41,54 +41,53 @@ def may_busy_poll(lines: Iterable[socket.socket]) -> bool:
     return running <= cores
 
 
-def _far_core(line: socket.socket) -> int:
-    """Give the core that the last bytes came from; core 0 if nobody knows."""
+def _peer_core(line: socket.socket) -> int:
+    """Return the core that sent the last bytes; core 0 if it is unknown."""
     if _INCOMING_CPU is None or line.family == _UNIX:
         return 0
     return line.getsockopt(socket.SOL_SOCKET, _INCOMING_CPU)
 
 
 class BusyPoll:
-    """Decides for how long to spin.
+    """Decides how long to poll before sleeping.
 
-    Whether it is worth it shows only when both ends do it: sleeping, each keeps the
-    other waiting. So it is tried, and after some tries in vain there is a rest, the
-    longer the more there were.
+    Polling pays only if both ends do it, since each wakes the other from sleep. So this
+    class tries it, and rests after some vain tries, longer each time.
 
     Args:
-        limit_ns: Nanoseconds to spin at most; 0 is never.
-        allowed: Whether it would disturb nobody; asked now and then.
+        limit_ns: Nanoseconds to poll at most; 0 never polls.
+        allowed: Returns whether polling disturbs no other process; called now and then.
 
     Attributes:
-        rest: How many waits need not ask: it would not be worth it now.
+        rest: Number of next waits that do not poll.
     """
 
     def __init__(self, limit_ns: int, allowed: Callable[[], bool]) -> None:
         self.rest = 0
         self._limit = limit_ns
-        self._ask = allowed
+        self._may_poll = allowed
         self._allowed = False
         self._checked = -_CHECK_NS
         self._misses = 0
         self._next_rest = _REST
 
     def until(self, now_ns: int) -> int:
-        """Give the time until which to spin, from now on; 0 is not at all."""
+        """Return the time until which to poll; 0 is not at all."""
         if self._limit:
             if now_ns - self._checked >= _CHECK_NS:
                 self._checked = now_ns
-                self._allowed = self._ask()
+                self._allowed = self._may_poll()
             if self._allowed:
                 return now_ns + self._limit
         self.rest = _REST
         return 0
 
     def found(self) -> None:
-        """Note that there was something to find in time."""
+        """Note that polling was successful."""
         self._misses, self._next_rest = 0, _REST
 
     def missed(self) -> None:
-        """Note that there was not."""
+        """Note that polling was in vain."""
         self._misses += 1
         if self._misses >= _MISSES:
             self._misses = 0

@@ -46,21 +46,21 @@ _MAX_CHILDREN = 10_000
 
 
 def describe_generator(generator: Any) -> dict[str, Any]:
-    """Give ``state`` and ``seed_sequence`` of a generator as plain data.
+    """Return ``state`` and ``seed_sequence`` of a generator as plain data.
 
     ``seed_sequence`` has the arguments of NumPy's ``SeedSequence``; ``None`` if the
     generator was made without one, so that it cannot spawn.
     """
     bits = generator.bit_generator
     sequence = getattr(bits, "seed_seq", None)
-    told = None
+    data = None
     if type(sequence) is np.random.SeedSequence:
-        told = dict(sequence.state)
+        data = dict(sequence.state)
         try:
-            _sequence(told)
+            _sequence(data)
         except ValueError:
-            told = None
-    return {"state": bits.state, "seed_sequence": told}
+            data = None
+    return {"state": bits.state, "seed_sequence": data}
 
 
 def rebuild_generator(state: Any, seed_sequence: Any = None) -> np.random.Generator:
@@ -142,7 +142,7 @@ def _kind_of(state: Any) -> str:
 
 
 def _checked(given: Any, wanted: Any, where: str) -> Any:
-    """Give what is wanted of a state, each number within its bounds."""
+    """Return the expected members of a state, each number within its bounds."""
     if isinstance(wanted, dict):
         if not isinstance(given, Mapping):
             raise ValueError(f"{where} is {given!r:.80}: expected an object")

@@ -1,7 +1,7 @@
 """Describe Gymnasium spaces as JSON-able data, without loss.
 
-A description is a dict with a ``type``. It holds only what every JSON encoder writes
-alike: infinities and NaN are the strings ``"inf"``, ``"-inf"`` and ``"nan"``, and
+A description is a dict with a ``type``. It holds only data that every JSON encoder
+writes alike. Infinities and NaN are the strings ``"inf"``, ``"-inf"`` and ``"nan"``;
 integers beyond 2**53, which many readers round, are decimal strings. An array is a
 single number when all its elements are bit-equal, else a flat list in C order.
 
@@ -75,7 +75,7 @@ class UndescribableSpace(TypeError):
 
 
 def describe(space: Space[Any]) -> Description:
-    """Describe a space so that `rebuild` gives an exactly equal one.
+    """Describe a space; `parse_space` returns an exactly equal one.
 
     Args:
         space: One of Gymnasium's spaces. A subclass is described as its base when it
@@ -87,7 +87,7 @@ def describe(space: Space[Any]) -> Description:
 
     Raises:
         UndescribableSpace: The space, or one inside it, is of a custom class, or holds
-            something that JSON cannot tell.
+            something that JSON cannot represent.
     """
     return _nested(space, MAX_DEPTH)
 
@@ -261,7 +261,7 @@ def numbers(array: Array) -> list[Any]:
 
 
 def is_uniform(array: Array) -> bool:
-    """Tell whether an array has elements and all of them have the same bits."""
+    """Whether an array has elements and all of them have the same bits."""
     if not array.size:
         return False
     flat = np.ascontiguousarray(array).reshape(-1)
@@ -289,7 +289,7 @@ def elided(value: object) -> str:
     """Write the beginning of a value as JSON, 80 characters at most."""
     text = ""
     try:
-        # The encoder goes no further, nor deeper, than it is asked to.
+        # The encoder goes no further, nor deeper, than this loop.
         for chunk in _ENCODER.iterencode(value):
             text += chunk[: _SHOWN + 1]
             if len(text) > _SHOWN:

@@ -1,4 +1,4 @@
-"""Gymnasium's `EnvSpec` as data, its keyword arguments as they are."""
+"""Gymnasium's `EnvSpec` as data; its keyword arguments stay objects."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ __all__ = ["describe_spec", "rebuild_spec"]
 
 
 def describe_spec(spec: EnvSpec) -> dict[str, Any]:
-    """Describe a spec as its `EnvSpec.to_json` does, but for keyword arguments.
+    """Describe a spec as `EnvSpec.to_json` does, with keyword arguments as objects.
 
-    Those of the environment and of wrappers stay objects, since JSON would make lists
-    of tuples and has no arrays and enums.
+    JSON would turn their tuples into lists, and has no arrays and enums.
 
     Raises:
-        TypeError, ValueError: It has something else that JSON cannot say.
+        TypeError, ValueError: The spec has other members that JSON cannot represent.
     """
     bare = copy.copy(spec)
     bare.kwargs, bare.additional_wrappers = {}, ()
@@ -35,7 +34,7 @@ def rebuild_spec(described: dict[str, Any]) -> EnvSpec:
     """Make a spec from its description.
 
     Raises:
-        ValueError: It describes none.
+        ValueError: The description is malformed.
     """
     try:
         wrappers = [WrapperSpec(**each) for each in described["additional_wrappers"]]
@@ -43,6 +42,8 @@ def rebuild_spec(described: dict[str, Any]) -> EnvSpec:
         spec = EnvSpec.from_json(json.dumps(bare))
         spec.kwargs = dict(described["kwargs"])
     except (KeyError, TypeError) as error:
-        raise ValueError(f"no spec is described so: {error!r}") from None
+        raise ValueError(
+            f"the description of the spec is malformed: {error!r}"
+        ) from None
     spec.additional_wrappers = tuple(wrappers)
     return spec

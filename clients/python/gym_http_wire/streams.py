@@ -96,12 +96,12 @@ class StreamDialect(Protocol):
     Attributes:
         acknowledges: Whether requests acknowledge earlier answers.
         opcode: WebSocket opcode of its messages.
-        lane: Handles fast frames, if the dialect has them.
+        fast_frames: The codec of fast frames, if the dialect has them.
     """
 
     acknowledges: bool
     opcode: int
-    lane: FastHostFrames | None
+    fast_frames: FastHostFrames | None
 
     def read(self, payload: bytes) -> Frame:
         """Decode a request.
@@ -135,9 +135,11 @@ class BinaryStreamDialect:
     opcode = int(Opcode.BINARY)
 
     def __init__(self) -> None:
-        self._asked = ReceivedSignatures()
-        self._answered = SentSignatures()
-        self.lane: FastHostFrames | None = FastHostFrames(self._answered, self._asked)
+        self._received = ReceivedSignatures()
+        self._sent = SentSignatures()
+        self.fast_frames: FastHostFrames | None = FastHostFrames(
+            self._sent, self._received
+        )
 
     def read(self, payload: bytes) -> Frame:
         """Decode a request; a value in it is `Pieces`."""
@@ -159,7 +161,7 @@ class BinaryStreamDialect:
         body: Any
         if body_size and form & 15 == _BINARY:
             try:
-                body = self._asked.pieces(payload, start)
+                body = self._received.pieces(payload, start)
             except BadValue as error:
                 raise RefusedRequest(number, BadJSON(f"the body {error}")) from None
         else:
@@ -171,7 +173,7 @@ class BinaryStreamDialect:
         body = answer.body
         if not isinstance(body, Pieces):
             return [encode(answer)]
-        start = self._answered.header(body.signature)
+        start = self._sent.header(body.signature)
         size = body.size - VALUE_HEADER.size - len(body.signature) + len(start)
         head = answer.head
         if head:
@@ -194,7 +196,7 @@ class JSONStreamDialect:
 
     acknowledges = False
     opcode = int(Opcode.TEXT)
-    lane: FastHostFrames | None = None
+    fast_frames: FastHostFrames | None = None
 
     def __init__(self) -> None:
         self._last = 0

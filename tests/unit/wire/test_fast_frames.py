@@ -32,7 +32,7 @@ class Client:
 
     def __init__(self) -> None:
         self.announcing, self.announced = SentSignatures(), ReceivedSignatures()
-        self.lane = FastClientFrames(self.announcing, self.announced)
+        self.frames = FastClientFrames(self.announcing, self.announced)
         self._writing, self._masks = Writing(), Masks()
 
     def general(self, number: int, given: Any, op: int = Op.STEP) -> bytes:
@@ -40,14 +40,14 @@ class Client:
         signature, parts = self._writing.split(given)
         value = self.announcing.header(signature) + b"".join(parts)
         header = HEADER.pack(len(value), 0, 1, op, BOTH, number)
-        self.lane.learn(op, signature)
+        self.frames.learn(op, signature)
         return encode(Opcode.BINARY, header + value, self._masks.next())
 
 
 def taught() -> tuple[Client, BinaryStreamDialect, FastHostFrames]:
     """Give both sides of a stream on which steps have been taken already."""
     client, dialect = Client(), BinaryStreamDialect()
-    lane = dialect.lane
+    lane = dialect.fast_frames
     assert lane is not None
     writing = Writing()
     for number in (1, 2, 3):
@@ -67,7 +67,7 @@ def read(dialect: BinaryStreamDialect, data: bytes) -> Frame:
 
 def test_a_fast_step_is_valid_in_general() -> None:
     client, dialect, lane = taught()
-    message = client.lane.message(Op.STEP, 4, 1, STEP)
+    message = client.frames.message(Op.STEP, 4, 1, STEP)
     assert message is not MISSED
     frame = read(dialect, message)
     assert (frame.kind, frame.number, frame.status, frame.form) == (2, 4, 1, BOTH)
@@ -89,7 +89,7 @@ def test_a_general_step_is_valid_as_a_fast_one() -> None:
 
 def test_masks_differ() -> None:
     client, _, _ = taught()
-    messages = {client.lane.message(Op.STEP, 4, 1, STEP) for _ in range(3000)}
+    messages = {client.frames.message(Op.STEP, 4, 1, STEP) for _ in range(3000)}
     assert len(messages) > 2990
 
 
@@ -101,7 +101,7 @@ def test_a_fast_answer_is_valid_in_general() -> None:
     body = Pieces(signature, [leaves], 8 + len(signature) + len(leaves))
     (payload,) = dialect.write(Frame(0, 4, 200, Form.BINARY, b"", body))
     assert message == head_of(Opcode.BINARY, len(payload)) + payload
-    assert_same(client.lane.value(message, 4), ANSWER)
+    assert_same(client.frames.value(message, 4), ANSWER)
 
 
 @pytest.mark.parametrize(
@@ -117,30 +117,30 @@ def test_a_fast_answer_is_valid_in_general() -> None:
 def test_unusual_messages_are_left_to_the_general_path(data: bytes) -> None:
     client, _, lane = taught()
     assert lane.decode_request(data) is None
-    assert client.lane.value(data, 4) is MISSED
+    assert client.frames.value(data, 4) is MISSED
 
 
 def test_answers_to_other_requests_are_left_to_the_general_path() -> None:
     client, _, lane = taught()
     told = lane.encode_answer(5, ANSWER)
     assert told is not None
-    assert client.lane.value(told[0], 4) is MISSED
-    assert client.lane.value(told[0] + told[0], 5) is MISSED
-    assert client.lane.value(told[0][:-1], 5) is MISSED
+    assert client.frames.value(told[0], 4) is MISSED
+    assert client.frames.value(told[0] + told[0], 5) is MISSED
+    assert client.frames.value(told[0][:-1], 5) is MISSED
 
 
 @given(VALUES)
 def test_other_values_are_left_to_the_general_path(value: Any) -> None:
     client, _, lane = taught()
-    assert client.lane.message(Op.STEP, 4, 1, {"action": [value]}) is MISSED
-    assert client.lane.message(Op.RESET, 4, 1, STEP) is MISSED
+    assert client.frames.message(Op.STEP, 4, 1, {"action": [value]}) is MISSED
+    assert client.frames.message(Op.RESET, 4, 1, STEP) is MISSED
     assert lane.encode_answer(4, {**ANSWER, "reward": [value]}) is None
 
 
 @given(st.binary(max_size=140), st.integers(0, 60))
 def test_changed_bytes_mean_the_same_on_both_paths(change: bytes, place: int) -> None:
     client, dialect, lane = taught()
-    message = bytearray(client.lane.message(Op.STEP, 4, 1, STEP))
+    message = bytearray(client.frames.message(Op.STEP, 4, 1, STEP))
     message[place : place + len(change)] = change[: max(0, len(message) - place)]
     asked = lane.decode_request(bytes(message))
     if asked is not None:
@@ -152,7 +152,7 @@ def test_changed_bytes_mean_the_same_on_both_paths(change: bytes, place: int) ->
 def test_signatures_that_come_once_get_no_writer() -> None:
     client, _, _ = taught()
     client.general(4, {"action": 1.5})
-    assert client.lane.message(Op.STEP, 5, 1, {"action": 1.5}) is MISSED
-    assert client.lane.message(Op.STEP, 5, 1, STEP) is not MISSED
+    assert client.frames.message(Op.STEP, 5, 1, {"action": 1.5}) is MISSED
+    assert client.frames.message(Op.STEP, 5, 1, STEP) is not MISSED
     client.general(5, {"action": 1.5})
-    assert client.lane.message(Op.STEP, 6, 1, {"action": 1.5}) is not MISSED
+    assert client.frames.message(Op.STEP, 6, 1, {"action": 1.5}) is not MISSED

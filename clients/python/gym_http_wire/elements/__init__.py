@@ -1,8 +1,8 @@
-"""Read elements of spaces, and masks for sampling, out of plain JSON.
+"""Elements of spaces, and masks for sampling, from plain JSON.
 
-A thin client sends an action as its language writes it. A reader, made once for a
-space, turns that into the very element that the space itself would have sampled, or
-says what is wrong with it and where.
+A thin client sends an action in the JSON of its language. A reader, made once for a
+space, converts it to an element of the type that the space samples, or raises with the
+error and its position.
 """
 
 from gym_http_wire.elements.masks import mask_reader

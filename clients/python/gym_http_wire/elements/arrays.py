@@ -1,4 +1,4 @@
-"""Read integers, and arrays of numbers, out of plain JSON."""
+"""Readers of integers and of arrays of numbers in plain JSON."""
 
 import math
 import re
@@ -22,7 +22,7 @@ def integer_reader(low: int, high: int, make: Callable[[int], object]) -> Read:
     Args:
         low: The smallest integer.
         high: The largest integer.
-        make: What makes the element of the integer.
+        make: Converts the integer to the element.
     """
     # Elements are immutable, so those of a small space are made once.
     known = {number: make(number) for number in range(low, min(high + 1, low + _FEW))}
@@ -65,9 +65,9 @@ def array_reader(
     Args:
         shape: The shape of the array.
         dtype: The dtype of the array.
-        low: The smallest number for each element; without it, what the dtype holds.
+        low: The smallest number for each element; by default that of the dtype.
         high: The largest number, likewise.
-        flags: Whether true and false are taken for 1 and 0.
+        flags: Whether true and false are accepted for 1 and 0.
     """
     reading = _ArrayReader(shape, dtype, low, high, flags)
     read_any = reading.read
@@ -75,7 +75,7 @@ def array_reader(
     if len(shape) != 1 or size > _SMALL:
         return read_any
 
-    # For a few numbers Python's checks cost less than NumPy's.
+    # For few numbers Python's checks are faster than NumPy's.
     types, limits, make = reading.types, reading.limits(), np.array
 
     def read(value: object) -> Array:
@@ -114,7 +114,7 @@ class _ArrayReader:
         self.span = self._span()
 
     def _span(self) -> tuple[int, int] | None:
-        """Give the limits of integers, if they are the same for all of them."""
+        """Return the limits of integers, if they are the same for all of them."""
         if self.dtype.kind not in "iu" or not self.size:
             return None
         low, high = self.low.flat[0], self.high.flat[0]
@@ -164,7 +164,7 @@ class _ArrayReader:
         )
 
     def _one_by_one(self, value: object) -> Array:
-        """Convert what is not quite right, and refuse what is wrong."""
+        """Convert numbers one by one, and refuse wrong ones."""
         leaves = list(self._leaves(value))
         numbers = []
         for (path, came), (low, high) in zip(leaves, self.limits(), strict=True):

@@ -1,4 +1,4 @@
-"""Read masks, which say what a space may sample, out of plain JSON."""
+"""Readers of masks, which restrict the samples of a space, in plain JSON."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gym_http_wire.elements.readers import keyed, positional
 from gym_http_wire.elements.refusal import NotAnElement, Read
 
 MAX_LENGTH = 65_536
-"""The longest sequence that a mask may ask for."""
+"""The longest sequence that a mask may request."""
 
 _INT8 = np.dtype(np.int8)
 _INT64 = np.dtype(np.int64)
@@ -40,7 +40,7 @@ def mask_reader(space: Space[Any]) -> Read:
 
     Returns:
         A function of a parsed JSON value. It returns what ``space.sample(mask=...)``
-        takes, ``None`` for null, and raises `NotAnElement` for anything else.
+        accepts, ``None`` for null, and raises `NotAnElement` for anything else.
     """
     read_mask = _optional_mask(space)
 

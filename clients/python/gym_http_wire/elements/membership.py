@@ -1,8 +1,8 @@
-"""Tell whether a value is an element of a space, as the space's ``contains`` does.
+"""Membership of values in a space, with the result of ``contains``, but faster.
 
-``contains`` costs some microseconds, since it asks anew what never changes: dtypes,
-bounds, what NumPy can cast. A test made once for a space looks at what is nearly always
-true at once, and asks the space itself about everything else.
+``contains`` takes some microseconds, since it examines dtypes, bounds and casts each
+time. A test made once for a space decides the usual cases at once, and calls
+``contains`` for all others.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def membership(space: spaces.Space[Any]) -> Membership:
     """Make the test of a space, which must not change any more.
 
     Returns:
-        A function that gives what ``space.contains`` does, and raises what that raises.
+        A function with the results and exceptions of ``space.contains``.
     """
 
     def contains(value: Any) -> bool:
@@ -71,7 +71,7 @@ def _bounded(space: spaces.Space[Any], low: Any, high: Any) -> Membership:
             return False
         if lowest is None or highest is None:
             return bool((value >= low).all() and (value <= high).all())
-        # The least of what has a NaN in it is NaN, which is within no bounds.
+        # The minimum of an array with a NaN is NaN, which is within no bounds.
         return bool(
             lowest <= least(value, axis=None) and most(value, axis=None) <= highest
         )
@@ -80,7 +80,7 @@ def _bounded(space: spaces.Space[Any], low: Any, high: Any) -> Membership:
 
 
 def _one(bounds: Any) -> Any:
-    """Give the bound that all elements have, or None if they have several."""
+    """Return the common bound of all elements, or None if they have several."""
     if not bounds.size or not (bounds == bounds.flat[0]).all():
         return None
     return bounds.flat[0]

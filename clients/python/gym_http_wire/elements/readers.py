@@ -1,4 +1,4 @@
-"""Make the reader of each kind of space."""
+"""Readers of elements in plain JSON, for each class of space."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _GRAPH = {"nodes", "edges", "edge_links"}
 
 
 def under(key: str | int, read: Callable[[object], Any], value: object) -> Any:
-    """Read the part of a value that stands under a key."""
+    """Read the part of a value with a key, for the path in errors."""
     try:
         return read(value)
     except NotAnElement as error:
@@ -88,8 +88,8 @@ def reader(space: Space[Any]) -> Read:
 
     Returns:
         A function of a parsed JSON value. It returns an element as the space samples
-        them, equal in type, dtype and shape, and raises `NotAnElement` for a value that
-        is none. Numbers of a Box may be out of its bounds, as they may be locally.
+        them, equal in type, dtype and shape, and raises `NotAnElement` for other
+        values. Numbers of a Box may be out of its bounds, as they may be locally.
 
     Raises:
         UndescribableSpace: The space, or one inside it, is of a custom class.
@@ -114,10 +114,10 @@ def _box(space: Box) -> Read:
 
 
 def bounded_reader(space: Space[Any]) -> Read | None:
-    """Make a reader that gives nothing but elements, bounds included.
+    """Make a reader that also checks bounds.
 
     Returns:
-        The reader; ``None`` where it takes a look at what was read to tell.
+        The reader; ``None`` if only ``contains`` can check the result.
     """
     if isinstance(space, Discrete | MultiBinary | MultiDiscrete):
         return reader(space)
@@ -214,8 +214,8 @@ def _graph(space: Graph) -> Read:
 def batch_reader(space: Space[Any]) -> ReadMany:
     """Make a reader of many elements, batched as Gymnasium does, and of their number.
 
-    Arrays come stacked, Dict and Tuple spaces as one Dict or Tuple of batches, and
-    elements of any other space as a tuple. Of empty elements the number is not known.
+    Arrays are stacked, elements of Dict and Tuple spaces become one Dict or Tuple of
+    batches, and those of other spaces a tuple. The number of empty elements is unknown.
     """
     read = repeated(reader(space))
 

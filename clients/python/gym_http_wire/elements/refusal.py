@@ -1,4 +1,4 @@
-"""Why a value is not an element of a space, in words for the one who sent it."""
+"""The error of a value that is not an element of a space."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,10 +13,10 @@ class NotAnElement(ValueError):
     """A value that is not an element of the space it was sent for.
 
     Attributes:
-        came: The part of the value that is wrong.
-        expected: What it must be.
-        path: The keys and indices that lead from the whole value to that part.
-        root: What the message calls the whole value.
+        came: The wrong part of the value.
+        expected: A description of correct values.
+        path: The keys and indices from the whole value to that part.
+        root: Name of the whole value in the message.
     """
 
     def __init__(
@@ -29,12 +29,12 @@ class NotAnElement(ValueError):
         self.root = "action"
 
     def __str__(self) -> str:
-        """Say where the value is wrong, what came and what is expected."""
+        """Return the position, the value and the expected value."""
         keys = "".join(f"[{elided(key)}]" for key in self.path)
         came = elided(self.came)
         return f"{self.root}{keys} is {came}, but must be {self.expected}"
 
     def under(self, key: str | int) -> "NotAnElement":
-        """Say that the value stands under this key of a larger one."""
+        """Add the key that the value has in a larger one."""
         self.path = (key, *self.path)
         return self

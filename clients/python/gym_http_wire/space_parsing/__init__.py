@@ -1,7 +1,8 @@
-"""Rebuild Gymnasium spaces from their descriptions, which nobody needs to trust.
+"""Parsing of space descriptions; they need not be trusted.
 
-What `gym_http_wire.spaces.describe` wrote comes back exactly. Descriptions written by
-hand may leave out what Gymnasium's constructors have defaults for.
+A description by `gym_http_wire.spaces.describe` becomes an exactly equal space.
+Descriptions written by hand may omit fields that are optional in Gymnasium's
+constructors.
 """
 
 from gym_http_wire.space_parsing.builders import parse_space

@@ -1,4 +1,4 @@
-"""Build each kind of space from the fields of its description."""
+"""Builders of spaces from the fields of their descriptions, by class."""
 
 from __future__ import annotations
 
@@ -36,17 +36,16 @@ _DEFAULTS = {"Box": "float32", "MultiBinary": "int8"}
 
 
 def parse_space(description: object, max_element: int | None = None) -> Space[Any]:
-    """Rebuild the space that a description tells of.
+    """Build the space of a description.
 
     Args:
-        description: What `gym_http_wire.spaces.describe` returned, or the same as it
-            came out of a JSON parser.
+        description: The result of `gym_http_wire.spaces.describe`, or parsed JSON.
         max_element: Bytes that an element of the space may take. This is checked
             before any array is made. The server sets it by ``--max-observation``.
 
     Returns:
-        A new space. It has all that the described one had but the state of its random
-        numbers: seeded alike, both give the same samples.
+        A new space, equal to the described one except for the state of its random
+        generator: with the same seed, both draw the same samples.
 
     Raises:
         BadDescription: A field of the description is wrong, or the space that it
@@ -74,7 +73,7 @@ def _build(fields: Fields) -> Space[Any]:
     except BadDescription:
         raise
     except (ValueError, TypeError, OverflowError) as error:
-        expected = f"what Gymnasium makes a {kind} of, which says: {error}"
+        expected = f"a description that Gymnasium accepts for a {kind}: {error}"
         raise BadDescription(fields.path, fields.value, expected) from error
 
 
@@ -147,7 +146,7 @@ def _dict(fields: Fields) -> Dict[Any]:
         if key in spaces:
             raise BadDescription(fields.at(f"{field}[0]"), key, "a key not used before")
         spaces[key] = _build(fields.inner(f"{field}[1]", pair[1]))
-    # Only a sequence of pairs keeps its order whatever sort_keys says.
+    # Only a sequence of pairs keeps its order independently of sort_keys.
     return Dict(list(spaces.items()), sort_keys=fields.flag("sort_keys", True))
 
 
@@ -202,8 +201,8 @@ def element_bytes(description: object) -> int:
     it, a Graph as one node and one edge, since their lengths are not described.
 
     Args:
-        description: What `rebuild` takes. Where it is malformed it counts nothing,
-            since `rebuild` refuses it.
+        description: The argument of `parse_space`. Malformed parts count nothing, since
+            `parse_space` refuses them.
     """
     return _bytes(description, 1)
 

@@ -1,4 +1,4 @@
-"""Read the fields of a description, and refuse what is wrong by its path."""
+"""Fields of a space's description; errors name the path of the field."""
 
 import math
 import re
@@ -37,7 +37,7 @@ class BadDescription(ValueError):
 
 
 class Budget:
-    """What all spaces of one description may still take."""
+    """Bytes that the spaces of one description may still take."""
 
     def __init__(self) -> None:
         self.left = MAX_BYTES
@@ -81,13 +81,13 @@ class Fields:
             self.refuse(field, f"of a space that takes at most {MAX_BYTES} bytes")
 
     def take_space(self) -> None:
-        """Count what the space takes as an object, its arrays not included."""
+        """Count the memory of the space object without its arrays."""
         # Gymnasium deep-copies what it copied before: of nested Graphs and stacked
         # Sequences the time doubles at every level, and doubles once more.
         self.take("type", _SPACE_BYTES * self._copies)
 
     def get(self, field: str, default: object = _MISSING) -> Any:
-        """Get the value of a field as it came."""
+        """Return the unparsed value of a field."""
         return self.value.get(field, default)
 
     def at(self, field: str) -> str:

@@ -1,4 +1,4 @@
-"""The bytes of arrays and scalars, and what they say."""
+"""Bytes of NumPy's arrays and scalars, and their dtypes and shapes."""
 
 import math
 import re
@@ -21,7 +21,7 @@ SMALL_BYTES = 1024
 """Up to here, copying an array is quicker than getting at its own bytes."""
 
 LARGE_BYTES = 256 * 1024
-"""From here on, an array is not copied out of memory that is given away with it."""
+"""From here on, an array keeps the writeable memory that it was received in."""
 
 _MAX_NUMBER_BYTES = 16
 _BITS = b"\0\1"
@@ -31,7 +31,7 @@ _NAME = re.compile(
     r"[<>|]([biufc][0-9]{1,2}|[SU][0-9]{1,7}"
     r"|[mM]8(\[[0-9]{0,10}(Y|M|W|D|h|m|s|ms|us|ns|ps|fs|as)\])?)"
 )
-# Elsewhere 16 bytes are another format, and the bits would say another number.
+# On other machines 16 bytes are another format, with another number for the same bits.
 _HAS_EXTENDED = bool(np.finfo(np.longdouble).nmant == 63)
 
 
@@ -54,15 +54,15 @@ def _dtype(name: str) -> np.dtype[Any] | None:
 
 
 def read_dtype(name: object) -> np.dtype[Any]:
-    """Find the dtype that a message names."""
+    """Parse the name of a dtype."""
     dtype = _dtype(name) if isinstance(name, str) and len(name) < 32 else None
     if dtype is None:
-        raise BadValue(f"is of a dtype that is none of ours: {elided(name)}")
+        raise BadValue(f"is of an unknown dtype: {elided(name)}")
     return dtype
 
 
 def name_dtype(dtype: np.dtype[Any]) -> str:
-    """Name the dtype of an array or a scalar in a message."""
+    """Return the name of a dtype in messages."""
     name = dtype.str
     if _dtype(name) != dtype:
         raise UnsupportedValue(f"is of a dtype that cannot be sent: {dtype}")
@@ -70,7 +70,7 @@ def name_dtype(dtype: np.dtype[Any]) -> str:
 
 
 def check_shape(array: Array) -> list[int]:
-    """List the sizes of an array's axes, if they can be sent."""
+    """Return the sizes of an array's axes; raise if they cannot be sent."""
     shape = array.shape
     if len(shape) > MAX_AXES or any(size > MAX_AXIS for size in shape):
         raise UnsupportedValue(
@@ -82,11 +82,11 @@ def check_shape(array: Array) -> list[int]:
 
 
 def read_shape(sizes: object, itemsize: int) -> tuple[tuple[int, ...], int]:
-    """Read a shape, and count its elements."""
+    """Parse a shape; returns it and its number of elements."""
     if not isinstance(sizes, list) or len(sizes) > MAX_AXES:
         raise BadValue(f"has no shape of at most {MAX_AXES} sizes: {elided(sizes)}")
     if not all(type(size) is int and 0 <= size <= MAX_AXIS for size in sizes):
-        raise BadValue(f"has a size that none can be in its shape: {elided(sizes)}")
+        raise BadValue(f"has an invalid size in its shape: {elided(sizes)}")
     # Of an empty array NumPy still wants the other axes to be possible ones.
     if not itemsize or math.prod(max(size, 1) for size in sizes) * itemsize >= 2**63:
         raise BadValue(f"has an impossible shape: {elided(sizes)}")
@@ -94,12 +94,12 @@ def read_shape(sizes: object, itemsize: int) -> tuple[tuple[int, ...], int]:
 
 
 def array_bytes(array: Array) -> Buffer:
-    """Give the bytes of an array in C order, in place where it has them so."""
+    """Return the bytes of an array in C order, without a copy where possible."""
     kind = array.dtype.kind
     if kind == "b":
         return _bits_of(array)
     if kind == "U" and not _is_text(array):
-        raise UnsupportedValue("holds characters that there are not")
+        raise UnsupportedValue("has characters that do not exist")
     if array.nbytes > SMALL_BYTES:
         return array.reshape(-1).view(np.uint8).data
     return array.tobytes()
@@ -108,9 +108,9 @@ def array_bytes(array: Array) -> Buffer:
 def array_at(
     dtype: np.dtype[Any], shape: tuple[int, ...], buffer: Buffer, offset: int = 0
 ) -> Array:
-    """Make a new array of bytes, which have been counted before.
+    """Make a new array from bytes, whose number was checked before.
 
-    Large ones in memory that may be written to stay there: it is their own message.
+    Large arrays in writeable memory stay there, since the message has no other use.
     """
     array: Array = np.ndarray(shape, dtype, buffer, offset)
     if array.nbytes < LARGE_BYTES or not array.flags.writeable:
@@ -119,7 +119,7 @@ def array_at(
     if kind == "b" and not _is_bits(array):
         raise BadValue("has bytes that are neither true (1) nor false (0)")
     if kind == "U" and not _is_text(array):
-        raise BadValue("holds characters that there are not")
+        raise BadValue("has characters that do not exist")
     return array
 
 
@@ -144,7 +144,7 @@ def _is_text(array: Array) -> bool:
 
 
 def scalar_bytes(scalar: np.generic) -> bytes:
-    """Give the bytes of a scalar."""
+    """Return the bytes of a scalar."""
     # Unlike in an array, characters at the end may be null.
     if isinstance(scalar, np.str_):
         return str.__str__(scalar).encode(_UTF_32[scalar.dtype.str[0]], "surrogatepass")
@@ -154,7 +154,7 @@ def scalar_bytes(scalar: np.generic) -> bytes:
 
 
 def scalar_at(dtype: np.dtype[Any], buffer: Buffer, offset: int = 0) -> Any:
-    """Make a scalar of bytes, which have been counted before."""
+    """Make a scalar from bytes, whose number was checked before."""
     kind = dtype.kind
     if kind in "SU":
         content = bytes(buffer[offset : offset + dtype.itemsize])
@@ -163,7 +163,7 @@ def scalar_at(dtype: np.dtype[Any], buffer: Buffer, offset: int = 0) -> Any:
         try:
             text = content.decode(_UTF_32[dtype.str[0]], "surrogatepass")
         except UnicodeDecodeError:
-            raise BadValue("holds characters that there are not") from None
+            raise BadValue("has characters that do not exist") from None
         return np.str_(text)
     if kind == "b":
         return np.bool_(array_at(dtype, (), buffer, offset))

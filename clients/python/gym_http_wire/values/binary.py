@@ -1,4 +1,4 @@
-"""Values as a signature and the bytes that it tells of.
+"""The binary form: a signature of the value's tree, and the bytes of its leaves.
 
 A message, all of its numbers little-endian, all of its parts padded to 8 bytes::
 
@@ -16,6 +16,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from gym_http_wire.frames import VALUE_HEADER
 from gym_http_wire.values.compiling import Compiling
 from gym_http_wire.values.refusal import BadValue, UnsupportedValue
 from gym_http_wire.values.signing import MAX_SIGNATURE_BYTES, Leaf, signed
@@ -25,7 +26,6 @@ __all__ = ["compile_reader", "decode", "encode", "split"]
 
 Reader = Callable[[bytes | memoryview, int], Any]
 
-_HEADER = struct.Struct("<II")
 _MAX_REMEMBERED_BYTES = 4096
 
 
@@ -40,17 +40,17 @@ def encode(value: Any) -> bytes:
 
 
 def split(value: Any) -> tuple[bytes, list[Leaf]]:
-    """Write a value in parts, for one who sends a signature once and leaves often.
+    """Write a value as signature and leaves, to send a signature only once.
 
     Returns:
-        The signature, and buffers that one after the other make up the leaves, padding
-        included. Large arrays are there as they are: write them before they change.
+        The signature, and buffers that make up the leaves, padding included. Large
+        arrays are not copied: send them before they change.
 
     Raises:
         UnsupportedValue: The value, or something in it, cannot be sent.
     """
     signature, leaves = signed(value)
-    return _head_of(signature)[_HEADER.size :], leaves
+    return _head_of(signature)[VALUE_HEADER.size :], leaves
 
 
 def _head_of(text: str) -> bytes:
@@ -61,15 +61,15 @@ def _head(text: str) -> bytes:
     signature = text.encode()
     signature += b" " * (-len(signature) % 8)
     if len(signature) > MAX_SIGNATURE_BYTES:
-        raise UnsupportedValue("has more parts than a signature tells of")
-    return _HEADER.pack(len(signature), 0) + signature
+        raise UnsupportedValue("has more parts than a signature may have")
+    return VALUE_HEADER.pack(len(signature), 0) + signature
 
 
 _known_head = lru_cache(maxsize=256)(_head)
 
 
 def decode(data: bytes | bytearray | memoryview) -> Any:
-    """Read a value, which nobody needs to trust.
+    """Read a value; the bytes need not be trusted.
 
     Returns:
         A new value; its arrays are writeable and own their memory.
@@ -77,7 +77,7 @@ def decode(data: bytes | bytearray | memoryview) -> Any:
     Raises:
         BadValue: These bytes are not what `encode` writes.
     """
-    # The bytes stay whose they are.
+    # The caller keeps its buffer.
     buffer: bytes | memoryview
     if isinstance(data, bytes):
         buffer = data
@@ -85,7 +85,7 @@ def decode(data: bytes | bytearray | memoryview) -> Any:
         buffer = memoryview(data).cast("B").toreadonly()
     if len(buffer) < 8:
         raise BadValue("is shorter than 8 bytes")
-    size, reserved = _HEADER.unpack_from(buffer)
+    size, reserved = VALUE_HEADER.unpack_from(buffer)
     start = 8 + size
     if reserved:
         raise BadValue("has bytes 4 to 8 that are not zero")
@@ -95,15 +95,15 @@ def decode(data: bytes | bytearray | memoryview) -> Any:
 
 
 def compile_reader(signature: bytes) -> Reader:
-    """Compile a signature into a function that reads the leaves which it tells of.
+    """Compile a signature into a function that reads its leaves.
 
     Returns:
         A function of a buffer and the position where the leaves begin in it, which must
         go to its end. It returns a new value each time, and raises `BadValue`. Large
-        arrays stay in a buffer that can be written to: that is theirs from then on.
+        arrays use the memory of a writeable buffer.
 
     Raises:
-        BadValue: The signature is none.
+        BadValue: The signature is malformed.
     """
     if len(signature) <= _MAX_REMEMBERED_BYTES:
         return _known_reader(signature)

@@ -1,4 +1,4 @@
-"""Compile signatures into functions that read the leaves they tell of."""
+"""Compiles signatures into functions that read their leaves."""
 
 import struct
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from gym_http_wire.values.treereading import (
 )
 
 Node = Callable[[Buffer, int], tuple[Any, int]]
-"""Reads a part of a value at a position, and says where the next one begins."""
+"""Reads a part of a value at a position; returns it and the next position."""
 
 _read_word = struct.Struct("<Q").unpack_from
 _read_int = struct.Struct("<q").unpack_from
@@ -37,20 +37,20 @@ _BOOLS = {0: False, 1: True}
 
 
 class Compiling:
-    """One signature that is being compiled, and what its spaces may still take."""
+    """Compiles one signature, with a limit for the memory of its spaces."""
 
     def __init__(self) -> None:
         self._left = MAX_SPACE_BYTES
 
     def node(self, tree: object, depth: int) -> Node:
-        """Compile what a signature says of a part so many levels deep."""
+        """Compile a part of a signature at a depth."""
         if isinstance(tree, str) and tree in _LEAVES:
             return _LEAVES[tree]
         if isinstance(tree, dict) and len(tree) == 1:
             ((tag, content),) = tree.items()
             if tag in _TAGS:
                 return _TAGS[tag](self, content, depth)
-        raise BadValue(f"has a signature that is none of ours: {elided(tree)}")
+        raise BadValue(f"has an unknown signature: {elided(tree)}")
 
     def _nodes(self, trees: object, depth: int) -> list[Node]:
         check_depth(depth)
@@ -232,7 +232,7 @@ def _none(data: Buffer, start: int) -> tuple[Any, int]:
 
 
 def _bool(data: Buffer, start: int) -> tuple[Any, int]:
-    # With the padding in one word, a single look tells whether all is as it must be.
+    # Flag and padding are one word, so one lookup checks both.
     flag = _BOOLS.get(_read_word(data, start)[0])
     if flag is None:
         raise BadValue("is neither true (1) nor false (0)")
@@ -289,4 +289,4 @@ _LEAVES: dict[str, Node] = {
     "str": _str,
     "bytes": _bytes,
 }
-"""How to read the leaves of which the name says all."""
+"""Readers of leaves whose name is the whole signature."""

@@ -1,4 +1,4 @@
-"""Tell what of a value does not arrive as it is."""
+"""Reports the parts of a value that do not arrive unchanged."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,13 +17,13 @@ _CONTAINERS = (list, tuple, dict, GraphInstance)
 
 
 def losses(value: Any) -> list[str]:
-    """List what would not be identical on the other side, or cannot be sent at all.
+    """List the parts of a value that would change on the way, or cannot be sent.
 
-    Not told of are what NumPy itself does not take for a difference, the state of a
-    space's random numbers, and that one object was in two places.
+    Differences that NumPy ignores are not listed, nor the state of a space's random
+    generator, nor that one object was in two places.
 
     Returns:
-        A line for every such place; none when ``decode(encode(value))`` is the same.
+        A line for each such part; empty when ``decode(encode(value))`` is the same.
     """
     return [str(each) for each in _losses(value, 1, ())]
 

@@ -1,4 +1,4 @@
-"""What a value may be, and what stands for it where it is not exactly that."""
+"""The data model: types of values, and their substitutes for other types."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ MAX_DEPTH = 64
 """How deep lists, tuples, dicts and the like may be nested."""
 
 MAX_OTHER_KEYS = 10_000
-"""How many keys of a dict may be something else than strings."""
+"""How many keys of a dict may be of other types than strings."""
 
 MAX_SAME_HASH = 64
 """How many of those may have the same hash."""
@@ -58,7 +58,7 @@ EXACT = frozenset(
     {type(None), bool, AutoresetMode, np.ndarray, GraphInstance, *SCALARS}
     | {int, float, str, bytes, dict, list, tuple}
 )
-"""Types of which objects arrive as they are, but for spaces."""
+"""Types whose objects arrive unchanged; spaces are not among them."""
 
 
 def name_of(kind: type) -> str:
@@ -69,14 +69,14 @@ def name_of(kind: type) -> str:
 
 
 def standing_for(value: Any) -> tuple[type, Any]:
-    """Find what is sent for an object whose type is not exactly one of the model's.
+    """Find the substitute for an object whose type is not of the model.
 
     Returns:
-        The base type, and an object of it; for NumPy's scalars and spaces, that of
-        which the object is a subclass, and the object itself.
+        The base type, and an object of it; for NumPy's scalars and spaces, the base
+        type and the object itself.
 
     Raises:
-        UnsupportedValue: Nothing could stand for it.
+        UnsupportedValue: There is no substitute.
     """
     kind = type(value)
     base = next((each for each in BASES if isinstance(value, each)), None)
@@ -122,10 +122,10 @@ _PLAIN: dict[Any, Any] = {
 
 
 def key_problem(keys: Iterable[object]) -> str | None:
-    """Say what is wrong with the keys of a dict that are no strings.
+    """Return the error of the keys of a dict that are not strings, if there is one.
 
-    A dict is quick only while its keys differ in their hashes, and but those of strings
-    and bytes can be foreseen by whoever sends them.
+    A dict is fast only while the hashes of its keys differ. A sender can predict all
+    hashes but those of strings and bytes.
     """
     hashes: Counter[int] = Counter()
     for key in keys:

@@ -1,4 +1,4 @@
-"""Why a value cannot be sent or read, and where in it the trouble is."""
+"""The errors of values that cannot be sent or read, with the position in the value."""
 
 from typing import Self
 
@@ -6,12 +6,12 @@ from gym_http_wire.spaces import elided
 
 
 class _Refusal(Exception):
-    """Trouble with a part of a value.
+    """An error in a part of a value.
 
     Attributes:
-        problem: What is wrong with that part.
-        path: What leads from the whole value to that part, as it is shown.
-        root: What the message calls the whole value.
+        problem: The error.
+        path: Keys and indices from the whole value to that part, as text.
+        root: Name of the whole value in the message.
     """
 
     def __init__(self, problem: str, path: tuple[str, ...] = ()) -> None:
@@ -21,18 +21,18 @@ class _Refusal(Exception):
         self.root = "value"
 
     def __str__(self) -> str:
-        """Say where in the value the trouble is, and what it is."""
+        """Return position and error."""
         text = f"{self.root}{''.join(self.path)} {self.problem}"
         # A message goes into logs and answers, which lone surrogates would break.
         return text.encode("utf-8", "backslashreplace").decode()
 
     def under(self, key: object) -> Self:
-        """Say that the value stands under this key or index of a larger one."""
+        """Add the key or index that the value has in a larger one."""
         self.path = (f"[{elided(key)}]", *self.path)
         return self
 
     def within(self, field: str) -> Self:
-        """Say that the value is this attribute of a larger one."""
+        """Add the attribute that the value is of a larger one."""
         self.path = (f".{field}", *self.path)
         return self
 
@@ -42,4 +42,4 @@ class UnsupportedValue(_Refusal, TypeError):
 
 
 class BadValue(_Refusal, ValueError):
-    """Bytes that do not say a value."""
+    """Bytes that do not encode a value."""

@@ -1,4 +1,4 @@
-"""Split a value into a signature and the leaves that it tells of."""
+"""Splits a value into the signature of its tree and its leaves."""
 
 import json
 import struct
@@ -34,7 +34,7 @@ Sign = Callable[[Any, list[Leaf], int], str]
 MAX_SIGNATURE_BYTES = 2**20
 
 PADDING = tuple(bytes(-size % 8) for size in range(8))
-"""What follows a leaf, by the size of the leaf modulo 8."""
+"""The padding after a leaf, by the size of the leaf modulo 8."""
 
 _MAX_REMEMBERED = 1024
 _WRITE_SIZE = struct.Struct("<Q").pack
@@ -49,13 +49,13 @@ _key_signatures: dict[str, str] = {}
 
 
 def signed(value: Any) -> tuple[str, list[Leaf]]:
-    """Give the signature of a value, and buffers that make up its leaves."""
+    """Return the signature of a value, and buffers that make up its leaves."""
     leaves: list[Leaf] = []
     return sign(value, leaves, 1), leaves
 
 
 def sign(value: Any, leaves: list[Leaf], depth: int) -> str:
-    """Give the signature of a value so many levels deep, and add its leaves."""
+    """Return the signature of a value so many levels deep, and add its leaves."""
     kind = type(value)
     signer = _SIGNERS.get(kind)
     if signer is None:
@@ -202,10 +202,10 @@ def _key_signature(key: str) -> str:
     return signature
 
 
-def _remember(known: dict[Any, Any], key: Any, what: object) -> None:
+def _remember(known: dict[Any, Any], key: Any, value: object) -> None:
     if len(known) >= _MAX_REMEMBERED:
         known.clear()
-    known[key] = what
+    known[key] = value
 
 
 def _graph(value: GraphInstance, leaves: list[Leaf], depth: int) -> str:
@@ -230,7 +230,7 @@ def _space(value: Space[Any], leaves: list[Leaf], depth: int) -> str:
 def _within_limits(signature: str) -> str:
     # A value that holds itself in many places must not be walked to its end.
     if len(signature) > MAX_SIGNATURE_BYTES:
-        raise UnsupportedValue("has more parts than a signature tells of")
+        raise UnsupportedValue("has more parts than a signature may have")
     return signature
 
 

@@ -31,7 +31,7 @@ def read_decimal(text: object) -> int:
 
 
 def is_unicode(text: str) -> bool:
-    """Tell whether a string has no lone surrogates."""
+    """Whether a string has no lone surrogates."""
     if text.isascii():
         return True
     try:
@@ -55,14 +55,14 @@ def write_base64(data: Any) -> str:
 
 
 def read_base64(text: object, size: int | None = None) -> bytes:
-    """Read bytes, of which there are as many as are expected, if it is known."""
+    """Read base64; with ``size``, of exactly so many bytes."""
     if not isinstance(text, str) or not text.isascii():
         raise BadValue(f"needs base64: {elided(text)}")
     try:
         data = binascii.a2b_base64(text, strict_mode=True)
     except binascii.Error as error:
         raise BadValue(f"needs base64: {error}") from error
-    # The same bytes are always the same text: no padding nor bits that say nothing.
+    # The same bytes always have the same text: no other padding, no unused bits.
     rest = len(data) % 3
     ends_well = not rest or write_base64(data[-rest:]) == text[-4:]
     if len(text) != (len(data) + 2) // 3 * 4 or not ends_well:

@@ -1,4 +1,4 @@
-"""Make a value out of a tree that came out of a JSON parser."""
+"""Converts parsed JSON of the typed form to values."""
 
 import math
 import re
@@ -26,13 +26,13 @@ _GRAPH = ("nodes", "edges", "edge_links")
 
 
 class Reading:
-    """One message that is being read, and what its spaces may still take."""
+    """Converts one message, with a limit for the memory of its spaces."""
 
     def __init__(self) -> None:
         self._left = MAX_SPACE_BYTES
 
     def value(self, tree: Any, depth: int) -> Any:
-        """Make the value that a tree so many levels deep stands for."""
+        """Convert a tree at a depth to a value."""
         kind = type(tree)
         if kind is float:
             if not math.isfinite(tree):
@@ -47,7 +47,7 @@ class Reading:
         tag = tree[TAG]
         known = _TAGS.get(tag) if isinstance(tag, str) else None
         if known is None:
-            raise BadValue(f"has a {TAG} that is none of ours: {elided(tag)}")
+            raise BadValue(f"has an unknown {TAG}: {elided(tag)}")
         fields, read = known
         if tree.keys() != fields:
             raise BadValue(
@@ -57,7 +57,7 @@ class Reading:
         return read(self, tree, depth)
 
     def key(self, tree: Any, depth: int) -> Any:
-        """Make the key of a dict that a tree stands for."""
+        """Convert a tree to the key of a dict."""
         if not _may_be_key(tree):
             raise BadValue(f"has a key that no dict may have: {elided(tree)}")
         return self.value(tree, depth)
@@ -136,7 +136,7 @@ def check_depth(depth: int) -> None:
 
 
 def _may_be_key(tree: Any) -> bool:
-    """Tell whether a tree is a key's, before anything large is made of it."""
+    """Whether a tree is a key's, before anything large is made of it."""
     if not isinstance(tree, dict):
         return not isinstance(tree, list)
     tag = tree.get(TAG)
@@ -146,7 +146,7 @@ def _may_be_key(tree: Any) -> bool:
 
 
 def check_keys(keys: list[Any]) -> None:
-    """Refuse what cannot be the keys of one dict."""
+    """Refuse invalid or repeated keys of a dict."""
     problem = key_problem(key for key in keys if type(key) is not str)
     if problem:
         raise BadValue(problem)
@@ -204,7 +204,7 @@ def _autoreset(reading: Reading, tree: dict[str, Any], depth: int) -> AutoresetM
 
 
 def read_mode(name: object) -> AutoresetMode:
-    """Find the mode of autoreset that a message names."""
+    """Parse the name of a mode of autoreset."""
     mode = _MODES.get(name) if isinstance(name, str) else None
     if mode is None:
         raise BadValue(f"is no mode of autoreset: {elided(name)}")

@@ -1,4 +1,4 @@
-"""Make a tree of what JSON has out of a value."""
+"""Converts values to trees of JSON, for the typed form."""
 
 import math
 import struct
@@ -46,7 +46,7 @@ def check_depth(depth: int) -> None:
 
 
 def write(value: Any, depth: int = 1) -> Tree:
-    """Make the tree that stands for a value so many levels deep in a message."""
+    """Convert a value at a depth to a tree."""
     kind = type(value)
     writer = _WRITERS.get(kind)
     if writer is None:
@@ -123,7 +123,7 @@ def write_keys(value: dict[Any, Any], depth: int) -> list[Tree]:
     if problem:
         raise UnsupportedValue(problem)
     keys = [write(key, depth + 1) for key in value]
-    # A subclass may have said that it differs from what stands for it.
+    # A subclass may compare as different from its substitute.
     exact = all(type(key) in EXACT for key in value)
     if not exact and len({_encode(key) for key in keys}) < len(keys):
         raise UnsupportedValue("has keys that become the same")

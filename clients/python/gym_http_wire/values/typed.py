@@ -24,14 +24,13 @@ def encode(value: Any) -> bytes:
 
 
 def decode(data: bytes | bytearray | memoryview) -> Any:
-    """Read a value, which nobody needs to trust.
+    """Read a value; the bytes need not be trusted.
 
     Returns:
         A new value; its arrays are writeable and own their memory.
 
     Raises:
-        BadValue: These bytes are not what `encode` writes, or something else that says
-            a value in the same way.
+        BadValue: The bytes are not a value in this form.
     """
     try:
         return Reading().value(parse(data), 1)

@@ -1,31 +1,30 @@
-"""Writing of values, one after the other, quickest of those that are like the last."""
+"""A writer of successive values in the binary form, fast for repeated signatures."""
 
 from __future__ import annotations
 
 from collections import deque
 from typing import Any
 
-from gym_http_wire.frames import Pieces
+from gym_http_wire.frames import VALUE_HEADER, Pieces
 from gym_http_wire.values.fixed import MAX_RECORD_BYTES, Writer, fixed_writer
 from gym_http_wire.values.signing import Leaf, signed
 
 __all__ = ["Writing"]
 
-# Longer ones have more parts than are worth a record.
+# Longer signatures have more parts than are worth a record.
 _MAX_SIGNATURE_BYTES = 4096
-_HEADER_BYTES = 8
 _REMEMBERED = 4
 
 
 class Writing:
-    """Splits one value after the other, quickest those of the last signatures."""
+    """Splits successive values; those of recent signatures are fast."""
 
     def __init__(self) -> None:
         self._writers: list[tuple[Writer, bytes]] = []
         self._seen: deque[bytes] = deque(maxlen=_REMEMBERED)
 
     def pieces(self, value: Any) -> Pieces:
-        """Give a value in pieces, large arrays in it as they are.
+        """Return a value in pieces; large arrays are not copied.
 
         Raises:
             UnsupportedValue: The value, or something in it, cannot be sent.
@@ -33,17 +32,17 @@ class Writing:
         for writer, signature in self._writers:
             leaves = writer(value)
             if leaves is not None:
-                size = _HEADER_BYTES + len(signature) + len(leaves)
+                size = VALUE_HEADER.size + len(signature) + len(leaves)
                 return Pieces(signature, [leaves], size)
         signature, parts = self.split(value)
         size = sum(memoryview(each).nbytes for each in parts)
-        whole = _HEADER_BYTES + len(signature) + size
+        whole = VALUE_HEADER.size + len(signature) + size
         if size <= MAX_RECORD_BYTES:
             return Pieces(signature, [b"".join(parts)], whole)
         return Pieces(signature, parts, whole, lasting=False)
 
     def split(self, value: Any) -> tuple[bytes, list[Leaf]]:
-        """Do as `gym_http_wire.values.binary.split` does, at once if possible.
+        """Split a value as `gym_http_wire.values.binary.split` does, but faster.
 
         Raises:
             UnsupportedValue: The value, or something in it, cannot be sent.
@@ -55,7 +54,7 @@ class Writing:
         text, parts = signed(value)
         signature = text.encode()
         signature += b" " * (-len(signature) % 8)
-        # To make a writer takes as long as many values do: not for one alone.
+        # Generating a writer takes as long as many values do.
         if signature in self._seen:
             self._seen.remove(signature)
             fixed = fixed_writer(signature)

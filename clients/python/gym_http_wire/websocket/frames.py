@@ -40,7 +40,7 @@ _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 
 class Opcode(IntEnum):
-    """What a frame is."""
+    """The kind of a frame."""
 
     CONTINUATION = 0
     TEXT = 1
@@ -63,7 +63,7 @@ class Message(NamedTuple):
 
 
 def head_of(opcode: int, size: int) -> bytes:
-    """Give the head of an unmasked, unfragmented frame."""
+    """Return the head of an unmasked, unfragmented frame."""
     if size < _SMALLEST_LONG:
         return bytes((FIN | opcode, size))
     if size < 65536:
@@ -72,10 +72,10 @@ def head_of(opcode: int, size: int) -> bytes:
 
 
 def encode(opcode: int, payload: bytes, mask: bytes | None = None) -> bytes:
-    """Give the bytes of an unfragmented frame.
+    """Return the bytes of an unfragmented frame.
 
     Args:
-        opcode: What it is.
+        opcode: The kind of the frame.
         payload: Its payload.
         mask: Four bytes, from a client; ``None`` from a server.
     """
@@ -117,7 +117,7 @@ class WebSocketError(ValueError):
 
 
 def close_of(code: int, words: str = "") -> bytes:
-    """Give the payload of a close frame."""
+    """Return the payload of a close frame."""
     reason = words.encode(errors="replace")[: MAX_CONTROL - 2]
     return U16.pack(code) + reason.decode(errors="ignore").encode()
 
@@ -126,7 +126,7 @@ def check_close(payload: bytes) -> None:
     """Check the payload of a close frame.
 
     Raises:
-        WebSocketError: It is none that may be sent.
+        WebSocketError: The payload is invalid.
     """
     if len(payload) == 1:
         raise WebSocketError(Close.PROTOCOL_ERROR, "a close has half a status")
@@ -144,14 +144,14 @@ def check_close(payload: bytes) -> None:
 
 
 class Masks:
-    """Masks that nobody can foresee, as a client has to send them."""
+    """Unpredictable masks, as a client has to send them."""
 
     def __init__(self) -> None:
         self._drawn = b""
         self._used = 0
 
     def next(self) -> bytes:
-        """Give another one."""
+        """Return another mask."""
         used = self._used
         if used == len(self._drawn):
             self._drawn = os.urandom(4 * _MASKS_AT_ONCE)
@@ -168,6 +168,6 @@ def masked(payload: bytes | memoryview, mask: bytes) -> bytes:
 
 
 def accept_of(key: str) -> str:
-    """Give the Sec-WebSocket-Accept for a Sec-WebSocket-Key."""
+    """Return the Sec-WebSocket-Accept for a Sec-WebSocket-Key."""
     digest = hashlib.sha1(key.encode() + _GUID, usedforsecurity=False).digest()
     return base64.b64encode(digest).decode()

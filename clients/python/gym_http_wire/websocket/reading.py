@@ -1,4 +1,4 @@
-"""Reading of a WebSocket: bytes as they come, whole messages out of them."""
+"""The reader of a WebSocket: received bytes in, whole messages out."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ __all__ = ["MessageReader"]
 _WHOLE_BINARY = 0x82
 _WHOLE_TEXT = 0x81
 _WHOLE = (_WHOLE_BINARY, _WHOLE_TEXT)
-# Of what a client announces, memory for more waits for the bytes.
+# Memory for more than this is allocated only when the bytes arrive.
 _GRANTED_AT_ONCE = 1024 * 1024
 
 
 class MessageReader:
-    """Takes the bytes of one connection, gives messages.
+    """Decodes messages from the bytes of one connection.
 
     Args:
         masked: The other side is a client, whose frames have to be masked.
@@ -47,19 +47,19 @@ class MessageReader:
         self._parts: list[bytes] = []
         self._size = 0
         self._closed = False
-        # Of a large frame: its payload as far as there is memory for it, what has
-        # come of it, the memory lent out for more, and its head.
+        # Of a large frame: the memory of its payload so far, the bytes received, the
+        # view that `space` returned, and its head.
         self._large: bytearray | None = None
         self._filled = 0
-        self._lent: memoryview | None = None
+        self._view: memoryview | None = None
         self._head = (0, 0, b"")
         self.between = True
 
     def feed(self, data: bytes) -> list[Message]:
-        """Take bytes, give the messages that are now complete.
+        """Add received bytes; returns the messages that are now complete.
 
         Raises:
-            WebSocketError: They are not what the protocol allows.
+            WebSocketError: The bytes violate the protocol.
         """
         size = len(data)
         if self.between and 6 < size < 132 and data[0] == _WHOLE_BINARY:
@@ -80,14 +80,14 @@ class MessageReader:
         return messages
 
     def whole(self, data: bytes, first: int = _WHOLE_TEXT) -> bytes | None:
-        """Give the payload, if bytes are one message of up to 64 KiB and nothing else.
+        """Return the payload if the bytes are exactly one message of up to 64 KiB.
 
-        Whether text is UTF-8 is left to whoever reads it. If it is not that, nothing
-        has happened: the bytes are to be fed.
+        The caller checks whether text is UTF-8. Otherwise nothing changes, and the
+        caller has to `feed` the bytes.
 
         Args:
             data: The bytes.
-            first: What the first of them has to be: that of a text.
+            first: The first byte of such a message; by default that of a text.
         """
         size = len(data)
         if size <= 6 or data[0] != first or not self.between:
@@ -109,29 +109,29 @@ class MessageReader:
         return masked(payload, data[start:head]) if self._masked else payload
 
     def space(self) -> memoryview | None:
-        """Give the memory to receive the next bytes into, within a large frame.
+        """Return the memory to receive the next bytes into, within a large frame.
 
         Returns:
-            Where what follows of the frame goes, until `received` is called; ``None``
-            where bytes are to be given to `feed`.
+            The memory for further bytes of the frame, until `received` is called;
+            ``None`` if received bytes have to go to `feed`.
         """
         if self._large is None:
             return None
-        self._lent = memoryview(self._large)[self._filled :]
-        return self._lent
+        self._view = memoryview(self._large)[self._filled :]
+        return self._view
 
     def received(self, size: int) -> list[Message]:
-        """Take note of bytes that were received into `space`."""
+        """Add bytes that were received into `space`."""
         payload = self._large
         self._filled += size
-        if payload is None or self._lent is None or self._filled < len(payload):
+        if payload is None or self._view is None or self._filled < len(payload):
             return []
         first, length, mask = self._head
         if len(payload) < length:
-            self._lent.release()
+            self._view.release()
             payload += bytes(min(len(payload), length - len(payload)))
             return []
-        self._large = self._lent = None
+        self._large = self._view = None
         whole: bytes | memoryview = memoryview(payload)
         if mask:
             whole = masked(whole, mask)
@@ -155,14 +155,14 @@ class MessageReader:
                 break
             at = end
         if self._closed:
-            # What follows a close is nobody's.
+            # Bytes after a close are ignored.
             buffer.clear()
         else:
             del buffer[:at]
         return messages
 
     def _cut(self, at: int, messages: list[Message]) -> int | None:
-        """Cut the next frame out of the buffer; give its end, if it is whole."""
+        """Decode the next frame in the buffer; returns its end, if it is complete."""
         buffer = self._buffer
         first, second = buffer[at], buffer[at + 1]
         length = second & 127
@@ -200,7 +200,7 @@ class MessageReader:
     def _begin_large(self, first: int, mask: bytes, length: int, start: int) -> None:
         early = memoryview(self._buffer)[start:]
         self._filled = len(early)
-        # More than has come, so that there is always space.
+        # More than was received, so that there is always space.
         granted = max(self._grant, 2 * self._filled)
         self._large = bytearray(min(length, granted))
         self._large[: self._filled] = early
