@@ -318,7 +318,9 @@ def test_a_refusal_names_the_place() -> None:
         typed.decode(text)
     assert str(caught.value).startswith('value["info"][1].nodes["a"] has an unknown $t')
     caught.value.root = "answer"
-    assert str(caught.value).startswith('answer["info"][1].nodes["a"] has an unknown $t')
+    assert str(caught.value).startswith(
+        'answer["info"][1].nodes["a"] has an unknown $t'
+    )
 
 
 @pytest.mark.parametrize(
