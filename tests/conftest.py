@@ -257,7 +257,9 @@ class _Remains:
         new: list[str] = []
         new += [f"server {s.base}" for s in self.servers if s not in before.servers]
         if started := self.processes - before.processes:
-            new.append(processes.describe(_still_there(started)))
+            # A shared server has a new spare host after each create request.
+            left = [e for e in _still_there(started) if not processes.starts_hosts(e)]
+            new += [processes.describe(left)] if left else []
         for fd in self.descriptors.items() - before.descriptors.items():
             new.append(f"descriptor {fd[0]} on {fd[1]}")
         for running, now in self.folders.items():

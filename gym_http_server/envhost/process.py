@@ -7,6 +7,7 @@ close. If the channel ends, the supervisor is gone, and the host ends, too.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import socket
 import sys
@@ -25,7 +26,7 @@ from gym_http_server.envhost.external.leased_connection import ExternalSettings
 from gym_http_server.envhost.failures import problem_frame, refusal_of
 from gym_http_server.envhost.host import Host
 from gym_http_server.envhost.inspection import Inspection
-from gym_http_server.envhost.isolation import isolate
+from gym_http_server.envhost.isolation import isolate, reseed
 from gym_http_server.envhost.making import make
 from gym_http_server.envhost.monitor_files import request_file
 from gym_http_server.peers import Peers
@@ -41,7 +42,7 @@ from gym_http_wire.values import binary, typed
 if TYPE_CHECKING:
     from gym_http_server.envhost.external.fast_step import FastStep
 
-__all__ = ["HostStart", "run"]
+__all__ = ["HostStart", "run", "warm_up"]
 
 
 class HostStart(msgspec.Struct, frozen=True):
@@ -123,6 +124,20 @@ def run(start: HostStart, channel: socket.socket, listener: socket.socket) -> in
     )
     host.serve()
     return 0
+
+
+def warm_up() -> None:
+    """Make an environment and drop it, in a process that has no instance yet.
+
+    A host copies each page of shared memory that it writes to, which takes as long as
+    the rest of its start. Most of these pages are the same for all environments.
+    """
+    # Only time is lost if it fails.
+    with contextlib.suppress(Exception):
+        reseed()
+        env = make(CreateRequest("CartPole-v1"))
+        LosslessCalls(operations_of(env, first_seed=None, strict_actions=False))
+        env.close()
 
 
 def _made(start: HostStart) -> Frame:

@@ -28,6 +28,7 @@ from gym_http_server.rundir.sockets import close_at_once
 from gym_http_server.sandbox import Sandbox
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor import limits, processes
+from gym_http_server.supervisor.fork_server import ForkServer
 from gym_http_server.supervisor.forks import start_child
 from gym_http_server.supervisor.instance import Ended, Idle, Instance, Tombstones
 from gym_http_server.supervisor.limits import TimeLimits
@@ -69,6 +70,7 @@ class Hosts:
         earlier_ids: IDs that earlier servers issued, and that are not used again.
         remove: Called with a directory to remove.
         sandbox: The sandbox that hosts enter.
+        fork_server: Has a spare host, usually.
         on_made: Called with an instance and its host's report of the making.
         on_end: Called with an instance whose process has ended, and how.
         on_spared_end: Called with the process ID of a child process that has ended and
@@ -89,6 +91,7 @@ class Hosts:
         earlier_ids: Container[str],
         remove: Callable[[str], None],
         sandbox: Sandbox,
+        fork_server: ForkServer,
         on_made: Callable[[Instance, Frame], None],
         on_end: Callable[[Instance, Ended], None],
         on_spared_end: Callable[[int], None],
@@ -103,6 +106,7 @@ class Hosts:
         self._earlier_ids = earlier_ids
         self._remove = remove
         self._sandbox = sandbox
+        self._fork_server = fork_server
         self._on_made = on_made
         self._on_end = on_end
         self._on_spared_end = on_spared_end
@@ -202,6 +206,7 @@ class Hosts:
                 settings=self._settings,
                 modules=self._modules,
                 sandbox=self._sandbox,
+                fork_server=self._fork_server,
             )
         except ForkFailed:
             self._remove(self._run.instance(instance_id))

@@ -86,7 +86,7 @@ class Strays:
         owners = self._owners
         self._owners = {}
         for child in children(os.getpid()):
-            if child in known:
+            if child in known or _is_of_server(child):
                 continue
             possible = owners.get(child)
             if possible is None:
@@ -97,6 +97,13 @@ class Strays:
                 kill_tree(child)
                 found = True
         return found
+
+
+def _is_of_server(pid: int) -> bool:
+    """Return whether a process is in this session, to which none can return."""
+    with contextlib.suppress(OSError):
+        return os.getsid(pid) == os.getsid(0)
+    return False
 
 
 def _owners(pid: int, hosts: Mapping[str, int]) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Starting a host: a fork of the supervisor, or a fresh interpreter."""
+"""Starting a host: its files and sockets, and a process for it."""
 
 from __future__ import annotations
 
@@ -7,26 +7,20 @@ import os
 import socket
 import sys
 import time
-import traceback
 
-import msgspec
-
-from gym_http_server import boot
 from gym_http_server.envhost import process
 from gym_http_server.envhost.create_request import CreateRequest
 from gym_http_server.envhost.external.leased_connection import ExternalSettings
-from gym_http_server.envhost.isolation import print_to
 from gym_http_server.frame_socket import MOST_DESCRIPTORS, FrameSocket
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.rundir.sockets import listen
 from gym_http_server.rundir.status import StatusReader
 from gym_http_server.sandbox import Sandbox
 from gym_http_server.settings import Settings
-from gym_http_server.supervisor.forks import fork
+from gym_http_server.supervisor.fork_server import ForkServer, fork_host
 from gym_http_server.supervisor.instance import Instance
 from gym_http_server.supervisor.output import Output
 from gym_http_server.supervisor.prefork import Modules
-from gym_http_server.titles import set_title
 
 __all__ = ["start_host"]
 
@@ -43,6 +37,7 @@ def start_host(
     settings: Settings,
     modules: Modules,
     sandbox: Sandbox,
+    fork_server: ForkServer,
 ) -> Instance:
     """Start a host that will make the environment.
 
@@ -53,6 +48,7 @@ def start_host(
         settings: Limits and places.
         modules: What has been imported here.
         sandbox: The sandbox that it enters.
+        fork_server: Has a spare host, usually.
 
     Returns:
         The instance; its host will report over the channel how the making went.
@@ -96,10 +92,15 @@ def start_host(
         output = Output(run.log(instance_id))
         stack.callback(output.close)
         listener = passed.enter_context(listen(run.host_socket(instance_id), BACKLOG))
-        ours, theirs = socket.socketpair()
-        stack.enter_context(ours)
-        passed.enter_context(theirs)
-        pid = _fork(start, theirs, listener, output.writer, fresh=apart)
+        started = fork_server.start_host(start, listener, output.writer)
+        if started is None:
+            # More creates at a time than spare hosts.
+            ours, theirs = socket.socketpair()
+            stack.enter_context(ours)
+            passed.enter_context(theirs)
+            pid = fork_host(start, theirs, listener, output.writer)
+        else:
+            pid, ours = started
         output.started()
         stack.pop_all()
     ours.setblocking(False)
@@ -113,43 +114,3 @@ def start_host(
         started=time.monotonic(),
         label=request.label,
     )
-
-
-def _fork(
-    start: process.HostStart,
-    channel: socket.socket,
-    listener: socket.socket,
-    output: int,
-    *,
-    fresh: bool,
-) -> int:
-    pid = fork()
-    if pid:
-        return pid
-    status = 1
-    try:
-        print_to(output)
-        set_title(f"{start.instance_id} {start.request.env_id}")
-        if fresh:
-            _execute(start, channel, listener)
-        status = process.run(start, channel, listener)
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        # Flushing the output may fail, and this process must end here.
-        with contextlib.suppress(Exception):
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(status)
-
-
-def _execute(
-    start: process.HostStart, channel: socket.socket, listener: socket.socket
-) -> None:
-    # Not in the command line, which every user can read.
-    told = boot.in_memory(msgspec.json.encode(start))
-    ends = (channel.fileno(), listener.fileno(), told.fileno())
-    for end in (*ends, *start.sandbox.descriptors):
-        os.set_inheritable(end, True)
-    arguments = ["-P", "-m", "gym_http_server.envhost", *map(str, ends)]
-    os.execv(sys.executable, [sys.executable, *arguments])

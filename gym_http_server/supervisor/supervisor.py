@@ -26,6 +26,7 @@ from gym_http_server.rundir.removal import remove
 from gym_http_server.sandbox import Sandbox
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor import processes
+from gym_http_server.supervisor.fork_server import ForkServer
 from gym_http_server.supervisor.hosts import Hosts
 from gym_http_server.supervisor.instance import Ended, Instance
 from gym_http_server.supervisor.issued_ids import IssuedIDs
@@ -92,6 +93,7 @@ class Supervisor:
         self._heartbeat = heartbeat
         remover = RemoverProcess(run)
         self._issued_ids = IssuedIDs(settings.data_dir, addresses)
+        fork_server = ForkServer(sandbox.descriptors)
         self._hosts = Hosts(
             run,
             settings,
@@ -99,6 +101,7 @@ class Supervisor:
             remove=remover.remove,
             earlier_ids=self._issued_ids,
             sandbox=sandbox,
+            fork_server=fork_server,
             on_made=self._on_made,
             on_end=self._on_end,
             on_spared_end=self._on_spared_end,
@@ -106,7 +109,7 @@ class Supervisor:
         self._broker = BrokerProcess(run, settings, sandbox, external_sockets)
         self._gateway = GatewayProcess(settings, zmq_sockets)
         self._services = Services(
-            (remover, self._broker, self._gateway), self._hosts.spared
+            (fork_server, remover, self._broker, self._gateway), self._hosts.spared
         )
         self._stopping = False
         # Whether permissions were restored before.

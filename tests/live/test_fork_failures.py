@@ -15,11 +15,13 @@ import psutil
 import pytest
 
 from tests.support import api as calls
+from tests.support import processes
 from tests.support.api import Api
 from tests.support.other_user import USER, as_another_user
 from tests.support.server import Server
 from tests.support.wait import wait_until
 
+SERVICES = {"fork server", "spare host", "remover", "broker", "gateway"}
 CREATE = {"env_id": "CartPole-v1"}
 
 
@@ -31,10 +33,14 @@ def server(make_server: Callable[..., Server]) -> Iterator[Server]:
         os.chown(data, USER, USER)
         options = ("--zmq", "tcp://127.0.0.1:0", "--data-dir", data)
         started = make_server(*options, prefix=prefix)
-        wait_until(
-            lambda: len(started.supervisor.children()) == 3, 10.0, "all services"
-        )
+        wait_until(lambda: services(started) == SERVICES, 10.0, "all services")
         yield started
+
+
+def services(server: Server) -> set[str]:
+    """Return the titles of the processes below the supervisor that are no hosts."""
+    below = processes.descendants(server.supervisor.pid)
+    return {name for name in SERVICES for each in below if processes.titled(each, name)}
 
 
 def limit(process: psutil.Process, processes: int) -> None:
@@ -53,14 +59,21 @@ def limit_of(process: psutil.Process) -> int:
 
 @pytest.fixture
 def exhausted(server: Server) -> Iterator[Callable[[], None]]:
-    """The supervisor can start no process until the given function is called."""
+    """The server can start no process until the given function is called."""
     supervisor = server.supervisor
     before = limit_of(supervisor)
+    forking = [supervisor, *filter(processes.starts_hosts, supervisor.children())]
 
     def relieve() -> None:
-        limit(supervisor, before)
+        for each in forking:
+            if each.is_running():
+                limit(each, before)
 
-    limit(supervisor, 0)
+    for each in forking:
+        limit(each, 0)
+    (spare,) = (each for each in forking if processes.titled(each, "spare host"))
+    spare.kill()
+    spare.wait()
     yield relieve
     relieve()
 
@@ -93,16 +106,17 @@ def test_requests_that_need_a_process_are_refused_and_leave_nothing(
 def test_services_that_end_are_started_once_that_is_possible(server: Server) -> None:
     api = Api(server)
     supervisor = server.supervisor
-    services = set(supervisor.children())
     instance = api.create()
     instance.reset()
-    assert len(services) == 3, "remover, broker and gateway"
+    named = SERVICES - {"spare host"}
+    ended = [e for e in supervisor.children() for n in named if processes.titled(e, n)]
+    assert len(ended) == len(named)
     before = limit_of(supervisor)
     limit(supervisor, 0)
     try:
-        for each in services:
+        for each in ended:
             each.kill()
-        for name in ("remover", "broker", "gateway"):
+        for name in named:
             wait_until(
                 lambda name=name: f"cannot start the {name} yet" in server.stderr, 10.0
             )
@@ -112,7 +126,7 @@ def test_services_that_end_are_started_once_that_is_possible(server: Server) -> 
         assert api.instances() == {instance.id: "CartPole-v1"}
     finally:
         limit(supervisor, before)
-    wait_until(lambda: len(supervisor.children()) == 4, 10.0, "all services")
+    wait_until(lambda: services(server) == SERVICES, 10.0, "all services")
     assert api.post("/v1/external/", {}).status == 400
     calls.no_content(instance.close())
 

@@ -20,7 +20,7 @@ TOKEN = "a-token-of-the-tests"
 
 def titles(server: Server) -> list[str]:
     """Return what ps shows of a server's processes, sorted."""
-    pids = [server.pid, *(each.pid for each in server.members())]
+    pids = [server.pid, *(each.pid for each in processes.descendants(server.pid))]
     command = ["ps", "-o", "args=", "-p", ",".join(map(str, pids))]
     shown = subprocess.run(command, capture_output=True, text=True).stdout
     return sorted(line.strip() for line in shown.splitlines())
@@ -38,10 +38,12 @@ def test_ps_and_top_show_titles(make_server: Callable[..., Server]) -> None:
     vector = api.create("CartPole-v1", num_envs=4, hosts=2, vectorization_mode="sync")
     expected = [
         "gym: broker",
+        "gym: fork server",
         "gym: gateway",
         "gym: gunicorn",
         f"gym: launcher {server.url}",
         "gym: remover",
+        "gym: spare host",
         "gym: supervisor",
         "gym: web worker",
         "gym: web worker",

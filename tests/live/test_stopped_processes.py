@@ -10,6 +10,7 @@ import pytest
 
 from tests.support import api as calls
 from tests.support.api import Api
+from tests.support.processes import titled
 from tests.support.raw import Response
 from tests.support.server import Server
 from tests.support.wait import wait_until
@@ -50,8 +51,9 @@ def suspend() -> Iterator[Callable[[psutil.Process], None]]:
 
 
 def broker(server: Server) -> psutil.Process:
-    """Return the process that holds external connections: the last one started."""
-    return max(server.supervisor.children(), key=lambda each: each.create_time())
+    """Return the process that holds external connections."""
+    (found,) = (e for e in server.supervisor.children() if titled(e, "broker"))
+    return found
 
 
 def check_health(api: Api, status: int) -> None:

@@ -88,6 +88,11 @@ def titled(process: psutil.Process, title: str) -> bool:
         return False
 
 
+def starts_hosts(process: psutil.Process) -> bool:
+    """Tell whether a process is a fork server, or a host without an instance yet."""
+    return titled(process, "fork server") or titled(process, "spare host")
+
+
 def marked(name: str, value: str) -> set[psutil.Process]:
     """Return the processes that were started with an environment variable.
 

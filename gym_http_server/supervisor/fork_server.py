@@ -1,0 +1,237 @@
+"""The fork server: a process of which hosts are forked, one of them in advance.
+
+A host shares the memory of the process that it was forked from, page by page, until one
+of both writes to it. The supervisor writes all the time; the fork server only forks.
+A create request finds a spare host, so it does not wait for the fork.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import struct
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from typing import NoReturn
+
+import msgspec
+
+from gym_http_server import boot, prctl
+from gym_http_server.envhost import process
+from gym_http_server.envhost.isolation import print_to
+from gym_http_server.frame_socket import receive_with_descriptors
+from gym_http_server.service_process import isolate
+from gym_http_server.supervisor.forks import fork
+from gym_http_server.supervisor.services import ServiceProcess
+from gym_http_server.titles import set_title
+
+__all__ = ["ForkServer", "fork_host"]
+
+#: Until the next spare host, after one that ended without an instance.
+PAUSE_SECONDS = 1.0
+# Waits of a spare host until its first parent has ended.
+_REPARENT_PAUSE_S = 0.0002
+_PID = struct.Struct("=i")
+_START = b"\n"
+# Made before the forks: it takes 2 ms.
+_STARTS = msgspec.json.Decoder(process.HostStart)
+# What a spare host receives with a start: the start itself, listener and output.
+_DESCRIPTORS = 3
+
+
+class ForkServer(ServiceProcess):
+    """The fork server as the supervisor sees it.
+
+    Args:
+        descriptors: Descriptors that hosts need.
+    """
+
+    name = "fork server"
+
+    def __init__(self, descriptors: list[int]) -> None:
+        super().__init__()
+        self.wanted = True
+        self._descriptors = descriptors
+        self._control: socket.socket | None = None
+
+    def start(self) -> None:
+        """Start the process, which makes a spare host at once.
+
+        Raises:
+            ForkFailed: No process can be started.
+            OSError: No socket can be opened.
+        """
+        if self._control is not None:
+            # Spare hosts of an earlier process end with it.
+            self._control.close()
+        self._control, theirs = socket.socketpair(
+            socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK
+        )
+        with theirs:
+            keep = [theirs.fileno(), *self._descriptors]
+            self._fork(keep, lambda parent: _serve(theirs, parent))
+
+    def start_host(
+        self, start: process.HostStart, listener: socket.socket, output: int
+    ) -> tuple[int, socket.socket] | None:
+        """Have the spare host become the host of an instance.
+
+        Args:
+            start: What the host needs to know.
+            listener: Where web workers connect.
+            output: Descriptor for the output of the environment.
+
+        Returns:
+            Process ID of the host, and the channel to it; ``None`` if there is no spare
+            host at the moment.
+        """
+        with boot.in_memory(msgspec.json.encode(start)) as told:
+            passed = [told.fileno(), listener.fileno(), output]
+            while (spare := self._next_spare()) is not None:
+                pid, channel = spare
+                try:
+                    socket.send_fds(channel, [_START], passed)
+                except OSError:
+                    # It has ended.
+                    channel.close()
+                else:
+                    return pid, channel
+        return None
+
+    def _next_spare(self) -> tuple[int, socket.socket] | None:
+        if self._control is None:
+            return None
+        try:
+            data, descriptors = receive_with_descriptors(self._control, _PID.size)
+        except OSError:
+            return None
+        if not descriptors:
+            # The fork server has ended, or this process may open no file.
+            return None
+        return _PID.unpack(data)[0], socket.socket(fileno=descriptors[0])
+
+
+def fork_host(
+    start: process.HostStart,
+    channel: socket.socket,
+    listener: socket.socket,
+    output: int,
+) -> int:
+    """Fork this process into a host, and return its process ID.
+
+    Args:
+        start: What the host needs to know.
+        channel: Its end of the channel to the supervisor.
+        listener: Where web workers connect.
+        output: Descriptor for the output of the environment.
+
+    Raises:
+        ForkFailed: No process can be started.
+    """
+    pid = fork()
+    if not pid:
+        _end_after(lambda: _become_host(start, channel, listener, output))
+    return pid
+
+
+def _serve(control: socket.socket, supervisor: int) -> int:
+    """Keep one spare host ready."""
+    isolate(supervisor)
+    control.setblocking(True)
+    while True:
+        used, writer = os.pipe()
+        with contextlib.suppress(OSError):
+            if not (child := os.fork()):
+                os.close(used)
+                _fork_spare(control, writer, supervisor)
+            os.waitpid(child, 0)
+        os.close(writer)
+        if not os.read(used, 1):
+            # It has ended without an instance, or could not be forked.
+            time.sleep(PAUSE_SECONDS)
+        os.close(used)
+
+
+def _fork_spare(control: socket.socket, used: int, supervisor: int) -> NoReturn:
+    """Fork a spare host and end, so that it becomes a child of the supervisor.
+
+    The supervisor is the reaper of orphans below it, and wants the exit status.
+    """
+    try:
+        parent = os.getpid()
+        if not os.fork():
+            _end_after(lambda: _wait_for_start(control, used, parent, supervisor))
+    finally:
+        os._exit(0)
+
+
+def _wait_for_start(
+    control: socket.socket, used: int, parent: int, supervisor: int
+) -> int:
+    """Wait as a spare host until there is an instance for it, and become its host."""
+    for number in (signal.SIGTERM, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
+    while os.getppid() == parent:
+        time.sleep(_REPARENT_PAUSE_S)
+    prctl.die_with_parent(supervisor, signal.SIGKILL)
+    process.warm_up()
+    ours, channel = socket.socketpair()
+    with control, ours:
+        socket.send_fds(control, [_PID.pack(os.getpid())], [ours.fileno()])
+    set_title("spare host")
+    data, passed = receive_with_descriptors(channel, len(_START))
+    if not data or len(passed) != _DESCRIPTORS:
+        return 0
+    # The fork server may have ended.
+    with contextlib.suppress(BrokenPipeError):
+        os.write(used, data)
+    os.close(used)
+    told, listener, output = passed
+    start = _STARTS.decode(boot.take(told))
+    with socket.socket(fileno=listener) as listening:
+        return _become_host(start, channel, listening, output)
+
+
+def _become_host(
+    start: process.HostStart,
+    channel: socket.socket,
+    listener: socket.socket,
+    output: int,
+) -> int:
+    print_to(output)
+    set_title(f"{start.instance_id} {start.request.env_id}")
+    if start.path:
+        _execute(start, channel, listener)
+    return process.run(start, channel, listener)
+
+
+def _execute(
+    start: process.HostStart, channel: socket.socket, listener: socket.socket
+) -> None:
+    """Become a fresh interpreter."""
+    # Not in the command line, which every user can read.
+    told = boot.in_memory(msgspec.json.encode(start))
+    ends = (channel.fileno(), listener.fileno(), told.fileno())
+    for end in (*ends, *start.sandbox.descriptors):
+        os.set_inheritable(end, True)
+    arguments = ["-P", "-m", "gym_http_server.envhost", *map(str, ends)]
+    os.execv(sys.executable, [sys.executable, *arguments])
+
+
+def _end_after(run: Callable[[], int]) -> NoReturn:
+    """End this process with the status that a function returns."""
+    status = 1
+    try:
+        status = run()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        # Flushing the output may fail, and this process must end here.
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(status)
