@@ -1,6 +1,7 @@
 """Environments lent by another process are equal to the same environments made here."""
 
 import contextlib
+import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,12 +34,11 @@ ENV_IDS = ["CartPole-v1", "FrozenLake-v1", "Taxi-v4", "Blackjack-v1", "Pendulum-
 
 
 def pairwise(values: Sequence[Any]) -> list[tuple[Any, str, str]]:
-    """Combine each value with each way, and in turn with the dialects spoken there."""
-    spoken = {way: [d for w, d in SPOKEN if w == way] for way in WAYS}
+    """Combine the first value with each way and dialect, each other one with one."""
+    others = itertools.cycle(SPOKEN)
     return [
-        (value, way, spoken[way][(i + j) % len(spoken[way])])
-        for i, value in enumerate(values)
-        for j, way in enumerate(WAYS)
+        *((values[0], way, dialect) for way, dialect in SPOKEN),
+        *((value, *next(others)) for value in values[1:]),
     ]
 
 
