@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import gymnasium
 import numpy as np
 from gymnasium import Space
 from gymnasium import spaces as gs
@@ -222,3 +223,12 @@ def _inner(space: Space[Any]) -> list[Space[Any]]:
                 *(each for each in edges if each is not None),
             ]
     return []
+
+
+def array(values: object, dtype: object = np.float32) -> Any:
+    """Make an array, by default of float32."""
+    return np.array(values, dtype)  # type: ignore[call-overload]
+
+
+class Custom(gymnasium.Space[Any]):
+    """A space of a class that Gymnasium does not have."""
