@@ -14,7 +14,7 @@ from benchmarks.neighbours import spin_neighbour, spin_neighbour_idle
 from benchmarks.pixels import pixels64, pixels64_local
 from benchmarks.remote_env import remote_env_rest
 from benchmarks.report import Row
-from benchmarks.rest import rest_1, rest_4, rest_16
+from benchmarks.rest import client_rest, rest_1, rest_4, rest_16
 from benchmarks.streams import remote_env_same, stream_same, stream_split
 from benchmarks.vectors import (
     vector64_async,
@@ -31,6 +31,7 @@ QUESTIONS: dict[str, Callable[[Plan], list[Row]]] = {
     "rest_4": rest_4,
     "rest_16": rest_16,
     "remote_env_rest": remote_env_rest,
+    "client_rest": client_rest,
     "rollout_http": rollout_http,
     "stream_same": stream_same,
     "stream_split": stream_split,

@@ -168,6 +168,7 @@ def test_a_short_race_replaces_its_rows_and_keeps_the_others(tmp_path: Path) -> 
 def test_short_races_with_local_twins(tmp_path: Path) -> None:
     output = tmp_path / "results.json"
     names = ["remote_env_same", "vector64_same", "pixels64_local", "rollout_http"]
+    names.append("client_rest")
     printed = bench(output, *names)
     rows = {each["name"]: each for each in json.loads(output.read_text())}
     told = {name: (each["unit"], each["baseline"]) for name, each in rows.items()}
@@ -181,6 +182,9 @@ def test_short_races_with_local_twins(tmp_path: Path) -> None:
         "vector64_same_p99": ("us", vector),
         "pixels64_local": ("MB/s", "raw loopback"),
         "rollout_http": ("steps/s", "local env"),
+        "client_rest": ("steps/s", "RemoteEnv without streams"),
+        "client_rest_p50": ("us", "RemoteEnv without streams"),
+        "client_rest_p99": ("us", "RemoteEnv without streams"),
     }
     for name, each in rows.items():
         assert each.keys() == KEYS

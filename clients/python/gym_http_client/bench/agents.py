@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from gymnasium.vector import VectorEnv
 
+from gym_http_client.client import Client
 from gym_http_client.error_mapping import error_from_problem
 from gym_http_client.remote_env import RemoteEnv
 from gym_http_client.remote_vector_env import RemoteVectorEnv
@@ -20,6 +21,7 @@ __all__ = [
     "ENV_ID",
     "VECTOR_ENVS",
     "Agent",
+    "ClientAgent",
     "LeanAgent",
     "RemoteEnvAgent",
     "StreamAgent",
@@ -84,6 +86,28 @@ class LeanAgent:
         if reply.status != 200:
             raise error_from_problem(told, reply.status, self._link.url + path)
         return told
+
+
+class ClientAgent:
+    """Steps by `Client`, whose values are those of plain JSON."""
+
+    def __init__(self, url: str, seed: int) -> None:
+        self._client = Client(url, retries=_RETRIES)
+        self._instance_id = self._client.env_create(ENV_ID, seed=seed)
+
+    def reset(self) -> None:
+        """Begin an episode."""
+        self._client.reset(self._instance_id)
+
+    def step(self, action: int) -> bool:
+        """Take a step."""
+        _, _, terminated, truncated, _ = self._client.step(self._instance_id, action)
+        return terminated or truncated
+
+    def close(self) -> None:
+        """End the instance."""
+        self._client.env_close(self._instance_id)
+        self._client.close()
 
 
 class RemoteEnvAgent:
