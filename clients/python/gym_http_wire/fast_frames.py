@@ -51,7 +51,14 @@ _PLAIN_HEAD_SIZE = 2
 _WHOLE = 0x82
 _MASKED_WHOLE = 0x8082
 _LONGEST = 125
-#: Bytes of leaves that fit into a fast frame.
+# Messages of vectors are longer: behind the first two bytes are two of the length.
+_LONG_HEAD = struct.Struct(">HH")
+_LONG_HEAD_SIZE = _LONG_HEAD.size
+_MASKED_LONG_HEAD_SIZE = _LONG_HEAD_SIZE + 4
+_LONG_WHOLE = 0x827E
+_MASKED_LONG_WHOLE = 0x82FE
+_MAX_LONG = 4096
+#: Bytes of leaves that fit into a short fast frame.
 MAX_LEAVES = _LONGEST - _SIZE
 _BINARY = int(Form.BINARY)
 _BOTH_BINARY = _BINARY | _BINARY << 4
@@ -92,7 +99,7 @@ class FastClientFrames:
         if leaves is None:
             return MISSED
         size = _SIZE + len(leaves)
-        if size > _LONGEST:
+        if size > _MAX_LONG:
             return MISSED
         payload = (
             _HEADERS.pack(
@@ -108,6 +115,10 @@ class FastClientFrames:
             + leaves
         )
         mask = next(self._masks)
+        if size > _LONGEST:
+            masked = _masked_long(payload, mask.to_bytes(4, "little"))
+            head = _LONG_HEAD.pack(_MASKED_LONG_WHOLE, size)
+            return head + mask.to_bytes(4, "little") + masked
         whole = int.from_bytes(payload, "little") ^ mask * _REPEATED[size >> 2]
         head = _MASKED_HEAD.pack(_MASKED_WHOLE | size << 8, mask)
         return head + whole.to_bytes(size, "little")
@@ -129,14 +140,18 @@ class FastClientFrames:
             data: All bytes that were received since the request was sent.
             number: Number of the request.
         """
-        size = len(data)
-        if not _SIZE + 2 <= size <= _LONGEST + 2 or data[0] != _WHOLE:
+        size, start = len(data), _PLAIN_HEAD_SIZE
+        if size > _LONGEST + _PLAIN_HEAD_SIZE:
+            start = _LONG_HEAD_SIZE
+            expected = _LONG_WHOLE, size - start
+            if size > _MAX_LONG + start or _LONG_HEAD.unpack_from(data) != expected:
+                return MISSED
+        elif size < _SIZE + start or data[0] != _WHOLE or data[1] != size - start:
             return MISSED
-        header = _HEADERS.unpack_from(data, _PLAIN_HEAD_SIZE)
+        header = _HEADERS.unpack_from(data, start)
         body, head, status, _, form, answered, inline, signature = header
         if (
-            data[1] != size - _PLAIN_HEAD_SIZE
-            or body != size - _PLAIN_HEAD_SIZE - _FRAME_SIZE
+            body != size - start - _FRAME_SIZE
             or answered != number
             or status != 200
             or form != _BINARY
@@ -148,7 +163,7 @@ class FastClientFrames:
         if reader is None:
             return MISSED
         try:
-            return reader(data, _PLAIN_HEAD_SIZE + _SIZE)
+            return reader(data, start + _SIZE)
         except BadValue:
             return MISSED
 
@@ -171,13 +186,19 @@ class FastHostFrames:
     def decode_request(self, data: bytes) -> FastRequest | None:
         """Decode a request; ``None`` if the bytes are not exactly one fast frame."""
         size = len(data) - _HEAD_SIZE
-        if not _SIZE <= size <= _LONGEST or size & 7:
+        if size > _LONGEST:
+            payload = _long_payload(data)
+            size = len(payload)
+            if not size:
+                return None
+        elif size < _SIZE or size & 7:
             return None
-        first, mask = _MASKED_HEAD.unpack_from(data)
-        if first != _MASKED_WHOLE | size << 8:
-            return None
-        whole = int.from_bytes(data[_HEAD_SIZE:], "little")
-        payload = (whole ^ mask * _REPEATED[size >> 2]).to_bytes(size, "little")
+        else:
+            first, mask = _MASKED_HEAD.unpack_from(data)
+            if first != _MASKED_WHOLE | size << 8:
+                return None
+            whole = int.from_bytes(data[_HEAD_SIZE:], "little")
+            payload = (whole ^ mask * _REPEATED[size >> 2]).to_bytes(size, "little")
         header = _HEADERS.unpack_from(payload)
         body, head, status, kind, form, number, inline, signature = header
         if form != _BOTH_BINARY or kind not in _OPS or head or inline:
@@ -197,7 +218,7 @@ class FastHostFrames:
         if known is None:
             return None
         leaves = known[0](value)
-        if leaves is None or len(leaves) > MAX_LEAVES:
+        if leaves is None or len(leaves) > _MAX_LONG - _SIZE:
             return None
         return self.answer_from_leaves(number, leaves, *known[1:])
 
@@ -216,7 +237,11 @@ class FastHostFrames:
         header = _HEADERS.pack(
             size - _FRAME_SIZE, 0, 200, 0, _BINARY, number, 0, signature_number
         )
-        return b"".join((_PLAIN_HEADS[size], header, leaves)), signature, leaves
+        if size <= _LONGEST:
+            head = _PLAIN_HEADS[size]
+        else:
+            head = _LONG_HEAD.pack(_LONG_WHOLE, size)
+        return b"".join((head, header, leaves)), signature, leaves
 
     def signature_number(self, signature: bytes) -> int | None:
         """Return the number of a signature on this stream, if it was sent."""
@@ -238,3 +263,21 @@ class FastHostFrames:
 
 
 _PLAIN_HEADS = tuple(bytes((_WHOLE, size)) for size in range(_LONGEST + 1))
+
+
+def _masked_long(payload: bytes, mask: bytes) -> bytes:
+    """Mask a payload whose size is a multiple of 4, or remove its mask."""
+    size = len(payload)
+    repeated = int.from_bytes(mask * (size >> 2), "little")
+    return (int.from_bytes(payload, "little") ^ repeated).to_bytes(size, "little")
+
+
+def _long_payload(data: bytes) -> bytes:
+    """Return the payload of a long message that is whole; else nothing."""
+    size = len(data) - _MASKED_LONG_HEAD_SIZE
+    if not _LONGEST < size <= _MAX_LONG or size & 7:
+        return b""
+    if _LONG_HEAD.unpack_from(data) != (_MASKED_LONG_WHOLE, size):
+        return b""
+    mask = data[_LONG_HEAD_SIZE:_MASKED_LONG_HEAD_SIZE]
+    return _masked_long(data[_MASKED_LONG_HEAD_SIZE:], mask)

@@ -44,15 +44,17 @@ class Client:
         return encode(Opcode.BINARY, header + value, self._masks.next())
 
 
-def taught() -> tuple[Client, BinaryStreamDialect, FastHostFrames]:
+def taught(
+    step: Any = STEP, answer: Any = ANSWER
+) -> tuple[Client, BinaryStreamDialect, FastHostFrames]:
     """Give both sides of a stream on which steps have been taken already."""
     client, dialect = Client(), BinaryStreamDialect()
     lane = dialect.fast_frames
     assert lane is not None
     writing = Writing()
     for number in (1, 2, 3):
-        asked = read(dialect, client.general(number, STEP))
-        reply = Frame(0, asked.number, 200, Form.BINARY, b"", writing.pieces(ANSWER))
+        asked = read(dialect, client.general(number, step))
+        reply = Frame(0, asked.number, 200, Form.BINARY, b"", writing.pieces(answer))
         lane.learn(reply)
         (payload,) = dialect.write(reply)
         client.announced.read(bytes(payload), 16)
@@ -156,3 +158,46 @@ def test_signatures_that_come_once_get_no_writer() -> None:
     assert client.frames.message(Op.STEP, 5, 1, STEP) is not MISSED
     client.general(5, {"action": 1.5})
     assert client.frames.message(Op.STEP, 6, 1, {"action": 1.5}) is not MISSED
+
+
+def vector(count: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Give the request and the answer of a step of so many environments."""
+    answer = {
+        "info": {},
+        "observation": np.arange(4 * count, dtype=np.float32).reshape(count, 4),
+        "reward": np.ones(count),
+        "terminated": np.zeros(count, np.bool_),
+        "truncated": np.zeros(count, np.bool_),
+    }
+    return {"action": np.arange(count)}, answer
+
+
+@pytest.mark.parametrize("count", [1, 12, 13, 16, 100, 128])
+def test_steps_of_vectors_are_the_same_on_both_paths(count: int) -> None:
+    step, answer = vector(count)
+    client, dialect, lane = taught(step, answer)
+    message = client.frames.message(Op.STEP, 4, 1, step)
+    asked, frame = lane.decode_request(message), read(dialect, message)
+    assert asked is not None
+    assert asked[:3] == (frame.kind, frame.number, frame.status) == (2, 4, 1)
+    assert_same(asked[3], step)
+    assert (frame.body.signature, frame.body.leaves) == (asked[4], [asked[5]])
+    assert lane.decode_request(client.general(5, step)) is not None
+    told = lane.encode_answer(4, answer)
+    assert told is not None
+    body = Pieces(told[1], [told[2]], 8 + len(told[1]) + len(told[2]))
+    (payload,) = dialect.write(Frame(0, 4, 200, Form.BINARY, b"", body))
+    assert told[0] == head_of(Opcode.BINARY, len(payload)) + payload
+    assert_same(client.frames.value(told[0], 4), answer)
+    for wrong in (message[:-8], message + message, message[:-1]):
+        assert lane.decode_request(wrong) is None
+    for wrong in (told[0][:-8], told[0] + told[0], told[0][:-1]):
+        assert client.frames.value(wrong, 4) is MISSED
+
+
+def test_steps_of_large_vectors_are_left_to_the_general_path() -> None:
+    step, answer = vector(600)
+    client, _, lane = taught(step, answer)
+    assert client.frames.message(Op.STEP, 4, 1, step) is MISSED
+    assert lane.decode_request(client.general(4, step)) is None
+    assert lane.encode_answer(4, answer) is None
