@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import functools
 import os
+import select
 import socket
 import time
+from collections.abc import Callable
 
 import msgspec
 
@@ -23,7 +25,7 @@ from gym_http_server.envhost.external.connections import (
 from gym_http_server.envhost.failures import note
 from gym_http_server.envhost.fast_step import FastStepper
 from gym_http_server.envhost.stream_set import StreamSet
-from gym_http_server.envhost.worker_connection import WorkerConnection
+from gym_http_server.frame_socket import RECEIVE_BYTES, FrameSocket
 from gym_http_server.peers import Peers
 from gym_http_server.poller import Poller
 from gym_http_wire.frames import Frame, FrameError, encode
@@ -32,11 +34,15 @@ from gym_http_wire.messages import Op, answer, problem_answer, request_head
 from gym_http_wire.problems import Problem, TooManyStreams
 from gym_http_wire.websocket import Close
 
-__all__ = ["CLOSE", "PING", "Host"]
+__all__ = ["CLOSE", "PING", "Host", "WorkerConnection"]
 
 #: Messages of the supervisor to a host.
 CLOSE, PING = b"close", b"?"
 
+#: Seconds after which a web worker that reads nothing loses its connection.
+SEND_SECONDS = 30
+_MARK_MS = 500
+_MAX_DESCRIPTORS = 4
 _UNUSED = {Op.DESCRIBE}  # a description does not count as use
 
 
@@ -186,3 +192,62 @@ class Host:
             line = connection.socket
             self._poller.remove(line)
         self._streams.add(line, hello, frame.body)
+
+
+class WorkerConnection(FrameSocket):
+    """A connection of a web worker, which carries one request at a time.
+
+    The first request may bring a descriptor: the socket of a client that opens a
+    stream.
+
+    Args:
+        end: Its socket, which blocks.
+        max_body: Bytes that the body of a request may have.
+    """
+
+    def __init__(self, end: socket.socket, max_body: int) -> None:
+        super().__init__(end, max_body, max_descriptors=_MAX_DESCRIPTORS)
+        self._first = True
+
+    def _receive(self) -> bytes:
+        if self._first:
+            self._first = False
+            return super()._receive()
+        # A read that takes descriptors costs several times as much.
+        return self.socket.recv(RECEIVE_BYTES)
+
+    def send_answer(self, data: bytes, mark_alive: Callable[[], None]) -> None:
+        """Send the bytes of an answer.
+
+        Args:
+            data: The bytes.
+            mark_alive: Called while the web worker does not read, so that the host does
+                not count as unresponsive.
+
+        Raises:
+            OSError: The connection is broken, or the web worker has read nothing for
+                `SEND_SECONDS`.
+        """
+        sent = self._send_now(data)
+        if sent < len(data):
+            self._send_rest(memoryview(data)[sent:], mark_alive)
+
+    def _send_now(self, data: bytes | memoryview) -> int:
+        try:
+            return self.socket.send(data, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return 0
+
+    def _send_rest(self, data: memoryview, mark_alive: Callable[[], None]) -> None:
+        poll = select.poll()
+        poll.register(self.socket, select.POLLOUT)
+        silent_ms = 0
+        while data:
+            mark_alive()
+            if poll.poll(_MARK_MS):
+                silent_ms = 0
+                data = data[self._send_now(data) :]
+            else:
+                silent_ms += _MARK_MS
+            if silent_ms >= SEND_SECONDS * 1000:
+                raise TimeoutError("the web worker does not read")

@@ -516,7 +516,10 @@ def floors_told() -> dict[str, list[list[str]]]:
     told: dict[str, list[list[str]]] = {}
     for line in picture.splitlines():
         modules = re.split(r"\s{3,}", line.strip())[0].split()
-        if line.startswith(" "):
+        if line.startswith("      "):
+            # A floor that goes on from the line before.
+            told[list(told)[-1]][-1] += modules
+        elif line.startswith(" "):
             told[list(told)[-1]].append(modules)
         else:
             told[modules[0]] = []

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from gym_http_server.envhost import worker_connection
-from gym_http_server.envhost.worker_connection import WorkerConnection
+from gym_http_server.envhost import host
+from gym_http_server.envhost.host import WorkerConnection
 
 LARGE = bytes(range(256)) * 16 * 1024
 
@@ -44,7 +44,7 @@ def test_the_host_is_marked_alive_until_the_web_worker_reads(
 def test_connections_of_a_web_worker_that_never_reads_are_closed(
     pair: tuple[WorkerConnection, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_connection, "SEND_SECONDS", 1)
+    monkeypatch.setattr(host, "SEND_SECONDS", 1)
     with pytest.raises(OSError, match="does not read"):
         pair[0].send_answer(LARGE, lambda: None)
 
