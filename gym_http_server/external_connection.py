@@ -75,14 +75,14 @@ class ConnectionDetails(msgspec.Struct):
     """What a process needs to continue a connection that another process had.
 
     Attributes:
-        carrier: Name of its framing.
+        framing: Name of its framing.
         connection: Its ID, for logs.
         hello: The environment's hello, without its secrets.
         next_number: The least ID that the next request may have.
         resume: The token that resumes this connection after it was lost.
     """
 
-    carrier: str
+    framing: str
     connection: str
     hello: Hello
     next_number: int
@@ -133,7 +133,7 @@ class ExternalConnection:
     """The state of one connection: feed it bytes and times, and send what it returns.
 
     Args:
-        carrier: Name of the framing of its messages.
+        framing: Name of the framing of its messages.
         dialect_of: Returns the dialect for a hello.
         max_message: Bytes that a message of the environment may have.
         heartbeat_s: Seconds of silence after which the environment is pinged, and
@@ -154,7 +154,7 @@ class ExternalConnection:
 
     def __init__(
         self,
-        carrier: str,
+        framing: str,
         dialect_of: DialectOf,
         *,
         max_message: int,
@@ -174,19 +174,19 @@ class ExternalConnection:
         self._call: Call | None = None
         self._unread: list[ReceivedMessage] = []
         self._outgoing = b""
-        self._open(carrier, now)
+        self._open(framing, now)
         self.state = State.HANDSHAKE
         if details is not None:
             self.state = State.READY if leased else State.FREE
             self._dialect = dialect_of(details.hello)
 
-    def _open(self, carrier: str, now: float) -> None:
-        self._framing = framing_of(carrier, self._max_message)
+    def _open(self, framing: str, now: float) -> None:
+        self._framing = framing_of(framing, self._max_message)
         self._opened_at = self._heard_at = self._answer_due = now
         self._pinged_at: float | None = None
 
     @property
-    def carrier(self) -> str:
+    def framing(self) -> str:
         """Name of the framing."""
         return self._framing.name
 
@@ -417,12 +417,12 @@ class ExternalConnection:
             self._call.lost = True
             self._call = None
 
-    def resume(self, carrier: str, now: float) -> None:
+    def resume(self, framing: str, now: float) -> None:
         """Continue over another connection of the same environment."""
         self.lose("a newer connection took its place", now)
         self._outgoing = b""
-        self._open(carrier, now)
-        self.details.carrier = carrier
+        self._open(framing, now)
+        self.details.framing = framing
         self._dialect = self._dialect_of(self.details.hello)
         self.state = State.READY
 

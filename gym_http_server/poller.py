@@ -72,9 +72,9 @@ class Poller:
             del self._wanted[descriptor]
             self._poll.unregister(descriptor)
 
-    def serve(self, seconds: float) -> None:
-        """Wait for events, for so long at most, and call their handlers."""
-        self.handle(self.poll(seconds * 1000))
+    def serve(self, seconds: float | None) -> None:
+        """Wait for events, at most so many seconds, and call their handlers."""
+        self.handle(self.poll(None if seconds is None else seconds * 1000))
 
     def handle(self, happened: list[tuple[int, int]]) -> None:
         """Call the handlers of events that `poll` has returned."""

@@ -1,4 +1,4 @@
-"""The desk: where hosts take connections, and bring them back."""
+"""Leases: hosts take free connections, and release them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import msgspec
 
 from gym_http_server.broker.idle_connection import IdleConnection
 from gym_http_server.broker.idle_connections import IdleConnections
-from gym_http_server.broker.messages import State, TakeRequest
+from gym_http_server.broker.messages import LeaseRequest
 from gym_http_server.broker.registry import Lease, Registry, Waiter
+from gym_http_server.external_connection import ConnectionDetails
 from gym_http_server.frame_socket import FrameSocket
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import answer, problem_answer
@@ -18,107 +19,106 @@ from gym_http_wire.problems import ExternalAway
 
 __all__ = ["Allocator"]
 
-#: That somebody is told of who asks for one that is not there.
+#: Names of connected environments that an error lists.
 MAX_NAMES = 5
 
 
 class Allocator:
-    """Gives connections out, to each host all that it wants or none.
+    """Allocates free connections to hosts: to each all that it requests, or none.
 
     Args:
-        guests: Who is free, who was taken, and who waits.
-        hall: Where the free ones are.
-        hang_up: Called with the line of a host that is gone.
+        registry: The connections, and the hosts that wait.
+        connections: The free ones.
+        hang_up: Called with the connection of a host that has ended.
     """
 
     def __init__(
         self,
-        guests: Registry,
-        hall: IdleConnections,
+        registry: Registry,
+        connections: IdleConnections,
         hang_up: Callable[[FrameSocket], None],
     ) -> None:
-        self._guests = guests
-        self._hall = hall
+        self._registry = registry
+        self._connections = connections
         self._hang_up = hang_up
 
-    def list_guests(self, line: FrameSocket, frame: Frame) -> None:
-        """Tell which environments there are."""
-        body = msgspec.json.encode(self._guests.listed())
-        line.send(answer(200, body, number=frame.number))
-
-    def take(self, line: FrameSocket, frame: Frame) -> None:
-        """Give connections to a host, or have it wait for them."""
-        wanted = msgspec.json.decode(frame.body, type=TakeRequest)
-        until = time.monotonic() + wanted.wait_s
-        self._guests.waiting.append(Waiter(line, wanted.name, wanted.count, until))
-        self.serve_waiting()
+    def lease(self, host: FrameSocket, frame: Frame) -> None:
+        """Lease connections to a host, now or once so many are free."""
+        request = msgspec.json.decode(frame.body, type=LeaseRequest)
+        until = time.monotonic() + request.wait_s
+        waiter = Waiter(host, request.name, request.count, until)
+        self._registry.waiters.append(waiter)
+        self.allocate()
         self.refuse_late(time.monotonic())
 
-    def release(self, line: FrameSocket, frame: Frame) -> None:
+    def release(self, host: FrameSocket, frame: Frame) -> None:
         """Take a connection back from a host."""
-        state = msgspec.json.decode(frame.body, type=State)
-        end = line.take_socket()
-        self._guests.taken.pop(state.resume, None)
-        if end is not None:
-            self._hall.come_again(end, state)
+        details = msgspec.json.decode(frame.body, type=ConnectionDetails)
+        sock = host.take_socket()
+        self._registry.leases.pop(details.resume, None)
+        if sock is not None:
+            self._connections.take_back(sock, details)
 
-    def adopt(self, line: FrameSocket, frame: Frame) -> None:
-        """Learn what a host has, after another broker ended that knew."""
-        for state in msgspec.json.decode(frame.body, type=list[State]):
-            taken = Lease(line, state.connection, state.resume, state.hello)
-            self._guests.taken[state.resume] = taken
+    def adopt(self, host: FrameSocket, frame: Frame) -> None:
+        """Note the leases of a host, which an earlier broker had granted."""
+        for each in msgspec.json.decode(frame.body, type=list[ConnectionDetails]):
+            lease = Lease(host, each.connection, each.resume, each.hello)
+            self._registry.leases[each.resume] = lease
 
-    def serve_waiting(self) -> None:
-        """Give to who waits, in their order: who wants many is not passed by."""
-        guests = self._guests
-        passed: set[str] = set()
-        for taking in list(guests.waiting):
-            found = guests.takeable(taking.name)[: taking.count]
-            if taking.name in passed or len(found) < taking.count:
-                passed.add(taking.name)
+    def allocate(self) -> None:
+        """Allocate free connections to the hosts that wait, in their order.
+
+        A request for many is not overtaken by a later one for few.
+        """
+        registry = self._registry
+        short: set[str] = set()
+        for waiter in list(registry.waiters):
+            found = registry.available(waiter.name)[: waiter.count]
+            if waiter.name in short or len(found) < waiter.count:
+                short.add(waiter.name)
                 continue
-            guests.waiting.remove(taking)
+            registry.waiters.remove(waiter)
             try:
-                for arrival in found:
-                    self._give(taking.line, arrival)
+                for connection in found:
+                    self._pass(waiter.host, connection)
             except OSError:
-                self._hang_up(taking.line)
+                self._hang_up(waiter.host)
 
-    def _give(self, line: FrameSocket, arrival: IdleConnection) -> None:
-        hello = arrival.hello
-        assert hello is not None  # noqa: S101 - it was free
-        line.send(answer(200, arrival.state()), arrival.line.fileno())
-        taken = Lease(line, arrival.connection, arrival.resume, hello)
-        self._hall.leave(arrival)
-        self._guests.taken[taken.resume] = taken
+    def _pass(self, host: FrameSocket, connection: IdleConnection) -> None:
+        details = connection.protocol.details
+        body = msgspec.json.encode(details)
+        host.send(answer(200, body), connection.fileno())
+        self._connections.remove(connection)
+        lease = Lease(host, details.connection, details.resume, details.hello)
+        self._registry.leases[details.resume] = lease
 
     def refuse_late(self, now: float) -> None:
-        """Tell who has waited long enough that there are none."""
-        for taking in list(self._guests.waiting):
-            if now >= taking.until:
-                self._guests.waiting.remove(taking)
-                words = self._lack(taking)
+        """Send an error to the hosts that have waited long enough."""
+        for waiter in list(self._registry.waiters):
+            if now >= waiter.until:
+                self._registry.waiters.remove(waiter)
+                words = self._shortage(waiter)
                 try:
-                    taking.line.send(problem_answer(ExternalAway(words)))
+                    waiter.host.send(problem_answer(ExternalAway(words)))
                 except OSError:
-                    self._hang_up(taking.line)
+                    self._hang_up(waiter.host)
 
-    def _lack(self, taking: Waiter) -> str:
-        """Return why an instance cannot be made now, and what to do."""
-        name = f"external/{taking.name}"
-        names = self._guests.names()
-        if taking.name in names:
-            free = len(self._guests.takeable(taking.name))
-            connections = "connection" if taking.count == 1 else "connections"
+    def _shortage(self, waiter: Waiter) -> str:
+        """Return why an instance cannot be created now, and what to do."""
+        name = f"external/{waiter.name}"
+        names = self._registry.names()
+        if waiter.name in names:
+            free = len(self._registry.available(waiter.name))
+            connections = "connection" if waiter.count == 1 else "connections"
             have = f"{free} {'is' if free == 1 else 'are'}" if free else "none is"
             return (
-                f"{name} needs {taking.count} free {connections}, and {have} free: "
+                f"{name} needs {waiter.count} free {connections}, and {have} free: "
                 "try again later, or wait with wait_s"
             )
-        there = ", ".join(f"external/{each}" for each in names[:MAX_NAMES])
+        connected = ", ".join(f"external/{each}" for each in names[:MAX_NAMES])
         if len(names) > MAX_NAMES:
-            there += f" and {len(names) - MAX_NAMES} more"
-        others = f"connected: {there}" if there else "no external environment is"
+            connected += f" and {len(names) - MAX_NAMES} more"
+        others = f"connected: {connected}" if names else "no external environment is"
         return (
             f"{name} is not connected ({others}): start its program, or wait for it "
             "with wait_s"

@@ -1,4 +1,4 @@
-"""Reception: what an environment says of itself, checked and kept small."""
+"""Read the hellos of external environments, and check them."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ import msgspec
 from gym_http_wire import space_parsing
 from gym_http_wire.external.handshake import CAPABILITIES, BadHello, Hello, parse_hello
 
-__all__ = ["check_spaces", "received"]
+__all__ = ["check_spaces", "read_hello"]
 
-#: What has no use at such a length takes many times as much memory once it is read.
+#: Longer metadata is of no use, and takes many times as much memory once it is read.
 MAX_METADATA_BYTES = 64 * 1024
 MAX_MODES = 64
-#: Much less than can be read at all: it is written again deeper in a program.
+#: Much less than can be parsed: it is written again where the call stack is deeper.
 MAX_LEVELS = 200
 MAX_MODE = 64
 
 
-def received(payload: bytes, max_observation: int) -> Hello:
-    """Read a hello, and keep of it what is of use here.
+def read_hello(payload: bytes, max_observation: int) -> Hello:
+    """Read a hello, and drop the capabilities that this server does not know.
 
     Args:
-        payload: What came, from an environment that may be here.
+        payload: The hello, whose token was accepted.
         max_observation: Bytes that an element of each of its spaces may take.
 
     Raises:
-        BadHello: It is none, its spaces are none, or something is too large.
+        BadHello: It or one of its spaces is malformed, or something is too large.
     """
     hello = parse_hello(payload)
     for each in (

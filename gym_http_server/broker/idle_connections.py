@@ -1,23 +1,31 @@
-"""The hall: all connections that came in and that no host has."""
+"""The connections that no host has leased: greeted, pinged, and passed on to hosts."""
 
 from __future__ import annotations
 
 import logging
 import secrets
-import select
 import socket
 import time
 
+import msgspec
+
 from gym_http_server.access import EVERYONE, EXTERNAL, Identity
 from gym_http_server.authentication import Authenticator
-from gym_http_server.broker.handshakes import received
-from gym_http_server.broker.idle_connection import ConnectionEnded, IdleConnection
-from gym_http_server.broker.messages import BrokerSettings, ConnectRequest, State
+from gym_http_server.broker.handshakes import read_hello
+from gym_http_server.broker.idle_connection import IdleConnection, dialect_of
+from gym_http_server.broker.messages import BrokerSettings, ConnectRequest
 from gym_http_server.broker.registry import Lease, Registry
 from gym_http_server.errors import ScopeMissing
+from gym_http_server.external_connection import (
+    ConnectionDetails,
+    ExternalConnection,
+    State,
+)
 from gym_http_server.log_lines import LimitedLog
-from gym_http_wire.external.framing import COUNTED, ReceivedMessage
+from gym_http_server.poller import Poller
+from gym_http_wire.external.framing import COUNTED
 from gym_http_wire.external.handshake import (
+    MAX_HELLO_BYTES,
     PROTOCOL,
     TANGO,
     BadHello,
@@ -32,261 +40,289 @@ from gym_http_wire.problems import Problem
 
 __all__ = ["IdleConnections"]
 
-HELLO_SECONDS = 10.0
 #: Limit of connections by plain TCP that have not sent their hello; when another comes,
 #: the oldest is closed. For other connections, the limit is --max-external if greater.
-MAX_STRANGERS = 64
+MAX_UNGREETED = 64
 
 log = logging.getLogger("gym_http_server.broker")
 
 
 class IdleConnections:
-    """Greets who comes, and keeps them alive.
+    """All connections that came in and that no host has leased.
 
     Args:
-        poll: Watches them.
-        guests: Who was greeted.
+        poller: Polls their sockets.
+        registry: The connections whose hello was accepted, and the leases.
         settings: The broker's settings.
-
-    Attributes:
-        authenticator: Checks the tokens of those that come by plain TCP; ``None``: they
+        authenticator: Checks the tokens of connections by plain TCP; ``None``: they
             need none.
     """
 
     def __init__(
-        self, poll: select.poll, guests: Registry, settings: BrokerSettings
+        self,
+        poller: Poller,
+        registry: Registry,
+        settings: BrokerSettings,
+        authenticator: Authenticator | None = None,
     ) -> None:
-        self.authenticator: Authenticator | None = None
-        self._poll = poll
-        self._guests = guests
+        self._poller = poller
+        self._registry = registry
         self._settings = settings
-        self._arrivals: dict[int, IdleConnection] = {}
+        self._authenticator = authenticator
+        self._connections: dict[int, IdleConnection] = {}
         self._refusals = LimitedLog(log)
-
-    def __contains__(self, descriptor: object) -> bool:
-        """Whether a descriptor is that of a connection here."""
-        return descriptor in self._arrivals
 
     def __len__(self) -> int:
         """How many there are."""
-        return len(self._arrivals)
+        return len(self._connections)
 
-    def enter(
-        self, end: socket.socket, carrier: str, *, identity: Identity | None
+    def add(
+        self,
+        sock: socket.socket,
+        framing: str,
+        *,
+        identity: Identity | None = EVERYONE,
+        details: ConnectionDetails | None = None,
+        implicit_hello: bool = False,
+        by_tcp: bool = False,
     ) -> IdleConnection:
-        """Take a connection.
+        """Add a connection.
 
         Args:
-            end: Its socket.
-            carrier: Name of its carrier.
-            identity: The identity of the token that it has shown; ``None``: it has to
-                show one in its hello.
+            sock: Its socket.
+            framing: Name of its framing.
+            identity: Identity of the token that it has shown; ``None``: it has to show
+                one in its hello.
+            details: Those of a connection that another process had.
+            implicit_hello: Whether another party supplies its hello.
+            by_tcp: Whether it came by plain TCP, as anybody can.
         """
-        arrival = IdleConnection(end, carrier, identity=identity, now=time.monotonic())
-        self._arrivals[arrival.fileno()] = arrival
-        self._poll.register(arrival, select.POLLIN)
-        return arrival
+        now = time.monotonic()
+        protocol = ExternalConnection(
+            framing,
+            dialect_of,
+            max_message=MAX_HELLO_BYTES,
+            heartbeat_s=self._settings.heartbeat_s,
+            now=now,
+            details=details,
+            implicit_hello=implicit_hello,
+        )
+        connection = IdleConnection(sock, protocol, identity, now, by_tcp=by_tcp)
+        self._connections[connection.fileno()] = connection
+        self._poller.add(connection, lambda events: self._receive(connection))
+        return connection
 
-    def enter_posted(self, end: socket.socket, identity: Identity) -> None:
-        """Take the connection of an environment that calls by HTTP."""
-        self.enter(end, COUNTED, identity=identity)
+    def add_local(self, sock: socket.socket, identity: Identity) -> None:
+        """Add a connection whose other end another part of the broker has."""
+        self.add(sock, COUNTED, identity=identity)
 
-    def let_in(self, end: socket.socket) -> None:
-        """Take a connection by plain TCP."""
-        identity = EVERYONE if self.authenticator is None else None
-        self.enter(end, COUNTED, identity=identity).knocked = True
-        self._close_oldest_stranger(MAX_STRANGERS, knocked=True)
+    def add_tcp(self, sock: socket.socket) -> None:
+        """Add a connection by plain TCP."""
+        identity = EVERYONE if self._authenticator is None else None
+        self.add(sock, COUNTED, identity=identity, by_tcp=True)
+        self._close_oldest_ungreeted(MAX_UNGREETED, by_tcp=True)
 
-    def come(self, end: socket.socket, said: ConnectRequest, early: bytes) -> None:
-        """Take a WebSocket, or what the gateway brings.
-
-        Args:
-            end: Its socket.
-            said: What was said of it.
-            early: What has come already.
-        """
-        arrival = self.enter(end, said.carrier, identity=said.identity)
-        try:
-            arrival.say(said.greeting.encode())
-            if said.hello:
-                arrival.greeted = True
-                self._greet(arrival, said.hello.encode())
-            if early:
-                self._sort(arrival, arrival.feed(early, time.monotonic()))
-        except ConnectionEnded as gone:
-            self.leave(arrival, gone)
-        most = max(MAX_STRANGERS, self._settings.max_external)
-        self._close_oldest_stranger(most, knocked=False)
-
-    def come_again(self, end: socket.socket, state: State) -> None:
-        """Take a connection that a host had."""
-        arrival = self.enter(end, state.carrier, identity=EVERYONE)
-        arrival.connection, arrival.resume = state.connection, state.resume
-        arrival.next_number = state.next_number
-        arrival.adopt(state.hello)
-        self._guests.add(arrival)
-
-    def leave(
-        self, arrival: IdleConnection, why: ConnectionEnded | None = None
+    def connect(
+        self, sock: socket.socket, request: ConnectRequest, early: bytes
     ) -> None:
-        """Let go of a connection: it is gone, or another process has it."""
-        if self._arrivals.pop(arrival.fileno(), None) is None:
+        """Add a connection that a web worker or the gateway passes on.
+
+        Args:
+            sock: Its socket.
+            request: What they know of it.
+            early: Bytes of it that have been read already.
+        """
+        connection = self.add(
+            sock,
+            request.framing,
+            identity=request.identity,
+            implicit_hello=bool(request.hello),
+        )
+        now = time.monotonic()
+        connection.send(request.greeting.encode(), now)
+        if request.hello:
+            self._greet(connection, request.hello.encode(), now)
+        if early:
+            self._process(connection, early, now)
+        self._settle(connection, now)
+        most = max(MAX_UNGREETED, self._settings.max_external)
+        self._close_oldest_ungreeted(most, by_tcp=False)
+
+    def take_back(self, sock: socket.socket, details: ConnectionDetails) -> None:
+        """Add a connection that a host releases."""
+        self._registry.add(self.add(sock, details.framing, details=details))
+
+    def remove(self, connection: IdleConnection) -> None:
+        """Remove and close a connection: another process has it, or it is lost."""
+        if self._connections.pop(connection.fileno(), None) is not None:
+            self._poller.remove(connection)
+            self._registry.remove(connection)
+            connection.close()
+
+    def end_all(self) -> None:
+        """End all connections, since the server is stopping."""
+        now = time.monotonic()
+        for connection in self._connections.values():
+            connection.protocol.end("the server is stopping", now)
+            connection.flush(now)
+
+    def check(self, now: float) -> None:
+        """Ping connections that are silent, and close those whose time is over."""
+        for connection in list(self._connections.values()):
+            connection.protocol.check(now)
+            self._settle(connection, now)
+
+    def _receive(self, connection: IdleConnection) -> None:
+        now = time.monotonic()
+        data = connection.read(now)
+        if data:
+            self._process(connection, data, now)
+        self._settle(connection, now)
+
+    def _process(self, connection: IdleConnection, data: bytes, now: float) -> None:
+        hello = connection.protocol.receive(data, now)
+        if hello is not None:
+            self._greet(connection, hello, now)
+
+    def _settle(self, connection: IdleConnection, now: float) -> None:
+        """Send what is to be sent, and remove the connection if it is lost."""
+        connection.flush(now)
+        protocol = connection.protocol
+        if protocol.state is not State.LOST or connection.fileno() < 0:
             return
-        self._poll.unregister(arrival)
-        self._guests.remove(arrival)
-        source = f" from {arrival.address}" if arrival.address else ""
-        arrival.close()
-        if why is None:
-            return
-        if arrival.hello is None:
+        source = f" from {connection.address}" if connection.address else ""
+        self.remove(connection)
+        why = protocol.lost_because
+        if protocol.greeted:
+            details = protocol.details
+            log.info("%s left, %s: %s", details.env_id, details.connection, why)
+        else:
             words = f"a connection{source} ended without an accepted hello: {why}"
             self._refusals.warning(words)
-        else:
-            name = arrival.hello.name
-            log.info("external/%s left, %s: %s", name, arrival.connection, why)
 
-    def farewell(self) -> None:
-        """Tell everybody that the server is stopping."""
-        for arrival in self._arrivals.values():
-            arrival.farewell("the server is stopping")
-
-    def hear(self, descriptor: int) -> None:
-        """Read what has come over a connection."""
-        arrival = self._arrivals[descriptor]
-        try:
-            self._sort(arrival, arrival.receive(time.monotonic()))
-        except ConnectionEnded as gone:
-            self.leave(arrival, gone)
-
-    def _close_oldest_stranger(self, most: int, *, knocked: bool) -> None:
+    def _close_oldest_ungreeted(self, most: int, *, by_tcp: bool) -> None:
         """Close the oldest connection without a hello if there are more than allowed.
 
         Args:
             most: How many there may be.
-            knocked: Whether to close one by plain TCP, or one of all others.
+            by_tcp: Whether to count those by plain TCP, or all others.
         """
-        strangers = [
+        ungreeted = [
             each
-            for each in self._arrivals.values()
-            if each.hello is None and each.knocked == knocked
+            for each in self._connections.values()
+            if not each.protocol.greeted and each.by_tcp == by_tcp
         ]
-        if len(strangers) <= most:
+        if len(ungreeted) <= most:
             return
-        oldest = min(strangers, key=lambda each: each.came_at)
+        oldest = min(ungreeted, key=lambda each: each.opened_at)
         words = (
             f"{most} newer connections have not sent their hello either: send it first"
         )
-        try:
-            oldest.refuse("too-many-external", words)
-        except ConnectionEnded as gone:
-            self.leave(oldest, gone)
+        now = time.monotonic()
+        oldest.protocol.refuse("too-many-external", words, now)
+        self._settle(oldest, now)
 
-    def _sort(self, arrival: IdleConnection, messages: list[ReceivedMessage]) -> None:
-        for heard in messages:
-            if arrival.hello is None:
-                self._greet(arrival, heard.payload)
-            elif arrival.fileno() >= 0:
-                arrival.idle(heard)
-
-    def _greet(self, arrival: IdleConnection, payload: bytes) -> None:
+    def _greet(self, connection: IdleConnection, payload: bytes, now: float) -> None:
+        """Accept a hello, or refuse it; resume the connection that it names."""
+        protocol = connection.protocol
         try:
-            # Before the token is checked, nothing else of the hello is parsed.
-            identity = self._identify(arrival, payload)
-            hello = received(payload, self._settings.max_observation)
-            if arrival.greeted:
-                hello.dialect = TANGO
-            if not identity.may_connect(hello.name):
-                raise ScopeMissing(identity.name, f"{EXTERNAL}:{hello.name}")
+            hello = self._checked(connection, payload)
         except BadHello as error:
-            arrival.refuse(error.code, str(error))
-        except Problem as problem:
-            arrival.refuse(problem.code, problem.message)
-        earlier = self._guests.taken.get(hello.resume)
-        if earlier is not None and earlier.hello == hello.public():
-            self._go_on(arrival, hello.public(), earlier)
+            protocol.refuse(error.code, str(error), now)
             return
-        older = self._guests.free_with(hello.resume) if hello.resume else None
-        resumed = older is not None and older.hello == hello.public()
-        if older is not None and resumed:
-            older.farewell("another connection showed the same resume token")
-            arrival.connection, arrival.resume = older.connection, older.resume
-            arrival.next_number = older.next_number
-            self.leave(older, ConnectionEnded("a newer connection took its place"))
-        elif self._guests.count >= self._settings.max_external:
-            arrival.refuse(
-                "too-many-external",
-                f"all {self._settings.max_external} connections that this server may "
-                "have are there; raise --max-external",
+        except Problem as problem:
+            protocol.refuse(problem.code, problem.message, now)
+            return
+        public = hello.public()
+        lease = self._registry.leases.get(hello.resume)
+        if lease is not None and lease.hello == public:
+            self._pass_to_host(connection, public, lease, now)
+            return
+        older = self._registry.free_with(hello.resume) if hello.resume else None
+        if older is not None and older.protocol.details.hello == public:
+            details = older.protocol.details
+            details.framing = protocol.framing
+            older.protocol.end("a newer connection took its place", now)
+            self._settle(older, now)
+            self._accept(connection, details, now, resumed=True)
+        elif self._registry.count >= self._settings.max_external:
+            most = self._settings.max_external
+            words = (
+                f"all {most} connections of external environments are taken; raise "
+                "--max-external"
             )
+            protocol.refuse("too-many-external", words, now)
+            return
         else:
-            arrival.connection = secrets.token_hex(4)
-            arrival.resume = secrets.token_urlsafe(16)
-        arrival.adopt(hello.public())
-        self._welcome(arrival, resumed=resumed)
-        self._guests.add(arrival)
-        log.info("external/%s came, connection %s", hello.name, arrival.connection)
+            ids = secrets.token_hex(4), secrets.token_urlsafe(16)
+            details = ConnectionDetails(protocol.framing, ids[0], public, 1, ids[1])
+            self._accept(connection, details, now)
+        if protocol.state is not State.LOST:
+            self._registry.add(connection)
+            log.info("%s came, connection %s", details.env_id, details.connection)
 
-    def _identify(self, arrival: IdleConnection, payload: bytes) -> Identity:
-        """Return the identity of the token that a connection or its hello has shown.
+    def _checked(self, connection: IdleConnection, payload: bytes) -> Hello:
+        """Return a hello whose token and content are accepted.
 
         Raises:
-            BadHello: The hello has no readable token.
-            Problem: The token is missing or wrong.
+            BadHello: It is malformed.
+            Problem: Its token is missing or wrong, or lacks the scope.
         """
-        if arrival.identity is None and self.authenticator is not None:
+        identity = connection.identity
+        # Before the token is checked, nothing else of the hello is parsed.
+        if identity is None and self._authenticator is not None:
             shown = parse_token(payload).encode()
-            arrival.identity = self.authenticator.identify(shown, arrival.address)
-        return arrival.identity or EVERYONE
+            identity = self._authenticator.identify(shown, connection.address)
+        hello = read_hello(payload, self._settings.max_observation)
+        if connection.protocol.implicit_hello:
+            hello.dialect = TANGO
+        identity = identity or EVERYONE
+        if not identity.may_connect(hello.name):
+            raise ScopeMissing(identity.name, f"{EXTERNAL}:{hello.name}")
+        return hello
 
-    def _go_on(self, arrival: IdleConnection, hello: Hello, taken: Lease) -> None:
-        """Pass a connection on to the host that had it before it was lost."""
-        arrival.connection, arrival.resume = taken.connection, taken.resume
-        arrival.adopt(hello)
-        if not taken.attentive:
-            # Everybody else would wait with this one.
-            arrival.farewell("the host that had it is busy: come again")
-            raise ConnectionEnded("the host that had it is busy")
-        self._welcome(arrival, resumed=True)
-        if not arrival.takeable:
-            raise ConnectionEnded("it said more than hello")
-        try:
-            frame = Frame(Op.EXTERNAL_RESUMED, body=arrival.short_state())
-            taken.line.send(frame, arrival.line.fileno())
-        except OSError:
-            raise ConnectionEnded("the host that had it is gone") from None
-        self.leave(arrival)
-
-    def _welcome(self, arrival: IdleConnection, *, resumed: bool) -> None:
+    def _accept(
+        self,
+        connection: IdleConnection,
+        details: ConnectionDetails,
+        now: float,
+        *,
+        resumed: bool = False,
+    ) -> None:
         settings = self._settings
-        arrival.greet(
-            Welcome(
-                PROTOCOL,
-                arrival.connection,
-                arrival.resume,
-                resumed,
-                settings.heartbeat_s,
-                settings.grace_s,
-                Limits(settings.max_message),
-            )
+        welcome = Welcome(
+            PROTOCOL,
+            details.connection,
+            details.resume,
+            resumed,
+            settings.heartbeat_s,
+            settings.grace_s,
+            Limits(settings.max_message),
         )
+        connection.protocol.accept(details, welcome, now)
+        connection.flush(now)
 
-    def tick(self, now: float) -> None:
-        """Ping who is silent, and let go of who stays so."""
-        heartbeat = self._settings.heartbeat_s
-        for arrival in list(self._arrivals.values()):
-            try:
-                if arrival.hello is None:
-                    # Counted from the beginning: who says a byte at a time stays no
-                    # longer than who says nothing.
-                    if now - arrival.came_at > HELLO_SECONDS:
-                        arrival.refuse("bad-hello", f"no hello in {HELLO_SECONDS:g} s")
-                elif arrival.pinged_at is None:
-                    if now - arrival.heard_at > heartbeat:
-                        arrival.ping(now)
-                elif now - arrival.pinged_at > heartbeat:
-                    # Not counted from its last word: it could not answer while this
-                    # process did not ask.
-                    arrival.farewell("no answer to a ping")
-                    raise ConnectionEnded("no answer to a ping")
-            except ConnectionEnded as gone:
-                self.leave(arrival, gone)
+    def _pass_to_host(
+        self, connection: IdleConnection, hello: Hello, lease: Lease, now: float
+    ) -> None:
+        """Pass a connection to the host that had it before it was lost."""
+        protocol = connection.protocol
+        if not lease.responsive:
+            # All other connections would wait with this one.
+            protocol.end("the host that has this environment is busy: come again", now)
+            return
+        ids = lease.connection, lease.resume
+        details = ConnectionDetails(protocol.framing, ids[0], hello, 1, ids[1])
+        self._accept(connection, details, now, resumed=True)
+        if not protocol.transferable:
+            protocol.lose("it sent more than its hello", now)
+            return
+        # The host knows the spaces, which may be large.
+        details.hello = Hello(hello.protocol, hello.name, {}, {})
+        body = msgspec.json.encode(details)
+        try:
+            lease.host.send(Frame(Op.EXTERNAL_RESUMED, body=body), connection.fileno())
+        except OSError:
+            protocol.lose("the host that had it is gone", now)
+            return
+        self.remove(connection)

@@ -1,124 +1,371 @@
-"""LongPolling: all environments that call by HTTP."""
+"""External environments that poll their requests by HTTP, and post their answers.
+
+To all other parts such an environment has a connection like any other: one end of a
+pair of sockets, whose other end a `LongPollConnection` has.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import select
 import socket
 import time
+from collections import deque
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import msgspec
 
 from gym_http_server.access import Identity
-from gym_http_server.broker.idle_connection import ConnectionEnded
-from gym_http_server.broker.long_poll_connection import (
-    LongPollConnection,
-    no_connection,
-)
 from gym_http_server.broker.messages import BrokerSettings, PollRequest
-from gym_http_server.broker.waiting_worker import WaitingWorker
+from gym_http_server.errors import NotFound
 from gym_http_server.frame_socket import FrameSocket
+from gym_http_server.poller import READ, WRITE, Poller
+from gym_http_wire.external.binary_dialect import BinaryDialect
+from gym_http_wire.external.framing import CountedFraming, FramingError
+from gym_http_wire.external.handshake import Refused, Welcome, parse_reply
+from gym_http_wire.external.json_dialect import JSONDialect
+from gym_http_wire.external.messages import BadMessage, Dialect, Fault, Request
 from gym_http_wire.frames import Frame
-from gym_http_wire.messages import Form, answer, request_head
+from gym_http_wire.messages import (
+    AnswerHead,
+    Form,
+    Op,
+    answer,
+    problem_answer,
+    request_head,
+)
+from gym_http_wire.problems import Problem
 
 __all__ = ["LongPolling"]
 
-HELLO_SECONDS = 10.0
+RECEIVE_BYTES = 256 * 1024
+#: Faults that are kept until the environment polls again; the oldest are dropped.
+MAX_FAULTS = 16
+_loads: Any = msgspec.json.Decoder().decode
+
+
+class HelloRefused(Problem):
+    """The hello is malformed or not acceptable."""
+
+    default_status, default_code = 400, "bad-hello"
+
+
+class TooManyExternal(Problem):
+    """The limit of external connections is reached."""
+
+    default_status, default_code = 503, "too-many-external"
+
+
+class Ended(Exception):
+    """A connection has ended, or has to."""
+
+
+class WaitingWorker(NamedTuple):
+    """A web worker that waits for an answer, on behalf of an environment.
+
+    Attributes:
+        client: The connection to the web worker.
+        number: Number of its request.
+        until: When it gets an empty answer; monotonic seconds.
+    """
+
+    client: FrameSocket
+    number: int
+    until: float = float("inf")
+
+    def answer(self, frame: Frame) -> None:
+        """Send the answer, unless the web worker is gone."""
+        with contextlib.suppress(OSError):
+            self.client.send(frame._replace(number=self.number))
+
+
+class LongPollConnection:
+    """One environment that polls by HTTP.
+
+    Args:
+        sock: This end of the pair of sockets.
+        hello: The hello that the environment posted.
+        worker: Waits for the answer to the hello.
+        identity: Identity of the token that it has shown.
+        max_message: Bytes that a message may have.
+        now: Monotonic seconds.
+
+    Attributes:
+        connection: The connection's ID; "" until the hello is accepted.
+        polled_at: When the environment sent its last HTTP request.
+        poll: Waits for the next request; ``None`` if no web worker does.
+        owner: Name of the token that it was opened with; "" if it has none.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        hello: bytes,
+        worker: WaitingWorker,
+        identity: Identity,
+        max_message: int,
+        now: float,
+    ) -> None:
+        sock.setblocking(False)
+        self.connection = ""
+        self.polled_at = now
+        self.poll: WaitingWorker | None = None
+        self.owner = identity.name
+        self._socket = sock
+        self._hello: WaitingWorker | None = worker
+        self._framing = CountedFraming(max_message)
+        self._most = 2 * max_message
+        self._binary = _is_binary(hello)
+        # The request that has not been answered yet, and its ID.
+        self._request = b""
+        self._number = 0
+        self._faults: deque[bytes] = deque(maxlen=MAX_FAULTS)
+        self._out = bytearray()
+        self.post(hello)
+
+    def fileno(self) -> int:
+        """Return the descriptor."""
+        return self._socket.fileno()
+
+    @property
+    def unsent(self) -> bool:
+        """Whether bytes wait to be sent."""
+        return bool(self._out)
+
+    def _dialect(self) -> Dialect:
+        if self._binary:
+            return BinaryDialect()
+        return JSONDialect(msgspec.json.encode, _loads)
+
+    def post(self, payload: bytes) -> None:
+        """Pass on a message of the environment.
+
+        Raises:
+            Ended: The server has closed the connection, or it does not read so much.
+        """
+        if len(self._out) > self._most:
+            # An environment that answers each request once has one message waiting.
+            raise Ended("it sends more than is read")
+        if self._request:
+            # Its receiver reports a malformed message.
+            with contextlib.suppress(BadMessage):
+                if self._dialect().peek_id(payload) == self._number:
+                    self._request = b""
+        self._out += self._framing.message(payload, text=True)
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what the socket takes.
+
+        Raises:
+            Ended: The server has closed the connection.
+        """
+        try:
+            while self._out:
+                del self._out[: self._socket.send(self._out)]
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            raise Ended(str(error)) from None
+
+    def receive(self, now: float, patience: float) -> None:
+        """Receive messages of the server.
+
+        Args:
+            now: Monotonic seconds.
+            patience: Seconds without an HTTP request after which pings are not answered
+                any more.
+
+        Raises:
+            Ended: The server has closed the connection, or refused the hello.
+        """
+        try:
+            data = self._socket.recv(RECEIVE_BYTES)
+            messages = self._framing.feed(data)
+        except BlockingIOError:
+            return
+        except (OSError, FramingError) as error:
+            raise Ended(str(error)) from None
+        if not data:
+            raise Ended("the server ended the connection")
+        for message in messages:
+            if self._hello is not None:
+                self._answer_hello(self._hello, message.payload)
+            else:
+                self._process(message.payload, now, patience)
+        self._deliver()
+
+    def _answer_hello(self, worker: WaitingWorker, payload: bytes) -> None:
+        self._hello = None
+        reply = parse_reply(payload)
+        if isinstance(reply, Welcome):
+            self.connection = reply.connection
+            body = msgspec.json.encode(reply, order="sorted") + b"\n"
+            worker.answer(answer(200, body))
+            return
+        worker.answer(problem_answer(_problem_of(reply)))
+        raise Ended(reply.message)
+
+    def _process(self, payload: bytes, now: float, patience: float) -> None:
+        try:
+            message = self._dialect().decode_request(payload)
+        except BadMessage:
+            # Its values refer to earlier signatures. Here only its number matters.
+            message = Request(Op.STEP, _number_in(payload), {})
+        if isinstance(message, Request):
+            self._request, self._number = payload, message.number
+        elif isinstance(message, Fault):
+            self._faults.append(payload)
+        elif message.ask == Op.PING and (
+            self.poll is not None or now - self.polled_at < patience
+        ):
+            self.post(self._dialect().encode_control(Op.PONG))
+
+    def wait(self, worker: WaitingWorker) -> None:
+        """Have a web worker wait for the next request, in the place of another."""
+        self.end_poll()
+        self.poll = worker
+        self._deliver()
+
+    def end_poll(self) -> None:
+        """Answer the web worker that waits: there is no request."""
+        poll, self.poll = self.poll, None
+        if poll is not None:
+            poll.answer(answer(204, form=Form.NONE))
+
+    def _deliver(self) -> None:
+        """Answer the web worker that waits; a request stays until it is answered."""
+        if self.poll is None or not (self._faults or self._request):
+            return
+        poll, self.poll = self.poll, None
+        payload = self._faults.popleft() if self._faults else self._request
+        kind = "application/octet-stream" if self._binary else "application/json"
+        head = AnswerHead(content_type=kind)
+        poll.answer(answer(200, payload, head, form=Form.OTHER))
+
+    def close(self) -> None:
+        """Close this end, and answer the web workers that wait."""
+        self._socket.close()
+        for worker in (self._hello, self.poll):
+            if worker is not None:
+                worker.answer(problem_answer(_no_connection(self.connection)))
+        self._hello = self.poll = None
 
 
 class LongPolling:
-    """All post boxes.
+    """All environments that poll by HTTP.
 
     Args:
-        poll: Watches them.
-        enter: Takes the other end of a box's pair as a connection like others.
+        poller: Polls their sockets.
+        add: Called with the other end of the pair of sockets of a new one.
         settings: The broker's settings.
     """
 
     def __init__(
         self,
-        poll: select.poll,
-        enter: Callable[[socket.socket, Identity], None],
+        poller: Poller,
+        add: Callable[[socket.socket, Identity], None],
         settings: BrokerSettings,
     ) -> None:
-        self._poll = poll
-        self._enter = enter
+        self._poller = poller
+        self._add = add
         self._settings = settings
-        self._boxes: dict[int, LongPollConnection] = {}
-
-    def __contains__(self, descriptor: object) -> bool:
-        """Whether a descriptor is that of a box."""
-        return descriptor in self._boxes
+        self._connections: list[LongPollConnection] = []
 
     def __len__(self) -> int:
         """How many there are."""
-        return len(self._boxes)
+        return len(self._connections)
 
-    def hear_hello(self, line: FrameSocket, frame: Frame) -> None:
-        """Take an environment in that calls by HTTP."""
+    def connect(self, client: FrameSocket, frame: Frame) -> None:
+        """Process a hello that an environment has posted."""
         value = request_head(frame).value or ""
         identity = msgspec.json.decode(value, type=Identity)
         ours, theirs = socket.socketpair()
-        self._enter(theirs, identity)
+        self._add(theirs, identity)
         now = time.monotonic()
-        caller = WaitingWorker(line, frame.number, now + HELLO_SECONDS)
+        worker = WaitingWorker(client, frame.number)
         most = self._settings.max_message
-        box = LongPollConnection(ours, frame.body, caller, most, now)
-        box.owner = identity.name
-        self._boxes[box.fileno()] = box
-        self._poll.register(box, _interest(box))
+        connection = LongPollConnection(ours, frame.body, worker, identity, most, now)
+        self._connections.append(connection)
+        self._poller.add(connection, lambda events: self._serve(connection))
+        self._poller.want(connection, _events(connection))
 
-    def give_next(self, line: FrameSocket, frame: Frame) -> None:
-        """Give a web worker the next request, once there is one."""
+    def poll(self, client: FrameSocket, frame: Frame) -> None:
+        """Answer a web worker with the next request, once there is one."""
         head = request_head(frame)
-        asked = msgspec.json.decode(head.value or "", type=PollRequest)
-        box = self._box(asked.connection, head.owner)
-        box.wait(WaitingWorker(line, frame.number, box.seen_at + asked.wait_s))
+        request = msgspec.json.decode(head.value or "", type=PollRequest)
+        connection = self._find(request.connection, head.owner)
+        until = connection.polled_at + request.wait_s
+        connection.wait(WaitingWorker(client, frame.number, until))
 
-    def take_answer(self, line: FrameSocket, frame: Frame) -> None:
-        """Pass on what an environment posts."""
+    def answer(self, client: FrameSocket, frame: Frame) -> None:
+        """Pass on an answer that an environment has posted."""
         head = request_head(frame)
-        box = self._box(head.value or "", head.owner)
+        connection = self._find(head.value or "", head.owner)
         try:
-            box.post(frame.body)
-        except ConnectionEnded:
-            self._end(box)
-            raise no_connection(box.connection) from None
-        self._poll.modify(box, _interest(box))
-        line.send(answer(204, number=frame.number, form=Form.NONE))
+            connection.post(frame.body)
+        except Ended:
+            self._end(connection)
+            raise _no_connection(connection.connection) from None
+        self._poller.want(connection, _events(connection))
+        client.send(answer(204, number=frame.number, form=Form.NONE))
 
-    def _box(self, connection: str, owner: str) -> LongPollConnection:
-        for box in self._boxes.values():
-            if owner not in ("", box.owner):
-                continue
-            if connection and box.connection == connection:
-                box.seen_at = time.monotonic()
-                return box
-        raise no_connection(connection)
+    def _find(self, connection: str, owner: str) -> LongPollConnection:
+        """Return a connection, and note that its environment sent an HTTP request.
 
-    def empty(self, descriptor: int) -> None:
-        """Take what the server said to an environment that calls by HTTP."""
-        box = self._boxes[descriptor]
+        Raises:
+            NotFound: There is no such connection.
+        """
+        for each in self._connections:
+            if each.connection == connection != "" and owner in ("", each.owner):
+                each.polled_at = time.monotonic()
+                return each
+        raise _no_connection(connection)
+
+    def _serve(self, connection: LongPollConnection) -> None:
         try:
-            box.flush()
-            box.receive(time.monotonic(), 2 * self._settings.heartbeat_s)
-            self._poll.modify(box, _interest(box))
-        except (ConnectionEnded, OSError):
-            self._end(box)
+            connection.flush()
+            connection.receive(time.monotonic(), 2 * self._settings.heartbeat_s)
+            self._poller.want(connection, _events(connection))
+        except (Ended, OSError):
+            self._end(connection)
 
-    def _end(self, box: LongPollConnection) -> None:
-        del self._boxes[box.fileno()]
-        self._poll.unregister(box)
+    def _end(self, connection: LongPollConnection) -> None:
+        self._connections.remove(connection)
+        self._poller.remove(connection)
         with contextlib.suppress(OSError):
-            box.close()
+            connection.close()
 
-    def tick(self, now: float) -> None:
-        """Let go who has waited long enough."""
-        for box in self._boxes.values():
-            if box.waiting is not None and now >= box.waiting.until:
-                box.let_go()
+    def check(self, now: float) -> None:
+        """Answer the web workers that have waited long enough."""
+        for connection in self._connections:
+            if connection.poll is not None and now >= connection.poll.until:
+                connection.end_poll()
 
 
-def _interest(box: LongPollConnection) -> int:
-    return select.POLLIN | (select.POLLOUT if box.unsent else 0)
+def _events(connection: LongPollConnection) -> int:
+    return READ | WRITE if connection.unsent else READ
+
+
+def _no_connection(connection: str) -> Problem:
+    return NotFound(
+        f"there is no connection {connection!r:.40}, or it has ended: say hello again, "
+        "by POST to /v1/external/"
+    )
+
+
+def _problem_of(refused: Refused) -> Problem:
+    if refused.code == TooManyExternal.default_code:
+        return TooManyExternal(refused.message)
+    return HelloRefused(refused.message, code=refused.code)
+
+
+def _is_binary(hello: bytes) -> bool:
+    try:
+        return bool(_loads(hello).get("dialect") == "binary")
+    except (msgspec.MsgspecError, ValueError, RecursionError, AttributeError):
+        return False
+
+
+def _number_in(payload: bytes) -> int:
+    return int.from_bytes(payload[12:16], "little")

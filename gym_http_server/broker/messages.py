@@ -1,4 +1,4 @@
-"""What web workers and hosts say to the broker, and what it is set to."""
+"""Requests to the broker, and its settings."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ import msgspec
 
 from gym_http_server.access import EVERYONE, Identity
 from gym_http_wire.external.framing import WEBSOCKET
-from gym_http_wire.external.handshake import Hello
 
-__all__ = ["BrokerSettings", "ConnectRequest", "PollRequest", "State", "TakeRequest"]
+__all__ = ["BrokerSettings", "ConnectRequest", "LeaseRequest", "PollRequest"]
 
 
 class BrokerSettings(msgspec.Struct, frozen=True):
-    """What the broker has to know.
+    """The broker's settings.
 
     Attributes:
-        heartbeat_s: After as long without a word from a connection, it is pinged.
-        grace_s: Within as long a connection that was lost can be gone on with.
+        heartbeat_s: Seconds of silence after which an environment is pinged.
+        grace_s: Seconds in which a connection that was lost can be resumed.
         max_message: Bytes that a message to a host may have.
         max_external: Connections at a time.
         max_observation: Bytes that one element of a space may take.
@@ -30,45 +29,45 @@ class BrokerSettings(msgspec.Struct, frozen=True):
 
 
 class ConnectRequest(msgspec.Struct):
-    """What a web worker or the gateway says of a connection.
+    """A connection of an environment, which a web worker or the gateway passes on.
 
     Attributes:
-        greeting: What to send before all else.
-        carrier: Name of its carrier.
-        hello: What it says of itself, where it does not say so itself, since it speaks
-            Tango's dialect.
-        identity: The identity of the token that it has shown.
-        own: Whether it is the very connection over which this is said, since there is
-            no other to pass on.
+        greeting: Text to send before all else.
+        framing: Name of the framing of its messages.
+        hello: Its hello, if it does not send one itself, as Tango's do not.
+        identity: Identity of the token that it has shown.
+        own: Whether it is the very connection over which this request comes, since no
+            other socket can be passed on.
     """
 
     greeting: str
-    carrier: str = WEBSOCKET
+    framing: str = WEBSOCKET
     hello: str = ""
     identity: Identity = EVERYONE
     own: bool = False
 
 
 class PollRequest(msgspec.Struct):
-    """What a web worker says that waits for the next request."""
+    """A web worker waits for the next request to an environment that polls by HTTP.
+
+    Attributes:
+        connection: ID of the environment's connection.
+        wait_s: Seconds to wait.
+    """
 
     connection: str
     wait_s: float
 
 
-class TakeRequest(msgspec.Struct):
-    """What a host says that wants connections."""
+class LeaseRequest(msgspec.Struct):
+    """A host requests connections.
+
+    Attributes:
+        name: Name of the environment.
+        count: Number of connections, of which it gets all or none.
+        wait_s: Seconds to wait until so many are free.
+    """
 
     name: str
     count: int
     wait_s: float
-
-
-class State(msgspec.Struct):
-    """As `IdleConnection.state` tells it."""
-
-    carrier: str
-    connection: str
-    hello: Hello
-    next_number: int
-    resume: str

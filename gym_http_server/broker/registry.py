@@ -1,4 +1,4 @@
-"""Registry: connections that are free or leased, and hosts that wait for them."""
+"""The registry: connections that are free or leased, and hosts that wait for them."""
 
 from __future__ import annotations
 
@@ -16,35 +16,40 @@ __all__ = ["Lease", "Registry", "Waiter"]
 
 @dataclass(eq=False)
 class Lease:
-    """A connection that a host has.
+    """A connection that a host has leased.
 
     Attributes:
-        line: The host's.
-        connection: Its ID.
+        host: The connection to the host.
+        connection: The leased connection's ID.
+        resume: The token that resumes it.
+        hello: The environment's hello.
     """
 
-    line: FrameSocket
+    host: FrameSocket
     connection: str
     resume: str
     hello: Hello
 
     @property
-    def attentive(self) -> bool:
-        """Whether the host takes at once what it is told."""
+    def responsive(self) -> bool:
+        """Whether the host reads at once what is sent to it."""
         poll = select.poll()
-        poll.register(self.line, select.POLLOUT)
+        poll.register(self.host, select.POLLOUT)
         return bool(poll.poll(0))
 
 
 @dataclass(eq=False)
 class Waiter:
-    """A host that wants connections, all or none.
+    """A host that waits for connections, all or none.
 
     Attributes:
-        until: Monotonic seconds.
+        host: The connection to the host.
+        name: Name of the environment.
+        count: Number of connections.
+        until: When it gets an error instead; monotonic seconds.
     """
 
-    line: FrameSocket
+    host: FrameSocket
     name: str
     count: int
     until: float
@@ -52,83 +57,83 @@ class Waiter:
 
 @dataclass
 class Registry:
-    """All of them.
+    """All connections whose hello was accepted.
 
     Attributes:
-        free: By name and then by ID, the one that came first at first.
-        taken: By resume token.
-        waiting: In the order in which they came.
+        free: By name and then by ID, the oldest first.
+        leases: By resume token.
+        waiters: In the order in which they came.
     """
 
     free: dict[str, dict[str, IdleConnection]] = field(default_factory=dict)
-    taken: dict[str, Lease] = field(default_factory=dict)
-    waiting: deque[Waiter] = field(default_factory=deque)
+    leases: dict[str, Lease] = field(default_factory=dict)
+    waiters: deque[Waiter] = field(default_factory=deque)
 
     @property
     def count(self) -> int:
-        """How many there are, free and taken."""
-        return len(self.taken) + sum(map(len, self.free.values()))
+        """Number of connections, free and leased."""
+        return len(self.leases) + sum(map(len, self.free.values()))
 
-    def add(self, arrival: IdleConnection) -> None:
-        """Note that one is free."""
-        assert arrival.hello is not None  # noqa: S101 - it was greeted
-        self.free.setdefault(arrival.hello.name, {})[arrival.connection] = arrival
+    def add(self, connection: IdleConnection) -> None:
+        """Add a free connection."""
+        details = connection.protocol.details
+        self.free.setdefault(details.hello.name, {})[details.connection] = connection
 
-    def remove(self, arrival: IdleConnection) -> None:
-        """Note that one is free no longer."""
-        if arrival.hello is None:
+    def remove(self, connection: IdleConnection) -> None:
+        """Remove a free connection, if it is registered."""
+        if not connection.protocol.greeted:
             return
-        free = self.free.get(arrival.hello.name, {})
-        if free.get(arrival.connection) is arrival:
-            del free[arrival.connection]
+        details = connection.protocol.details
+        free = self.free.get(details.hello.name, {})
+        if free.get(details.connection) is connection:
+            del free[details.connection]
             if not free:
-                del self.free[arrival.hello.name]
+                del self.free[details.hello.name]
 
     def names(self) -> list[str]:
-        """List the names of all, sorted."""
-        return sorted({*self.free, *(each.hello.name for each in self.taken.values())})
+        """List the names of all environments, sorted."""
+        leased = (lease.hello.name for lease in self.leases.values())
+        return sorted({*self.free, *leased})
 
-    def takeable(self, name: str) -> list[IdleConnection]:
-        """List who can be taken."""
-        return [each for each in self.free.get(name, {}).values() if each.takeable]
+    def available(self, name: str) -> list[IdleConnection]:
+        """List the free connections that can be leased now."""
+        free = self.free.get(name, {}).values()
+        return [each for each in free if each.protocol.transferable]
 
     def free_with(self, resume: str) -> IdleConnection | None:
-        """Find the free one that goes by a resume token."""
-        for arrivals in self.free.values():
-            for arrival in arrivals.values():
-                if arrival.resume == resume:
-                    return arrival
+        """Return the free connection that a resume token belongs to."""
+        for connections in self.free.values():
+            for connection in connections.values():
+                if connection.protocol.details.resume == resume:
+                    return connection
         return None
 
-    def forget_line(self, line: FrameSocket) -> None:
-        """Forget what a host had and wanted: it is gone."""
-        self.taken = {k: v for k, v in self.taken.items() if v.line is not line}
-        self.waiting = deque(each for each in self.waiting if each.line is not line)
+    def forget_host(self, host: FrameSocket) -> None:
+        """Forget what a host had leased and waited for: it has ended."""
+        self.leases = {k: v for k, v in self.leases.items() if v.host is not host}
+        self.waiters = deque(each for each in self.waiters if each.host is not host)
 
     def listed(self) -> list[dict[str, Any]]:
-        """Tell what environments there are, sorted by name."""
+        """Describe all environments, sorted by name."""
         hellos: dict[str, Hello] = {}
-        free: dict[str, int] = {}
-        taken: dict[str, int] = {}
-        for name, arrivals in self.free.items():
-            free[name] = len(arrivals)
-            for arrival in arrivals.values():
-                if arrival.hello is not None:
-                    hellos.setdefault(name, arrival.hello)
-        for each in self.taken.values():
-            name = each.hello.name
-            taken[name] = taken.get(name, 0) + 1
-            hellos.setdefault(name, each.hello)
+        leased: dict[str, int] = {}
+        for name, connections in self.free.items():
+            for connection in connections.values():
+                hellos.setdefault(name, connection.protocol.details.hello)
+        for lease in self.leases.values():
+            name = lease.hello.name
+            leased[name] = leased.get(name, 0) + 1
+            hellos.setdefault(name, lease.hello)
         return [
             {
                 "action_space": hello.action_space,
                 "capabilities": sorted(hello.capabilities),
                 "env_id": f"external/{name}",
-                "free": free.get(name, 0),
+                "free": len(self.free.get(name, {})),
                 "observation_space": hello.observation_space,
                 "render_modes": hello.render_modes,
                 "reward_channels": hello.reward_channels,
-                "taken": taken.get(name, 0),
+                "taken": leased.get(name, 0),
             }
             for name, hello in sorted(hellos.items())
         ]

@@ -1,32 +1,35 @@
-"""The broker's loop: one process, one thread, no environment.
+"""The broker: the process that holds the free connections of external environments.
 
-Environments that live elsewhere come in here: web workers hand over their sockets.
-The broker reads what they say of themselves, keeps the connections alive, and passes
-them to the hosts that take them. It hears no step.
+Web workers and the gateway pass connections on to it, and it accepts those by plain
+TCP. It greets the environments, keeps the connections alive, and passes them to the
+hosts that lease them. It sees no step. One thread, one poll loop.
 """
 
 from __future__ import annotations
 
 import logging
-import select
 import socket
 import time
 from collections.abc import Callable
 
 import msgspec
 
-from gym_http_server.authentication import Authenticator
+from gym_http_server import boot
+from gym_http_server.access import Keys
+from gym_http_server.authentication import Authenticator, WrongTokens
 from gym_http_server.broker.allocation import Allocator
 from gym_http_server.broker.idle_connections import IdleConnections
 from gym_http_server.broker.long_polling import LongPolling
 from gym_http_server.broker.messages import BrokerSettings, ConnectRequest
 from gym_http_server.broker.registry import Registry
 from gym_http_server.frame_socket import FrameSocket, limit_sending
+from gym_http_server.poller import READ, Poller
+from gym_http_server.service_process import isolate, limit_waits, run_service
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Form, Op, answer, problem_answer, request_head
 from gym_http_wire.problems import ExternalAway, Problem
 
-__all__ = ["Broker"]
+__all__ = ["run"]
 
 TICK_SECONDS = 0.25
 #: Descriptors that a connection may bring before they are taken.
@@ -39,153 +42,184 @@ class Broker:
     """Holds the free connections.
 
     Args:
-        listener: Where web workers and hosts connect.
-        settings: Its settings.
+        listener: Where web workers, the gateway and hosts connect.
+        settings: The broker's settings.
+        tcp_listener: Where environments connect by plain TCP; ``None``: they cannot.
+        authenticator: Checks their tokens; ``None``: they need none.
     """
 
-    def __init__(self, listener: socket.socket, settings: BrokerSettings) -> None:
-        self._listener = listener
-        self._door: socket.socket | None = None
-        # Of these two, where nobody can be let in at the moment.
-        self._shut: list[socket.socket] = []
-        self._lines: dict[int, FrameSocket] = {}
-        self._poll = select.poll()
-        self._poll.register(listener, select.POLLIN)
-        self._guests = Registry()
-        self._hall = IdleConnections(self._poll, self._guests, settings)
-        self._desk = Allocator(self._guests, self._hall, self._hang_up)
-        self._boxes = LongPolling(self._poll, self._hall.enter_posted, settings)
+    def __init__(
+        self,
+        listener: socket.socket,
+        settings: BrokerSettings,
+        tcp_listener: socket.socket | None,
+        authenticator: Authenticator | None,
+    ) -> None:
+        self._poller = Poller()
+        # Listeners that cannot accept at the moment.
+        self._paused: list[socket.socket] = []
+        # Whether an environment waits to be accepted by plain TCP.
+        self._tcp_waits = False
+        self._clients: dict[int, FrameSocket] = {}
+        self._registry = Registry()
+        self._idle = IdleConnections(
+            self._poller, self._registry, settings, authenticator
+        )
+        self._allocator = Allocator(self._registry, self._idle, self._hang_up)
+        self._long_polling = LongPolling(self._poller, self._idle.add_local, settings)
         self._operations: dict[int, Callable[[FrameSocket, Frame], None]] = {
-            Op.EXTERNAL_CONNECT: self._come,
-            Op.EXTERNAL_LIST: self._desk.list_guests,
-            Op.EXTERNAL_TAKE: self._desk.take,
-            Op.EXTERNAL_RELEASE: self._desk.release,
-            Op.EXTERNAL_ADOPT: self._desk.adopt,
-            Op.EXTERNAL_HELLO: self._boxes.hear_hello,
-            Op.EXTERNAL_POLL: self._boxes.give_next,
-            Op.EXTERNAL_ANSWER: self._boxes.take_answer,
+            Op.EXTERNAL_CONNECT: self._connect,
+            Op.EXTERNAL_LIST: self._list,
+            Op.EXTERNAL_LEASE: self._allocator.lease,
+            Op.EXTERNAL_RELEASE: self._allocator.release,
+            Op.EXTERNAL_ADOPT: self._allocator.adopt,
+            Op.EXTERNAL_HELLO: self._long_polling.connect,
+            Op.EXTERNAL_POLL: self._long_polling.poll,
+            Op.EXTERNAL_ANSWER: self._long_polling.answer,
             Op.EXTERNAL_STATUS: _answer_status,
         }
+        self._listener = listener
+        self._poller.add(listener, self._accept)
+        self._tcp_listener = tcp_listener
+        if tcp_listener is not None:
+            tcp_listener.setblocking(False)
+            self._poller.add(tcp_listener, self._note_tcp)
 
     def run(self) -> None:
-        """Work until something ends it."""
+        """Serve until something ends this process."""
         due = 0.0
         while True:
-            busy = self._hall or self._guests.waiting or self._boxes or self._shut
-            knocked = False
-            for descriptor, _ in self._poll.poll(TICK_SECONDS * 1000 if busy else None):
-                if descriptor in self._hall:
-                    self._hall.hear(descriptor)
-                elif descriptor in self._boxes:
-                    self._boxes.empty(descriptor)
-                elif descriptor in self._lines:
-                    self._serve(self._lines[descriptor])
-                elif descriptor == self._listener.fileno():
-                    self._accept()
-                else:
-                    knocked = True
-            if knocked and self._door is not None:
-                # Last, since who left meanwhile has made room.
-                self._let_in(self._door)
-            # Somebody may be free now: who came, or was within a message until here.
-            self._desk.serve_waiting()
+            busy = (
+                self._idle
+                or self._registry.waiters
+                or self._long_polling
+                or self._paused
+            )
+            self._poller.serve(TICK_SECONDS if busy else None)
+            if self._tcp_waits and self._tcp_listener is not None:
+                # Last, since connections that ended meanwhile have made room.
+                self._tcp_waits = False
+                self._accept_tcp(self._tcp_listener)
+            # A connection may be free now: a new one, or one that was within a message.
+            self._allocator.allocate()
             now = time.monotonic()
             if now >= due:
                 due = now + TICK_SECONDS
-                self._hall.tick(now)
-                self._desk.refuse_late(now)
-                self._boxes.tick(now)
-                while self._shut:
-                    self._poll.register(self._shut.pop(), select.POLLIN)
-
-    def open_door(
-        self, door: socket.socket, authenticator: Authenticator | None
-    ) -> None:
-        """Let environments in by plain TCP.
-
-        Args:
-            door: Where they connect.
-            authenticator: Checks their tokens; ``None``: they need none.
-        """
-        door.setblocking(False)
-        self._door = door
-        self._hall.authenticator = authenticator
-        self._poll.register(door, select.POLLIN)
+                self._idle.check(now)
+                self._allocator.refuse_late(now)
+                self._long_polling.check(now)
+                while self._paused:
+                    self._poller.want(self._paused.pop(), READ)
 
     def farewell(self) -> None:
-        """Tell everybody that the server is stopping."""
-        self._hall.farewell()
+        """End all connections, since the server is stopping."""
+        self._idle.end_all()
 
-    def _let_in(self, door: socket.socket) -> None:
-        end = self._accepted(door)
-        if end is not None:
-            self._hall.let_in(end)
+    def _note_tcp(self, events: int) -> None:
+        self._tcp_waits = True
+
+    def _accept_tcp(self, listener: socket.socket) -> None:
+        sock = self._accepted(listener)
+        if sock is not None:
+            self._idle.add_tcp(sock)
 
     def _accepted(self, listener: socket.socket) -> socket.socket | None:
-        """Accept a connection; nothing, if it is gone or there is no room for it."""
+        """Accept a connection; ``None`` if it is gone, or there is no room for it."""
         try:
             return listener.accept()[0]
         except (BlockingIOError, ConnectionAbortedError):
             return None
         except OSError:
-            # There may be too many descriptors; there may be fewer at the next tick.
-            if listener not in self._shut:
-                self._poll.unregister(listener)
-                self._shut.append(listener)
+            # Too many descriptors are open; there may be fewer at the next tick.
+            if listener not in self._paused:
+                self._poller.want(listener, 0)
+                self._paused.append(listener)
             return None
 
-    def _accept(self) -> None:
-        end = self._accepted(self._listener)
-        if end is None:
+    def _accept(self, events: int) -> None:
+        sock = self._accepted(self._listener)
+        if sock is None:
             return
-        limit_sending(end)
-        line = FrameSocket(end, max_descriptors=MAX_DESCRIPTORS)
-        self._lines[line.fileno()] = line
-        self._poll.register(line, select.POLLIN)
+        limit_sending(sock)
+        client = FrameSocket(sock, max_descriptors=MAX_DESCRIPTORS)
+        self._clients[client.fileno()] = client
+        self._poller.add(client, lambda events: self._serve(client))
 
-    def _serve(self, line: FrameSocket) -> None:
+    def _serve(self, client: FrameSocket) -> None:
         try:
-            frames = line.receive()
+            frames = client.receive()
             if frames is None:
-                self._hang_up(line)
+                self._hang_up(client)
                 return
             for frame in frames:
-                self._dispatch(line, frame)
+                self._dispatch(client, frame)
         except OSError:
-            self._hang_up(line)
+            self._hang_up(client)
         except (msgspec.MsgspecError, ValueError, KeyError) as error:
             # Environments can connect here, and write what no host does.
             log.warning("a request to the broker is malformed: %r", error)
-            self._hang_up(line)
+            self._hang_up(client)
 
-    def _dispatch(self, line: FrameSocket, frame: Frame) -> None:
+    def _dispatch(self, client: FrameSocket, frame: Frame) -> None:
         try:
-            self._operations[frame.kind](line, frame)
+            self._operations[frame.kind](client, frame)
         except Problem as problem:
-            line.send(problem_answer(problem, frame.number))
+            client.send(problem_answer(problem, frame.number))
 
-    def _hang_up(self, line: FrameSocket) -> None:
-        self._forget(line)
-        line.close()
+    def _hang_up(self, client: FrameSocket) -> None:
+        self._forget(client)
+        client.close()
 
-    def _forget(self, line: FrameSocket) -> None:
-        if self._lines.pop(line.fileno(), None) is not None:
-            self._poll.unregister(line)
-            self._guests.forget_line(line)
+    def _forget(self, client: FrameSocket) -> None:
+        if self._clients.pop(client.fileno(), None) is not None:
+            self._poller.remove(client)
+            self._registry.forget_host(client)
 
-    def _come(self, line: FrameSocket, frame: Frame) -> None:
+    def _connect(self, client: FrameSocket, frame: Frame) -> None:
         """Take a connection: the socket that came along, or else this very one."""
-        come = msgspec.json.decode(request_head(frame).value or "", type=ConnectRequest)
-        end = None if come.own else line.take_socket()
-        if end is None and not come.own:
+        value = request_head(frame).value or ""
+        request = msgspec.json.decode(value, type=ConnectRequest)
+        sock = None if request.own else client.take_socket()
+        if sock is None and not request.own:
             raise ExternalAway("too many connections are open here; connect again")
-        line.send(answer(204, number=frame.number, form=Form.NONE))
-        if end is None:
-            self._forget(line)
-            end = line.socket
-        self._hall.come(end, come, frame.body)
+        client.send(answer(204, number=frame.number, form=Form.NONE))
+        if sock is None:
+            self._forget(client)
+            sock = client.socket
+        self._idle.connect(sock, request, frame.body)
+
+    def _list(self, client: FrameSocket, frame: Frame) -> None:
+        body = msgspec.json.encode(self._registry.listed())
+        client.send(answer(200, body, number=frame.number))
 
 
-def _answer_status(line: FrameSocket, frame: Frame) -> None:
+def _answer_status(client: FrameSocket, frame: Frame) -> None:
     """Show that the loop turns."""
-    line.send(answer(204, number=frame.number, form=Form.NONE))
+    client.send(answer(204, number=frame.number, form=Form.NONE))
+
+
+def run(
+    listener: socket.socket,
+    doors: tuple[int, int] | None,
+    settings: BrokerSettings,
+    parent_pid: int,
+) -> int:
+    """Be the broker until the end; return the exit status.
+
+    Args:
+        listener: Where web workers and hosts connect.
+        doors: Descriptors of the socket by which environments connect by plain TCP,
+            and of the memory from which the tokens are read.
+        settings: The broker's settings.
+        parent_pid: The supervisor; the process ends with it.
+    """
+    isolate(parent_pid)
+    limit_waits()
+    tcp_listener, authenticator = None, None
+    if doors is not None:
+        tcp_listener = socket.socket(fileno=doors[0])
+        keys = Keys.of(boot.read_from(doors[1])[0])
+        if keys:
+            advice = "show it as token in the hello"
+            authenticator = Authenticator(keys, WrongTokens(), advice)
+    return run_service(Broker(listener, settings, tcp_listener, authenticator), "broker")

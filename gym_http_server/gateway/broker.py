@@ -40,7 +40,7 @@ class BrokerConnection:
         Raises:
             OSError: There is no broker.
         """
-        come = {"greeting": "", "carrier": COUNTED, "identity": identity}
+        come = {"greeting": "", "framing": COUNTED, "identity": identity}
         head = RequestHead(value=msgspec.json.encode(come).decode())
         frame = request(Op.EXTERNAL_CONNECT, head=head)
         if self._line is not None:

@@ -288,7 +288,7 @@ class BrokerProcess(ServiceProcess):
         self._fork(keep, lambda parent: self._run(listener, parent))
 
     def _run(self, listener: socket.socket, parent: int) -> int:
-        from gym_http_server.broker.process import run
+        from gym_http_server.broker.server import run
 
         return run(listener, self._sockets, self._settings, parent)
 

@@ -395,7 +395,7 @@ def test_nonsense_from_an_environment_does_not_end_the_broker(
 ) -> None:
     api, intruder = Api(sandboxed), make()
     with ExternalEnv.to(api) as far:
-        for op in (Op.EXTERNAL_TAKE, Op.EXTERNAL_CONNECT, Op.ACTION_SPACE):
+        for op in (Op.EXTERNAL_LEASE, Op.EXTERNAL_CONNECT, Op.ACTION_SPACE):
             path = str(sandboxed.run / "broker.sock")
             assert attempt(intruder, "connect", path, op) == "ECONNREFUSED"
         assert listed_env(api) is not None

@@ -1,7 +1,6 @@
-"""The hall: how long connections may be silent, by a clock of the test's own."""
+"""How long connections of the broker may be silent, and the hellos that it reads."""
 
 import contextlib
-import select
 import socket
 import struct
 import time
@@ -11,11 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from gym_http_server.access import EVERYONE
-from gym_http_server.broker.handshakes import received
+from gym_http_server.broker.handshakes import read_hello
 from gym_http_server.broker.idle_connections import IdleConnections
 from gym_http_server.broker.messages import BrokerSettings
 from gym_http_server.broker.registry import Registry
+from gym_http_server.poller import Poller
 from gym_http_wire.external.handshake import BadHello
 
 SPACE = {"type": "Discrete", "n": 5}
@@ -44,25 +43,27 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 class Visit:
-    """A hall, and the far end of a connection that came in by plain TCP."""
+    """The broker's connections, and the environment's end of one by plain TCP."""
 
     def __init__(self, clock: Clock, near: socket.socket, far: socket.socket) -> None:
         settings = BrokerSettings(HEARTBEAT, 30.0, 1024, 4, MIB)
-        self.hall = IdleConnections(select.poll(), Registry(), settings)
+        self.registry = Registry()
+        self._poller = Poller()
+        self.connections = IdleConnections(self._poller, self.registry, settings)
         self.far = far
         self._clock = clock
-        self._arrival = self.hall.enter(near, "counted", identity=EVERYONE)
+        self.connections.add(near, "counted")
 
     def say(self, data: bytes) -> None:
         self.far.sendall(data)
-        self.hall.hear(self._arrival.fileno())
+        self._poller.serve(1.0)
 
     def tell(self, **message: Any) -> None:
         data = msgspec.json.encode(message)
         self.say(struct.pack("<I", len(data)) + data)
 
     def heard(self) -> list[Any]:
-        """Give the messages that have come."""
+        """Return the messages that have arrived."""
         messages = []
         with contextlib.suppress(BlockingIOError):
             while head := self.far.recv(4, socket.MSG_DONTWAIT):
@@ -71,10 +72,10 @@ class Visit:
         return messages
 
     def wait(self, seconds: float) -> bool:
-        """Have time pass at once; tell whether the connection is still there."""
+        """Advance the clock; return whether the connection is still there."""
         self._clock.now += seconds
-        self.hall.tick(self._clock.now)
-        return bool(len(self.hall))
+        self.connections.check(self._clock.now)
+        return bool(len(self.connections))
 
 
 @pytest.fixture
@@ -116,7 +117,7 @@ def metadata_of_levels(levels: int) -> bytes:
 
 def test_a_hello_is_kept_small() -> None:
     given = ["seed", "fly", "reset", "seed", *map(str, range(1000))]
-    hello = received(msgspec.json.encode(HELLO | {"capabilities": given}), MIB)
+    hello = read_hello(msgspec.json.encode(HELLO | {"capabilities": given}), MIB)
     assert hello.capabilities == ["reset", "seed"]
     for changes, words in (
         ({"metadata": {"a": "b" * 65530}}, "metadata has 65538 bytes"),
@@ -124,16 +125,16 @@ def test_a_hello_is_kept_small() -> None:
         ({"render_modes": ["a", "b" * 65]}, "the longest of 65 characters"),
     ):
         with pytest.raises(BadHello, match=words):
-            received(msgspec.json.encode(HELLO | changes), MIB)
+            read_hello(msgspec.json.encode(HELLO | changes), MIB)
 
 
 def test_a_deep_hello_is_refused() -> None:
-    assert received(metadata_of_levels(199), MIB).metadata
+    assert read_hello(metadata_of_levels(199), MIB).metadata
     for levels in (200, 500, 900):
         with pytest.raises(BadHello, match="nested deeper than 200 levels"):
-            received(metadata_of_levels(levels), MIB)
+            read_hello(metadata_of_levels(levels), MIB)
     inner = msgspec.json.decode(metadata_of_levels(200))["metadata"]
     for member in ("observation_space", "action_space"):
         deep = msgspec.json.encode(HELLO | {member: SPACE | {"more": inner}})
         with pytest.raises(BadHello, match="nested deeper"):
-            received(deep, MIB)
+            read_hello(deep, MIB)

@@ -130,7 +130,7 @@ class ExternalConnections:
         broker.socket.settimeout(wait_s + BROKER_SECONDS)
         wanted = {"name": name, "count": count, "wait_s": wait_s}
         try:
-            broker.send(request(Op.EXTERNAL_TAKE, msgspec.json.encode(wanted)))
+            broker.send(request(Op.EXTERNAL_LEASE, msgspec.json.encode(wanted)))
         except OSError:
             raise _no_broker() from None
         while len(self.leased) < count:

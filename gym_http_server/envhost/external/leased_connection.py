@@ -80,7 +80,7 @@ class LeasedConnection:
     ) -> None:
         self.env_id = details.env_id
         self.protocol = ExternalConnection(
-            details.carrier,
+            details.framing,
             _dialect_of,
             max_message=settings.max_message,
             heartbeat_s=settings.heartbeat_s,
@@ -177,7 +177,7 @@ class LeasedConnection:
     def resume(self, details: ConnectionDetails, sock: socket.socket) -> None:
         """Continue over another connection of the same environment."""
         self.lose("a newer connection took its place")
-        self.protocol.resume(details.carrier, time.monotonic())
+        self.protocol.resume(details.framing, time.monotonic())
         self._connect(sock)
 
     def release(self) -> socket.socket | None:
