@@ -17,7 +17,7 @@ import msgspec
 
 from gym_http_server.access import Identity
 from gym_http_server.broker.messages import BrokerSettings, PollRequest
-from gym_http_server.errors import NotFound
+from gym_http_server.errors import HelloRefused, NotFound, TooManyExternal
 from gym_http_server.frame_socket import FrameSocket
 from gym_http_server.poller import READ, WRITE, Poller
 from gym_http_wire.external.binary_dialect import BinaryDialect
@@ -42,18 +42,6 @@ RECEIVE_BYTES = 256 * 1024
 #: Faults that are kept until the environment polls again; the oldest are dropped.
 MAX_FAULTS = 16
 _loads: Any = msgspec.json.Decoder().decode
-
-
-class HelloRefused(Problem):
-    """The hello is malformed or not acceptable."""
-
-    default_status, default_code = 400, "bad-hello"
-
-
-class TooManyExternal(Problem):
-    """The limit of external connections is reached."""
-
-    default_status, default_code = 503, "too-many-external"
 
 
 class Ended(Exception):
@@ -216,7 +204,7 @@ class LongPollConnection:
             self._request, self._number = payload, message.number
         elif isinstance(message, Fault):
             self._faults.append(payload)
-        elif message.ask == Op.PING and (
+        elif message.op == Op.PING and (
             self.poll is not None or now - self.polled_at < patience
         ):
             self.post(self._dialect().encode_control(Op.PONG))

@@ -7,6 +7,7 @@ hosts that lease them. It sees no step. One thread, one poll loop.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import socket
 import time
@@ -22,8 +23,15 @@ from gym_http_server.broker.idle_connections import IdleConnections
 from gym_http_server.broker.long_polling import LongPolling
 from gym_http_server.broker.messages import BrokerSettings, ConnectRequest
 from gym_http_server.broker.registry import Registry
-from gym_http_server.frame_socket import FrameSocket, limit_sending
+from gym_http_server.frame_socket import (
+    FrameSocket,
+    limit_sending,
+    receive_with_descriptors,
+)
+from gym_http_server.log_lines import LimitedLog
+from gym_http_server.peers import Peers
 from gym_http_server.poller import READ, Poller
+from gym_http_server.rundir.sockets import close_at_once
 from gym_http_server.service_process import isolate, limit_waits, run_service
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Form, Op, answer, problem_answer, request_head
@@ -37,13 +45,18 @@ MAX_DESCRIPTORS = 16
 
 log = logging.getLogger("gym_http_server.broker")
 
+#: What each kind of client may request.
+Operations = dict[int, Callable[[FrameSocket, Frame], None]]
+
 
 class Broker:
     """Holds the free connections.
 
     Args:
-        listener: Where web workers, the gateway and hosts connect.
+        listener: Where web workers and the gateway connect.
+        control: The connection to the supervisor, which passes on those of hosts.
         settings: The broker's settings.
+        peers: Tells processes of the server from those of environments.
         tcp_listener: Where environments connect by plain TCP; ``None``: they cannot.
         authenticator: Checks their tokens; ``None``: they need none.
     """
@@ -51,10 +64,14 @@ class Broker:
     def __init__(
         self,
         listener: socket.socket,
+        control: socket.socket,
         settings: BrokerSettings,
+        peers: Peers,
         tcp_listener: socket.socket | None,
         authenticator: Authenticator | None,
     ) -> None:
+        self._peers = peers
+        self._refusals = LimitedLog(log)
         self._poller = Poller()
         # Listeners that cannot accept at the moment.
         self._paused: list[socket.socket] = []
@@ -67,12 +84,15 @@ class Broker:
         )
         self._allocator = Allocator(self._registry, self._idle, self._hang_up)
         self._long_polling = LongPolling(self._poller, self._idle.add_local, settings)
-        self._operations: dict[int, Callable[[FrameSocket, Frame], None]] = {
-            Op.EXTERNAL_CONNECT: self._connect,
-            Op.EXTERNAL_LIST: self._list,
+        self._of_supervisor: Operations = {Op.EXTERNAL_HOST: self._add_host}
+        self._of_hosts: Operations = {
             Op.EXTERNAL_LEASE: self._allocator.lease,
             Op.EXTERNAL_RELEASE: self._allocator.release,
             Op.EXTERNAL_ADOPT: self._allocator.adopt,
+        }
+        self._of_others: Operations = {
+            Op.EXTERNAL_CONNECT: self._connect,
+            Op.EXTERNAL_LIST: self._list,
             Op.EXTERNAL_HELLO: self._long_polling.connect,
             Op.EXTERNAL_POLL: self._long_polling.poll,
             Op.EXTERNAL_ANSWER: self._long_polling.answer,
@@ -80,6 +100,7 @@ class Broker:
         }
         self._listener = listener
         self._poller.add(listener, self._accept)
+        self._add(control, self._of_supervisor)
         self._tcp_listener = tcp_listener
         if tcp_listener is not None:
             tcp_listener.setblocking(False)
@@ -140,29 +161,44 @@ class Broker:
         sock = self._accepted(self._listener)
         if sock is None:
             return
+        if self._peers.admits(sock):
+            self._add(sock, self._of_others)
+        else:
+            self._refusals.warning(
+                "refused a connection of an environment to the broker"
+            )
+            _close_unread(sock)
+
+    def _add_host(self, supervisor: FrameSocket, frame: Frame) -> None:
+        """Add the connection of a host, which the supervisor has passed on."""
+        sock = supervisor.take_socket()
+        if sock is not None:
+            self._add(sock, self._of_hosts)
+
+    def _add(self, sock: socket.socket, operations: Operations) -> None:
         limit_sending(sock)
         client = FrameSocket(sock, max_descriptors=MAX_DESCRIPTORS)
         self._clients[client.fileno()] = client
-        self._poller.add(client, lambda events: self._serve(client))
+        self._poller.add(client, lambda events: self._serve(client, operations))
 
-    def _serve(self, client: FrameSocket) -> None:
+    def _serve(self, client: FrameSocket, operations: Operations) -> None:
         try:
             frames = client.receive()
             if frames is None:
                 self._hang_up(client)
                 return
             for frame in frames:
-                self._dispatch(client, frame)
+                self._dispatch(client, frame, operations)
         except OSError:
             self._hang_up(client)
         except (msgspec.MsgspecError, ValueError, KeyError) as error:
-            # Environments can connect here, and write what no host does.
             log.warning("a request to the broker is malformed: %r", error)
             self._hang_up(client)
 
-    def _dispatch(self, client: FrameSocket, frame: Frame) -> None:
+    @staticmethod
+    def _dispatch(client: FrameSocket, frame: Frame, operations: Operations) -> None:
         try:
-            self._operations[frame.kind](client, frame)
+            operations[frame.kind](client, frame)
         except Problem as problem:
             client.send(problem_answer(problem, frame.number))
 
@@ -198,8 +234,24 @@ def _answer_status(client: FrameSocket, frame: Frame) -> None:
     client.send(answer(204, number=frame.number, form=Form.NONE))
 
 
+def _close_unread(sock: socket.socket) -> None:
+    """Close a connection, and descriptors that were sent over it, without waiting."""
+    with contextlib.suppress(OSError):
+        # From now on nothing more can be sent.
+        sock.shutdown(socket.SHUT_RDWR)
+        sock.setblocking(False)
+        while True:
+            data, descriptors = receive_with_descriptors(sock)
+            for descriptor in descriptors:
+                close_at_once(descriptor)
+            if not data:
+                break
+    sock.close()
+
+
 def run(
     listener: socket.socket,
+    control: socket.socket,
     doors: tuple[int, int] | None,
     settings: BrokerSettings,
     parent_pid: int,
@@ -207,7 +259,8 @@ def run(
     """Be the broker until the end; return the exit status.
 
     Args:
-        listener: Where web workers and hosts connect.
+        listener: Where web workers and the gateway connect.
+        control: The connection to the supervisor.
         doors: Descriptors of the socket by which environments connect by plain TCP,
             and of the memory from which the tokens are read.
         settings: The broker's settings.
@@ -222,4 +275,7 @@ def run(
         if keys:
             advice = "show it as token in the hello"
             authenticator = Authenticator(keys, WrongTokens(), advice)
-    return run_service(Broker(listener, settings, tcp_listener, authenticator), "broker")
+    broker = Broker(
+        listener, control, settings, Peers(parent_pid), tcp_listener, authenticator
+    )
+    return run_service(broker, "broker")

@@ -21,7 +21,10 @@ from gym_http_server.envhost import env_warnings, fork_guard, server_log
 from gym_http_server.envhost.activity import Activity
 from gym_http_server.envhost.create_request import CreateRequest, decoded
 from gym_http_server.envhost.dispatch import Dispatch
-from gym_http_server.envhost.external.connections import ExternalConnections
+from gym_http_server.envhost.external.connections import (
+    ExternalConnections,
+    connect_broker,
+)
 from gym_http_server.envhost.external.leased_connection import ExternalSettings
 from gym_http_server.envhost.failures import problem_frame, refusal_of
 from gym_http_server.envhost.host import Host
@@ -172,7 +175,8 @@ def _make(
         # Imported late, since other hosts do not need it.
         from gym_http_server.envhost.external.environment import make_external
 
-        external = ExternalConnections(RunDir(start.run_path), start.terms)
+        connect = functools.partial(connect_broker, channel)
+        external = ExternalConnections(start.terms, connect)
         env, external_step = make_external(wanted, external)
     else:
         env = make(wanted)

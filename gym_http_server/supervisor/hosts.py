@@ -17,7 +17,7 @@ import msgspec
 
 from gym_http_server import prctl
 from gym_http_server.envhost import server_log
-from gym_http_server.envhost.create_request import CreateRequest
+from gym_http_server.envhost.create_request import EXTERNAL, CreateRequest
 from gym_http_server.envhost.fork_guard import RETURNED
 from gym_http_server.envhost.host import CLOSE
 from gym_http_server.envhost.monitor_files import FILE_SECONDS, FileRequest, answer_file
@@ -75,6 +75,7 @@ class Hosts:
         on_end: Called with an instance whose process has ended, and how.
         on_spared_end: Called with the process ID of a child process that has ended and
             that no host started.
+        pass_to_broker: Called with the descriptor of a host's connection to the broker.
 
     Attributes:
         tombstones: The instances that have ended.
@@ -95,6 +96,7 @@ class Hosts:
         on_made: Callable[[Instance, Frame], None],
         on_end: Callable[[Instance, Ended], None],
         on_spared_end: Callable[[int], None],
+        pass_to_broker: Callable[[int], None],
     ) -> None:
         self.tombstones = Tombstones()
         self.kept_logs = KeptLogs()
@@ -110,6 +112,7 @@ class Hosts:
         self._on_made = on_made
         self._on_end = on_end
         self._on_spared_end = on_spared_end
+        self._pass_to_broker = pass_to_broker
         self._instances: dict[str, Instance] = {}
         self._by_pid: dict[int, Instance] = {}
         self._time_limits = TimeLimits(settings)
@@ -260,7 +263,9 @@ class Hosts:
                 instance.detail = FORK_RETURNED
                 self.kill(instance, "crashed")
                 return False
-            if not instance.reported:
+            if frame.kind == Op.EXTERNAL_HOST:
+                self._connect_to_broker(instance)
+            elif not instance.reported:
                 self._on_report(instance, frame)
             elif frame.kind == Op.MONITOR_FILE:
                 self._open_monitor(instance, frame)
@@ -276,6 +281,17 @@ class Hosts:
             first, rest = server_log.read(bytes(frame.body))
             names = instance.instance_id, instance.env_id
             log.warning("%s (%s): %s", *names, first, extra={"trace": rest})
+
+    def _connect_to_broker(self, instance: Instance) -> None:
+        """Pass the connection of a host that has an external environment on."""
+        descriptor = instance.channel.take_descriptor()
+        if descriptor is None:
+            return
+        try:
+            if instance.env_id.startswith(EXTERNAL):
+                self._pass_to_broker(descriptor)
+        finally:
+            close_at_once(descriptor)
 
     def _open_monitor(self, instance: Instance, frame: Frame) -> None:
         """Have a child open the file of a monitor, since a disk may be slow."""

@@ -18,16 +18,17 @@ from collections.abc import Callable, Sequence
 
 from gym_http_server.broker.messages import BrokerSettings
 from gym_http_server.errors import ForkFailed, StartError
+from gym_http_server.frame_socket import FrameSocket
 from gym_http_server.gateway import check_installed
 from gym_http_server.log_lines import SUPERVISOR
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.rundir.removal import empty, move
 from gym_http_server.rundir.sockets import listen
-from gym_http_server.sandbox import Sandbox
 from gym_http_server.service_process import isolate
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor.forks import start_child
 from gym_http_wire.external.handshake import MAX_HELLO_BYTES
+from gym_http_wire.messages import Op, request
 
 __all__ = [
     "BrokerProcess",
@@ -233,13 +234,12 @@ class RemoverProcess(ServiceProcess):
 class BrokerProcess(ServiceProcess):
     """Starts the broker when it is first needed.
 
-    The listening socket stays open in the supervisor, so connections that arrive while
-    no broker runs wait for the next one.
+    Its sockets stay open in the supervisor, so connections that arrive while no broker
+    runs wait for the next one.
 
     Args:
         run_dir: The run directory.
         settings: The settings.
-        sandbox: The sandbox of the hosts that connect to the broker.
         sockets: Descriptors of the socket on which external environments connect by
             plain TCP, and of the memory from which the broker reads the tokens;
             ``None`` if there is no such socket.
@@ -252,14 +252,12 @@ class BrokerProcess(ServiceProcess):
         self,
         run_dir: RunDir,
         settings: Settings,
-        sandbox: Sandbox,
         sockets: tuple[int, int] | None = None,
     ) -> None:
         super().__init__()
         # Environments that connect without a web worker need it from the start.
         self.wanted = sockets is not None
         self._sockets = sockets
-        self._sandbox = sandbox
         self._path = run_dir.broker_socket
         self._settings = BrokerSettings(
             heartbeat_s=settings.external_heartbeat,
@@ -269,6 +267,9 @@ class BrokerProcess(ServiceProcess):
             max_observation=settings.max_observation,
         )
         self._listener: socket.socket | None = None
+        ours, self._control_end = socket.socketpair()
+        ours.setblocking(False)
+        self._control = FrameSocket(ours)
 
     def start(self) -> None:
         """Start the broker unless it runs; from now on it is wanted.
@@ -282,15 +283,21 @@ class BrokerProcess(ServiceProcess):
             return
         if self._listener is None:
             self._listener = listen(self._path, BACKLOG)
-            self._sandbox.own(self._path)
         listener = self._listener
-        keep = [listener.fileno(), *(self._sockets or ())]
+        keep = [listener.fileno(), self._control_end.fileno(), *(self._sockets or ())]
         self._fork(keep, lambda parent: self._run(listener, parent))
+
+    def connect_host(self, descriptor: int) -> None:
+        """Pass the connection of a host to the broker, or to the next one."""
+        if self.wanted:
+            with contextlib.suppress(OSError):
+                self._control.send(request(Op.EXTERNAL_HOST), descriptor)
 
     def _run(self, listener: socket.socket, parent: int) -> int:
         from gym_http_server.broker.server import run
 
-        return run(listener, self._sockets, self._settings, parent)
+        control = self._control_end
+        return run(listener, control, self._sockets, self._settings, parent)
 
 
 class GatewayProcess(ServiceProcess):

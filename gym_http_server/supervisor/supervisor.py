@@ -94,6 +94,7 @@ class Supervisor:
         remover = RemoverProcess(run)
         self._issued_ids = IssuedIDs(settings.data_dir, addresses)
         fork_server = ForkServer(sandbox.descriptors)
+        self._broker = BrokerProcess(run, settings, external_sockets)
         self._hosts = Hosts(
             run,
             settings,
@@ -105,8 +106,8 @@ class Supervisor:
             on_made=self._on_made,
             on_end=self._on_end,
             on_spared_end=self._on_spared_end,
+            pass_to_broker=self._broker.connect_host,
         )
-        self._broker = BrokerProcess(run, settings, sandbox, external_sockets)
         self._gateway = GatewayProcess(settings, zmq_sockets)
         self._services = Services(
             (fork_server, remover, self._broker, self._gateway), self._hosts.spared

@@ -362,11 +362,28 @@ def test_the_servers_sockets_refuse_environments(
     for path, op in (
         (sandboxed.run / "supervisor.sock", Op.LIST),
         (sandboxed.run / other.id / "host.sock", Op.ACTION_SPACE),
+        (sandboxed.run / "broker.sock", Op.EXTERNAL_LIST),
+        (sandboxed.run / "broker.sock", Op.EXTERNAL_STATUS),
     ):
         for daemon in (False, True):
             tried = attempt(intruder, "connect", str(path), op, daemon)
             assert tried == "ECONNREFUSED", path
     other.reset()
+
+
+def test_environments_cannot_lease_external_connections(
+    sandboxed: Sandboxed, make: Callable[..., Instance]
+) -> None:
+    api, intruder = Api(sandboxed), make()
+    with ExternalEnv.to(api) as far:
+        path = str(sandboxed.run / "broker.sock")
+        assert attempt(intruder, "lease", path, "game") == 0
+        assert listed_env(api)["free"] == 1
+        assert "refused a connection of an environment to the broker" in (
+            sandboxed.stderr
+        )
+        far.drop()
+        wait_until_unlisted(api)
 
 
 def test_descriptors_whose_close_waits_stop_neither_supervisor_nor_broker(
@@ -380,6 +397,8 @@ def test_descriptors_whose_close_waits_stop_neither_supervisor_nor_broker(
     no_content(api.create().close())
     with ExternalEnv.to(api) as far:
         (path,) = server.run_dir.glob("*/broker.sock")
+        # The first list surveys the registry, which takes long on a busy machine.
+        assert listed_env(api)
         for count in (1, 5, 40):
             attempt(intruder, "send_broker_lingering", str(path), count)
             began = time.monotonic()

@@ -157,7 +157,7 @@ def test_an_unsolicited_message_of_a_page(server: Server, agent: TangoAgent) -> 
     assert page.hear()["type"] == "fault"
     code, words = page.hear_close()
     assert code == 1003
-    assert "nothing was asked" in words
+    assert "without a request" in words
     page.drop()
     page = TangoPage(server)
     asked = later(agent.reset)

@@ -5,7 +5,6 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from gym_http_server.envhost.external.environment import ExternalEnv
 from gym_http_server.envhost.external.fast_step import FastStep
 from gym_http_server.envhost.external.leased_connection import ExternalSettings
 from gym_http_server.external_connection import ConnectionDetails
-from gym_http_server.rundir.directory import RunDir
 from gym_http_wire.external.framing import COUNTED
 from gym_http_wire.external.handshake import Hello
 from gym_http_wire.external.steps import PackedStep
@@ -37,7 +35,7 @@ STEP: dict[str, Any] = {
 class Toy:
     """An external environment that sends its answers before it is asked."""
 
-    def __init__(self, run: RunDir) -> None:
+    def __init__(self) -> None:
         ours, self.line = socket.socketpair()
         self.line.settimeout(5)
         hello = Hello(
@@ -49,7 +47,7 @@ class Toy:
             dialect="json",
         )
         limits = ExternalSettings(5.0, 30.0, 60.0, 100_000, 100_000)
-        self.connections = ExternalConnections(run, limits)
+        self.connections = ExternalConnections(limits, no_broker)
         details = ConnectionDetails(COUNTED, "c", hello, 1, "r")
         self.connection = self.connections.add(details, ours)
         # Sent only when the environment waits for it, and until when it does.
@@ -101,6 +99,13 @@ class Toy:
         self.line.close()
 
 
+def no_broker() -> socket.socket:
+    """Return a connection to the broker that has ended."""
+    ours, theirs = socket.socketpair()
+    theirs.close()
+    return ours
+
+
 def framed(message: Any) -> bytes:
     """Return a message with its count of bytes."""
     payload = json.dumps(message).encode()
@@ -113,9 +118,9 @@ def step(number: int, **changed: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def toy(tmp_path: Path) -> Iterator[Toy]:
+def toy() -> Iterator[Toy]:
     """An environment that was reset; the next request's ID is 3."""
-    toy = Toy(RunDir(str(tmp_path)))
+    toy = Toy()
     yield toy
     # It answers to the request to close.
     number = toy.connection.details.next_number
@@ -243,6 +248,6 @@ def test_a_request_that_cannot_be_encoded_is_not_sent(toy: Toy) -> None:
     assert [each["id"] for each in toy.heard()] == [3]
 
 
-def test_before_a_reset_no_step_is_sent(tmp_path: Path, toy: Toy) -> None:
+def test_before_a_reset_no_step_is_sent(toy: Toy) -> None:
     toy.env._requester.needs_reset = "it was not reset yet"
     assert toy.fast_step(1) is None

@@ -91,6 +91,7 @@ class Op(IntEnum):
     EXTERNAL_POLL = 103
     EXTERNAL_ANSWER = 104
     EXTERNAL_STATUS = 105
+    EXTERNAL_HOST = 106
 
 
 class Form(IntEnum):

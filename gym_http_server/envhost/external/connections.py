@@ -21,12 +21,11 @@ from gym_http_server.envhost.external.leased_connection import (
 )
 from gym_http_server.external_connection import ConnectionDetails
 from gym_http_server.frame_socket import FrameSocket, limit_sending
-from gym_http_server.rundir.directory import RunDir
 from gym_http_wire.frames import Frame
 from gym_http_wire.messages import Op, problem_of, request
 from gym_http_wire.problems import ExternalAway
 
-__all__ = ["LONGEST_TICK", "Awaited", "ExternalConnections"]
+__all__ = ["LONGEST_TICK", "Awaited", "ExternalConnections", "connect_broker"]
 
 T = TypeVar("T")
 
@@ -54,12 +53,27 @@ class Awaited(Protocol):
         """Whether the wait is over."""
 
 
+def connect_broker(channel: socket.socket) -> socket.socket:
+    """Connect to the broker, through the supervisor, which knows this host.
+
+    Args:
+        channel: The connection to the supervisor.
+
+    Returns:
+        A socket, which ends at once if there is no broker at the moment.
+    """
+    ours, theirs = socket.socketpair()
+    with theirs:
+        FrameSocket(channel).send(request(Op.EXTERNAL_HOST), theirs.fileno())
+    return ours
+
+
 class ExternalConnections:
     """The connections of one host to external environments.
 
     Args:
-        run: The run directory.
         settings: Limits.
+        connect_broker: Returns a new connection to the broker.
 
     Attributes:
         settings: The same.
@@ -68,12 +82,16 @@ class ExternalConnections:
         due: Monotonic seconds of the next check of timeouts.
     """
 
-    def __init__(self, run: RunDir, settings: ExternalSettings) -> None:
+    def __init__(
+        self,
+        settings: ExternalSettings,
+        connect_broker: Callable[[], socket.socket],
+    ) -> None:
         self.settings = settings
         self.leased: list[LeasedConnection] = []
         self.key = ""
         self.due = 0.0
-        self._run = run
+        self._new_broker_socket = connect_broker
         self._epoll = select.epoll()
         self._by_descriptor: dict[int, LeasedConnection] = {}
         self._broker: FrameSocket | None = None
@@ -123,13 +141,11 @@ class ExternalConnections:
         Raises:
             ExternalAway: So many were not free in time.
         """
-        broker = self._connect_broker()
-        if broker is None:
-            raise _no_broker()
-        # If the broker is stopped, a create must fail before its deadline.
-        broker.socket.settimeout(wait_s + BROKER_SECONDS)
         wanted = {"name": name, "count": count, "wait_s": wait_s}
         try:
+            broker = self._broker = self._connect_broker()
+            # If the broker is stopped, a create must fail before its deadline.
+            broker.socket.settimeout(wait_s + BROKER_SECONDS)
             broker.send(request(Op.EXTERNAL_LEASE, msgspec.json.encode(wanted)))
         except OSError:
             raise _no_broker() from None
@@ -162,16 +178,10 @@ class ExternalConnections:
         with contextlib.suppress(FileExistsError):
             self._epoll.register(descriptor, select.EPOLLIN)
 
-    def _connect_broker(self) -> FrameSocket | None:
-        end = socket.socket(socket.AF_UNIX)
-        try:
-            end.connect(self._run.broker_socket)
-        except OSError:
-            end.close()
-            return None
+    def _connect_broker(self) -> FrameSocket:
+        end = self._new_broker_socket()
         limit_sending(end)
-        self._broker = FrameSocket(end, max_descriptors=MAX_DESCRIPTORS)
-        return self._broker
+        return FrameSocket(end, max_descriptors=MAX_DESCRIPTORS)
 
     def _watch_broker(self, broker: FrameSocket) -> None:
         broker.socket.setblocking(False)
@@ -238,16 +248,18 @@ class ExternalConnections:
 
     def _rejoin_broker(self) -> None:
         """Report the leases of this host to a new broker, after the last one ended."""
-        broker = self._connect_broker()
-        if broker is None:
-            return
         details = msgspec.json.encode([each.details for each in self.leased])
+        try:
+            broker = self._connect_broker()
+        except OSError:
+            # There may be descriptors again at the next check.
+            return
         try:
             broker.send(request(Op.EXTERNAL_ADOPT, details))
         except OSError:
             broker.close()
-            self._broker = None
             return
+        self._broker = broker
         self._watch_broker(broker)
 
     def release(self) -> None:

@@ -8,6 +8,7 @@ the errno with which the function failed.
 import contextlib
 import ctypes
 import errno
+import json
 import os
 import resource
 import signal
@@ -26,6 +27,8 @@ import psutil
 from tests.support.envs.hostile import Hostile
 
 _KEPT: list[socket.socket] = []
+#: Operation by which a host requests connections from the broker.
+LEASE = 98
 
 
 def write(path: str) -> None:
@@ -92,6 +95,19 @@ def connect(path: str, op: int, daemon: bool = False) -> None:
     finally:
         if daemon:
             os._exit(int(sys.exc_info()[0] is not None))
+
+
+def lease(path: str, name: str) -> int:
+    """Request a connection of an external environment; return how many came."""
+    body = json.dumps({"name": name, "count": 1, "wait_s": 0}).encode()
+    with socket.socket(socket.AF_UNIX) as line:
+        line.settimeout(5)
+        line.connect(path)
+        try:
+            line.sendall(struct.pack("<IIHBBI", len(body), 0, 0, LEASE, 0, 1) + body)
+            return len(socket.recv_fds(line, 1 << 16, 1)[1])
+        except (BrokenPipeError, ConnectionResetError):
+            return 0
 
 
 def interfaces() -> list[str]:
@@ -237,7 +253,7 @@ DEEDS: dict[str, Callable[..., Any]] = {
     deed.__name__: deed
     for deed in (
         *(write, read, names, rename, kill, child, run, connect, command),
-        *(interfaces,),
+        *(interfaces, lease),
         *(exchange, reach, send_lingering, status, death_signal),
         *(send_broker_lingering, set_linger, limit, limits, slow_down, limit_own),
         *(ring, chmod),
