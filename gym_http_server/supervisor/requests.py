@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import time
 from collections.abc import Callable
 from typing import Any
@@ -26,20 +27,19 @@ from gym_http_server.errors import (
     TooManyInstances,
     UnknownInstance,
 )
+from gym_http_server.frame_socket import FrameSocket
 from gym_http_server.log_lines import SUPERVISOR
 from gym_http_server.peers import Peers
 from gym_http_server.poller import READ, WRITE, Poller
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.rundir.sockets import listen, refuse_descriptors
 from gym_http_server.settings import Settings
-from gym_http_server.supervisor import listing
 from gym_http_server.supervisor.hosts import Hosts
-from gym_http_server.supervisor.instance import Ended, Instance
+from gym_http_server.supervisor.instance import Ended, Instance, listed
 from gym_http_server.supervisor.issued_ids import IssuedIDs
 from gym_http_server.supervisor.output import LogPart
 from gym_http_server.supervisor.owners import Owners
 from gym_http_server.supervisor.prefork import Modules
-from gym_http_server.supervisor.request_socket import RequestSocket
 from gym_http_server.supervisor.survey import Survey
 from gym_http_wire.frames import Frame, FrameError
 from gym_http_wire.messages import (
@@ -53,7 +53,7 @@ from gym_http_wire.messages import (
 )
 from gym_http_wire.problems import DiskFull, ExternalAway, Problem
 
-__all__ = ["CreateKeys", "Requests"]
+__all__ = ["CreateKeys", "RequestSocket", "Requests"]
 
 BACKLOG = 512
 
@@ -248,8 +248,7 @@ class Requests:
             for each in self._hosts.tombstones.newest_first()
             if head.owner in ("", each[1].owner)
         )
-        listed = listing.listed(owned(self._hosts, head), ended)
-        self._reply(connection, listed)
+        self._reply(connection, listed(owned(self._hosts, head), ended))
 
     def _read_log(self, connection: RequestSocket, frame: Frame) -> None:
         head = request_head(frame)
@@ -448,3 +447,38 @@ def _log_answer(part: LogPart, offset: int, *, ended: bool) -> Frame:
     }
     head = AnswerHead("text/plain; charset=utf-8", headers)
     return answer(200, part.data, head, form=Form.OTHER)
+
+
+MAX_REQUEST_BYTES = 1024 * 1024
+
+
+class RequestSocket(FrameSocket):
+    """The supervisor's end of a connection, which carries one request at a time.
+
+    Args:
+        end: Its socket.
+
+    Attributes:
+        instance: The instance that its create request is making; ``None`` if none.
+    """
+
+    def __init__(self, end: socket.socket) -> None:
+        end.setblocking(False)
+        super().__init__(end, MAX_REQUEST_BYTES)
+        self.instance: Any = None
+        self._number = 0
+
+    def receive(self) -> list[Frame] | None:
+        """Read once, and remember the number of the request for its answer."""
+        frames = super().receive()
+        if frames:
+            self._number = frames[-1].number
+        return frames
+
+    def answer(self, frame: Frame) -> None:
+        """Send an answer, or queue what the socket does not take."""
+        self.queue(frame._replace(number=self._number))
+
+    def refuse(self, problem: Problem) -> None:
+        """Answer with a problem."""
+        self.answer(problem_answer(problem))

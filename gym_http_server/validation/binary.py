@@ -21,7 +21,7 @@ def _parts(body: bytes) -> tuple[Json, bytes]:
     """Take a body in the binary form apart: its signature, parsed, and its leaves.
 
     Raises:
-        Mismatch: It is none.
+        Mismatch: The body is malformed.
     """
     size = int.from_bytes(body[:4], "little")
     signature, leaves = body[8 : 8 + size], body[8 + size :]
@@ -37,14 +37,14 @@ def from_binary(body: bytes) -> Form:
     """Read the binary form.
 
     Raises:
-        Mismatch: It is none.
+        Mismatch: The body is malformed.
     """
     signature, leaves = _parts(body)
     reader = _Leaves(leaves)
     try:
         form = reader.read(signature)
     except (KeyError, TypeError, ValueError, struct.error) as error:
-        raise Mismatch("leaves as their signature tells", repr(error)) from None
+        raise Mismatch("leaves as in their signature", repr(error)) from None
     if reader.at != len(leaves):
         raise Mismatch(f"{reader.at} bytes of leaves", str(len(leaves)))
     return form
@@ -58,7 +58,7 @@ class _Leaves:
         self.at = 0
 
     def read(self, signature: Json) -> Form:
-        """Read what a signature tells of."""
+        """Read the value of a signature."""
         match signature:
             case "none":
                 return ("none",)
@@ -74,31 +74,31 @@ class _Leaves:
                 return ("str", self._sized().decode("utf-8", "surrogatepass"))
             case "bytes":
                 return ("bytes", self._sized())
-        ((kind, told),) = signature.items()
-        return self._node(kind, told)
+        ((kind, actual),) = signature.items()
+        return self._node(kind, actual)
 
-    def _node(self, kind: str, told: Json) -> Form:
+    def _node(self, kind: str, actual: Json) -> Form:
         match kind:
             case "nd":
-                dtype, shape = told
+                dtype, shape = actual
                 count = 1
                 for size in shape:
                     count *= size
                 return ("nd", dtype, tuple(shape), self._take(count * _size(dtype)))
             case "ns":
-                return ("ns", told, self._take(_size(told)))
+                return ("ns", actual, self._take(_size(actual)))
             case "list" | "tuple":
-                return (kind, tuple(self.read(item) for item in told))
+                return (kind, tuple(self.read(item) for item in actual))
             case "oa":
-                shape, items = told
+                shape, items = actual
                 return ("oa", tuple(shape), tuple(self.read(item) for item in items))
             case "dict":
-                pairs = ((from_typed(key), self.read(item)) for key, item in told)
+                pairs = ((from_typed(key), self.read(item)) for key, item in actual)
                 return ("dict", tuple(pairs))
             case "graph":
-                return ("graph", *(self.read(item) for item in told))
+                return ("graph", *(self.read(item) for item in actual))
             case "space" | "autoreset":
-                return (kind, canonical(told))
+                return (kind, canonical(actual))
         raise ValueError(f"there is no kind {kind!r}")
 
     def _take(self, size: int) -> bytes:

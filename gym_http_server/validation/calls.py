@@ -1,4 +1,4 @@
-"""One exchange of HTTP, with nothing tidied up: a connection for each."""
+"""Calls over HTTP, each on a connection of its own, with the raw answer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PORTS = {"http": 80, "https": 443, "http+unix": 0}
 
 
 class CallFailed(Exception):
-    """There was no answer, or none that is HTTP."""
+    """There was no answer, or it is not HTTP."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Address:
         """Read an address; a password in it is the token, if none is given.
 
         Raises:
-            StartError: It is none.
+            StartError: The address is malformed.
         """
         try:
             parts = urlsplit(url)
@@ -94,7 +94,7 @@ class Address:
         """Open a connection.
 
         Raises:
-            CallFailed: There is none to be had.
+            CallFailed: No connection can be made.
         """
         try:
             if self.scheme == "http+unix":
@@ -134,7 +134,7 @@ class Response:
         """Read the body as JSON.
 
         Raises:
-            Mismatch: It is none.
+            Mismatch: The body is not JSON.
         """
         try:
             return json.loads(self.body, parse_constant=_refuse)
@@ -171,7 +171,7 @@ def call(
     connection = http.client.HTTPConnection("unused", timeout=timeout_s)
     # An answer that ends the connection takes its socket along.
     connection.sock = sock = address.connect(timeout_s)
-    # Whoever sends a byte a second is never late for a byte.
+    # The timeout of a socket does not end an answer of one byte a second.
     watch = threading.Timer(timeout_s, _hang_up, [sock])
     watch.start()
     fields = {"Host": address.authority, "Connection": "close", **(headers or {})}
@@ -186,10 +186,10 @@ def call(
             # A request that is too large may be answered before it has ended.
             connection.endheaders(body)
         response = connection.getresponse()
-        told = answer_of(response, _read(response))
+        actual = answer_of(response, _read(response))
         if watch.finished.is_set():
             raise TimeoutError
-        return told
+        return actual
     except (OSError, http.client.HTTPException, ValueError) as error:
         words = f"{type(error).__name__}: {error}"
         if watch.finished.is_set():
@@ -201,7 +201,7 @@ def call(
 
 
 def answer_of(response: http.client.HTTPResponse, body: bytes) -> Response:
-    """Give an answer whose body was read."""
+    """Return the response with a body that was read."""
     headers = {name.lower(): value for name, value in response.getheaders()}
     return Response(response.status, headers, body)
 
@@ -228,5 +228,5 @@ def _refuse(constant: str) -> None:
 
 
 def basic(token: str) -> str:
-    """Give the header that shows a token as the password of basic authentication."""
+    """Return the header with a token as the password of basic authentication."""
     return "Basic " + base64.b64encode(f":{token}".encode()).decode()

@@ -1,4 +1,4 @@
-"""The OpenAPI document of a server, and what it says of an answer."""
+"""The OpenAPI document of a server; checks answers against it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gym_http_server.validation.expectations import Mismatch
 __all__ = ["Document"]
 
 METHODS = ("get", "post", "put", "delete", "patch", "head", "options")
-# What any route may answer to what is no proper request, or to who may not ask.
+# Answers of every route to malformed or forbidden requests.
 GENERAL = frozenset({400, 403, 405, 414, 417, 431, 501})
 _HERE = "urn:openapi"
 # What comes of a document that is not built like one.
@@ -80,7 +80,7 @@ class Document:
             try:
                 jsonschema.Draft202012Validator.check_schema(schema)
             except jsonschema.SchemaError as error:
-                yield f"the schema {name} is none: {error.message[:200]}"
+                yield f"the schema {name} is malformed: {error.message[:200]}"
         for reference in _references(self.data):
             try:
                 self._registry.resolver(_HERE).lookup(reference)
@@ -93,7 +93,7 @@ class Document:
         named = {self.resolved(each).get("name") for each in given}
         for name in re.findall(r"{(\w+)}", path):
             if name not in named:
-                yield f"{path} does not say what {name} is"
+                yield f"{path} does not define {name}"
 
     def resolved(self, thing: Any) -> Any:
         """Follow a reference."""
@@ -106,7 +106,7 @@ class Document:
         return self._find(method, path) is not None
 
     def name_of(self, method: str, path: str) -> str:
-        """Name the operation that a request is of; "" if there is none."""
+        """Return the operation of a request; "" if the document has none."""
         found = self._find(method, path)
         if found is None:
             return ""
@@ -114,10 +114,10 @@ class Document:
         return str(operation.get("operationId", f"{found[1]}-{found[0]}"))
 
     def check(self, method: str, path: str, answer: Response) -> None:
-        """Hold an answer against what the document says of it.
+        """Check an answer against the document.
 
         Raises:
-            Mismatch: It is another, or the document says nothing that makes sense.
+            Mismatch: They differ, or the document is malformed.
         """
         try:
             self._check(method, path, answer)
@@ -141,8 +141,8 @@ class Document:
         self._check_body(response, answer)
 
     def _check_headers(self, response: dict[str, Any], answer: Response) -> None:
-        for name, told in response.get("headers", {}).items():
-            if self.resolved(told).get("required") and (
+        for name, actual in response.get("headers", {}).items():
+            if self.resolved(actual).get("required") and (
                 name.lower() not in answer.headers
             ):
                 raise Mismatch(f"a header {name}", ", ".join(answer.headers))
@@ -166,7 +166,7 @@ class Document:
         if error is not None:
             where = "".join(f"[{part!r}]" for part in error.absolute_path)
             raise Mismatch(
-                f"what the schema says at {where or 'the top'}", error.message[:300]
+                f"a value as in the schema at {where or 'the top'}", error.message[:300]
             )
 
     def _find(self, method: str, path: str) -> tuple[str, str] | None:

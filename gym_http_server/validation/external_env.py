@@ -169,14 +169,14 @@ class AgentCall:
         answer = self.response()
         if answer.status != status:
             raise Mismatch(f"status {status}", str(answer))
-        told: dict[str, Json] = answer.json()
-        return told
+        actual: dict[str, Json] = answer.json()
+        return actual
 
     def problem(self, status: int, code: str) -> dict[str, Json]:
         """Wait for a problem with a certain status and code; return it."""
-        told = self.body(status)
-        equal(told.get("code"), code, "code")
-        return told
+        actual = self.body(status)
+        equal(actual.get("code"), code, "code")
+        return actual
 
 
 class SocketEnv(CheckEnv):
@@ -233,12 +233,12 @@ class SocketEnv(CheckEnv):
         """Receive a message of the server; answer its pings."""
         payload = self.receive_payload(TEXT)
         try:
-            told = json.loads(payload)
+            actual = json.loads(payload)
         except ValueError as error:
             raise Mismatch("a message in JSON", str(error)) from None
-        if not isinstance(told, dict):
-            raise Mismatch("an object", str(told)[:200])
-        return told
+        if not isinstance(actual, dict):
+            raise Mismatch("an object", str(actual)[:200])
+        return actual
 
     def receive_payload(self, opcode: int = BINARY) -> bytes:
         """Receive the payload of a message with a certain opcode."""
@@ -276,8 +276,8 @@ class PollingEnv(CheckEnv):
             if answer.status != 204 or time.monotonic() > until:
                 break
         equal(answer.status, 200, "status of a fetched request")
-        told: dict[str, Json] = answer.json()
-        return told
+        actual: dict[str, Json] = answer.json()
+        return actual
 
     def send(self, message: dict[str, Json]) -> None:
         """Post an answer."""
@@ -323,8 +323,8 @@ class TextMessages:
 
     def receive_fault(self) -> Fault:
         """Receive the fault message."""
-        told = self._env.expect_message("fault")
-        return Fault(str(told.get("message", "")), str(told.get("field", "")))
+        actual = self._env.expect_message("fault")
+        return Fault(str(actual.get("message", "")), str(actual.get("field", "")))
 
 
 class BinaryMessages:
@@ -366,10 +366,10 @@ class BinaryMessages:
         if operation != _FAULT:
             raise Mismatch(f"operation {_FAULT}, a fault", str(operation))
         try:
-            told = json.loads(body)
+            actual = json.loads(body)
         except ValueError as error:
             raise Mismatch("a fault in JSON", str(error)) from None
-        return Fault(str(told.get("message", "")), str(told.get("field", "")))
+        return Fault(str(actual.get("message", "")), str(actual.get("field", "")))
 
     def _send(self, data: bytes) -> None:
         self._env.socket.send(frame(BINARY, data))

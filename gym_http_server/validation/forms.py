@@ -64,12 +64,12 @@ def _raw(content: dict[str, Json]) -> bytes:
 
 
 def canonical(data: Json) -> str:
-    """Give the data of a space as a text that is the same for the same data."""
+    """Return the data of a space as canonical text: equal for equal data."""
     return json.dumps(data, sort_keys=True)
 
 
 def nested(form: Form, *names: str) -> Form:
-    """Give a member of a dict, or one of a member, and so on.
+    """Return a member of a dict, by its path.
 
     Raises:
         Mismatch: It is not there.
@@ -83,10 +83,10 @@ def nested(form: Form, *names: str) -> Form:
 
 
 def named(form: Form) -> dict[str, Form]:
-    """Give the members of a dict whose keys are strings.
+    """Return the members of a dict whose keys are strings.
 
     Raises:
-        Mismatch: It is none.
+        Mismatch: It is not a dict.
     """
     if form[0] != "dict":
         raise Mismatch("a dict", form[0])

@@ -20,7 +20,7 @@ def plain_of(form: Form) -> Any:
     """Give plain JSON, parsed.
 
     Raises:
-        ValueError: Nothing is said about how this looks.
+        ValueError: Plain JSON has no form for this kind.
     """
     kind, *rest = form
     match kind:
@@ -39,7 +39,7 @@ def plain_of(form: Form) -> Any:
             return next(_numbers(*rest))
         case "bool" | "int" | "str":
             return rest[0]
-    raise ValueError(f"nothing is said about {kind} in plain JSON")
+    raise ValueError(f"nothing is reply about {kind} in plain JSON")
 
 
 def shortest(number: float, kind: str) -> float:
@@ -81,7 +81,7 @@ def _numbers(dtype: str, raw: bytes) -> Iterator[Any]:
             piece = raw[at : at + size]
             yield int.from_bytes(piece, "little", signed=kind[0] == "i")
     else:
-        raise ValueError(f"nothing is said about {dtype} in plain JSON")
+        raise ValueError(f"nothing is reply about {dtype} in plain JSON")
 
 
 def _shaped(numbers: Iterator[Any], shape: tuple[int, ...]) -> Any:

@@ -122,8 +122,8 @@ class Report:
         """Take what came of one group, and say it in a line, and one for each wrong."""
         self.outcomes += outcomes
         counts = Counter(outcome.result for outcome in outcomes)
-        told = [f"{counts[each]} {each}" for each in (PASSED, FAILED, ABSENT)]
-        kept = [words for words in told if not words.startswith("0 ")]
+        actual = [f"{counts[each]} {each}" for each in (PASSED, FAILED, ABSENT)]
+        kept = [words for words in actual if not words.startswith("0 ")]
         self._say(f"{name:<14} {', '.join(kept) or 'nothing to check'}")
         for outcome in outcomes:
             if outcome.result == FAILED:
@@ -265,8 +265,8 @@ def _greet(target: Target) -> None:
             "GHS_TOKEN or --token"
         )
     try:
-        told = about.json() if about.status == 200 else None
-        target.about = told if isinstance(told, dict) else None
+        actual = about.json() if about.status == 200 else None
+        target.about = actual if isinstance(actual, dict) else None
         if document.status == 200:
             target.document = Document(document.json())
     except (Mismatch, AttributeError, TypeError):

@@ -17,7 +17,7 @@ from gym_http_server.validation.websocket import (
 )
 from gym_http_wire.websocket import accept_of
 
-__all__ = ["OPERATIONS", "Said", "TargetStream"]
+__all__ = ["OPERATIONS", "BinaryAnswer", "TargetStream"]
 
 OPERATIONS = {
     "reset": 1,
@@ -30,7 +30,7 @@ OPERATIONS = {
 _HEADER = struct.Struct("<IIHBBI")
 
 
-class Said(NamedTuple):
+class BinaryAnswer(NamedTuple):
     """An answer of the binary dialect; its body is as it is over HTTP.
 
     Attributes:
@@ -80,7 +80,7 @@ class TargetStream(WebSocket):
             raise Mismatch(f"Sec-WebSocket-Accept: {wanted}", str(accept))
         return stream
 
-    def ask(self, op: str, **members: Any) -> dict[str, Any]:
+    def request(self, op: str, **members: Any) -> dict[str, Any]:
         """Ask something in the text dialect."""
         self.send(frame(TEXT, json.dumps({"op": op, **members}).encode()))
         return self.answered()
@@ -88,22 +88,24 @@ class TargetStream(WebSocket):
     def answered(self) -> dict[str, Any]:
         """Read an answer of the text dialect."""
         try:
-            told = json.loads(self.hear(TEXT))
+            actual = json.loads(self.receive(TEXT))
         except ValueError as error:
             raise Mismatch("an answer in JSON", str(error)) from None
         members = {"number", "status", "body"}
-        if not isinstance(told, dict) or not members <= told.keys():
-            raise Mismatch("an object with number, status and body", str(told)[:200])
-        return told
+        if not isinstance(actual, dict) or not members <= actual.keys():
+            raise Mismatch("an object with number, status and body", str(actual)[:200])
+        return actual
 
-    def ask_binary(self, op: str, number: int, body: bytes = b"", **more: Any) -> Said:
+    def request_binary(
+        self, op: str, number: int, body: bytes = b"", **more: Any
+    ) -> BinaryAnswer:
         """Ask something in the binary dialect."""
         self.send(frame(BINARY, _request(OPERATIONS[op], number, body, **more)))
-        return self.answered_binary()
+        return self.receive_binary()
 
-    def answered_binary(self) -> Said:
+    def receive_binary(self) -> BinaryAnswer:
         """Read an answer of the binary dialect."""
-        message = self.hear(BINARY)
+        message = self.receive(BINARY)
         if len(message) < _HEADER.size:
             raise Mismatch("a header of 16 bytes", message.hex())
         size, head, status, op, form, number = _HEADER.unpack_from(message)
@@ -112,7 +114,7 @@ class TargetStream(WebSocket):
         body = message[16 + head :]
         if form == 3 and body:
             body = self._named(body)
-        return Said(number, status, form, body)
+        return BinaryAnswer(number, status, form, body)
 
     def _named(self, body: bytes) -> bytes:
         size, name = struct.unpack_from("<II", body)
@@ -138,11 +140,11 @@ def _request(
     head: Any = None,
 ) -> bytes:
     """Write a request in the binary dialect."""
-    told = b"" if head is None else json.dumps(head).encode()
-    told += b" " * (-len(told) % 8)
+    actual = b"" if head is None else json.dumps(head).encode()
+    actual += b" " * (-len(actual) % 8)
     form = form if body else 0
     return (
-        _HEADER.pack(len(body), len(told), 0, op, form | wanted << 4, number)
-        + told
+        _HEADER.pack(len(body), len(actual), 0, op, form | wanted << 4, number)
+        + actual
         + body
     )

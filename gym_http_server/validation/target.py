@@ -124,8 +124,8 @@ class Target:
 
     def claims(self, capability: str) -> bool:
         """Whether the server says that it has something."""
-        told = (self.about or {}).get("capabilities")
-        return isinstance(told, list) and capability in told
+        actual = (self.about or {}).get("capabilities")
+        return isinstance(actual, list) and capability in actual
 
     def needs(self, capability: str, probe: Response | None = None) -> None:
         """Leave a check out if the server has no such thing and claims none.
@@ -142,8 +142,8 @@ class Target:
         if probe is None:
             raise Absent(f"it does not claim to have {capability!r}")
         if probe.status in (404, 405, 501):
-            told = f"it answers {probe.status} and does not claim {capability!r}"
-            raise Absent(told)
+            actual = f"it answers {probe.status} and does not claim {capability!r}"
+            raise Absent(actual)
 
     def create(self, env_id: str = CART_POLE, **options: Any) -> TargetInstance:
         """Make an instance, which the caller closes.
@@ -159,8 +159,8 @@ class Target:
         key, body = secrets.token_hex(12), json.dumps(request).encode()
         self._making[key] = body
         answer = self._create(key, body)
-        told = answer.json() if answer.status == 200 else {}
-        instance_id = told.get("instance_id") if isinstance(told, dict) else None
+        actual = answer.json() if answer.status == 200 else {}
+        instance_id = actual.get("instance_id") if isinstance(actual, dict) else None
         if isinstance(instance_id, str) and instance_id:
             self._open[instance_id] = None
             del self._making[key]
@@ -229,9 +229,9 @@ class Target:
         for key, body in list(self._making.items()):
             with contextlib.suppress(CallFailed, Mismatch):
                 # Under its key, a create says again what it has made.
-                told = self._create(key, body).json()
-                if isinstance(told, dict) and "instance_id" in told:
-                    self._open[told["instance_id"]] = None
+                actual = self._create(key, body).json()
+                if isinstance(actual, dict) and "instance_id" in actual:
+                    self._open[actual["instance_id"]] = None
         for instance_id in list(self._open):
             try:
                 TargetInstance(self, instance_id).close()
@@ -285,7 +285,7 @@ def _is_unknown(answer: Response) -> bool:
 def code_of(answer: Response) -> str:
     """Give the code of an error; "" if it has none."""
     try:
-        told = answer.json()
+        actual = answer.json()
     except Mismatch:
         return ""
-    return str(told.get("code", "")) if isinstance(told, dict) else ""
+    return str(actual.get("code", "")) if isinstance(actual, dict) else ""

@@ -159,7 +159,7 @@ class WebSocket:
         try:
             self._socket.sendall(data)
         except (BrokenPipeError, ConnectionResetError):
-            # What it said before it closed is of interest.
+            # Messages that it sent before the close count.
             return
 
     def read(self) -> Message:
@@ -180,7 +180,7 @@ class WebSocket:
             raise Closed(code, payload[2:].decode("utf-8", "replace"))
         return message
 
-    def hear(self, opcode: int) -> bytes:
+    def receive(self, opcode: int) -> bytes:
         """Read the next message, which has to be of a kind.
 
         Raises:

@@ -7,8 +7,7 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
-from gym_http_server.supervisor.instance import Ended, Tombstones
-from gym_http_server.supervisor.listing import listed, memory_of
+from gym_http_server.supervisor.instance import Ended, Tombstones, listed, memory_of
 
 
 def test_the_last_hundred_that_ended_are_listed() -> None:

@@ -23,8 +23,8 @@ def _attribute(target: Target) -> None:
         answer = instance.get("attributes/gravity/")
         target.needs("attributes", answer)
         equal(answer.json(), {"callable": False, "value": 9.8}, "gravity")
-        told = instance.post("attributes/gravity/", {"value": 1.62}).json()
-        equal(told, {"set": True}, "the answer")
+        actual = instance.post("attributes/gravity/", {"value": 1.62}).json()
+        equal(actual, {"set": True}, "the answer")
         equal(instance.get("attributes/gravity/").json()["value"], 1.62, "gravity")
 
 
@@ -53,8 +53,8 @@ def _method(target: Target) -> None:
         answer = instance.get(path)
         target.needs("attributes", answer)
         equal(answer.json(), {"callable": True}, "encode")
-        told = instance.post(f"{path}call/", {"args": [3, 1, 2, 0]}).json()
-        equal(told, {"value": 328}, "what it returns")
+        actual = instance.post(f"{path}call/", {"args": [3, 1, 2, 0]}).json()
+        equal(actual, {"value": 328}, "what it returns")
 
 
 @internals("generator")
@@ -150,15 +150,15 @@ _COUNT = 3
 
 
 def _needs_vectors(target: Target) -> None:
-    """Leave vectors out where ``num_envs`` is a member that nobody knows."""
+    """Leave vectors out if the server ignores ``num_envs``."""
     instance = _made(target)
     try:
-        told = instance.get().json()
+        actual = instance.get().json()
     except Mismatch:
-        told = {}
+        actual = {}
     finally:
         instance.close()
-    if not isinstance(told, dict) or told.get("num_envs") != _COUNT:
+    if not isinstance(actual, dict) or actual.get("num_envs") != _COUNT:
         raise Absent("num_envs makes one environment all the same")
 
 
@@ -174,12 +174,12 @@ def _one(target: Target) -> None:
     vector = _made(target)
     singles = [target.create(CART_POLE) for _ in range(_COUNT)]
     try:
-        told = vector.post("reset/", {"seed": 42}).json()["observation"]
+        actual = vector.post("reset/", {"seed": 42}).json()["observation"]
         alone = [
             single.post("reset/", {"seed": 42 + index}).json()["observation"]
             for index, single in enumerate(singles)
         ]
-        equal(told, alone, "the observations, of seeds that go up by one")
+        equal(actual, alone, "the observations, of seeds that go up by one")
         step = vector.post("step/", {"action": [1, 0, 1]}).json()
         alone = [
             single.post("step/", {"action": action}).json()
@@ -197,9 +197,9 @@ def _one(target: Target) -> None:
 def _seeds(target: Target) -> None:
     vector, single = _made(target), target.create()
     try:
-        told = vector.post("reset/", {"seed": [5, 6, 5]}).json()["observation"]
+        actual = vector.post("reset/", {"seed": [5, 6, 5]}).json()["observation"]
         alone = single.post("reset/", {"seed": 5}).json()["observation"]
-        equal([told[0], told[2]], [alone, alone], "the observations of seed 5")
+        equal([actual[0], actual[2]], [alone, alone], "the observations of seed 5")
     finally:
         vector.close()
         single.close()
@@ -209,9 +209,9 @@ def _seeds(target: Target) -> None:
 def _spaces(target: Target) -> None:
     vector = _made(target)
     try:
-        told = vector.get().json()
+        actual = vector.get().json()
         single = {"type": "Discrete", "n": 2, "start": 0, "dtype": "int64"}
-        equal(told["single_action_space"], single, "single_action_space")
+        equal(actual["single_action_space"], single, "single_action_space")
         space = vector.get("action_space/").json()["space"]
         equal((space["type"], space["shape"]), ("MultiDiscrete", [_COUNT]), "actions")
     finally:
@@ -227,8 +227,8 @@ def _disabled(target: Target) -> None:
         equal(step["truncated"], [True] * _COUNT, "truncated")
         options = {"reset_mask": [True, False, False]}
         request = {"seed": [3, None, None], "options": options}
-        told = vector.post("reset/", request).json()["observation"]
-        equal(told[0], first[0], "the one that was reset")
-        equal(told[1:], step["observation"][1:], "those that were not")
+        actual = vector.post("reset/", request).json()["observation"]
+        equal(actual[0], first[0], "the one that was reset")
+        equal(actual[1:], step["observation"][1:], "those that were not")
     finally:
         vector.close()

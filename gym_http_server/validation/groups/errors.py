@@ -102,7 +102,7 @@ _CAUSES = {
 }
 
 
-# Nobody has read so far what these accept.
+# Requests that are refused before Accept is read.
 _UNREAD = {"uri-too-long", "headers-too-large"}
 
 
@@ -134,9 +134,9 @@ def _caused(code: str, cause: Cause, target: Target) -> None:
     if "Accept" in cause.headers or code in _UNREAD:
         return
     if code == "unknown-instance":
-        # Who knows of problem details is told so as HTTP would.
+        # A client that accepts problem details gets the status of HTTP.
         equal(answers[1].status, 404, f"status for {PROBLEM}")
-    equal(answers[1].media, PROBLEM, "Content-Type for who accepts that")
+    equal(answers[1].media, PROBLEM, "Content-Type for a client that accepts it")
     equal(code_of(answers[1]), code, "code")
 
 
@@ -148,23 +148,23 @@ def _ask(target: Target, cause: Cause, path: str, **more: str) -> Response:
 
 
 def problem(answer: Response, code: str, status: int) -> dict[str, Any]:
-    """Demand that an answer is an error of a kind, in its form.
+    """Expect an error with a certain code and status, in its form.
 
     Raises:
         Mismatch: It is not.
     """
     equal(answer.status, status, f"status of {code}")
     equal(answer.media, "application/json", "Content-Type")
-    told: dict[str, Any] = answer.json()
-    equal(told.get("code"), code, "code")
-    message = told.get("message")
-    that(isinstance(message, str) and message.strip(), "a message", told)
-    equal(told.get("detail"), message, "detail, as message")
-    equal(told.get("status"), status, "status in the body")
-    equal(told.get("type"), f"urn:gym-http:{code}", "type")
+    actual: dict[str, Any] = answer.json()
+    equal(actual.get("code"), code, "code")
+    message = actual.get("message")
+    that(isinstance(message, str) and message.strip(), "a message", actual)
+    equal(actual.get("detail"), message, "detail, as message")
+    equal(actual.get("status"), status, "status in the body")
+    equal(actual.get("type"), f"urn:gym-http:{code}", "type")
     for name in ("title", "request_id"):
-        that(isinstance(told.get(name), str) and told[name], f"a {name}", told)
-    return told
+        that(isinstance(actual.get(name), str) and actual[name], f"a {name}", actual)
+    return actual
 
 
 @checks("invalid-action")

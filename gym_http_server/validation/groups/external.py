@@ -36,7 +36,7 @@ def needs_external(target: Target) -> None:
     """Leave out what needs external environments.
 
     Raises:
-        Absent: There are none.
+        Absent: The server has no external environments.
     """
     target.needs("external", target.get(PATH))
     answer = target.post("/v1/envs/", {"env_id": "external/validate-needs"})
@@ -74,8 +74,8 @@ def _conversation(target: Target) -> None:
             instance.post, "reset/", {"seed": 5, "options": {"a": [1]}}
         )
         request = env.answer("reset", observation=[0, 1], info={"level": 3})
-        told = request.get("seed"), request.get("options")
-        equal(told, (5, {"a": [1]}), "seed and options")
+        actual = request.get("seed"), request.get("options")
+        equal(actual, (5, {"a": [1]}), "seed and options")
         begun = {"observation": [0.0, 1.0], "info": {"level": 3}}
         equal(agent.body(200), begun, "the answer to a reset")
         equal(env.step(instance), STEP, "the answer to a step")
@@ -88,18 +88,18 @@ def _conversation(target: Target) -> None:
 
 def _counts(env: CheckEnv) -> tuple[Any, Any]:
     path = f"/v1/registry/?search=external/{env.name}"
-    told = env.target.get(path).json()["envs"][0]["external"]
-    return told["free"], told["taken"]
+    actual = env.target.get(path).json()["envs"][0]["external"]
+    return actual["free"], actual["taken"]
 
 
 @external("over-http")
 def _over_http(target: Target) -> None:
     with PollingEnv(target) as env:
         answer = target.get(f"{env.path}request?wait_s=0")
-        equal(answer.status, 204, "status, since nothing is asked")
+        equal(answer.status, 204, "status without a request")
         instance = env.create_and_reset()
         agent = env.call_later(instance.post, "step/", {"action": 2})
-        # What was not answered is asked for as often as it is fetched.
+        # A request without an answer is sent again at each poll.
         first = env.expect_message("step")
         equal(env.expect_message("step").get("id"), first["id"], "ID of the request")
         equal(first.get("action"), 2, "action")
@@ -143,8 +143,8 @@ def _spaces(target: Target) -> None:
         agent = env.call_later(target.post, "/v1/envs/", request)
         env.answer("init", observation_space={"type": "Discrete", "n": 50})
         instance = target.adopt(agent.body(200)["instance_id"])
-        told = instance.get("observation_space/").json()
-        equal(told["info"], {"n": 50, "name": "Discrete"}, "the observation space")
+        actual = instance.get("observation_space/").json()
+        equal(actual["info"], {"n": 50, "name": "Discrete"}, "the observation space")
         agent = env.call_later(instance.post, "reset/", {})
         env.answer("reset", observation=40)
         equal(agent.body(200).get("observation"), 40, "observation")
@@ -155,10 +155,10 @@ def _spaces(target: Target) -> None:
 def _channels(target: Target) -> None:
     with SocketEnv.welcomed(target, reward_channels=["food", "pain"]) as env:
         instance = env.create_and_reset()
-        told = env.step(instance, reward=[1.5, -0.25])
-        equal(told["reward"], 1.25, "reward")
+        actual = env.step(instance, reward=[1.5, -0.25])
+        equal(actual["reward"], 1.25, "reward")
         parts = {"food": 1.5, "pain": -0.25}
-        equal(told["info"].get("reward_channels"), parts, "reward_channels")
+        equal(actual["info"].get("reward_channels"), parts, "reward_channels")
         env.close_instance(instance)
 
 
@@ -185,12 +185,12 @@ def _vector(target: Target) -> None:
                 env.send({"id": each["id"], "result": {}})
             instance = target.adopt(agent.body(200)["instance_id"])
             agent = one.call_later(instance.post, "reset/", {})
-            # Both are asked before one has answered.
+            # Both get the request before one has answered.
             asked = [env.expect_message("reset") for env in (one, other)]
             for env, each in zip((one, other), asked, strict=True):
                 env.send({"id": each["id"], "result": {"observation": OBSERVATION}})
-            told = agent.body(200)["observation"]
-            equal(told, [OBSERVATION, OBSERVATION], "observation")
+            actual = agent.body(200)["observation"]
+            equal(actual, [OBSERVATION, OBSERVATION], "observation")
             agent = one.call_later(instance.close)
             for env in (one, other):
                 env.answer("close")
@@ -210,15 +210,15 @@ def _errors(target: Target) -> None:
         agent = _step(env, instance)
         error = {"code": "invalid-action", "message": "that way is closed"}
         env.send({"id": env.expect_message("step")["id"], "error": error})
-        told = agent.problem(400, "invalid-action")
-        that("that way is closed" in told["message"], "its words", told["message"])
+        actual = agent.problem(400, "invalid-action")
+        that("that way is closed" in actual["message"], "its words", actual["message"])
         # Nothing was done, so the agent goes on.
         env.step(instance)
         agent = _step(env, instance)
         error = {"message": "the crate is stuck"}
         env.send({"id": env.expect_message("step")["id"], "error": error})
-        told = agent.problem(502, "env-error")
-        that("the crate is stuck" in told["message"], "its words", told["message"])
+        actual = agent.problem(502, "env-error")
+        that("the crate is stuck" in actual["message"], "its words", actual["message"])
         problem(instance.post("step/", {"action": 1}), "reset-needed", 409)
         env.reset(instance)
         env.close_instance(instance)
@@ -236,7 +236,7 @@ def _replay(target: Target) -> None:
         instance = env.create_and_reset()
         agent = _step(env, instance, key)
         request = env.expect_message("step")
-        # It has done the step, and nobody heard so.
+        # It has done the step, and the answer is lost.
         env.end()
         agent.problem(503, "external-away")
         with env.reconnect(capabilities=REPLAY) as again:
@@ -284,9 +284,9 @@ def _newer(target: Target) -> None:
 def _unasked(target: Target) -> None:
     with SocketEnv.welcomed(target) as env:
         env.send({"id": 900, "result": {}})
-        told = env.expect_message("fault")
-        equal(told.get("id"), 900, "id of the fault")
-        that(told.get("message"), "a message", json.dumps(told))
+        actual = env.expect_message("fault")
+        equal(actual.get("id"), 900, "id of the fault")
+        that(actual.get("message"), "a message", json.dumps(actual))
         instance = env.create_and_reset()
         env.close_instance(instance)
 
@@ -332,7 +332,7 @@ def _ended(env: SocketEnv) -> None:
 
 
 def _bad(case: dict[str, Any], target: Target) -> None:
-    """Answer a step with what is no answer: both sides are told the field."""
+    """Answer a step with a bad answer: both sides get the name of the field."""
     about = {"dialect": case["dialect"], "reward_channels": case.get("reward_channels")}
     with SocketEnv.welcomed(target, **about) as env:
         messages = (BinaryMessages if case["dialect"] == "binary" else TextMessages)(
@@ -347,10 +347,10 @@ def _bad(case: dict[str, Any], target: Target) -> None:
         agent.body(200)
         agent = env.call_later(instance.post, "step/", {"action": 1})
         messages.answer_badly(case)
-        told = agent.problem(502, "bad-answer")
-        equal(told.get("field"), case["bad"], "field, as the agent is told")
+        actual = agent.problem(502, "bad-answer")
+        equal(actual.get("field"), case["bad"], "field in the answer to the agent")
         fault = messages.receive_fault()
-        equal(fault.field, case["bad"], "field, as the environment is told")
+        equal(fault.field, case["bad"], "field in the fault to the environment")
         that(fault.message, "a message for the environment", "none")
         if "ends" in case:
             _ended(env)

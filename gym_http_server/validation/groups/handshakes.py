@@ -53,17 +53,17 @@ def _dialects(target: Target) -> None:
         ("", None),
     ):
         with TargetStream.opened(target.shared(), asked) as stream:
-            told = stream.answer.headers.get("sec-websocket-protocol")
-            equal(told, chosen, f"the dialect for {asked!r}")
-            told = stream.answer.headers.get("sec-websocket-extensions")
-            equal(told, None, "Sec-WebSocket-Extensions")
+            actual = stream.answer.headers.get("sec-websocket-protocol")
+            equal(actual, chosen, f"the dialect for {asked!r}")
+            actual = stream.answer.headers.get("sec-websocket-extensions")
+            equal(actual, None, "Sec-WebSocket-Extensions")
 
 
 @handshakes("unknown-dialect")
 def _unknown_dialect(target: Target) -> None:
     with TargetStream(target.shared(), "chat") as stream:
-        told = stream.answer.status, code_of(stream.answer)
-        equal(told, (400, "bad-parameter"), "status and code")
+        actual = stream.answer.status, code_of(stream.answer)
+        equal(actual, (400, "bad-parameter"), "status and code")
 
 
 @handshakes("session")
@@ -82,8 +82,8 @@ def _session(target: Target) -> None:
 @handshakes("unknown-instance")
 def _unknown(target: Target) -> None:
     with TargetStream(TargetInstance(target, "ffffffff")) as stream:
-        told = stream.answer.status, code_of(stream.answer)
-        equal(told, (400, "unknown-instance"), "status and code")
+        actual = stream.answer.status, code_of(stream.answer)
+        equal(actual, (400, "unknown-instance"), "status and code")
 
 
 @handshakes("too-many-streams")
@@ -92,8 +92,8 @@ def _too_many(target: Target) -> None:
         for _ in range(MAX_STREAMS):
             stack.enter_context(TargetStream.opened(instance, TEXT_DIALECT))
         with TargetStream(instance) as stream:
-            told = stream.answer.status, code_of(stream.answer)
-            equal(told, (503, "too-many-streams"), "status and code of one more")
+            actual = stream.answer.status, code_of(stream.answer)
+            equal(actual, (503, "too-many-streams"), "status and code of one more")
             after = stream.answer.headers.get("retry-after", "")
             that(after.isdigit(), "a header Retry-After, in seconds", after)
 
@@ -102,8 +102,8 @@ def _too_many(target: Target) -> None:
 def _origin(target: Target) -> None:
     headers = {"Origin": "https://validate.invalid"}
     with TargetStream(target.shared(), headers=headers) as stream:
-        told = stream.answer.status, code_of(stream.answer)
-        equal(told, (403, "origin-refused"), "status and code")
+        actual = stream.answer.status, code_of(stream.answer)
+        equal(actual, (403, "origin-refused"), "status and code")
 
 
 tickets = Checks()
@@ -119,11 +119,11 @@ TICKETS = CheckGroup("tickets", lambda: tickets, _needs_tickets)
 def _issue(target: Target) -> str:
     answer = target.post("/v1/tickets/")
     equal(answer.status, 200, "status")
-    told = answer.json()
-    expires = told["expires_in_s"]
-    that(isinstance(expires, int) and expires > 0, "seconds until it expires", told)
-    that(isinstance(told["ticket"], str) and told["ticket"], "a ticket", "none")
-    return str(told["ticket"])
+    actual = answer.json()
+    expires = actual["expires_in_s"]
+    that(isinstance(expires, int) and expires > 0, "seconds until it expires", actual)
+    that(isinstance(actual["ticket"], str) and actual["ticket"], "a ticket", "none")
+    return str(actual["ticket"])
 
 
 def _shake(instance: TargetInstance, query: str, **headers: str) -> TargetStream:
@@ -131,8 +131,8 @@ def _shake(instance: TargetInstance, query: str, **headers: str) -> TargetStream
 
 
 def _ticket_refused(stream: TargetStream) -> None:
-    told = stream.answer.status, code_of(stream.answer)
-    equal(told, (401, "ticket-refused"), "status and code")
+    actual = stream.answer.status, code_of(stream.answer)
+    equal(actual, (401, "ticket-refused"), "status and code")
 
 
 @tickets("opens-one-stream")
@@ -140,7 +140,7 @@ def _one(target: Target) -> None:
     instance, ticket = target.shared(), _issue(target)
     with _shake(instance, f"ticket={ticket}") as stream:
         equal(stream.answer.status, 101, "status")
-        equal(stream.ask("reset")["status"], 200, "status of a reset")
+        equal(stream.request("reset")["status"], 200, "status of a reset")
     with _shake(instance, f"ticket={ticket}") as stream:
         _ticket_refused(stream)
 
@@ -156,7 +156,7 @@ def _ticket_origin(target: Target) -> None:
     instance, ticket = target.shared(), _issue(target)
     evil = {"Origin": "https://validate.invalid"}
     with _shake(instance, f"ticket={ticket}", **evil) as stream:
-        told = stream.answer.status, code_of(stream.answer)
-        equal(told, (403, "origin-refused"), "status and code")
+        actual = stream.answer.status, code_of(stream.answer)
+        equal(actual, (403, "origin-refused"), "status and code")
     with _shake(instance, f"ticket={ticket}") as stream:
         equal(stream.answer.status, 101, "status, since the refusal used up nothing")

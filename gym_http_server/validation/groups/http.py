@@ -26,8 +26,8 @@ HTTP = CheckGroup("http", lambda: http_checks)
 def head_of(target: Target, *lines: str) -> bytes:
     """Write a head: the request line, Host and token, and further lines."""
     fields = {"Host": target.address.authority, **target.address.authorization}
-    told = [f"{name}: {value}" for name, value in fields.items()]
-    return "\r\n".join([lines[0], *told, *lines[1:], "", ""]).encode("latin-1")
+    actual = [f"{name}: {value}" for name, value in fields.items()]
+    return "\r\n".join([lines[0], *actual, *lines[1:], "", ""]).encode("latin-1")
 
 
 def raw(target: Target, request: bytes) -> Response:
@@ -41,7 +41,7 @@ def read(sock: socket.socket, method: str) -> Response:
     """Read an answer, and leave the connection open.
 
     Raises:
-        CallFailed: There is none.
+        CallFailed: There is no answer.
     """
     response = http.client.HTTPResponse(sock, method=method)
     try:

@@ -14,19 +14,19 @@ from gym_http_server.validation.groups.http import old_requests
 from gym_http_server.validation.plain import shortest
 from gym_http_server.validation.target import CART_POLE, Target, TargetInstance, code_of
 
-__all__ = ["GROUP", "action_of", "nothing", "told"]
+__all__ = ["GROUP", "action_of", "json_body", "nothing"]
 
 checks = Checks()
 GROUP = CheckGroup("legacy", lambda: [*checks, *old_requests])
 #: Below the server's data directory, as absolute paths of old clients are.
 MONITORED = "/gym-http-validate"
 _ID = re.compile("[0-9a-f]{8}").fullmatch
-#: IDs that old clients ask for, and the environment that has to be there for them.
+#: Env IDs of old clients, and the environments that they must get.
 _OLD_IDS = {"CartPole-v0": CART_POLE, "FrozenLake-v0": "FrozenLake-v1"}
 
 
-def told(answer: Response) -> Any:
-    """Give what an answer says, if its form is as it has to be."""
+def json_body(answer: Response) -> Any:
+    """Return the JSON of an answer with the right status and type."""
     equal(answer.status, 200, "status")
     equal(answer.media, "application/json", "Content-Type")
     value = answer.json()
@@ -42,7 +42,7 @@ def told(answer: Response) -> Any:
 
 
 def nothing(answer: Response) -> None:
-    """Demand that an answer says that it is done."""
+    """Expect an answer without content."""
     equal(answer.status, 204, "status")
     equal(answer.body, b"", "body")
     equal(answer.media, "text/html", "Content-Type")
@@ -50,11 +50,11 @@ def nothing(answer: Response) -> None:
 
 def action_of(instance: TargetInstance) -> Any:
     """Draw an action of an instance."""
-    return told(instance.get("action_space/sample"))["action"]
+    return json_body(instance.get("action_space/sample"))["action"]
 
 
 def _check_element(value: Any, info: dict[str, Any], what: str) -> None:
-    """Demand that a value is written as gym-http-api wrote elements of a space."""
+    """Expect a value in the form in which gym-http-api wrote elements of a space."""
     if info["name"] == "Discrete":
         first = info.get("start", 0)
         right = type(value) is int and first <= value < first + info["n"]
@@ -77,7 +77,7 @@ def _leaves(value: Any, shape: list[int], what: str) -> list[Any]:
 
 
 def _check_observation(instance: TargetInstance, value: Any, when: str) -> None:
-    info = told(instance.get("observation_space/"))["info"]
+    info = json_body(instance.get("observation_space/"))["info"]
     _check_element(value, info, f"an observation {when}")
     if instance.target.env_id == CART_POLE:
         right = isinstance(value, list) and all(type(each) is float for each in value)
@@ -88,7 +88,7 @@ def _check_observation(instance: TargetInstance, value: Any, when: str) -> None:
 def _create(target: Target) -> None:
     # Whether it can be made; else there is nothing to check.
     target.shared(target.env_id)
-    value = told(target.post("/v1/envs/", {"env_id": target.env_id}))
+    value = json_body(target.post("/v1/envs/", {"env_id": target.env_id}))
     instance = target.adopt(value["instance_id"])
     instance.close()
     that(_ID(instance.id), "an instance ID of 8 hex digits", instance.id)
@@ -98,9 +98,9 @@ def _create(target: Target) -> None:
 @checks("list")
 def _list(target: Target) -> None:
     with target.made(target.env_id) as instance:
-        listed = told(target.get("/v1/envs/"))["all_envs"]
+        listed = json_body(target.get("/v1/envs/"))["all_envs"]
         equal(listed.get(instance.id), target.env_id, f"the env of {instance.id}")
-    listed = told(target.get("/v1/envs/"))["all_envs"]
+    listed = json_body(target.get("/v1/envs/"))["all_envs"]
     that(instance.id not in listed, "no instance that was closed", listed)
 
 
@@ -110,9 +110,9 @@ def _old_ids(target: Target) -> None:
         raise Absent("they are checked where CartPole-v1 is")
     for env_id, today in _OLD_IDS.items():
         target.create(today).close()
-        value = told(target.post("/v1/envs/", {"env_id": env_id}))
+        value = json_body(target.post("/v1/envs/", {"env_id": env_id}))
         instance = target.adopt(value["instance_id"])
-        listed = told(target.get("/v1/envs/"))["all_envs"]
+        listed = json_body(target.get("/v1/envs/"))["all_envs"]
         instance.close()
         equal(listed.get(instance.id), env_id, f"the env of {instance.id}")
 
@@ -121,7 +121,7 @@ def _old_ids(target: Target) -> None:
 def _reset(target: Target) -> None:
     with target.made(target.env_id) as instance:
         for body in (b"", b"{}", b'""', b"null", b"[]", b"a=b"):
-            observation = told(instance.post("reset/", body=body))["observation"]
+            observation = json_body(instance.post("reset/", body=body))["observation"]
             _check_observation(instance, observation, f"after a body {body!r}")
 
 
@@ -130,7 +130,7 @@ def _step(target: Target) -> None:
     with target.made(target.env_id) as instance:
         instance.post("reset/", {})
         body = {"action": action_of(instance), "render": False}
-        value = told(instance.post("step/", body))
+        value = json_body(instance.post("step/", body))
         _check_observation(instance, value["observation"], "after a step")
         if target.env_id == CART_POLE:
             equal(value["reward"], 1.0, "reward")
@@ -147,7 +147,7 @@ def _render(target: Target) -> None:
         for render in (True, "true"):
             instance.post("reset/", {})
             body = {"action": action_of(instance), "render": render}
-            done = told(instance.post("step/", body))["done"]
+            done = json_body(instance.post("step/", body))["done"]
             that(type(done) is bool, f"a step with render {render!r}", done)
 
 
@@ -163,7 +163,7 @@ def _floats(target: Target) -> None:
 def _short(target: Target) -> None:
     with target.made() as instance:
         for _ in range(5):
-            for number in told(instance.post("reset/", {}))["observation"]:
+            for number in json_body(instance.post("reset/", {}))["observation"]:
                 short = shortest(number, "f4")
                 equal(number, short, "the shortest decimal of a float32")
 
@@ -172,7 +172,7 @@ def _short(target: Target) -> None:
 def _action_space(target: Target) -> None:
     _check_info(target, "action_space/")
     if target.env_id == CART_POLE:
-        info = told(target.shared().get("action_space/"))["info"]
+        info = json_body(target.shared().get("action_space/"))["info"]
         equal(info, {"name": "Discrete", "n": 2}, "info")
 
 
@@ -181,7 +181,7 @@ def _observation_space(target: Target) -> None:
     _check_info(target, "observation_space/")
     if target.env_id != CART_POLE:
         return
-    info = told(target.shared().get("observation_space/"))["info"]
+    info = json_body(target.shared().get("observation_space/"))["info"]
     equal((info["name"], info["shape"]), ("Box", [4]), "name and shape")
     for which, sign in (("low", -1.0), ("high", 1.0)):
         bounds = info[which]
@@ -190,7 +190,7 @@ def _observation_space(target: Target) -> None:
 
 
 def _check_info(target: Target, rest: str) -> None:
-    info = told(target.shared(target.env_id).get(rest))["info"]
+    info = json_body(target.shared(target.env_id).get(rest))["info"]
     if info["name"] == "Discrete":
         keys = {"name", "n"} | ({"start"} if info.get("start") else set())
         equal(sorted(info), sorted(keys), "members of info")
@@ -207,9 +207,9 @@ def _check_info(target: Target, rest: str) -> None:
 @checks("sample")
 def _sample(target: Target) -> None:
     instance = target.shared(target.env_id)
-    info = told(instance.get("action_space/"))["info"]
+    info = json_body(instance.get("action_space/"))["info"]
     for _ in range(4):
-        value = told(instance.get("action_space/sample"))
+        value = json_body(instance.get("action_space/sample"))
         equal(list(value), ["action"], "members")
         _check_element(value["action"], info, "action")
 
@@ -217,7 +217,7 @@ def _sample(target: Target) -> None:
 @checks("contains")
 def _contains(target: Target) -> None:
     instance = target.shared(target.env_id)
-    info = told(instance.get("action_space/"))["info"]
+    info = json_body(instance.get("action_space/"))["info"]
     if info["name"] != "Discrete":
         raise Absent("gym-http-api had it for Discrete spaces alone")
     first = info.get("start", 0)
@@ -228,16 +228,16 @@ def _contains(target: Target) -> None:
         (last + 1, False),
         (first - 1, False),
     ):
-        value = told(instance.get(f"action_space/contains/{action}"))
+        value = json_body(instance.get(f"action_space/contains/{action}"))
         equal(value, {"member": member}, f"whether {action} is an action")
 
 
 @checks("contains-observation")
 def _contains_observation(target: Target) -> None:
     instance = target.shared(target.env_id)
-    info = told(instance.get("observation_space/"))["info"]
+    info = json_body(instance.get("observation_space/"))["info"]
     for given, member in (({"name": info["name"]}, True), ({"name": "None"}, False)):
-        value = told(instance.post("observation_space/contains", given))
+        value = json_body(instance.post("observation_space/contains", given))
         equal(value, {"member": member}, "whether this is the observation space")
 
 
@@ -294,13 +294,13 @@ def _slashes(target: Target) -> None:
     with target.made(target.env_id) as instance:
         for end in ("/", ""):
             for rest in ("action_space", "observation_space"):
-                told(instance.get(rest + end))
-            told(instance.post("reset" + end, {}))
-            told(instance.post("step" + end, {"action": action_of(instance)}))
-            told(instance.get("action_space/sample" + end))
+                json_body(instance.get(rest + end))
+            json_body(instance.post("reset" + end, {}))
+            json_body(instance.post("step" + end, {"action": action_of(instance)}))
+            json_body(instance.get("action_space/sample" + end))
             nothing(instance.post("monitor/close" + end))
     for path in ("/v1/envs", "/v1/envs/"):
-        value = told(target.post(path, {"env_id": target.env_id}))
+        value = json_body(target.post(path, {"env_id": target.env_id}))
         target.adopt(value["instance_id"]).close()
 
 

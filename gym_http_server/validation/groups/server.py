@@ -23,11 +23,11 @@ SERVER = CheckGroup("server", lambda: server)
 
 @server("about")
 def _about(target: Target) -> None:
-    told = _present(target.get("/v1/")).json()
-    equal(told["api"], "v1", "api")
-    that(isinstance(told["name"], str) and told["name"], "a name", told["name"])
-    that(isinstance(told["version"], str), "a version", told["version"])
-    capabilities = told["capabilities"]
+    actual = _present(target.get("/v1/")).json()
+    equal(actual["api"], "v1", "api")
+    that(isinstance(actual["name"], str) and actual["name"], "a name", actual["name"])
+    that(isinstance(actual["version"], str), "a version", actual["version"])
+    capabilities = actual["capabilities"]
     listed = isinstance(capabilities, list) and all(
         isinstance(each, str) for each in capabilities
     )
@@ -50,9 +50,9 @@ def _readyz(target: Target) -> None:
 def _registry(target: Target) -> None:
     answer = target.get("/v1/registry/?search=CartPole")
     target.needs("registry", answer)
-    told = answer.json()
-    equal(told["count"], len(told["envs"]), "count")
-    for env in told["envs"]:
+    actual = answer.json()
+    equal(actual["count"], len(actual["envs"]), "count")
+    for env in actual["envs"]:
         that("cartpole" in env["env_id"].lower(), "only names with CartPole", env)
         equal(type(env["available"]), bool, "the type of available")
 
@@ -101,15 +101,15 @@ def _token_as_password(target: Target) -> None:
 
 def _guarded(target: Target) -> None:
     if not target.address.token:
-        raise Absent("no token was given, so none is asked for")
+        raise Absent("no token was given, so none is required")
     one_of(target.get("/v1/envs/").status, (200,), "status with the token")
 
 
 def _refused(answer: Response) -> None:
     equal(answer.status, 401, "status")
     equal(code_of(answer), "unauthorized", "code")
-    told = answer.headers.get("www-authenticate", "")
-    that(told, "a header WWW-Authenticate", told)
+    actual = answer.headers.get("www-authenticate", "")
+    that(actual, "a header WWW-Authenticate", actual)
 
 
 document = Checks()
@@ -177,14 +177,14 @@ def _routes(target: Target) -> None:
 
 @document("routes-are-there")
 def _routes_are_there(target: Target) -> None:
-    """What the document tells of has to be there."""
+    """Expect all routes of the document."""
     if target.document is None:
         raise Absent("there is none")
     for path, item in target.document.data["paths"].items():
         if "get" not in item:
             continue
         if "{" in path and not path.startswith("/v1/envs/{instance_id}/"):
-            # What these name is known to nobody, so 404 is right.
+            # Their names are unknown to the server, so 404 is right.
             continue
         route = path.replace("{instance_id}", "ffffffff")
         route = route.replace("{name}", "gravity").replace("{value}", "1")
@@ -215,7 +215,7 @@ INSTANCE_GROUPS = (
 
 
 def _row(target: Target, kind: str, instance_id: str) -> dict[str, Any]:
-    """Return what the list says of an instance, present or ended."""
+    """Return the entry of an instance in the list, present or ended."""
     answer = target.get("/v1/instances/")
     equal(answer.status, 200, "status")
     rows = [row for row in answer.json()[kind] if row["instance_id"] == instance_id]
@@ -260,8 +260,8 @@ def _offsets(target: Target) -> None:
         equal(answer.headers.get("gym-log-ended"), "false", "Gym-Log-Ended")
         for query in ("from=-1", "wait_s=26"):
             refused = instance.get(f"log/?{query}")
-            told = refused.status, code_of(refused)
-            equal(told, (400, "bad-parameter"), query)
+            actual = refused.status, code_of(refused)
+            equal(actual, (400, "bad-parameter"), query)
 
 
 @logs("of-an-ended-instance")

@@ -9,7 +9,7 @@ from gym_http_server.validation.calls import Response
 from gym_http_server.validation.checks import CheckGroup, Checks
 from gym_http_server.validation.expectations import Absent, equal, that
 from gym_http_server.validation.groups.errors import problem
-from gym_http_server.validation.groups.legacy import action_of, told
+from gym_http_server.validation.groups.legacy import action_of, json_body
 from gym_http_server.validation.target import CART_POLE, Target, TargetInstance
 
 __all__ = ["BATCHES", "KEYS", "NEWER", "steps_of"]
@@ -30,7 +30,7 @@ def _flags(target: Target) -> None:
 
 
 def _step_with_flags(instance: TargetInstance, action: Any) -> Any:
-    value = told(instance.post("step/", {"action": action}))
+    value = json_body(instance.post("step/", {"action": action}))
     _there(instance.target, value, "terminated")
     _there(instance.target, value, "truncated")
     return value
@@ -46,7 +46,7 @@ def _there(target: Target, value: Any, name: str) -> None:
 @newer("reset-info")
 def _info(target: Target) -> None:
     with target.made(target.env_id) as instance:
-        value = told(instance.post("reset/", {}))
+        value = json_body(instance.post("reset/", {}))
         _there(target, value, "info")
         that(isinstance(value["info"], dict), "info: an object", value["info"])
 
@@ -54,12 +54,13 @@ def _info(target: Target) -> None:
 @newer("reset-seed")
 def _seed(target: Target) -> None:
     with target.made() as instance:
-        _there(target, told(instance.post("reset/", {})), "info")
+        _there(target, json_body(instance.post("reset/", {})), "info")
         first, again = (
-            told(instance.post("reset/", {"seed": 42}))["observation"] for _ in "12"
+            json_body(instance.post("reset/", {"seed": 42}))["observation"]
+            for _ in "12"
         )
         equal(again, first, "the observation after the same seed")
-        other = told(instance.post("reset/", {"seed": 43}))["observation"]
+        other = json_body(instance.post("reset/", {"seed": 43}))["observation"]
         that(other != first, "another observation after another seed", other)
 
 
@@ -76,10 +77,10 @@ def _done(target: Target) -> None:
 @newer("actions-are-cast")
 def _cast(target: Target) -> None:
     with target.made(CART_POLE) as instance:
-        _there(target, told(instance.post("reset/", {})), "info")
+        _there(target, json_body(instance.post("reset/", {})), "info")
         for action in (1, 1.0, "1", [1]):
             instance.post("reset/", {"seed": 42})
-            value = told(instance.post("step/", {"action": action}))
+            value = json_body(instance.post("step/", {"action": action}))
             observation = value["observation"]
             that(observation[1] > 0.18, f"a push to the right for {action!r}", value)
 
@@ -141,7 +142,7 @@ def _create(target: Target) -> None:
         ids.append(target.adopt(answer.json()["instance_id"]).id)
     for instance_id in set(ids):
         TargetInstance(target, instance_id).close()
-    equal(ids[1], ids[0], "the instance that the second create tells")
+    equal(ids[1], ids[0], "the instance of the second create")
 
 
 @keys("close-once")
@@ -226,7 +227,7 @@ def _several(target: Target) -> None:
         one.post("reset/", {"seed": 42})
         other.post("reset/", {"seed": 42})
         actions = [1, 0, 1, 1]
-        told = one.post("step/", {"actions": actions}).json()
+        actual = one.post("step/", {"actions": actions}).json()
         single = [other.post("step/", {"action": each}).json() for each in actions]
         for column, name in (
             ("observations", "observation"),
@@ -236,8 +237,8 @@ def _several(target: Target) -> None:
             ("done", "done"),
             ("infos", "info"),
         ):
-            equal(told[column], [each[name] for each in single], column)
-        equal((told["steps"], told["stopped"]), (4, None), "steps and stopped")
+            equal(actual[column], [each[name] for each in single], column)
+        equal((actual["steps"], actual["stopped"]), (4, None), "steps and stopped")
 
 
 @batches("stops-with-the-episode")
@@ -245,9 +246,9 @@ def _stops(target: Target) -> None:
     target.needs("batches")
     with target.made(max_episode_steps=3) as instance:
         instance.post("reset/", {"seed": 42})
-        told = instance.post("step/", {"actions": [0, 1, 0, 1, 0]}).json()
-        equal((told["steps"], told["stopped"]), (3, "episode"), "steps and stopped")
-        equal(told["truncated"], [False, False, True], "truncated")
+        actual = instance.post("step/", {"actions": [0, 1, 0, 1, 0]}).json()
+        equal((actual["steps"], actual["stopped"]), (3, "episode"), "steps and stopped")
+        equal(actual["truncated"], [False, False, True], "truncated")
         equal(steps_of(instance), 3, "steps of the instance")
 
 
@@ -257,8 +258,8 @@ def _looked_at(target: Target) -> None:
     with target.made() as instance:
         instance.post("reset/", {"seed": 42})
         answer = instance.post("step/", {"actions": [0, 1, "x"]})
-        told = problem(answer, "invalid-action", 400)
-        equal((told.get("index"), told.get("steps")), (2, 0), "index and steps")
+        actual = problem(answer, "invalid-action", 400)
+        equal((actual.get("index"), actual.get("steps")), (2, 0), "index and steps")
         equal(steps_of(instance), 0, "steps of the instance")
 
 
@@ -274,9 +275,9 @@ def _many(target: Target) -> None:
             {"instance_id": other.id, "actions": [0, 1]},
             {"instance_id": "ffffffff", "action": 0},
         ]
-        told = target.post("/v1/batch/step/", {"steps": steps}).json()
-        equal(told["pending"], [], "pending")
-        results = {each["instance_id"]: each for each in told["results"]}
+        actual = target.post("/v1/batch/step/", {"steps": steps}).json()
+        equal(actual["pending"], [], "pending")
+        results = {each["instance_id"]: each for each in actual["results"]}
         equal(results[one.id]["status"], 200, "status of a step")
         equal(results[one.id]["key"], key, "its key")
         equal(results[other.id]["answer"]["steps"], 2, "steps of several")

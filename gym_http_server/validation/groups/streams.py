@@ -44,7 +44,7 @@ def needs_streams(target: Target) -> None:
     """Leave out what needs streams.
 
     Raises:
-        Absent: There are none.
+        Absent: The server has no streams.
     """
     target.needs("streams", target.shared().get("stream"))
 
@@ -64,13 +64,15 @@ def _numbers(target: Target) -> None:
         target.made() as instance,
         TargetStream.opened(instance, TEXT_DIALECT) as stream,
     ):
-        equal(stream.ask("reset", seed=1)["number"], 1, "number of the first answer")
-        equal(stream.ask("step", action=1)["number"], 2, "number of the second")
+        equal(
+            stream.request("reset", seed=1)["number"], 1, "number of the first answer"
+        )
+        equal(stream.request("step", action=1)["number"], 2, "number of the second")
         stream.send(frame(TEXT, _STEP) + frame(TEXT, _STEP))
-        told = [stream.answered()["number"] for _ in range(2)]
-        equal(told, [3, 4], "numbers of two that were on their way")
-        equal(stream.ask("step", action=0, number=9)["number"], 9, "a number")
-        equal(stream.ask("step", action=0)["number"], 10, "the number after it")
+        actual = [stream.answered()["number"] for _ in range(2)]
+        equal(actual, [3, 4], "numbers of two that were on their way")
+        equal(stream.request("step", action=0, number=9)["number"], 9, "a number")
+        equal(stream.request("step", action=0)["number"], 10, "the number after it")
 
 
 @checks("replays")
@@ -79,15 +81,15 @@ def _replays(target: Target) -> None:
     with target.made() as instance:
         query = f"session={session}"
         with TargetStream.opened(instance, TEXT_DIALECT, query=query) as stream:
-            stream.ask("reset", seed=1)
-            first = stream.ask("step", action=1)
-            equal(stream.ask("step", action=1, number=2), first, "the answer again")
+            stream.request("reset", seed=1)
+            first = stream.request("step", action=1)
+            equal(stream.request("step", action=1, number=2), first, "the answer again")
         with TargetStream.opened(instance, TEXT_DIALECT, query=query) as stream:
-            again = stream.ask("step", action=1, number=2)
+            again = stream.request("step", action=1, number=2)
             equal(again, first, "the answer over another stream")
-            reused = stream.ask("step", action=0, number=2)
-            told = reused["status"], reused["body"].get("code")
-            equal(told, (422, "key-reused"), "status and code of another request")
+            reused = stream.request("step", action=0, number=2)
+            actual = reused["status"], reused["body"].get("code")
+            equal(actual, (422, "key-reused"), "status and code of another request")
         equal(steps_of(instance), 1, "steps")
 
 
@@ -100,14 +102,14 @@ def _keys(target: Target) -> None:
             instance, BINARY_DIALECT, query=f"session={session}"
         ) as stream,
     ):
-        stream.ask_binary("reset", 1)
-        said = stream.ask_binary("step", 2, _PUSH)
-        equal(said.status, 200, "status of a step")
+        stream.request_binary("reset", 1)
+        reply = stream.request_binary("step", 2, _PUSH)
+        equal(reply.status, 200, "status of a step")
         headers = {"Idempotency-Key": f"{session}-2"}
         headers |= {"Content-Type": BINARY_MEDIA, "Accept": BINARY_MEDIA}
         answer = instance.post("step/", body=_PUSH, headers=headers)
         equal(answer.headers.get("idempotent-replayed"), "true", "replayed over HTTP")
-        if from_binary(answer.body) != from_binary(said.body):
+        if from_binary(answer.body) != from_binary(reply.body):
             raise Mismatch("the same value over HTTP", answer.body.hex())
         equal(steps_of(instance), 1, "steps")
 
@@ -118,10 +120,10 @@ def _problems(target: Target) -> None:
         target.made() as instance,
         TargetStream.opened(instance, TEXT_DIALECT) as stream,
     ):
-        early = stream.ask("step", action=1)
-        told = early["status"], early["body"].get("code")
-        equal(told, (409, "reset-needed"), "status and code")
-        stream.ask("reset", seed=1)
+        early = stream.request("step", action=1)
+        actual = early["status"], early["body"].get("code")
+        equal(actual, (409, "reset-needed"), "status and code")
+        stream.request("reset", seed=1)
         for request, code in (
             ({"op": "step", "action": "left"}, "invalid-action"),
             ({"op": "dance"}, "bad-parameter"),
@@ -129,10 +131,10 @@ def _problems(target: Target) -> None:
         ):
             stream.send(frame(TEXT, json.dumps(request).encode()))
             answer = stream.answered()
-            told = answer["status"], answer["body"].get("code")
-            equal(told, (400, code), f"status and code of {json.dumps(request)}")
+            actual = answer["status"], answer["body"].get("code")
+            equal(actual, (400, code), f"status and code of {json.dumps(request)}")
             that(answer["body"].get("message"), "a message", answer["body"])
-        equal(stream.ask("step", action=1)["status"], 200, "status of the next")
+        equal(stream.request("step", action=1)["status"], 200, "status of the next")
 
 
 @checks("problems-in-binary")
@@ -141,9 +143,9 @@ def _problems_in_binary(target: Target) -> None:
         target.made() as instance,
         TargetStream.opened(instance, BINARY_DIALECT) as stream,
     ):
-        said = stream.ask_binary("step", 1, _PUSH)
-        equal((said.number, said.status, said.form), (1, 409, 1), "its head")
-        equal(json.loads(said.body).get("code"), "reset-needed", "code")
+        reply = stream.request_binary("step", 1, _PUSH)
+        equal((reply.number, reply.status, reply.form), (1, 409, 1), "its head")
+        equal(json.loads(reply.body).get("code"), "reset-needed", "code")
 
 
 @checks("typed-in-text")
@@ -152,7 +154,7 @@ def _typed(target: Target) -> None:
         target.made() as instance,
         TargetStream.opened(instance, TEXT_DIALECT) as stream,
     ):
-        body = stream.ask("reset", seed=1, form="typed")["body"]
+        body = stream.request("reset", seed=1, form="typed")["body"]
         equal(body["observation"].get("$t"), "nd", "the kind of the observation")
 
 
@@ -161,19 +163,19 @@ def _pings(target: Target) -> None:
     with TargetStream.opened(target.shared(), TEXT_DIALECT) as stream:
         for payload in (b"", b"x" * 125):
             stream.send(frame(PING, payload))
-            equal(stream.hear(PONG), payload, "the pong")
-        stream.send(frame(PONG, b"nobody asked"))
-        equal(stream.ask("reset")["status"], 200, "status after a pong")
+            equal(stream.receive(PONG), payload, "the pong")
+        stream.send(frame(PONG, b"unsolicited"))
+        equal(stream.request("reset")["status"], 200, "status after a pong")
 
 
 @checks("fragments")
 def _fragments(target: Target) -> None:
     with TargetStream.opened(target.shared(), TEXT_DIALECT) as stream:
-        stream.ask("reset")
+        stream.request("reset")
         first, ping = bytearray(frame(TEXT, _STEP[:9])), frame(PING, b"?")
         first[0] &= 0x7F
         stream.send(bytes(first) + ping + frame(0, _STEP[9:]))
-        equal(stream.hear(PONG), b"?", "the pong between fragments")
+        equal(stream.receive(PONG), b"?", "the pong between fragments")
         equal(stream.answered()["status"], 200, "status of a step in fragments")
 
 
@@ -219,7 +221,7 @@ def _broken(data: bytes, code: int, target: Target) -> None:
 
 
 def _closes(stream: TargetStream, code: int) -> None:
-    """Demand that the stream is closed with a status; 0 is a close without one."""
+    """Expect a close of the stream with a status; 0 is a close without one."""
     try:
         message = stream.read()
     except Closed as closed:
@@ -266,8 +268,8 @@ def _malformed(case: dict[str, Any], target: Target) -> None:
     with TargetStream.opened(instance, BINARY_DIALECT) as stream:
         stream.send(frame(BINARY, bytes.fromhex(case["hex"])))
         try:
-            said = stream.answered_binary()
-            equal(said.status, 400, "status, or a close with 1002")
+            reply = stream.receive_binary()
+            equal(reply.status, 400, "status, or a close with 1002")
         except Closed as closed:
             equal(closed.code, 1002, "the status of the close, or an answer 400")
     equal(instance.post("reset/", {}).status, 200, "status of the next request")
@@ -280,11 +282,13 @@ def _numbered(case: dict[str, Any], target: Target) -> None:
         numbers = iter(range(1, 1_000_000))
         for message in case["messages"]:
             body = body_with("value", bytes.fromhex(message["body"]))
-            said = stream.ask_binary("set_attribute", next(numbers), body, head=head)
+            reply = stream.request_binary(
+                "set_attribute", next(numbers), body, head=head
+            )
             if message.get("refused"):
-                told = said.status, json.loads(said.body).get("code")
-                equal(told, (400, "bad-json"), "status and code")
+                actual = reply.status, json.loads(reply.body).get("code")
+                equal(actual, (400, "bad-json"), "status and code")
                 return
-            equal(said.status, 200, "status")
-            said = stream.ask_binary("attribute", next(numbers), head=head)
-            same(nested(from_binary(said.body), "value"), message["value"])
+            equal(reply.status, 200, "status")
+            reply = stream.request_binary("attribute", next(numbers), head=head)
+            same(nested(from_binary(reply.body), "value"), message["value"])

@@ -22,7 +22,7 @@ from gym_http_server.validation.websocket import BINARY_DIALECT, TEXT_DIALECT
 __all__ = ["GROUPS"]
 
 Json = dict[str, Any]
-#: Sends the body of an operation and gives the answer's members, in any form.
+#: Sends the body of an operation and returns the members of the answer.
 Way = Callable[[str, Json], Any]
 _PLAIN = "application/json"
 
@@ -33,7 +33,7 @@ def _episodes(target: Target, case: Json) -> TargetInstance:
 
 
 def _play(case: Json, ask: Way, demand: Callable[[Any, Json, str], None]) -> None:
-    """Play an episode, and hold each answer against what Gymnasium gave."""
+    """Play an episode, and compare each answer with that of Gymnasium."""
     demand(ask("reset", {"seed": case["seed"]}), case["reset"], "the reset")
     pairs = zip(case["actions"], case["steps"], strict=False)
     for number, (action, expected) in enumerate(pairs, 1):
@@ -115,9 +115,9 @@ def _over_text(target: Target, case: Json) -> None:
         with TargetStream.opened(instance, TEXT_DIALECT) as stream:
 
             def ask(op: str, body: Json) -> Any:
-                told = stream.ask(op, **body)
-                equal(told["status"], 200, "status")
-                return told["body"]
+                actual = stream.request(op, **body)
+                equal(actual["status"], 200, "status")
+                return actual["body"]
 
             _play(case, ask, _demand_plain)
     finally:
@@ -132,9 +132,9 @@ def _over_binary(target: Target, case: Json) -> None:
 
             def ask(op: str, body: Json) -> Form:
                 asked, number = json.dumps(body).encode(), next(numbers)
-                said = stream.ask_binary(op, number, asked, form=1)
-                equal((said.number, said.status), (number, 200), "number and status")
-                return from_binary(said.body)
+                reply = stream.request_binary(op, number, asked, form=1)
+                equal((reply.number, reply.status), (number, 200), "number and status")
+                return from_binary(reply.body)
 
             _play(case, ask, _demand_exact)
     finally:

@@ -227,8 +227,8 @@ def _sampled(instance: TargetInstance) -> None:
     equal(drawn[0].status, 200, "status of the sample")
     equal(drawn[0].body, drawn[1].body, "the sample of the same seed")
     value = {"value": drawn[0].json()["observation"]}
-    told = instance.typed("observation_space/contains", value)
-    equal(told.json(), {"member": True}, "whether the sample is in its space")
+    actual = instance.typed("observation_space/contains", value)
+    equal(actual.json(), {"member": True}, "whether the sample is in its space")
 
 
 def _space_refused(case: dict[str, Any], target: Target) -> None:
@@ -259,11 +259,11 @@ def _element_in_typed_json(case: dict[str, Any], target: Target) -> None:
     value = {"value": to_typed(from_model(case["value"]))}
     answer = instance.typed(_CONTAINS, value)
     equal(answer.status, 200, "status")
-    told = answer.json()
-    if isinstance(told, dict):
+    actual = answer.json()
+    if isinstance(actual, dict):
         # Spaces of Gymnasium warn of some values.
-        told.pop("warnings", None)
-    equal(told, {"member": case["member"]}, "whether it is an element")
+        actual.pop("warnings", None)
+    equal(actual, {"member": case["member"]}, "whether it is an element")
 
 
 def _element_in_plain_json(case: dict[str, Any], target: Target) -> None:
