@@ -6,7 +6,6 @@ lost goes again over another stream, or by REST, and is not executed twice.
 
 from __future__ import annotations
 
-import struct
 import threading
 from collections import deque
 from typing import Any, NamedTuple
@@ -27,6 +26,7 @@ from gym_http_client.stream_openers import StreamOpener
 from gym_http_client.streams import Stream, StreamAnswer, StreamRequest
 from gym_http_core.session_log import MAX_ANSWERS
 from gym_http_wire.fast_frames import MISSED
+from gym_http_wire.frames import MAX_NUMBER, VALUE_HEADER
 from gym_http_wire.handshakes import new_session
 from gym_http_wire.messages import MEDIA_TYPES, WARNINGS, Form, Op
 from gym_http_wire.values import BadValue, binary
@@ -39,12 +39,10 @@ __all__ = ["Deliveries", "Pending", "Session", "by_rest", "over_stream"]
 _SURELY_READ = 64 * 1024
 _BINARY_TYPE = MEDIA_TYPES[Form.BINARY]
 _BINARY_FORM = int(Form.BINARY)
-_pack_sizes = struct.Struct("<II").pack
 # So many requests on their way at once that the server still has the answers to all of
 # them if they are lost; so many bytes that sending them waits for no answer to be read.
 _MAX_PENDING = MAX_ANSWERS
 _MAX_PENDING_BYTES = 32 * 1024
-_MAX_NUMBER = 2**32 - 1
 _OPS = {"reset/": Op.RESET, "step/": Op.STEP, "render/": Op.RENDER}
 _QUICK = frozenset({"reset/", "step/"})
 
@@ -277,7 +275,9 @@ def by_rest(
     """
     body = b""
     if asked.signature:
-        body = _pack_sizes(len(asked.signature), 0) + asked.signature + asked.leaves
+        body = (
+            VALUE_HEADER.pack(len(asked.signature), 0) + asked.signature + asked.leaves
+        )
     reply = link.request(
         "POST", path, body, content_type=_BINARY_TYPE, accept=_BINARY_TYPE, key=key
     )
@@ -337,7 +337,7 @@ class Session(Deliveries):
         """
         with self._lock:
             stream = self._stream
-            quick = path in _QUICK and self._number < _MAX_NUMBER
+            quick = path in _QUICK and self._number < MAX_NUMBER
             if quick and stream is not None and not self._pending:
                 outcome = self._exchange(stream, path, given)
                 if outcome is not MISSED:
@@ -391,7 +391,7 @@ class Session(Deliveries):
         with self._lock:
             if self._pending:
                 self._make_room(len(leaves))
-            if self._number == _MAX_NUMBER:
+            if self._number == MAX_NUMBER:
                 self.drain()
                 self._begin()
             self._number += 1

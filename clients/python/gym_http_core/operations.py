@@ -143,7 +143,7 @@ class Operations(Attributes):
         if self._is_action is not None and not self._is_action(action):
             raise InvalidAction(
                 f"the action {action!r:.80} is not in {self.env.action_space}, "
-                "and this server takes no others"
+                "and this server accepts no other actions"
             )
 
     def takes(self, action: Any) -> bool:

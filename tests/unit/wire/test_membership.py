@@ -90,7 +90,7 @@ def test_a_strict_server_refuses_values_that_are_no_actions() -> None:
     operations = Operations(Stubborn(), strict_actions=True)
     good, bad = np.array([1, 0], np.float32), np.array([1, NAN], np.float32)
     operations.check_action(good)
-    with pytest.raises(InvalidAction, match="takes no others"):
+    with pytest.raises(InvalidAction, match="accepts no other actions"):
         operations.check_action(bad)
     assert (operations.takes(good), operations.takes(bad)) == (True, False)
     assert Operations(Stubborn()).takes(bad)
