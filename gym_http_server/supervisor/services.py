@@ -2,8 +2,8 @@
 
 Each is a `ServiceProcess`: the fork server (`supervisor/fork_server`), the remover, the
 broker and the gateway. `Services` starts those that are wanted, starts another process
-where one ended, and stops them. A further service is a further subclass in the list that
-the supervisor makes.
+where one ended, and stops them. A further service is a further subclass in the list
+that the supervisor makes.
 """
 
 from __future__ import annotations
