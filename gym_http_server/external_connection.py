@@ -10,7 +10,7 @@ drive an `ExternalConnection`::
 
 Pass the bytes that were received to `receive`, and call `check` from time to time.
 After each call, send `take_outgoing()`, and close the socket if `state` is
-``State.LOST``. Times are monotonic seconds, and always arguments.
+``ConnectionState.LOST``. Times are monotonic seconds, and always arguments.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ __all__ = [
     "HELLO_SECONDS",
     "Call",
     "ConnectionDetails",
+    "ConnectionState",
     "ExternalConnection",
-    "State",
 ]
 
 #: Seconds from the connection's beginning within which the hello must arrive.
@@ -53,7 +53,7 @@ M = TypeVar("M")
 DialectOf = Callable[[Hello], Dialect]
 
 
-class State(Enum):
+class ConnectionState(Enum):
     """The state of a connection.
 
     Attributes:
@@ -175,9 +175,9 @@ class ExternalConnection:
         self._unread: list[ReceivedMessage] = []
         self._outgoing = b""
         self._open(framing, now)
-        self.state = State.HANDSHAKE
+        self.state = ConnectionState.HANDSHAKE
         if details is not None:
-            self.state = State.READY if leased else State.FREE
+            self.state = ConnectionState.READY if leased else ConnectionState.FREE
             self._dialect = dialect_of(details.hello)
 
     def _open(self, framing: str, now: float) -> None:
@@ -204,7 +204,7 @@ class ExternalConnection:
     @property
     def transferable(self) -> bool:
         """Whether another process can continue reading: no message is half read."""
-        return self.state is not State.LOST and self._framing.between
+        return self.state is not ConnectionState.LOST and self._framing.between
 
     def take_outgoing(self) -> bytes:
         """Return the bytes to send now."""
@@ -231,7 +231,7 @@ class ExternalConnection:
             self._outgoing += framing.replies
             framing.replies = b""
         hello = None
-        if self.state is State.HANDSHAKE:
+        if self.state is ConnectionState.HANDSHAKE:
             first = not self._unread
             self._unread += messages
             if messages and first and not framing.over:
@@ -248,7 +248,7 @@ class ExternalConnection:
         self._details = details
         self._dialect = self._dialect_of(details.hello)
         self._greet(welcome)
-        self.state = State.FREE
+        self.state = ConnectionState.FREE
         unread, self._unread = self._unread[1:], []
         for message in unread:
             self._process(message, now)
@@ -296,7 +296,7 @@ class ExternalConnection:
         self._await(call)
 
     def _await(self, call: Call) -> None:
-        self.state = State.AWAITING
+        self.state = ConnectionState.AWAITING
         self._call = call
         self._answer_due = call.deadline
 
@@ -311,8 +311,8 @@ class ExternalConnection:
 
     def _complete(self) -> None:
         self._call = None
-        if self.state is State.AWAITING:
-            self.state = State.READY
+        if self.state is ConnectionState.AWAITING:
+            self.state = ConnectionState.READY
 
     def write_step(self, action: Any, deadline_s: float) -> tuple[int, bytes] | None:
         """Write the request of a step that the caller sends at once, without a `Call`.
@@ -323,7 +323,7 @@ class ExternalConnection:
         """
         details, dialect = self.details, self._dialect
         number = details.next_number
-        if self.state is not State.READY or number > MAX_NUMBER:
+        if self.state is not ConnectionState.READY or number > MAX_NUMBER:
             return None
         try:
             request = Request(Op.STEP, number, {"action": action})
@@ -361,7 +361,7 @@ class ExternalConnection:
             data: Bytes received since.
             now: The time.
         """
-        if self.state is State.LOST:
+        if self.state is ConnectionState.LOST:
             call.lost = True
             return
         self._await(call)
@@ -370,7 +370,7 @@ class ExternalConnection:
 
     def fault(self, error: BadMessage) -> None:
         """Report to the environment what was wrong with a message."""
-        if self.state is not State.LOST:
+        if self.state is not ConnectionState.LOST:
             fault = Fault(str(error), error.number, error.field)
             self._send(self._dialect.encode_fault(fault))
 
@@ -380,9 +380,9 @@ class ExternalConnection:
         While an answer is due it may be silent: an environment that computes in its
         only thread cannot answer pings.
         """
-        if self.state is State.LOST:
+        if self.state is ConnectionState.LOST:
             return
-        if self.state is State.HANDSHAKE:
+        if self.state is ConnectionState.HANDSHAKE:
             # From the beginning: bytes that trickle in do not prolong it.
             if now - self._opened_at > HELLO_SECONDS:
                 self.refuse("bad-hello", f"no hello in {HELLO_SECONDS:g} s", now)
@@ -403,15 +403,15 @@ class ExternalConnection:
 
     def end(self, words: str, now: float, code: int = Close.GOING_AWAY) -> None:
         """End the connection, and tell the environment why."""
-        if self.state is not State.LOST:
+        if self.state is not ConnectionState.LOST:
             self._outgoing += self._framing.farewell(words, code)
             self.lose(words, now)
 
     def lose(self, reason: str, now: float) -> None:
         """Note that the connection has ended, and with it the call under way."""
-        if self.state is State.LOST:
+        if self.state is ConnectionState.LOST:
             return
-        self.state = State.LOST
+        self.state = ConnectionState.LOST
         self.lost_because, self.lost_at = reason, now
         if self._call is not None:
             self._call.lost = True
@@ -424,20 +424,20 @@ class ExternalConnection:
         self._open(framing, now)
         self.details.framing = framing
         self._dialect = self._dialect_of(self.details.hello)
-        self.state = State.READY
+        self.state = ConnectionState.READY
 
     def _send(self, payload: bytes) -> None:
         self._outgoing += self._framing.message(payload, text=self._dialect.text)
 
     def _process(self, message: ReceivedMessage, now: float) -> None:
-        if self.state is State.LOST:
+        if self.state is ConnectionState.LOST:
             return
         dialect = self._dialect
         try:
             if message.text is not None and message.text != dialect.text:
                 words = "a message is of the other dialect"
                 raise BadMessage(words, field="message", fatal=True)
-            if self.state is State.FREE:
+            if self.state is ConnectionState.FREE:
                 # No answer matters, so its content is not parsed.
                 said: Control | Answer | int = dialect.peek_id(message.payload)
             else:
@@ -464,7 +464,7 @@ class ExternalConnection:
     def _reject(self, error: BadMessage, farewell: bytes, now: float) -> None:
         """Report a bad message to the environment, and fail the call under way."""
         call, number = self._call, error.number
-        if self.state is not State.HANDSHAKE and not self._is_late(number):
+        if self.state is not ConnectionState.HANDSHAKE and not self._is_late(number):
             self.fault(error)
             if call is not None:
                 call.error = error

@@ -18,8 +18,8 @@ from gym_http_server.broker.registry import Lease, Registry
 from gym_http_server.errors import ScopeMissing
 from gym_http_server.external_connection import (
     ConnectionDetails,
+    ConnectionState,
     ExternalConnection,
-    State,
 )
 from gym_http_server.log_lines import LimitedLog
 from gym_http_server.poller import Poller
@@ -188,7 +188,7 @@ class IdleConnections:
         """Send what is to be sent, and remove the connection if it is lost."""
         connection.flush(now)
         protocol = connection.protocol
-        if protocol.state is not State.LOST or connection.fileno() < 0:
+        if protocol.state is not ConnectionState.LOST or connection.fileno() < 0:
             return
         source = f" from {connection.address}" if connection.address else ""
         self.remove(connection)
@@ -257,7 +257,7 @@ class IdleConnections:
             ids = secrets.token_hex(4), secrets.token_urlsafe(16)
             details = ConnectionDetails(protocol.framing, ids[0], public, 1, ids[1])
             self._accept(connection, details, now)
-        if protocol.state is not State.LOST:
+        if protocol.state is not ConnectionState.LOST:
             self._registry.add(connection)
             log.info("%s came, connection %s", details.env_id, details.connection)
 

@@ -15,8 +15,8 @@ from gym_http_server.envhost import plain_json
 from gym_http_server.external_connection import (
     Call,
     ConnectionDetails,
+    ConnectionState,
     ExternalConnection,
-    State,
 )
 from gym_http_server.tango_dialect import TangoDialect
 from gym_http_wire.external.binary_dialect import BinaryDialect
@@ -115,7 +115,7 @@ class LeasedConnection:
     @property
     def lost(self) -> bool:
         """Whether the connection is lost at the moment."""
-        return self.protocol.state is State.LOST
+        return self.protocol.state is ConnectionState.LOST
 
     def new_number(self) -> int:
         """Return the ID of the next request.
@@ -236,7 +236,7 @@ class LeasedConnection:
             until: When the environment must have taken the bytes; ``None``: at once.
         """
         self._flush(until)
-        if self.protocol.state is State.LOST and self._socket.fileno() >= 0:
+        if self.protocol.state is ConnectionState.LOST and self._socket.fileno() >= 0:
             connection, why = self.details.connection, self.protocol.lost_because
             print(f"{self.env_id}, connection {connection}: {why}", flush=True)
             self._socket.close()
