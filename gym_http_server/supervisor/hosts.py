@@ -30,7 +30,7 @@ from gym_http_server.settings import Settings
 from gym_http_server.supervisor import limits, processes
 from gym_http_server.supervisor.fork_server import ForkServer
 from gym_http_server.supervisor.forks import start_child
-from gym_http_server.supervisor.instance import Ended, Idle, Instance, Tombstones
+from gym_http_server.supervisor.instance import Idle, Instance, Tombstone, Tombstones
 from gym_http_server.supervisor.limits import TimeLimits
 from gym_http_server.supervisor.memory import MemoryLimit, OomKills
 from gym_http_server.supervisor.output import KeptLogs, last_words
@@ -94,7 +94,7 @@ class Hosts:
         sandbox: Sandbox,
         fork_server: ForkServer,
         on_made: Callable[[Instance, Frame], None],
-        on_end: Callable[[Instance, Ended], None],
+        on_end: Callable[[Instance, Tombstone], None],
         on_spared_end: Callable[[int], None],
         pass_to_broker: Callable[[int], None],
     ) -> None:
@@ -430,7 +430,7 @@ class Hosts:
         page = instance.page.read()
         now = time.monotonic()
         no_log = instance.reason in REASONS_WITHOUT_LOG or self._settings.no_tracebacks
-        ended = Ended(
+        ended = Tombstone(
             instance.env_id,
             instance.reason or "crashed",
             wait_status,

@@ -31,9 +31,9 @@ from gym_http_wire.problems import Problem
 
 __all__ = [
     "MAX_LISTED",
-    "Ended",
     "Idle",
     "Instance",
+    "Tombstone",
     "Tombstones",
     "listed",
     "memory_of",
@@ -136,7 +136,7 @@ class Idle(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Ended:
+class Tombstone:
     """The record of an ended instance.
 
     Attributes:
@@ -234,19 +234,19 @@ class Tombstones:
     """The records of the last instances that ended."""
 
     def __init__(self) -> None:
-        self._ended: OrderedDict[str, Ended] = OrderedDict()
+        self._ended: OrderedDict[str, Tombstone] = OrderedDict()
 
-    def add(self, instance_id: str, ended: Ended) -> None:
+    def add(self, instance_id: str, ended: Tombstone) -> None:
         """Add a record, and forget the oldest if there are too many."""
         self._ended[instance_id] = ended
         if len(self._ended) > MAX_TOMBSTONES:
             self._ended.popitem(last=False)
 
-    def get(self, instance_id: str) -> Ended | None:
+    def get(self, instance_id: str) -> Tombstone | None:
         """Return the record of an instance; ``None`` if there is none."""
         return self._ended.get(instance_id)
 
-    def newest_first(self) -> Iterator[tuple[str, Ended]]:
+    def newest_first(self) -> Iterator[tuple[str, Tombstone]]:
         """Iterate over all records, the last ended first."""
         return reversed(self._ended.items())
 
@@ -268,7 +268,9 @@ MAX_LISTED = 100
 MEMORY_SECONDS = 2.0
 
 
-def listed(instances: Iterable[Instance], ended: Iterable[tuple[str, Ended]]) -> bytes:
+def listed(
+    instances: Iterable[Instance], ended: Iterable[tuple[str, Tombstone]]
+) -> bytes:
     """Return the list as JSON, as clients get it.
 
     Args:
@@ -334,7 +336,7 @@ def _seconds(nanoseconds: int, age_s: float) -> float:
     return round(min(max(0.0, nanoseconds / 1e9), age_s), 3)
 
 
-def _of_ended(instance_id: str, ended: Ended, now: float) -> dict[str, Any]:
+def _of_ended(instance_id: str, ended: Tombstone, now: float) -> dict[str, Any]:
     how = ended.as_json()
     return {
         "age_s": round(ended.age_s, 3),

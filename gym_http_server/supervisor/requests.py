@@ -35,7 +35,7 @@ from gym_http_server.rundir.directory import RunDir
 from gym_http_server.rundir.sockets import listen, refuse_descriptors
 from gym_http_server.settings import Settings
 from gym_http_server.supervisor.hosts import Hosts
-from gym_http_server.supervisor.instance import Ended, Instance, listed
+from gym_http_server.supervisor.instance import Instance, Tombstone, listed
 from gym_http_server.supervisor.issued_ids import IssuedIDs
 from gym_http_server.supervisor.output import LogPart
 from gym_http_server.supervisor.owners import Owners
@@ -365,7 +365,7 @@ class Requests:
             creator.answer(frame)
             self._listen_to(creator)
 
-    def on_end(self, instance: Instance, ended: Ended) -> None:
+    def on_end(self, instance: Instance, ended: Tombstone) -> None:
         """Answer the requests that waited for the end of an instance."""
         for connection in instance.waiters:
             self._reply(connection, {"replayed": False})

@@ -28,7 +28,7 @@ from gym_http_server.settings import Settings
 from gym_http_server.supervisor import processes
 from gym_http_server.supervisor.fork_server import ForkServer
 from gym_http_server.supervisor.hosts import Hosts
-from gym_http_server.supervisor.instance import Ended, Instance
+from gym_http_server.supervisor.instance import Instance, Tombstone
 from gym_http_server.supervisor.issued_ids import IssuedIDs
 from gym_http_server.supervisor.output import Outputs
 from gym_http_server.supervisor.owners import Owners
@@ -203,7 +203,7 @@ class Supervisor:
     def _on_made(self, instance: Instance, frame: Frame) -> None:
         self._requests.on_made(instance, frame)
 
-    def _on_end(self, instance: Instance, ended: Ended) -> None:
+    def _on_end(self, instance: Instance, ended: Tombstone) -> None:
         self._poller.remove(instance.channel)
         self._outputs.remove(instance.output)
         self._requests.on_end(instance, ended)

@@ -7,13 +7,13 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
-from gym_http_server.supervisor.instance import Ended, Tombstones, listed, memory_of
+from gym_http_server.supervisor.instance import Tombstone, Tombstones, listed, memory_of
 
 
 def test_the_last_hundred_that_ended_are_listed() -> None:
     tombstones = Tombstones()
     for number in range(150):
-        ended = Ended("CartPole-v1", "closed", 0, "a long tail", time.monotonic())
+        ended = Tombstone("CartPole-v1", "closed", 0, "a long tail", time.monotonic())
         tombstones.add(f"{number:08x}", ended)
     rows = json.loads(listed([], tombstones.newest_first()))["ended"]
     wanted = [f"{number:08x}" for number in range(149, 49, -1)]
