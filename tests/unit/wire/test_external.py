@@ -91,6 +91,23 @@ def test_any_frame_gives_a_message_or_an_error(
 
 
 @given(
+    st.fixed_dictionaries(
+        {"id": st.integers(-1, 2**33) | JSON, "result": st.just({"a": 1}) | JSON},
+        optional={"type": JSON, "error": JSON, "more": JSON},
+    )
+)
+def test_one_pass_decodes_what_two_passes_do(message: dict[str, Any]) -> None:
+    payload = msgspec.json.encode(message)
+    decoded = []
+    for decode in (text().decode_answer, text()._decode_other):
+        try:
+            decoded.append(repr(decode(payload)))
+        except BadMessage as error:
+            decoded.append(f"{error} {error.number} {error.field} {error.fatal}")
+    assert decoded[0] == decoded[1]
+
+
+@given(
     messages=st.lists(st.binary(max_size=300), max_size=5),
     cuts=st.lists(st.integers(0, 1000)),
 )

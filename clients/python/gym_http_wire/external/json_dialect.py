@@ -12,10 +12,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
-from msgspec import UNSET
 
 from gym_http_wire.external.messages import (
     NAMES,
@@ -46,18 +45,6 @@ _STEP = _BEGUN[Op.STEP] + b',"action":%d}'
 #: Up to here every JSON parser reads integers exactly.
 _EXACT = 2**53
 _OWN = ("type", "id", "deadline_s")
-
-
-class _UsualAnswer(msgspec.Struct, gc=False):
-    """The usual answer of an environment."""
-
-    id: Annotated[int, msgspec.Meta(gt=0, le=MAX_NUMBER)]
-    result: msgspec.Raw
-    error: msgspec.Raw | msgspec.UnsetType = UNSET
-    type: msgspec.Raw | msgspec.UnsetType = UNSET
-
-
-_decode_result = msgspec.json.Decoder(_UsualAnswer).decode
 
 
 class JSONDialect:
@@ -117,19 +104,20 @@ class JSONDialect:
 
     def decode_answer(self, payload: bytes) -> Answer | Control:
         """Decode a message of an environment."""
+        # Nearly every message is an answer with a result, which one pass decodes.
         try:
-            answer = _decode_result(payload)
+            message = self._loads(payload)
         except (msgspec.MsgspecError, ValueError, RecursionError):
             return self._decode_other(payload)
-        if answer.type is not UNSET or answer.error is not UNSET:
-            return self._decode_other(payload)
-        try:
-            result = self._loads(bytes(answer.result))
-        except ValueError:
-            result = None
-        if not isinstance(result, dict):
-            return self._decode_other(payload)
-        return Answer(answer.id, result)
+        if type(message) is dict and "type" not in message and "error" not in message:
+            number, result = message.get("id"), message.get("result")
+            if (
+                type(number) is int
+                and 0 < number <= MAX_NUMBER
+                and type(result) is dict
+            ):
+                return Answer(number, result)
+        return self._decode_other(payload)
 
     def decode_step(
         self, payload: bytes, reader: StepReader[M]
