@@ -44,8 +44,8 @@ MAX_FAULTS = 16
 _loads: Any = msgspec.json.Decoder().decode
 
 
-class Ended(Exception):
-    """A connection has ended, or has to."""
+class ConnectionEnded(Exception):
+    """The connection of an environment ended, or must end."""
 
 
 class WaitingWorker(NamedTuple):
@@ -129,11 +129,11 @@ class LongPollConnection:
         """Pass on a message of the environment.
 
         Raises:
-            Ended: The server has closed the connection, or it does not read so much.
+            ConnectionEnded: The server closed the connection, or reads too little.
         """
         if len(self._out) > self._most:
             # An environment that answers each request once has one message waiting.
-            raise Ended("it sends more than is read")
+            raise ConnectionEnded("it sends more than is read")
         if self._request:
             # Its receiver reports a malformed message.
             with contextlib.suppress(BadMessage):
@@ -146,7 +146,7 @@ class LongPollConnection:
         """Send what the socket takes.
 
         Raises:
-            Ended: The server has closed the connection.
+            ConnectionEnded: The server has closed the connection.
         """
         try:
             while self._out:
@@ -154,7 +154,7 @@ class LongPollConnection:
         except BlockingIOError:
             pass
         except OSError as error:
-            raise Ended(str(error)) from None
+            raise ConnectionEnded(str(error)) from None
 
     def receive(self, now: float, patience: float) -> None:
         """Receive messages of the server.
@@ -165,7 +165,7 @@ class LongPollConnection:
                 any more.
 
         Raises:
-            Ended: The server has closed the connection, or refused the hello.
+            ConnectionEnded: The server has closed the connection, or refused the hello.
         """
         try:
             data = self._socket.recv(RECEIVE_BYTES)
@@ -173,9 +173,9 @@ class LongPollConnection:
         except BlockingIOError:
             return
         except (OSError, FramingError) as error:
-            raise Ended(str(error)) from None
+            raise ConnectionEnded(str(error)) from None
         if not data:
-            raise Ended("the server ended the connection")
+            raise ConnectionEnded("the server ended the connection")
         for message in messages:
             if self._hello is not None:
                 self._answer_hello(self._hello, message.payload)
@@ -192,7 +192,7 @@ class LongPollConnection:
             worker.answer(answer(200, body))
             return
         worker.answer(problem_answer(_problem_of(reply)))
-        raise Ended(reply.message)
+        raise ConnectionEnded(reply.message)
 
     def _process(self, payload: bytes, now: float, patience: float) -> None:
         try:
@@ -292,7 +292,7 @@ class LongPolling:
         connection = self._find(head.value or "", head.owner)
         try:
             connection.post(frame.body)
-        except Ended:
+        except ConnectionEnded:
             self._end(connection)
             raise _no_connection(connection.connection) from None
         self._poller.want(connection, _events(connection))
@@ -315,7 +315,7 @@ class LongPolling:
             connection.flush()
             connection.receive(time.monotonic(), 2 * self._settings.heartbeat_s)
             self._poller.want(connection, _events(connection))
-        except (Ended, OSError):
+        except (ConnectionEnded, OSError):
             self._end(connection)
 
     def _end(self, connection: LongPollConnection) -> None:

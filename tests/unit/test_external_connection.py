@@ -13,8 +13,8 @@ from gym_http_server.external_connection import (
     HELLO_SECONDS,
     Call,
     ConnectionDetails,
+    ConnectionState,
     ExternalConnection,
-    State,
 )
 from gym_http_wire.external.framing import COUNTED, WEBSOCKET
 from gym_http_wire.external.handshake import Hello, Limits, Welcome
@@ -86,13 +86,13 @@ def accepted(connection: ExternalConnection) -> None:
 
 def test_a_hello_is_returned_and_accepted() -> None:
     connection = connection_of()
-    assert connection.state is State.HANDSHAKE
+    assert connection.state is ConnectionState.HANDSHAKE
     message = framed({"type": "hello"})
     assert connection.receive(message[:7], NOW) is None
     assert connection.receive(message[7:], NOW) == b'{"type": "hello"}'
     assert not connection.greeted
     accepted(connection)
-    assert connection.state is State.FREE
+    assert connection.state is ConnectionState.FREE
     assert connection.greeted
     assert [each["type"] for each in sent(connection)] == ["welcome"]
 
@@ -111,7 +111,7 @@ def test_a_refused_hello_ends_the_connection() -> None:
     connection.refuse("bad-hello", "no spaces", NOW)
     (refused,) = sent(connection)
     assert refused == {"type": "refused", "code": "bad-hello", "message": "no spaces"}
-    assert connection.state is State.LOST
+    assert connection.state is ConnectionState.LOST
     assert connection.lost_because == "no spaces"
     assert not connection.transferable
 
@@ -121,17 +121,17 @@ def test_a_hello_that_trickles_in_is_late() -> None:
     for second in range(int(HELLO_SECONDS)):
         connection.receive(b"\1" if second else struct.pack("<I", 900), NOW + second)
         connection.check(NOW + second)
-    assert connection.state is State.HANDSHAKE
+    assert connection.state is ConnectionState.HANDSHAKE
     connection.check(NOW + HELLO_SECONDS + 0.1)
-    assert connection.state is State.LOST
+    assert connection.state is ConnectionState.LOST
     assert "no hello in 10 s" in connection.lost_because
 
 
 def test_an_answer_completes_its_call() -> None:
     connection = connection_of(leased=True)
-    assert connection.state is State.READY
+    assert connection.state is ConnectionState.READY
     call = started(connection)
-    assert connection.state is State.AWAITING
+    assert connection.state is ConnectionState.AWAITING
     data = framed({"id": call.number, "result": {"observation": 3}})
     for byte in data[:-1]:
         connection.receive(bytes([byte]), NOW)
@@ -140,7 +140,7 @@ def test_an_answer_completes_its_call() -> None:
     connection.receive(data[-1:], NOW)
     assert call.answer is not None
     assert call.answer.result == {"observation": 3}
-    assert connection.state is State.READY
+    assert connection.state is ConnectionState.READY
     assert connection.transferable
     assert sent(connection) == []
 
@@ -149,13 +149,13 @@ def test_an_abandoned_call_leaves_its_answer_to_be_dropped() -> None:
     connection = connection_of(leased=True)
     late = started(connection)
     connection.abandon(late, DEADLINE)
-    assert connection.state is State.READY
+    assert connection.state is ConnectionState.READY
     call = started(connection)
     connection.abandon(late, DEADLINE)
     connection.receive(framed({"id": late.number, "result": {}}), DEADLINE)
     assert not late.over
     assert not call.over
-    assert connection.state is State.AWAITING
+    assert connection.state is ConnectionState.AWAITING
     assert sent(connection) == []
 
 
@@ -165,7 +165,9 @@ def test_an_answer_to_a_request_that_was_not_sent_is_a_fault(leased: bool) -> No
     connection.receive(framed({"id": 1, "result": {}}), NOW)
     (fault,) = sent(connection)
     assert (fault["type"], fault["id"], fault["field"]) == ("fault", 1, "id")
-    assert connection.state is (State.READY if leased else State.FREE)
+    assert connection.state is (
+        ConnectionState.READY if leased else ConnectionState.FREE
+    )
 
 
 @pytest.mark.parametrize(
@@ -190,7 +192,7 @@ def test_a_malformed_answer_fails_the_call(
     assert call.error.field == field
     (fault,) = sent(connection)
     assert (fault["type"], fault["field"]) == ("fault", field)
-    assert connection.state is (State.LOST if ends else State.READY)
+    assert connection.state is (ConnectionState.LOST if ends else ConnectionState.READY)
 
 
 def test_a_message_beyond_the_limit_ends_the_connection() -> None:
@@ -199,7 +201,7 @@ def test_a_message_beyond_the_limit_ends_the_connection() -> None:
     connection.receive(struct.pack("<I", MAX_MESSAGE + 1), NOW)
     assert call.error is not None
     assert "1001 bytes; the limit is 1000" in str(call.error)
-    assert connection.state is State.LOST
+    assert connection.state is ConnectionState.LOST
     assert [each["type"] for each in sent(connection)] == ["fault"]
 
 
@@ -220,12 +222,12 @@ def test_a_silent_environment_is_pinged_and_then_lost(leased: bool) -> None:
     connection.check(pinged)
     assert sent(connection) == [{"type": "ping"}]
     connection.check(pinged + HEARTBEAT)
-    assert connection.state is not State.LOST
+    assert connection.state is not ConnectionState.LOST
     connection.receive(framed({"type": "pong"}), pinged + HEARTBEAT)
     connection.check(pinged + 2 * HEARTBEAT + 0.1)
     assert sent(connection) == [{"type": "ping"}]
     connection.check(pinged + 3 * HEARTBEAT + 0.2)
-    assert connection.state is State.LOST
+    assert connection.state is ConnectionState.LOST
     assert connection.lost_because == "no answer to a ping"
 
 
@@ -245,7 +247,7 @@ def test_a_lost_connection_is_resumed_with_the_same_call() -> None:
     connection.lose("it ended the connection", NOW)
     assert call.lost
     assert call.over
-    assert (connection.state, connection.lost_at) == (State.LOST, NOW)
+    assert (connection.state, connection.lost_at) == (ConnectionState.LOST, NOW)
     # Nothing is sent or processed meanwhile.
     connection.check(NOW + 100.0)
     connection.lose("again", NOW + 100.0)
@@ -253,7 +255,7 @@ def test_a_lost_connection_is_resumed_with_the_same_call() -> None:
     assert sent(connection) == []
 
     connection.resume(COUNTED, NOW + 101.0)
-    assert connection.state is State.READY
+    assert connection.state is ConnectionState.READY
     call.deadline = NOW + 200.0
     connection.start(call, NOW + 101.0)
     assert not call.lost
@@ -268,7 +270,7 @@ def test_a_newer_connection_replaces_one_that_is_not_lost() -> None:
     call = started(connection)
     connection.resume(WEBSOCKET, NOW)
     assert call.lost
-    assert connection.state is State.READY
+    assert connection.state is ConnectionState.READY
     assert connection.details.framing == WEBSOCKET
 
 
@@ -277,7 +279,7 @@ def test_request_ids_end() -> None:
     connection.details.next_number = MAX_NUMBER
     assert connection.new_number(NOW) == MAX_NUMBER
     assert connection.new_number(NOW) == 0
-    assert connection.state is State.LOST
+    assert connection.state is ConnectionState.LOST
 
 
 def test_a_step_that_was_written_is_followed_as_a_call() -> None:
@@ -289,7 +291,7 @@ def test_a_step_that_was_written_is_followed_as_a_call() -> None:
     call = Call(Op.STEP, {"action": 3}, number, DEADLINE)
     answer = framed({"id": number, "result": {"observation": 1}})
     connection.follow(call, answer[:10], NOW)
-    assert connection.state is State.AWAITING
+    assert connection.state is ConnectionState.AWAITING
     assert connection.write_step(3, 5.0) is None
     connection.receive(answer[10:], NOW)
     assert call.answer is not None
@@ -302,7 +304,7 @@ def test_an_action_that_cannot_be_written_changes_nothing() -> None:
         deep = [deep]
     assert connection.write_step(deep, 5.0) is None
     assert connection.details.next_number == 1
-    assert connection.state is State.READY
+    assert connection.state is ConnectionState.READY
 
 
 @pytest.mark.parametrize("framing", [COUNTED, WEBSOCKET])
@@ -331,12 +333,12 @@ def test_any_bytes_in_any_pieces_leave_a_valid_state(
         call = Call(Op.STEP, {"action": 1}, connection.new_number(NOW), DEADLINE)
         connection.start(call, NOW)
         for part in parts:
-            if connection.state is not State.LOST:
+            if connection.state is not ConnectionState.LOST:
                 connection.receive(part, NOW)
-        assert (connection.state is State.AWAITING) == (not call.over)
+        assert (connection.state is ConnectionState.AWAITING) == (not call.over)
         outgoing = connection.take_outgoing()
         outcomes.append((connection.state, call.answer, outgoing))
     assert outcomes[0][0] == outcomes[1][0]
     # What is in one piece with bytes that are no frame is dropped with them.
-    if connection.state is not State.LOST:
+    if connection.state is not ConnectionState.LOST:
         assert outcomes[0] == outcomes[1]
