@@ -116,26 +116,30 @@ class ForkServer(ServiceProcess):
 
 
 def fork_host(
-    start: process.HostStart,
-    channel: socket.socket,
-    listener: socket.socket,
-    output: int,
-) -> int:
-    """Fork this process into a host, and return its process ID.
+    start: process.HostStart, listener: socket.socket, output: int
+) -> tuple[int, socket.socket]:
+    """Fork this process into a host, for which there is no spare one.
 
     Args:
         start: What the host needs to know.
-        channel: Its end of the channel to the supervisor.
         listener: Where web workers connect.
         output: Descriptor for the output of the environment.
 
+    Returns:
+        Process ID of the host, and the channel to it.
+
     Raises:
+        OSError: No socket can be opened.
         ForkFailed: No process can be started.
     """
-    pid = fork()
-    if not pid:
-        _end_after(lambda: _become_host(start, channel, listener, output))
-    return pid
+    ours, channel = socket.socketpair()
+    with channel, contextlib.ExitStack() as stack:
+        stack.enter_context(ours)
+        pid = fork()
+        if not pid:
+            _end_after(lambda: _become_host(start, channel, listener, output))
+        stack.pop_all()
+    return pid, ours
 
 
 def _serve(control: socket.socket, supervisor: int) -> int:

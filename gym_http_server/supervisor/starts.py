@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import sys
 import time
 
@@ -57,8 +56,46 @@ def start_host(
         OSError: The system has no room for another file or folder.
         ForkFailed: No process can be started.
     """
+    start = _start_of(instance_id, request, run, settings, modules, sandbox)
+    os.mkdir(run.instance(instance_id), 0o700)
+    sandbox.open(run.instance(instance_id))
+    for folder in run.own(instance_id):
+        os.mkdir(folder, 0o700)
+        sandbox.own(folder)
+    with contextlib.ExitStack() as stack:
+        page = StatusReader(run.status(instance_id))
+        stack.callback(page.close)
+        output = Output(run.log(instance_id))
+        stack.callback(output.close)
+        with listen(run.host_socket(instance_id), BACKLOG) as listener:
+            passed = start, listener, output.writer
+            pid, channel = fork_server.start_host(*passed) or fork_host(*passed)
+        output.started()
+        stack.pop_all()
+    channel.setblocking(False)
+    return Instance(
+        instance_id,
+        request.env_id,
+        pid,
+        FrameSocket(channel, MAX_MESSAGE_BYTES, max_descriptors=MOST_DESCRIPTORS),
+        page,
+        output,
+        started=time.monotonic(),
+        label=request.label,
+    )
+
+
+def _start_of(
+    instance_id: str,
+    request: CreateRequest,
+    run: RunDir,
+    settings: Settings,
+    modules: Modules,
+    sandbox: Sandbox,
+) -> process.HostStart:
+    """Return what a host needs to know."""
     apart = request.env_id in modules.apart_ids
-    start = process.HostStart(
+    return process.HostStart(
         instance_id=instance_id,
         run_path=run.path,
         parent_pid=os.getpid(),
@@ -80,37 +117,4 @@ def start_host(
         modules=modules.imported + modules.apart if apart else (),
         path=tuple(sys.path) if apart else (),
         sandbox=sandbox,
-    )
-    os.mkdir(run.instance(instance_id), 0o700)
-    sandbox.open(run.instance(instance_id))
-    for folder in run.own(instance_id):
-        os.mkdir(folder, 0o700)
-        sandbox.own(folder)
-    with contextlib.ExitStack() as stack, contextlib.ExitStack() as passed:
-        page = StatusReader(run.status(instance_id))
-        stack.callback(page.close)
-        output = Output(run.log(instance_id))
-        stack.callback(output.close)
-        listener = passed.enter_context(listen(run.host_socket(instance_id), BACKLOG))
-        started = fork_server.start_host(start, listener, output.writer)
-        if started is None:
-            # More creates at a time than spare hosts.
-            ours, theirs = socket.socketpair()
-            stack.enter_context(ours)
-            passed.enter_context(theirs)
-            pid = fork_host(start, theirs, listener, output.writer)
-        else:
-            pid, ours = started
-        output.started()
-        stack.pop_all()
-    ours.setblocking(False)
-    return Instance(
-        instance_id,
-        request.env_id,
-        pid,
-        FrameSocket(ours, MAX_MESSAGE_BYTES, max_descriptors=MOST_DESCRIPTORS),
-        page,
-        output,
-        started=time.monotonic(),
-        label=request.label,
     )
