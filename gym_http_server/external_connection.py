@@ -225,7 +225,7 @@ class ExternalConnection:
             messages = framing.feed(data)
         except FramingError as error:
             bad = BadMessage(str(error), field="message", fatal=True)
-            self._reject(bad, error.farewell, now)
+            self._reject(bad, error.close, now)
             return None
         if framing.replies:
             self._outgoing += framing.replies
@@ -404,7 +404,7 @@ class ExternalConnection:
     def end(self, words: str, now: float, code: int = Close.GOING_AWAY) -> None:
         """End the connection, and tell the environment why."""
         if self.state is not ConnectionState.LOST:
-            self._outgoing += self._framing.farewell(words, code)
+            self._outgoing += self._framing.encode_close(words, code)
             self.lose(words, now)
 
     def lose(self, reason: str, now: float) -> None:
@@ -443,8 +443,8 @@ class ExternalConnection:
             else:
                 said = dialect.decode_answer(message.payload)
         except BadMessage as error:
-            farewell = self._framing.farewell(str(error), Close.UNSUPPORTED)
-            self._reject(error, farewell, now)
+            close = self._framing.encode_close(str(error), Close.UNSUPPORTED)
+            self._reject(error, close, now)
             return
         if isinstance(said, Control):
             if said.op == Op.PING:
@@ -461,7 +461,7 @@ class ExternalConnection:
             self._reject(BadMessage(words, number=number, field="id"), b"", now)
         # Any other answer is late, and dropped.
 
-    def _reject(self, error: BadMessage, farewell: bytes, now: float) -> None:
+    def _reject(self, error: BadMessage, close: bytes, now: float) -> None:
         """Report a bad message to the environment, and fail the call under way."""
         call, number = self._call, error.number
         if self.state is not ConnectionState.HANDSHAKE and not self._is_late(number):
@@ -470,7 +470,7 @@ class ExternalConnection:
                 call.error = error
                 self._complete()
         if error.fatal:
-            self._outgoing += farewell
+            self._outgoing += close
             self.lose(str(error), now)
 
     def _is_late(self, number: int) -> bool:

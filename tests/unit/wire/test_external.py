@@ -144,7 +144,7 @@ def test_a_websocket_answers_pings_and_closes_by_itself() -> None:
     assert theirs.feed(ping) == []
     assert ours.feed(theirs.replies) == []
     theirs.replies = b""
-    assert theirs.feed(ours.farewell("so long")) == []
+    assert theirs.feed(ours.encode_close("so long")) == []
     assert theirs.over
     assert theirs.replies
 

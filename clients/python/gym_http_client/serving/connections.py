@@ -187,7 +187,7 @@ class SocketConnection:
         """End the connection."""
         with contextlib.suppress(OSError):
             self._end.settimeout(CLOSE_SECONDS)
-            self._end.sendall(self._carrier.farewell("the environment leaves"))
+            self._end.sendall(self._carrier.encode_close("the environment leaves"))
         self._selector.close()
         self._end.close()
 

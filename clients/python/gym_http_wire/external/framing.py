@@ -46,12 +46,12 @@ class FramingError(ValueError):
     """The bytes are not in this framing; the connection has to end.
 
     Attributes:
-        farewell: Bytes to send before it ends.
+        close: Bytes to send before it ends.
     """
 
-    def __init__(self, words: str, farewell: bytes = b"") -> None:
+    def __init__(self, words: str, close: bytes = b"") -> None:
         super().__init__(words)
-        self.farewell = farewell
+        self.close = close
 
 
 class ReceivedMessage(NamedTuple):
@@ -102,7 +102,7 @@ class Framing(Protocol):
     def ping(self) -> bytes | None:
         """Return a ping of the framing itself; ``None`` if it has none."""
 
-    def farewell(self, words: str, code: int = Close.NORMAL) -> bytes:
+    def encode_close(self, words: str, code: int = Close.NORMAL) -> bytes:
         """Return the bytes that close the connection, with the reason."""
 
 
@@ -147,8 +147,8 @@ class WebSocketFraming:
                     )
         except WebSocketError as error:
             words = str(error)
-            farewell = self.farewell(words, error.code)
-            raise FramingError(words, farewell) from None
+            close = self.encode_close(words, error.code)
+            raise FramingError(words, close) from None
         return messages
 
     def message(self, payload: bytes, *, text: bool) -> bytes:
@@ -164,7 +164,7 @@ class WebSocketFraming:
         """Return a WebSocket ping, which every library answers by itself."""
         return encode(Opcode.PING, b"", self._next())
 
-    def farewell(self, words: str, code: int = Close.NORMAL) -> bytes:
+    def encode_close(self, words: str, code: int = Close.NORMAL) -> bytes:
         """Return a close frame."""
         return encode(Opcode.CLOSE, close_of(code, words), self._next())
 
@@ -231,7 +231,7 @@ class CountedFraming:
         """Return ``None``: the dialects have pings."""
         return None
 
-    def farewell(self, words: str, code: int = Close.NORMAL) -> bytes:
+    def encode_close(self, words: str, code: int = Close.NORMAL) -> bytes:
         """Return nothing: such a connection just ends."""
         return b""
 
