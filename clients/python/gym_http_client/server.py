@@ -164,7 +164,7 @@ class Server:
         path = f"/v1/envs/{instance_id}/"
 
         def session() -> Session:
-            openings = WebSocketOpener(
+            opener = WebSocketOpener(
                 self._address,
                 path,
                 time_limit=self._time_limit,
@@ -173,7 +173,7 @@ class Server:
                 # A proxy between has to be asked in its own way.
                 wanted=self._streams and proxy_for(self._address) is None,
             )
-            return Session(link, openings, self.url + path, path, retries=self._retries)
+            return Session(link, opener, self.url + path, path, retries=self._retries)
 
         return WebHandle(link, instance_id, session)
 

@@ -32,7 +32,7 @@ from gym_http_wire.messages import MEDIA_TYPES, WARNINGS, Form, Op
 from gym_http_wire.values import BadValue, binary
 from gym_http_wire.values.writing import Writing
 
-__all__ = ["Deliveries", "Pending", "Session", "by_rest", "over_stream"]
+__all__ = ["Pending", "Session", "by_rest", "over_stream"]
 
 # The kernel takes smaller messages whole, so that the reason for the end of the stream
 # can be read. In the midst of larger ones, sending just fails.
@@ -59,36 +59,42 @@ class Pending(NamedTuple):
     path: str
 
 
-class Deliveries:
-    """The requests of one session that are on their way, the oldest first.
+class Session:
+    """Requests to one instance, from one process, the oldest first.
 
     Each is sent again, over another stream or by REST, until there is an answer.
+    Several may be on their way; answers come in their order. When there are too many,
+    sending another one waits for the first answer, and keeps it.
+
+    A caller that stops to wait for an answer, or is interrupted, gives up all requests
+    that were sent. Whether they are executed is unknown; over streams they are not
+    executed after a later request.
 
     Args:
-        link: Requests by REST; ``None`` where there is none.
-        openings: Opens the streams.
-        url: The instance's, for those who read of it.
-        path: The instance's.
+        requester: Sends requests by REST; ``None`` where there is no REST.
+        opener: Opens the streams.
+        url: URL of the instance, for error messages.
+        path: Path of the instance.
         retries: How requests are sent again.
 
     Attributes:
-        name: The session's.
+        name: Name of the session.
     """
 
     def __init__(
         self,
-        link: Requester | None,
-        openings: StreamOpener,
+        requester: Requester | None,
+        opener: StreamOpener,
         url: str,
         path: str,
         *,
         retries: Retries,
     ) -> None:
-        self._link = link
+        self._requester = requester
         self._retries = retries
         self._path = path
         self._url = url
-        self._openings = openings
+        self._opener = opener
         self._stream: Stream | None = None
         self._pending: deque[Pending] = deque()
         self._pending_bytes = 0
@@ -97,220 +103,8 @@ class Deliveries:
         # Threads take turns.
         self._lock = threading.RLock()
         self._writing = Writing()
-        self._begin()
-
-    def _begin(self) -> None:
-        """Count from 1 again, under another name."""
-        self.name = new_session()
         self._number = 0
-        self._openings.forget_loss()
-        # Up to this one, requests go by REST unless a later one opens a stream.
-        self._without = 0
-        self._lose()
-
-    def _first(self, failure: Failure | None = None) -> Any:
-        """Wait for the answer to the first pending request; problems are returned.
-
-        Args:
-            failure: What came of its first try, if there was one.
-        """
-        try:
-            outcome = self._settled(self._pending[0], failure)
-            self._pending_bytes -= len(self._pending.popleft().asked.leaves)
-            self._openings.forget_loss()
-        except BaseException:
-            # The answer, should it still come, would be taken for another's.
-            self._forget()
-            raise
-        return outcome
-
-    def _settled(self, pending: Pending, failed: Failure | None) -> Any:
-        """Send a request until there is an answer; problems are returned, too."""
-        tries = Tries(self._retries, what=self._url)
-        try:
-            if failed is not None:
-                try:
-                    return self._after_loss(pending, failed)
-                except Failure as failure:
-                    failed = failure
-            answer = tries.run(lambda _: self._try(pending), failed)
-        except Failure as failure:
-            key = f"{self.name}-{pending.asked.number}"
-            url = self._url + pending.path
-            raise tries.error(failure, "POST", url, key) from None
-        finally:
-            del failed
-        if type(answer) is Reply:
-            return problem_outcome(answer.body, answer.status, self._url)
-        return answer
-
-    def _try(self, pending: Pending) -> Any:
-        """Send a request once, if need be, and wait for its answer.
-
-        Returns:
-            The outcome; or a `Reply` by which the server asks to come again.
-
-        Raises:
-            Failure: There is no answer.
-        """
-        if not self._openings.wanted:
-            return self._by_rest(pending)
-        try:
-            if self._stream is None and pending.asked.number > self._without:
-                self._reopen()
-            stream = self._stream
-            if stream is None:
-                return self._by_rest(pending)
-            answer = stream.receive()
-            if answer.status in REPEATED and answer.number == pending.asked.number:
-                # It was not done, and may be later.
-                return self._repeated(pending, answer)
-            return over_stream(stream, answer, pending.asked.number, self._url)
-        except NoStream as none:
-            return error_from_reply(none.reply, self._url + "stream")
-        except Failure as failure:
-            return self._after_loss(pending, failure)
-
-    def _after_loss(self, pending: Pending, failure: Failure) -> Any:
-        """Do without the stream; return the outcome of a request too large for it.
-
-        Raises:
-            Failure: The request is not too large, and may go over another stream.
-        """
-        if self._stream is not None:
-            self._openings.lose()
-        self._lose()
-        if self._link is not None and _may_be_too_large(pending, failure):
-            # By REST the server answers with its limit.
-            return self._by_rest(pending)
-        raise failure
-
-    def _repeated(self, pending: Pending, answer: StreamAnswer) -> Any:
-        """Send a request that may be done later again: by REST."""
-        return self._by_rest(pending)
-
-    def _reopen(self) -> None:
-        """Open a stream if that works, and send on it whatever is pending."""
-        stream = self._openings.open(self.name)
-        if stream is None:
-            # What is pending goes by REST; a later request tries a stream again.
-            self._without = self._number
-            return
-        self._stream = stream
-        for index, pending in enumerate(self._pending):
-            stream.send(pending.asked, acknowledged=index == 0)
-
-    def _by_rest(self, pending: Pending) -> Any:
-        asked, path = pending
-        assert self._link is not None  # noqa: S101 - else streams are always wanted
-        key = f"{self.name}-{asked.number}"
-        return by_rest(self._link, self._path + path, self._url + path, asked, key)
-
-    def _forget(self) -> None:
-        """Give up whatever is on its way."""
-        self._lose()
-        self._pending.clear()
-        self._pending_bytes = 0
-        self._openings.forget_loss()
-
-    def _lose(self) -> None:
-        """Do without the stream."""
-        stream, self._stream = self._stream, None
-        if stream is not None:
-            stream.close()
-
-
-def _may_be_too_large(pending: Pending, failure: Failure) -> bool:
-    if failure.kind is FailureKind.LOST:
-        return len(pending.asked.leaves) > _SURELY_READ
-    return failure.kind is FailureKind.TOO_LARGE
-
-
-def over_stream(stream: Stream, answer: StreamAnswer, number: int, url: str) -> Any:
-    """Give the outcome of a request from an answer on a stream.
-
-    Args:
-        stream: The stream.
-        answer: What came next on it.
-        number: The request's.
-        url: The instance's.
-
-    Raises:
-        Failure: This is not the answer to the request.
-    """
-    if answer.number != number:
-        words = f"answer {answer.number} came where {number} was due"
-        raise Failure(FailureKind.MALFORMED, words)
-    if answer.status == 200 and answer.form == _BINARY_FORM:
-        return stream.value(answer)
-    body = bytes(answer.message[answer.start :])
-    return problem_outcome(body, answer.status, url)
-
-
-def problem_outcome(body: bytes, status: int, url: str) -> Exception:
-    """Return the outcome that a problem on a stream stands for, and show its warnings.
-
-    Raises:
-        Failure: It is not a problem.
-    """
-    problem = _problem_in(body, status)
-    show(problem.get(WARNINGS))
-    return error_from_problem(problem, status, url)
-
-
-def by_rest(
-    link: Requester, path: str, url: str, asked: StreamRequest, key: str
-) -> Any:
-    """Send a request by REST, and give its outcome.
-
-    Args:
-        link: Sends it.
-        path: Where to.
-        url: The same, for those who read of it.
-        asked: The request.
-        key: Its key.
-
-    Raises:
-        ServerUnreachable: There is no answer.
-    """
-    body = b""
-    if asked.signature:
-        body = (
-            VALUE_HEADER.pack(len(asked.signature), 0) + asked.signature + asked.leaves
-        )
-    reply = link.request(
-        "POST", path, body, content_type=_BINARY_TYPE, accept=_BINARY_TYPE, key=key
-    )
-    show_header(reply.headers.get(HEADER.lower()))
-    if reply.status != 200 or reply.headers.get("content-type") != _BINARY_TYPE:
-        return error_from_reply(reply, url)
-    try:
-        return binary.decode(reply.body)
-    except BadValue as error:
-        failure = Failure(FailureKind.MALFORMED, f"a value {error}")
-        raise unanswered_error(failure, "POST", url, None, 1) from error
-
-
-def _problem_in(body: bytes, status: int) -> dict[str, Any]:
-    problem = parse_object(body)
-    if not problem:
-        words = f"what came with status {status} is neither value nor problem"
-        raise Failure(FailureKind.MALFORMED, words)
-    extras = problem.get("extras")
-    return {**extras, **problem} if isinstance(extras, dict) else problem
-
-
-class Session(Deliveries):
-    """Requests to one instance, from one process.
-
-    Several requests may be on their way; their answers come in their order. When there
-    are too many, sending another one waits for the first answer, and keeps it.
-
-    Who gives up waiting for an answer, or is interrupted, gives up all that were sent.
-    Whether they are executed is unknown; over streams, not after a later request.
-
-    It takes what `Deliveries` takes.
-    """
+        self._begin()
 
     @staticmethod
     def carries(method: str, path: str) -> bool:
@@ -402,7 +196,7 @@ class Session(Deliveries):
                 if self._stream is not None:
                     acknowledged = len(self._pending) == 1
                     self._stream.send(asked, acknowledged=acknowledged)
-                elif self._openings.wanted:
+                elif self._opener.wanted:
                     self._reopen()
             except (Failure, NoStream):
                 # Whoever waits for the answer sees to it.
@@ -469,6 +263,206 @@ class Session(Deliveries):
             or self._pending_bytes + size > _MAX_PENDING_BYTES
         ):
             self._answered.append(self._first())
+
+    def _begin(self) -> None:
+        """Count from 1 again, under another name."""
+        self.name = new_session()
+        self._number = 0
+        self._opener.forget_loss()
+        # Up to this one, requests go by REST unless a later one opens a stream.
+        self._without = 0
+        self._lose()
+
+    def _first(self, failure: Failure | None = None) -> Any:
+        """Wait for the answer to the first pending request; problems are returned.
+
+        Args:
+            failure: What came of its first try, if there was one.
+        """
+        try:
+            outcome = self._settled(self._pending[0], failure)
+            self._pending_bytes -= len(self._pending.popleft().asked.leaves)
+            self._opener.forget_loss()
+        except BaseException:
+            # The answer, should it still come, would be taken for another's.
+            self._forget()
+            raise
+        return outcome
+
+    def _settled(self, pending: Pending, failed: Failure | None) -> Any:
+        """Send a request until there is an answer; problems are returned, too."""
+        tries = Tries(self._retries, what=self._url)
+        try:
+            if failed is not None:
+                try:
+                    return self._after_loss(pending, failed)
+                except Failure as failure:
+                    failed = failure
+            answer = tries.run(lambda _: self._try(pending), failed)
+        except Failure as failure:
+            key = f"{self.name}-{pending.asked.number}"
+            url = self._url + pending.path
+            raise tries.error(failure, "POST", url, key) from None
+        finally:
+            del failed
+        if type(answer) is Reply:
+            return problem_outcome(answer.body, answer.status, self._url)
+        return answer
+
+    def _try(self, pending: Pending) -> Any:
+        """Send a request once, if need be, and wait for its answer.
+
+        Returns:
+            The outcome; or a `Reply` by which the server asks to come again.
+
+        Raises:
+            Failure: There is no answer.
+        """
+        if not self._opener.wanted:
+            return self._by_rest(pending)
+        try:
+            if self._stream is None and pending.asked.number > self._without:
+                self._reopen()
+            stream = self._stream
+            if stream is None:
+                return self._by_rest(pending)
+            answer = stream.receive()
+            if answer.status in REPEATED and answer.number == pending.asked.number:
+                # It was not done, and may be later.
+                return self._repeated(pending, answer)
+            return over_stream(stream, answer, pending.asked.number, self._url)
+        except NoStream as none:
+            return error_from_reply(none.reply, self._url + "stream")
+        except Failure as failure:
+            return self._after_loss(pending, failure)
+
+    def _after_loss(self, pending: Pending, failure: Failure) -> Any:
+        """Do without the stream; return the outcome of a request too large for it.
+
+        Raises:
+            Failure: The request is not too large, and may go over another stream.
+        """
+        if self._stream is not None:
+            self._opener.lose()
+        self._lose()
+        if self._requester is not None and _may_be_too_large(pending, failure):
+            # By REST the server answers with its limit.
+            return self._by_rest(pending)
+        raise failure
+
+    def _repeated(self, pending: Pending, answer: StreamAnswer) -> Any:
+        """Send a request that may be done later again: by REST."""
+        return self._by_rest(pending)
+
+    def _reopen(self) -> None:
+        """Open a stream if that works, and send on it whatever is pending."""
+        stream = self._opener.open(self.name)
+        if stream is None:
+            # What is pending goes by REST; a later request tries a stream again.
+            self._without = self._number
+            return
+        self._stream = stream
+        for index, pending in enumerate(self._pending):
+            stream.send(pending.asked, acknowledged=index == 0)
+
+    def _by_rest(self, pending: Pending) -> Any:
+        asked, path = pending
+        assert self._requester is not None  # noqa: S101 - else streams are always wanted
+        key = f"{self.name}-{asked.number}"
+        return by_rest(self._requester, self._path + path, self._url + path, asked, key)
+
+    def _forget(self) -> None:
+        """Give up whatever is on its way."""
+        self._lose()
+        self._pending.clear()
+        self._pending_bytes = 0
+        self._opener.forget_loss()
+
+    def _lose(self) -> None:
+        """Do without the stream."""
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.close()
+
+
+def _may_be_too_large(pending: Pending, failure: Failure) -> bool:
+    if failure.kind is FailureKind.LOST:
+        return len(pending.asked.leaves) > _SURELY_READ
+    return failure.kind is FailureKind.TOO_LARGE
+
+
+def over_stream(stream: Stream, answer: StreamAnswer, number: int, url: str) -> Any:
+    """Give the outcome of a request from an answer on a stream.
+
+    Args:
+        stream: The stream.
+        answer: What came next on it.
+        number: The request's.
+        url: The instance's.
+
+    Raises:
+        Failure: This is not the answer to the request.
+    """
+    if answer.number != number:
+        words = f"answer {answer.number} came where {number} was due"
+        raise Failure(FailureKind.MALFORMED, words)
+    if answer.status == 200 and answer.form == _BINARY_FORM:
+        return stream.value(answer)
+    body = bytes(answer.message[answer.start :])
+    return problem_outcome(body, answer.status, url)
+
+
+def problem_outcome(body: bytes, status: int, url: str) -> Exception:
+    """Return the outcome that a problem on a stream stands for, and show its warnings.
+
+    Raises:
+        Failure: It is not a problem.
+    """
+    problem = _problem_in(body, status)
+    show(problem.get(WARNINGS))
+    return error_from_problem(problem, status, url)
+
+
+def by_rest(
+    requester: Requester, path: str, url: str, asked: StreamRequest, key: str
+) -> Any:
+    """Send a request by REST, and give its outcome.
+
+    Args:
+        requester: Sends it.
+        path: Where to.
+        url: The same, for those who read of it.
+        asked: The request.
+        key: Its key.
+
+    Raises:
+        ServerUnreachable: There is no answer.
+    """
+    body = b""
+    if asked.signature:
+        body = (
+            VALUE_HEADER.pack(len(asked.signature), 0) + asked.signature + asked.leaves
+        )
+    reply = requester.request(
+        "POST", path, body, content_type=_BINARY_TYPE, accept=_BINARY_TYPE, key=key
+    )
+    show_header(reply.headers.get(HEADER.lower()))
+    if reply.status != 200 or reply.headers.get("content-type") != _BINARY_TYPE:
+        return error_from_reply(reply, url)
+    try:
+        return binary.decode(reply.body)
+    except BadValue as error:
+        failure = Failure(FailureKind.MALFORMED, f"a value {error}")
+        raise unanswered_error(failure, "POST", url, None, 1) from error
+
+
+def _problem_in(body: bytes, status: int) -> dict[str, Any]:
+    problem = parse_object(body)
+    if not problem:
+        words = f"what came with status {status} is neither value nor problem"
+        raise Failure(FailureKind.MALFORMED, words)
+    extras = problem.get("extras")
+    return {**extras, **problem} if isinstance(extras, dict) else problem
 
 
 def _value_or_raise(outcome: Any) -> Any:

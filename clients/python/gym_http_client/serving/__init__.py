@@ -1,5 +1,150 @@
-"""Lending environments of this process to a server, where agents find them."""
+"""`serve_env`: environments of this process, lent to a server."""
 
-from gym_http_client.serving.serve import serve_env
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+
+from gym_http_client.addresses import Address
+from gym_http_client.serving.connections import (
+    PollingConnection,
+    ProviderConnection,
+    open_tcp,
+    open_websocket,
+)
+from gym_http_client.serving.provided_env import ProvidedEnv
+from gym_http_client.serving.provider import Provider
+from gym_http_client.zeromq import check_installed
 
 __all__ = ["serve_env"]
+
+Env = gymnasium.Env[Any, Any]
+
+
+def serve_env(
+    env_or_factory: Env | Callable[..., Env],
+    url: str,
+    *,
+    name: str,
+    n: int = 1,
+    token: str | None = None,
+    dialect: str = "binary",
+    transport: str = "websocket",
+    stop: threading.Event | None = None,
+    on_taken: Callable[[], None] | None = None,
+    on_free: Callable[[], None] | None = None,
+) -> None:
+    """Lend an environment, or several, to a server; it does not return by itself.
+
+    Agents find it there as ``external/NAME``. Connections that are lost are opened
+    again, and go on where they stopped. What happens is told to the logger
+    ``gym_http_client.serving``, a line each; ``logging.basicConfig(level="INFO")``
+    shows them.
+
+    Args:
+        env_or_factory: An environment, which is then this function's alone; or a
+            function that makes one, with the arguments that an agent gives.
+        url: The server's address, as `Server` takes it; or ``tcp://HOST:PORT``, where
+            it is started with ``--external-tcp``; or ``zmq+tcp://HOST:PORT``, where it
+            is started with ``--zmq``, which needs pyzmq.
+        name: A letter or digit, then up to 63 of ``A-Za-z0-9_.-``.
+        n: How many to lend; more than one needs a factory. Each is served by a thread
+            of its own.
+        token: The server's token; else the one in the address, else the one in the
+            environment variable ``GHS_TOKEN``.
+        dialect: ``"binary"``, or ``"typed"`` for JSON, which a person can read.
+        transport: ``"websocket"``, or ``"http"`` where nothing else gets out, which is
+            slower; other URLs than of HTTP say by themselves what they are.
+        stop: Set by whoever wants this to return.
+        on_taken: Called when an agent comes, in the thread that serves it; what it
+            raises is logged.
+        on_free: Called when the agent goes, likewise.
+
+    Raises:
+        ConnectionRefusedError: The server does not take this environment, and says
+            why.
+        ModuleNotFoundError: There is no pyzmq, and the address is of ZeroMQ.
+        ValueError: An argument cannot be.
+    """
+    if dialect not in ("binary", "typed"):
+        raise ValueError(f"dialect is {dialect!r}: expected 'binary' or 'typed'")
+    own = isinstance(env_or_factory, gymnasium.Env)
+    if n < 1 or (n > 1 and own):
+        raise ValueError(f"n is {n}: expected 1, or more with a factory")
+    if transport not in ("websocket", "http"):
+        raise ValueError(f"transport is {transport!r}: expected 'websocket' or 'http'")
+    open_line, shown = _opener(url, token, transport)
+    stopped = stop or threading.Event()
+
+    def lend() -> None:
+        if isinstance(env_or_factory, gymnasium.Env):
+            lent = ProvidedEnv(env_or_factory, None)
+        else:
+            lent = ProvidedEnv(None, env_or_factory)
+        lender = Provider(
+            lent,
+            open_line,
+            name=name,
+            token=shown,
+            dialect=dialect,
+            stopped=stopped,
+            on_taken=on_taken or _nothing,
+            on_free=on_free or _nothing,
+        )
+        try:
+            lender.run()
+        finally:
+            lent.close()
+
+    if n == 1:
+        lend()
+        return
+    errors: list[Exception] = []
+
+    def lend_in_thread() -> None:
+        try:
+            lend()
+        except Exception as error:
+            errors.append(error)
+            stopped.set()
+
+    threads = [threading.Thread(target=lend_in_thread, daemon=True) for _ in range(n)]
+    for thread in threads:
+        thread.start()
+    try:
+        while any(thread.is_alive() for thread in threads):
+            threads[0].join(0.2)
+            for thread in threads[1:]:
+                thread.join(0.001)
+    finally:
+        stopped.set()
+    if errors:
+        raise errors[0]
+
+
+def _opener(
+    url: str, token: str | None, transport: str
+) -> tuple[Callable[[], ProviderConnection], str]:
+    """Give what opens connections, and the token that a hello has to show."""
+    if transport == "http":
+        return functools.partial(PollingConnection, url, token), ""
+    if url.startswith("zmq+tcp://"):
+        check_installed()
+        from gym_http_client.zeromq.connection import ZeroMQConnection
+        from gym_http_client.zeromq.dealer import address_of
+
+        address = address_of(url, token)
+        return functools.partial(ZeroMQConnection, address), address.token or ""
+    if not url.startswith("tcp://"):
+        return functools.partial(open_websocket, Address.parse(url, token)), ""
+    address = Address.parse(url.replace("tcp://", "http://", 1), token)
+    opener = functools.partial(open_tcp, address.host, address.port)
+    return opener, address.token or ""
+
+
+def _nothing() -> None:
+    pass

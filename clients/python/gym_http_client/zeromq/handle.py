@@ -35,10 +35,10 @@ class ZeroMQHandle(Handle[ZeroMQSession]):
         url = f"{address.url}/v1/envs/{instance_id}/"
 
         def session() -> ZeroMQSession:
-            openings = ZeroMQOpener(
+            opener = ZeroMQOpener(
                 address, instance_id, time_limit=time_limit, retries=retries
             )
-            return ZeroMQSession(openings, url, retries)
+            return ZeroMQSession(opener, url, retries)
 
         super().__init__(session, address.url, instance_id)
 

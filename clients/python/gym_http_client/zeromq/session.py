@@ -207,14 +207,14 @@ class ZeroMQSession(Session):
     """Requests to one instance, from one process.
 
     Args:
-        openings: Opens the streams.
+        opener: Opens the streams.
         url: The instance's, for those who read of it.
         retries: How requests are sent again.
     """
 
-    def __init__(self, openings: ZeroMQOpener, url: str, retries: Retries) -> None:
-        super().__init__(None, openings, url, "", retries=retries)
-        self._zeromq = openings
+    def __init__(self, opener: ZeroMQOpener, url: str, retries: Retries) -> None:
+        super().__init__(None, opener, url, "", retries=retries)
+        self._zeromq = opener
         # The stream on which the end was asked for.
         self._ending: ZeroMQStream | None = None
 
