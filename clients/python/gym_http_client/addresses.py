@@ -18,7 +18,7 @@ _ZONE = re.compile(r"%25[^]]*")
 
 
 def base_path(path: str) -> str:
-    """Return what comes before ``/v1/…`` in the path of an address."""
+    """Return the part before ``/v1/…`` of an address's path."""
     return path.rstrip("/").removesuffix("/v1").rstrip("/")
 
 
@@ -34,7 +34,7 @@ def no_scheme() -> ValueError:
 
 @dataclass(frozen=True)
 class Address:
-    """The address of a server, taken apart.
+    """The parsed address of a server.
 
     Attributes:
         url: The address without the token, and without a slash at its end.
@@ -42,8 +42,8 @@ class Address:
         host: Name or IP address to connect to; empty for a Unix socket.
         port: TCP port; 0 for a Unix socket.
         socket_path: Path of the Unix socket, else empty.
-        prefix: What comes before each request's path.
-        host_header: What the ``Host`` header of requests says.
+        prefix: The part before each request's path.
+        host_header: The ``Host`` header of requests.
         token: The server's token; None when it needs none.
     """
 
@@ -58,7 +58,7 @@ class Address:
 
     @classmethod
     def parse(cls, url: str, token: str | None = None) -> Self:
-        """Take an address apart.
+        """Parse an address.
 
         Args:
             url: As ``http://127.0.0.1:5000``. It may hold a token, as
@@ -123,7 +123,7 @@ class Address:
             port=0,
             socket_path=path,
             prefix=prefix,
-            # By this name a server may be asked from its own machine.
+            # A server accepts this name from its own machine.
             host_header="localhost",
             token=token,
         )

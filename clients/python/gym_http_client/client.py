@@ -1,4 +1,4 @@
-"""Client: the front door, and what concerns the server as a whole.
+"""Client: calls of a server over HTTP, with plain JSON values.
 
 Values are plain JSON values both ways: an observation is a number or nested lists
 and not an array. Actions and values may be NumPy arrays and scalars, though.
@@ -52,7 +52,7 @@ class SpaceCalls:
         Args:
             instance_id: The instance.
             seed: Seeds the space first, so that the same action comes each time.
-            mask: What to sample from, as for the ``sample`` of Gymnasium's spaces.
+            mask: As for the ``sample`` of Gymnasium's spaces.
         """
         return self._sample(instance_id, "action_space", seed, mask)["action"]
 
@@ -63,13 +63,13 @@ class SpaceCalls:
         return self._sample(instance_id, "observation_space", seed, mask)["observation"]
 
     def env_action_space_contains(self, instance_id: str, x: Any) -> bool:
-        """Tell whether a value is an action, whatever it is."""
+        """Return whether a value is an action; any value may be tested."""
         return self._contains(instance_id, "action_space", {"value": x})
 
     def env_observation_space_contains(
         self, instance_id: str, params: Any = None, *, value: Any = _NOT_GIVEN
     ) -> bool:
-        """Tell whether a value is an observation, or a space is described rightly.
+        """Return whether a value is an observation, or a description is the space's.
 
         Args:
             instance_id: The instance.
@@ -142,7 +142,7 @@ class BatchCalls:
             ``episodes``, each with columns as of ``step_many``, its ``actions``, its
             ``return`` and its ``length``; its ``observations`` and ``infos`` begin with
             those of the reset. ``steps`` is the number of all steps, and ``stopped``
-            tells why there are no more: None if all is done that was asked for.
+            is the reason for which there are no more: None if all were played.
 
         Raises:
             ServerError: As ``step_many``.
@@ -193,7 +193,7 @@ def _listed(actions: Sequence[Any]) -> Any:
 class Client(InstanceCalls, BatchCalls, SpaceCalls):
     """Uses the environments of one gym_http_server.
 
-    Its methods are requests. Each raises ``ServerError`` when the server says no,
+    Its methods are requests. Each raises ``ServerError`` when the server refuses,
     and ``ServerUnreachable``, which is one too, when there is no answer. Requests
     whose answers are lost, or are one of 408, 429 and 503, are sent again for a
     while; the server executes them once. A client serves one thread: give each its
@@ -253,11 +253,11 @@ class Client(InstanceCalls, BatchCalls, SpaceCalls):
         self._requests.close()
 
     def server_info(self) -> dict[str, Any]:
-        """Tell the server's versions, capabilities, limits and count of instances."""
+        """Return the server's versions, capabilities, limits and count of instances."""
         return dict(self._requests.get("/v1/"))
 
     def healthy(self) -> bool:
-        """Tell whether there is a server that answers, now: this asks once."""
+        """Return whether a server answers now; this sends one request."""
         try:
             self._requests.send("GET", "/healthz", once=True)
         except ServerError:

@@ -1,4 +1,4 @@
-"""Dialing: sockets that are connected to a server."""
+"""Dialing: opens sockets that are connected to a server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def check_unix_sockets() -> None:
     """Refuse an address with a Unix socket where Python has none, as on Windows.
 
     Raises:
-        OSError: It has none.
+        OSError: This system has no Unix sockets.
     """
     if not hasattr(socket, "AF_UNIX"):
         raise OSError(
@@ -42,12 +42,12 @@ class Dialer:
         """Return a new connection.
 
         Args:
-            left: Tells the seconds that there are for it, or raises when there are
-                none. What the resolver of names takes cannot be cut short.
+            left: Returns the seconds that are left, or raises when there are none.
+                The resolver of names cannot be interrupted.
 
         Raises:
-            OSError: There is no server.
-            Failure: There is one which is not trusted.
+            OSError: No server answers.
+            Failure: Its certificate is not trusted.
         """
         if self._address.socket_path:
             return self._dial_unix(left)

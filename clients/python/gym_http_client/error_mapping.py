@@ -30,7 +30,7 @@ __all__ = [
     "unanswered_error",
 ]
 
-#: What OpenSSL says of an answer without TLS.
+#: Errors of OpenSSL for an answer without TLS.
 _TLS_ERRORS_OF_PLAIN_TEXT = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
 _MAX_DEPTH = 8
 # Bytes and characters that a server left out of files, for all parts of an error
@@ -50,7 +50,7 @@ def unanswered_error(
     """Return the error to raise when a request brought no answer.
 
     Args:
-        failure: What the last try failed of.
+        failure: Why the last try failed.
         method: The request's.
         url: Where it went.
         key: Its ``Idempotency-Key``, if it had one.
@@ -88,7 +88,7 @@ def parse_object(data: bytes) -> dict[str, Any]:
 
 
 def json_object(reply: Reply) -> dict[str, Any]:
-    """Return the JSON object in an answer; an empty one if there is none."""
+    """Return the JSON object in an answer; an empty one if it has none."""
     return parse_object(reply.body)
 
 
@@ -183,8 +183,8 @@ class _ExceptionReader:
             )
             found = getattr(_MODULES.get(module), kind, None)
             if isinstance(found, type) and issubclass(found, Exception):
-                # Some classes want other arguments than a text, and some raise
-                # whatever they like.
+                # Some classes need other arguments than a text, or raise other
+                # exceptions.
                 with contextlib.suppress(Exception):
                     return found(*arguments)
         return None

@@ -1,8 +1,8 @@
-"""Errors: what a call of the client can raise.
+"""Errors that calls of the client raise, and failures of single exchanges.
 
 ::
 
-    ServerError                  the server says no; its reason is in the error
+    ServerError                  the server refuses; its reason is in the error
      ├─ ServerUnreachable        no answer: refused, cut off    (ConnectionError)
      │   └─ ServerTimeout        no answer within the time limit        (Timeout)
      ├─ AttributeNotSent         an attribute that cannot travel (AttributeError)
@@ -36,16 +36,16 @@ _NOTES = {
     "traceback": "The traceback on the server",
     "log_tail": "The output of the environment on the server",
 }
-#: What the system raises where there is nobody: the port is closed, the Unix socket is
-#: not there, the host has no address.
+#: Errors of the system where no server listens: the port is closed, the Unix socket
+#: does not exist, the host has no address.
 ABSENT = (ConnectionRefusedError, FileNotFoundError, socket.gaierror)
 
 
 class ServerError(Exception):
-    """The server did not do what it was asked to.
+    """The server did not carry out a request.
 
     Args:
-        message: What was wrong, in words.
+        message: The error in words.
         status_code: HTTP status of the answer; None when there was no answer.
         code: Short name of the problem that programs compare, such as
             ``"unknown-instance"``; None when the server gave none.
@@ -121,7 +121,7 @@ class AttributeNotSent(ServerError, AttributeError):
 
 
 def add_notes(error: Exception, problem: dict[str, Any]) -> None:
-    """Add what a problem tells of the environment's failure to an error, as notes.
+    """Add the traceback and the output in a problem to an error, as notes.
 
     Args:
         error: The error; a printed traceback shows its notes.
@@ -134,9 +134,9 @@ def add_notes(error: Exception, problem: dict[str, Any]) -> None:
 
 
 class FailureKind(Enum):
-    """What an exchange failed of."""
+    """Why an exchange failed."""
 
-    #: There is nobody at the address.
+    #: No server listens at the address.
     ABSENT = "absent"
     #: There was no connection, or it ended before the answer was whole.
     LOST = "lost"
@@ -144,9 +144,9 @@ class FailureKind(Enum):
     STALE = "stale"
     #: The answer was not whole within the time limit.
     TIMEOUT = "timeout"
-    #: The server could not prove who it is.
+    #: The server's certificate is not trusted.
     UNTRUSTED = "untrusted"
-    #: What came is no answer in the sense of HTTP, or is too large.
+    #: The answer is not HTTP, or is too large.
     MALFORMED = "malformed"
     #: The server closed the stream because the message was too large for it.
     TOO_LARGE = "too large"
@@ -158,7 +158,7 @@ class Failure(Exception):
     """An exchange brought no answer.
 
     Args:
-        kind: What it failed of.
+        kind: Why it failed.
         reason: The same in words.
     """
 
@@ -168,7 +168,7 @@ class Failure(Exception):
 
     @classmethod
     def of(cls, error: OSError) -> Self:
-        """Give what a connection failed of that could not be made, or was lost."""
+        """Return the failure of a connection that could not be made, or was lost."""
         if isinstance(error, TimeoutError):
             return cls(FailureKind.TIMEOUT, error)
         absent = isinstance(error, ABSENT)

@@ -1,4 +1,4 @@
-"""Handles: what an adapter holds of one instance, from its creation to its end."""
+"""Handles: an adapter's access to one instance, from its creation to its end."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class _Closable(Protocol):
 
 
 _patiences: dict[str, CloseBudget] = {}
-# By process: a forked child inherits what its parent made.
+# By process: a forked child inherits the handles of its parent.
 _made: dict[int, weakref.WeakSet[Any]] = {}
 
 
@@ -116,7 +116,7 @@ def end_at_exit(handle: _Closable) -> None:
 
 
 def _close_made() -> None:
-    """End what this process made: ask for all, and then wait for all answers."""
+    """End the instances of this process: send all requests, then wait for answers."""
     until = time.monotonic() + EXIT_SECONDS
     handles = list(_made.pop(os.getpid(), ()))
     for handle in handles:
@@ -144,27 +144,27 @@ class Handle(ABC, Generic[_S]):
 
     @property
     def transport(self) -> str:
-        """What steps go over: ``"stream"``, ``"rest"`` or ``"zeromq"``.
+        """The transport of steps: ``"stream"``, ``"rest"`` or ``"zeromq"``.
 
         It is ``"rest"`` without a stream, and before there is one.
         """
         return self._session.get().transport
 
     def ask(self, method: str, path: str, given: Any = None) -> Any:
-        """Ask something of the instance, in the binary form both ways.
+        """Send a request of the instance, in the binary form both ways.
 
         Args:
             method: ``GET`` or ``POST``.
-            path: What follows the instance in the path.
-            given: What is sent with a POST.
+            path: The path below the instance.
+            given: The value of a POST.
 
         Returns:
-            What was answered, as it left the environment.
+            The value of the answer.
 
         Raises:
             ServerUnreachable: There is no answer.
             ServerError: The server refuses.
-            Exception: What the environment raised.
+            Exception: The environment raised it.
         """
         session = self._session.get()
         if session.carries(method, path):
@@ -176,21 +176,21 @@ class Handle(ABC, Generic[_S]):
         return told
 
     def send(self, path: str, given: Any) -> None:
-        """Ask for a reset, a step or a picture, and return at once.
+        """Send a reset, a step or a render, and return at once.
 
         Args:
-            path: What follows the instance in the path.
-            given: What is sent.
+            path: The path below the instance.
+            given: The value.
         """
         self._session.get().send(path, given)
 
     def receive(self) -> Any:
-        """Give the answer to the oldest `send` whose answer was not given yet.
+        """Return the answer to the oldest `send` whose answer was not returned yet.
 
         Raises:
             ServerUnreachable: There is no answer.
             ServerError: The server refuses.
-            Exception: What the environment raised.
+            Exception: The environment raised it.
         """
         told = self._session.get().receive()
         if WARNINGS in told:
@@ -206,7 +206,7 @@ class Handle(ABC, Generic[_S]):
         if self._ended:
             return
         self._ended = True
-        # By then, what this process made has been ended; see `end_at_exit`.
+        # By then, the instances of this process have been ended; see `end_at_exit`.
         if sys.is_finalizing():
             return
         patience = close_budget_of(self._server_url)
@@ -222,14 +222,14 @@ class Handle(ABC, Generic[_S]):
             self._release()
 
     def begin_end(self, seconds: float) -> None:
-        """Ask for the end of the instance at interpreter exit, and do not wait.
+        """Request the end of the instance at interpreter exit, and do not wait.
 
         Args:
             seconds: For connecting and sending.
         """
         if self._ended or seconds <= 0:
             return
-        # What it raises `finish_end` raises, too.
+        # `finish_end` raises the same error.
         with contextlib.suppress(Exception):
             self._begin_end(seconds)
 
@@ -276,7 +276,7 @@ class Handle(ABC, Generic[_S]):
 
     @abstractmethod
     def _ask_other(self, session: _S, method: str, path: str, given: Any) -> Any:
-        """Ask what is no reset, step or picture; as `ask`."""
+        """Send a request other than reset, step and render; as `ask`."""
 
 
 class WebHandle(Handle[Session]):
@@ -314,7 +314,7 @@ class WebHandle(Handle[Session]):
         self._link.finish(seconds)
 
     def _ask_other(self, session: Session, method: str, path: str, given: Any) -> Any:
-        # It must not come before what was sent earlier.
+        # It must not arrive before earlier requests.
         session.drain()
         path = self._path + path
         body = binary.encode(given) if method == "POST" else b""

@@ -1,4 +1,4 @@
-"""Handshakes: how the connection of a stream begins."""
+"""Handshakes: open connections, and turn them into streams."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import time
 from gym_http_client.dialing import Dialer
 from gym_http_client.errors import Failure, FailureKind
 from gym_http_client.http1 import BadAnswer, Reply, ReplyReader, read_head
-from gym_http_client.ports import OtherPort, Port, port_that_says
+from gym_http_client.ports import OtherPort, Port, port_of
 from gym_http_wire.handshakes import BINARY_PROTOCOL
 from gym_http_wire.websocket import WebSocketError, accept_of
 
@@ -47,7 +47,7 @@ def shake_hands(
         limit: Seconds for all of it.
 
     Returns:
-        The connection, and what has come of the stream already.
+        The connection, and the bytes of the stream that came with the answer.
 
     Raises:
         NoStream: There is a server, but no stream.
@@ -70,12 +70,12 @@ def shake_hands(
 
 
 def stream_failure(error: Exception) -> Failure:
-    """Tell what went wrong with the connection of a stream."""
+    """Return the failure that an error of a stream's connection stands for."""
     if isinstance(error, OtherPort):
         return Failure(FailureKind.MISTAKEN, error)
     if isinstance(error, BadAnswer | WebSocketError):
         return Failure(FailureKind.MALFORMED, error)
-    # Of a socket that blocks, the kernel tells the end of a wait as "not now".
+    # For a socket that blocks, the kernel reports the end of a wait as EAGAIN.
     if isinstance(error, TimeoutError | BlockingIOError | ssl.SSLWantReadError):
         return Failure(FailureKind.TIMEOUT, "nothing within the time limit")
     return Failure(FailureKind.LOST, error)
@@ -91,15 +91,15 @@ def upgraded(
         head: The request, as for `shake_hands`.
         end: Monotonic seconds.
         key: The handshake's key.
-        protocol: The subprotocol to insist on; "" asks for none.
+        protocol: The subprotocol to require; "" requests none.
 
     Returns:
-        What has come behind the answer.
+        The bytes behind the answer.
 
     Raises:
         NoStream: It was answered otherwise.
         OSError: The connection is lost.
-        BadAnswer: What came is no answer to this.
+        BadAnswer: The bytes are not an answer to the handshake.
     """
     chosen = f"Sec-WebSocket-Protocol: {protocol}\r\n" if protocol else ""
     line.settimeout(_left(end))
@@ -128,7 +128,7 @@ def _read_head(line: socket.socket, end: float) -> bytes:
         if not more:
             raise ConnectionResetError("the connection was closed in the handshake")
         data += more
-        if port_that_says(data) is Port.ZEROMQ:
+        if port_of(data) is Port.ZEROMQ:
             # Nothing else would ever come.
             raise OtherPort(Port.ZEROMQ)
     return data

@@ -19,7 +19,7 @@ from gym_http_client.http1_bodies import (
     UnsizedBody,
     check_size,
 )
-from gym_http_client.ports import OtherPort, port_that_says
+from gym_http_client.ports import OtherPort, port_of
 
 __all__ = [
     "MAX_BODY",
@@ -41,18 +41,18 @@ _Shape = tuple[str, str, str | None, str | None]
 _STATUS_LINE = re.compile(r"HTTP/1\.[0-9] ([1-9][0-9][0-9])(?: [^\r\n]*)?")
 _HEADER_LINE = re.compile(r"([!#-'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\r\n\0]*)")
 _BODYLESS = (204, 304)
-#: Bytes that a body may have: what servers send at most, and room to spare.
+#: Bytes that a body may have: more than servers send.
 MAX_BODY = 65 * 1024 * 1024
 _MAX_HEAD = 64 * 1024
 
 
 class Request(msgspec.Struct, frozen=True, gc=False):
-    """What is asked of a server.
+    """A request.
 
     Attributes:
         method: As ``POST``.
         path: Path below the server's address, quoted.
-        body: What is sent.
+        body: The bytes of the body.
         content_type: Media type of the body.
         accept: Media types that the answer may have.
         key: The ``Idempotency-Key``.
@@ -84,7 +84,7 @@ class RequestHeads:
         """Return the head of a request.
 
         Raises:
-            ValueError: Something is not what can stand there.
+            ValueError: Method, path, key or a header is malformed.
         """
         shape = request.method, request.path, request.content_type, request.accept
         head = self._known.get(shape) or self._write(shape)
@@ -116,11 +116,11 @@ class RequestHeads:
 
 
 class AnswerHead(NamedTuple):
-    """What the head of an answer says.
+    """The parsed head of an answer.
 
     Attributes:
         status: HTTP status.
-        headers: By lower-case name; what was sent several times is one value, with
+        headers: By lower-case name; several headers of one name are one value, with
             commas between.
         size: Bytes of the body, if they are known.
         chunked: Whether the body comes in chunks.
@@ -143,7 +143,7 @@ def read_head(head: bytes) -> AnswerHead:
         head: Without the line breaks at its end.
 
     Raises:
-        BadAnswer: It is none.
+        BadAnswer: It is malformed.
     """
     line, *lines = head.decode("latin-1").split("\r\n")
     match = _STATUS_LINE.fullmatch(line)
@@ -224,10 +224,10 @@ class ReplyReader:
 
     begun = False
     keep_alive = False
-    # What has come of the head, while that is not whole.
+    # The bytes of the head that were received, while it is not whole.
     _early = b""
     _skipped = 0
-    # What has come of the rest, once the head is whole and the rest is not.
+    # Head and body, once the head is whole and the body is not.
     _partial: tuple[AnswerHead, BodyReader] | None = None
 
     def __init__(self, bodyless: bool = False, max_body: int = MAX_BODY) -> None:
@@ -278,7 +278,7 @@ class ReplyReader:
         if self._skipped + len(data) > _MAX_HEAD:
             raise BadAnswer(f"its headers have more than {_MAX_HEAD} bytes")
         if data[:7] != b"HTTP/1."[: len(data)]:
-            if (port := port_that_says(data)) is not None:
+            if (port := port_of(data)) is not None:
                 raise OtherPort(port)
             raise BadAnswer("it is not HTTP/1")
         line_end = data.find(b"\n")

@@ -14,7 +14,7 @@ _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;.*)?")
 
 
 class BadAnswer(ValueError):
-    """What came is no answer in the sense of HTTP, or is too large."""
+    """The bytes are not an answer of HTTP, or too many."""
 
 
 class BodyReader(Protocol):
@@ -22,7 +22,7 @@ class BodyReader(Protocol):
 
     Attributes:
         done: Whether the body is whole.
-        rest: What came behind its end.
+        rest: The bytes behind its end.
     """
 
     done: bool
@@ -36,11 +36,11 @@ class BodyReader(Protocol):
         """
 
     def value(self) -> bytes:
-        """Return what has come of the body."""
+        """Return the bytes of the body so far."""
 
 
 class SizedBody:
-    """A body whose size the headers tell."""
+    """A body whose size is in the headers."""
 
     __slots__ = ("_bytes", "_missing", "done", "rest")
 
@@ -59,7 +59,7 @@ class SizedBody:
         self.done = not self._missing
 
     def value(self) -> bytes:
-        """Return what has come of the body."""
+        """Return the bytes of the body so far."""
         return self._bytes.getvalue()
 
 
@@ -80,7 +80,7 @@ class UnsizedBody:
         self._bytes.write(data)
 
     def value(self) -> bytes:
-        """Return what has come of the body."""
+        """Return the bytes of the body so far."""
         return self._bytes.getvalue()
 
 
@@ -116,7 +116,7 @@ class ChunkedBody:
         self.rest = data[at:]
 
     def value(self) -> bytes:
-        """Return what has come of the body."""
+        """Return the bytes of the body so far."""
         return self._bytes.getvalue()
 
     def _take(self, data: bytes, at: int) -> int:

@@ -1,4 +1,4 @@
-"""Environments behind the wire without a server: for tests, and to see what survives.
+"""Environments behind the wire without a server, to test what arrives unchanged.
 
 The adapter, the encodings and the calls are those of a remote environment; only the
 network between them is left out.
@@ -41,8 +41,8 @@ def through_wire(
         env: The environment; from now on used through the result only.
 
     Returns:
-        What `RemoteEnv` or `RemoteVectorEnv` would be if this were on a server. It
-        cannot be pickled, since there is nothing to make another one from.
+        A `RemoteEnv` or `RemoteVectorEnv` around the environment. It cannot be
+        pickled, since no other environment can be made from it.
 
     Raises:
         TypeError: It is no environment.
@@ -111,7 +111,7 @@ def _look(found: dict[str, None], where: str, value: Any) -> None:
 
 
 class _LocalHandle:
-    """What `gym_http_client.handles.Handle` is, around an environment object."""
+    """A handle, as `gym_http_client.handles.Handle`, around an environment object."""
 
     transport = "in process"
 
@@ -134,7 +134,7 @@ class _LocalHandle:
         }
 
     def ask(self, method: str, path: str, given: Any = None) -> Any:
-        """Ask as if over the network: both ways through the binary form."""
+        """Call the environment as if over the network: both ways in the binary form."""
         sent = binary.decode(binary.encode(given))
         try:
             told = self._call(method, path, sent)
@@ -151,14 +151,14 @@ class _LocalHandle:
             ) from None
 
     def send(self, path: str, given: Any) -> None:
-        """Ask at once, and keep the answer."""
+        """Call the environment at once, and keep the answer."""
         try:
             self._came.append((self.ask("POST", path, given), None))
         except Exception as error:
             self._came.append((None, error))
 
     def receive(self) -> Any:
-        """Give the oldest answer that was kept."""
+        """Return the oldest answer that was kept."""
         told, error = self._came.popleft()
         if error is not None:
             raise error

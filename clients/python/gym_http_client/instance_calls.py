@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 class LogPart(NamedTuple):
-    """A part of what an instance printed.
+    """A part of an instance's output.
 
     Attributes:
         data: Its bytes; none if there was nothing new in time.
         next: Offset at which the next part begins.
-        cut: Bytes before it, from the offset asked for on, that are lost since the
+        cut: Bytes before it, from the requested offset on, that are lost since the
             server cuts logs that grow beyond 1 MiB.
         ended: Whether the instance has ended, so that it prints nothing more.
     """
@@ -34,7 +34,7 @@ class LogPart(NamedTuple):
 
 
 def instance_route(instance_id: str, rest: str = "") -> str:
-    """Return the route to an instance, or to what is below it."""
+    """Return the route of an instance, or a route below it."""
     return f"/v1/envs/{quote(instance_id, safe='')}/{rest}"
 
 
@@ -46,8 +46,8 @@ def given(**options: Any) -> dict[str, Any]:
 class InstanceCalls:
     """The part of ``Client`` that concerns instances.
 
-    ``reset`` and ``step`` give what Gymnasium's do; what begins with ``env_`` is
-    gym-http-api's, or in its manner.
+    ``reset`` and ``step`` return the same as Gymnasium's. Methods that begin with
+    ``env_`` are those of gym-http-api, or similar.
     """
 
     _requests: JsonRequests
@@ -122,7 +122,7 @@ class InstanceCalls:
     def env_log(
         self, instance_id: str, start: int = 0, *, wait_s: float = 0.0
     ) -> LogPart:
-        """Return what an instance printed, up to 256 KiB of it.
+        """Return up to 256 KiB of an instance's output.
 
         Args:
             instance_id: The instance; it may be one of the last 20 that ended.
@@ -147,7 +147,7 @@ class InstanceCalls:
             ) from None
 
     def env_describe(self, instance_id: str) -> dict[str, Any]:
-        """Tell an instance's spaces, spec, versions, age and counts."""
+        """Return an instance's spaces, spec, versions, age and counts."""
         return dict(self._requests.get(instance_route(instance_id)))
 
     def env_reset(
@@ -225,7 +225,7 @@ class InstanceCalls:
 
         A frame that is text, as of ``render_mode="ansi"``, is returned as a string.
         """
-        # A POST, which has a key: some environments hand out each frame only once.
+        # A POST, which has a key: some environments return each frame only once.
         reply = self._requests.send(
             "POST",
             instance_route(instance_id, "render/"),
@@ -249,8 +249,8 @@ class InstanceCalls:
         Args:
             instance_id: The instance.
             directory: Where, below the server's data directory.
-            force: Replace what is recorded there.
-            resume: Add to what is recorded there.
+            force: Replace earlier recordings there.
+            resume: Add to earlier recordings there.
             video_callable: Nothing, and there for old agents.
         """
         body = {
@@ -262,7 +262,7 @@ class InstanceCalls:
         self._requests.post(instance_route(instance_id, "monitor/start/"), body)
 
     def env_monitor(self, instance_id: str) -> dict[str, Any]:
-        """Return what the monitor of an instance has recorded, also after its close.
+        """Return the recordings of an instance's monitor, also after its close.
 
         Returns:
             ``active``, ``directory`` (below the server's data directory; None if there
@@ -281,7 +281,7 @@ class InstanceCalls:
 
 
 def _array(reply: Reply) -> npt.NDArray[Any]:
-    # NumPy is loaded by those who ask for arrays, and not by thin agents.
+    # NumPy is loaded only for arrays.
     import numpy as np
 
     shape = [int(size) for size in reply.headers["gym-shape"].split(",") if size]

@@ -1,6 +1,6 @@
 """Requests of JSON to one server, and its answers as values or errors.
 
-It knows bodies, media types and what an answer may be, and no route.
+It knows bodies, media types and errors, and no route.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class JsonRequests:
         Args:
             method: As ``POST``.
             path: Path and query below the server's address, quoted.
-            body: What is sent as JSON, unless this is a GET.
+            body: Is sent as JSON, unless this is a GET.
             accept: Media types that the answer may have.
             once: Send it once in any case.
             creation_wait: As for ``Requester.request``.
@@ -141,12 +141,12 @@ class JsonRequests:
         return reply
 
     def unexpected(self, reply: Reply, path: str, why: str) -> UnexpectedAnswer:
-        """Return the error that an answer is not what a server answers.
+        """Return the error for an answer that is not of a gym_http_server.
 
         Args:
             reply: The answer.
             path: Where the request went.
-            why: What is wrong, as in "is not JSON".
+            why: Why, as in "is not JSON".
         """
         return _unexpected(reply, self.base + path, why)
 
@@ -267,7 +267,7 @@ def _named(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Turn what JSON does not know, an array or an array's scalar, into what it does.
+    """Turn an array, or an array's scalar, into lists and numbers.
 
     By the method and not the class: so tensors work too, and NumPy is not needed.
     """

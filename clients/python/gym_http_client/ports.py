@@ -1,4 +1,4 @@
-"""Ports: which of a server's ports somebody has come upon."""
+"""Kinds of ports: recognizes a port of a server that was taken for another."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from enum import Enum
 
 from gym_http_client.http1_bodies import BadAnswer
 
-__all__ = ["OtherPort", "Port", "port_that_says"]
+__all__ = ["OtherPort", "Port", "port_of"]
 
-#: How whoever speaks ZeroMQ begins, unasked.
+#: The first bytes of a ZeroMQ socket.
 _GREETING = b"\xff\0\0\0\0\0\0\0\1\x7f"
 _COUNT_BYTES = 4
 
 
 class Port(Enum):
-    """A kind of port, in words for who looked for another."""
+    """A kind of port, as text for a client that expected another kind."""
 
     HTTP = "this port is for HTTP, and its address begins with http://"
     PLAIN = (
@@ -25,7 +25,7 @@ class Port(Enum):
 
 
 class OtherPort(BadAnswer):
-    """What came is said by a port of another kind.
+    """The bytes are from a port of another kind.
 
     Args:
         port: The kind.
@@ -35,12 +35,12 @@ class OtherPort(BadAnswer):
         super().__init__(port.value)
 
 
-def port_that_says(said: bytes) -> Port | None:
-    """Tell a port by the first bytes that come from it, if they tell."""
-    if said.startswith(_GREETING):
+def port_of(first: bytes) -> Port | None:
+    """Return the kind of a port by its first bytes, if they show it."""
+    if first.startswith(_GREETING):
         return Port.ZEROMQ
-    if said.startswith(b"HTTP/1."):
+    if first.startswith(b"HTTP/1."):
         return Port.HTTP
-    if said[_COUNT_BYTES:].startswith(b'{"type":"refused"'):
+    if first[_COUNT_BYTES:].startswith(b'{"type":"refused"'):
         return Port.PLAIN
     return None

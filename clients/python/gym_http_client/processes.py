@@ -1,4 +1,4 @@
-"""Processes: what must not be shared with a process that was forked."""
+"""Objects that a process must not share with the processes that it forks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _T = TypeVar("_T")
 
 
 class PerProcess(Generic[_T]):
-    """Something of which each process that uses it makes its own.
+    """An object of which each process makes its own.
 
     Args:
         make: Makes it.

@@ -1,4 +1,4 @@
-"""What remote environments and remote vectors of them have in common."""
+"""The base of remote environments and remote vectors."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ _TYPED = ("kwargs", "vector_kwargs", "wrappers")
 
 
 class AnyHandle(Protocol):
-    """Reaches one instance, over whatever there is between."""
+    """Calls one instance, over any transport."""
 
     @property
     def transport(self) -> str:
-        """What steps go over."""
+        """The transport of steps."""
 
     def ask(self, method: str, path: str, given: Any = None) -> Any:
-        """Ask something of the instance."""
+        """Send a request of the instance, and return its answer."""
 
     def send(self, path: str, given: Any) -> None:
-        """Ask for a reset, a step or a picture, and return at once."""
+        """Send a reset, a step or a render, and return at once."""
 
     def receive(self) -> Any:
-        """Give the answer to the oldest `send` whose answer was not given yet."""
+        """Return the answer to the oldest `send` whose answer was not returned yet."""
 
     def end(self) -> None:
         """End the instance."""
@@ -59,10 +59,10 @@ def attribute_read(name: str) -> Iterator[None]:
 
 
 def create_request(env_id: str, options: Any, kwargs: Any) -> dict[str, Any]:
-    """Give the body of a create request, with arguments that reach their objects as is.
+    """Return the body of a create request, whose arguments arrive unchanged.
 
     Args:
-        env_id: What to make.
+        env_id: The env ID.
         options: Members of the request; those with arguments are among them.
         kwargs: The environment's own arguments.
 
@@ -81,7 +81,7 @@ def create_request(env_id: str, options: Any, kwargs: Any) -> dict[str, Any]:
 
 
 def _sendable(name: str, value: Any) -> Any:
-    """Give a member of a create request as JSON has it."""
+    """Return a member of a create request as JSON."""
     if name in _TYPED:
         try:
             return write(list(value) if type(value) is tuple else value)
@@ -99,10 +99,10 @@ def _sendable(name: str, value: Any) -> Any:
 
 
 class Remote:
-    """An instance that somebody holds, as an object of Gymnasium's.
+    """An instance on a server, as an object of Gymnasium's.
 
-    What it has of its own are the names in `OWN` and those of its class. Everything
-    else is the remote one's.
+    The names in `OWN` and those of the class are attributes of this object. All others
+    are the remote environment's.
     """
 
     OWN: ClassVar[frozenset[str]] = frozenset()
@@ -127,7 +127,7 @@ class Remote:
 
     @classmethod
     def over(cls, handle: AnyHandle) -> Self:
-        """Give the adapter of an instance that somebody holds already.
+        """Return the adapter of an instance by its handle.
 
         Args:
             handle: Reaches the instance; it is the adapter's from now on.
@@ -149,11 +149,11 @@ class Remote:
     def _hold(self, handle: AnyHandle, told: dict[str, Any] | None = None) -> None:
         self._handle: AnyHandle | None = handle
         self._pid = os.getpid()
-        self._lent = SharedGenerators()
+        self._shared = SharedGenerators()
         self._take_over(handle.ask("GET", "") if told is None else told)
 
     def _take_over(self, told: dict[str, Any]) -> None:
-        """Take what the description of the instance tells."""
+        """Set attributes from the description of the instance."""
         self.instance_id: str = told["instance_id"]
         self.env_id: str = told["env_id"]
         for name in self.SPACES:
@@ -165,7 +165,7 @@ class Remote:
 
     @property
     def transport(self) -> str:
-        """What steps go over: ``"stream"``, or ``"rest"`` without or before one."""
+        """The transport of steps: ``"stream"``, or ``"rest"`` without or before one."""
         return self._reached().transport
 
     def _end(self) -> None:
@@ -177,13 +177,13 @@ class Remote:
     def np_random(self) -> Any:
         """The random generator, or a tuple of them, one for each environment.
 
-        It lives on the server. The object here is kept in step with it: what is drawn
-        from it counts there, and what the environment draws counts here. While
-        somebody refers to it, each reset and step has its state in the answer, and each
-        other call takes a request more.
+        It is on the server. The object here has the same state: draws from it count
+        there, and draws of the environment count here. While it is referenced, the
+        answers of resets and steps have its state, and each other call takes a request
+        more.
         """
-        self._tell_draws()
-        return self._lent.renew(self._described_generator())
+        self._send_draws()
+        return self._shared.renew(self._described_generator())
 
     @np_random.setter
     def np_random(self, value: np.random.Generator) -> None:
@@ -193,7 +193,7 @@ class Remote:
             )
         given = {**describe_generator(value), "replace": True}
         self._reached().ask("POST", "generator/", given)
-        self._lent.adopt(value, self._described_generator())
+        self._shared.adopt(value, self._described_generator())
 
     @property
     def np_random_seed(self) -> Any:
@@ -207,27 +207,27 @@ class Remote:
         described: dict[str, Any] = self._reached().ask("GET", "generator/")
         return described
 
-    def _tell_draws(self) -> None:
-        """Set the server's generators to the lent ones, if somebody drew from them.
+    def _send_draws(self) -> None:
+        """Set the server's generators to the shared ones, if they were drawn from.
 
-        Not along with a step or reset: when one of those fails, nobody knows here
-        whether it drew, and a state sent twice would take its draws back.
+        Not along with a step or reset: when one of those fails, it is
+        unknown whether it drew, and a state sent twice would take its draws back.
         """
-        if not self._lent:
+        if not self._shared:
             return
-        changed = self._lent.drawn()
+        changed = self._shared.drawn()
         if changed is not None:
             self._reached().ask("POST", "generator/", changed)
-            self._lent.told()
-        self._lent.release()
+            self._shared.told()
+        self._shared.release()
 
-    def _renew_lent(self, described: dict[str, Any] | None = None) -> None:
-        """Set the lent generators to the server's, if anybody still refers to them."""
-        self._lent.release()
-        if self._lent:
+    def _renew_shared(self, described: dict[str, Any] | None = None) -> None:
+        """Set the shared generators to the server's, if they are still referenced."""
+        self._shared.release()
+        if self._shared:
             if described is None:
                 described = self._described_generator()
-            self._lent.renew(described)
+            self._shared.renew(described)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or "_handle" not in self.__dict__:
@@ -263,21 +263,21 @@ class Remote:
         return self._asked("POST", f"attributes/{method}/call/", given)["value"]
 
     def _asked(self, method: str, path: str, given: Any = None) -> Any:
-        """Ask something of the instance, with the lent generators in step with it."""
+        """Send a request of the instance, and keep the generators in its state."""
         handle = self._reached()
-        if not self._lent:
+        if not self._shared:
             return handle.ask(method, path, given)
-        self._tell_draws()
-        if not self._lent or method == "GET":
+        self._send_draws()
+        if not self._shared or method == "GET":
             return handle.ask(method, path, given)
         if path in _ACTS:
             given = {**given, "wants_generator": True}
         return self._renewing(handle.ask, method, path, given)
 
     def _renewing(self, call: Callable[..., Any], *args: Any) -> Any:
-        """Call what may have the environment draw, and renew the lent generators.
+        """Send a request for which the environment may draw, and renew the generators.
 
-        The answer of a reset or step describes them, if it was asked to.
+        The answer of a reset or step describes them, if it was requested.
         """
         try:
             answer = call(*args)
@@ -286,9 +286,11 @@ class Remote:
             raise
         except Exception:
             with contextlib.suppress(ServerError):
-                self._renew_lent()
+                self._renew_shared()
             raise
-        self._renew_lent(answer.get("generator") if isinstance(answer, dict) else None)
+        self._renew_shared(
+            answer.get("generator") if isinstance(answer, dict) else None
+        )
         return answer
 
     def _reached(self) -> AnyHandle:

@@ -1,4 +1,4 @@
-"""`RemoteEnv`: a remote environment that nobody can tell from a local one."""
+"""`RemoteEnv`: a remote environment that behaves as a local one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RemoteEnv(Remote, gymnasium.Env[Any, Any]):
         wrappers: Names of Gymnasium's wrappers to put on in the server, or
             ``{"name": …, "kwargs": {…}}``.
         wait_s: Seconds that the server waits for an external environment to connect, on
-            top of the time limits; then it refuses, and is not asked again.
+            top of the time limits; then it refuses, which is final.
         label: Up to 64 printable characters, which lists of instances show.
         **kwargs: Arguments of the environment: numbers, text, tuples, arrays, enums of
             Gymnasium's and the like, which arrive as they are.
@@ -99,7 +99,7 @@ class RemoteEnv(Remote, gymnasium.Env[Any, Any]):
 
         Args:
             seed: Seed for the environment's random generator; ``None`` goes on.
-            options: What the environment takes.
+            options: Options of the environment.
 
         Returns:
             Observation and info.
@@ -123,7 +123,7 @@ class RemoteEnv(Remote, gymnasium.Env[Any, Any]):
         )
 
     def render(self) -> Any:
-        """Give what the environment renders: an array, text, or a list of them."""
+        """Return what the environment renders: an array, text, or a list of them."""
         return self._asked("POST", "render/", {})["rendered"]
 
     @property
@@ -152,7 +152,7 @@ class RemoteEnv(Remote, gymnasium.Env[Any, Any]):
             return False
 
     def get_wrapper_attr(self, name: str) -> Any:
-        """Give an attribute of this object, or of the remote environment.
+        """Return an attribute of this object, or of the remote environment.
 
         Raises:
             AttributeError: Neither has it.

@@ -32,14 +32,14 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         autoreset_mode: ``"next_step"``, ``"same_step"``, ``"disabled"``, or the
             ``AutoresetMode``; ``None`` is the vector's default.
         hosts: Number of processes over which a ``"sync"`` vector is spread; they step
-            at the same time, and what comes of it is the same.
+            at the same time, with the same results.
         render_mode: As in ``gymnasium.make_vec``, but not ``"human"``.
         max_episode_steps: As in ``gymnasium.make``.
         disable_env_checker: As in ``gymnasium.make``.
         wrappers: Names of Gymnasium's wrappers to put around each environment, or
             ``{"name": …, "kwargs": {…}}``.
         wait_s: Seconds that the server waits for external environments to connect, on
-            top of the time limits; then it refuses, and is not asked again.
+            top of the time limits; then it refuses, which is final.
         label: Up to 64 printable characters, which lists of instances show.
         **kwargs: Arguments of the environments: numbers, text, tuples, arrays, enums of
             Gymnasium's and the like, which arrive as they are.
@@ -81,7 +81,7 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         **kwargs: Any,
     ) -> None:
         if isinstance(autoreset_mode, AutoresetMode):
-            # There it stays what it is, in the spec too.
+            # There it stays an enum, in the spec too.
             vector_kwargs = {**(vector_kwargs or {}), "autoreset_mode": autoreset_mode}
             autoreset_mode = None
         if isinstance(vectorization_mode, Enum):
@@ -128,7 +128,7 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
             seed: An integer for the first environment, of which the next ones get the
                 following; or a list of integers and ``None``; or ``None``, which goes
                 on.
-            options: What the environments take. ``reset_mask``, bool (num_envs,),
+            options: Options of the environments. ``reset_mask``, bool (num_envs,),
                 chooses those to reset, and is taken out, as Gymnasium does.
 
         Returns:
@@ -151,20 +151,20 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         return _row(self._asked("POST", "step/", {"action": actions}))
 
     def step_async(self, actions: Any) -> None:
-        """Take an action in each environment, without waiting for what comes of it.
+        """Take an action in each environment, without waiting for the results.
 
         More than one step may be on its way; each takes a `step_wait`.
         """
         if not self._steps:
-            self._tell_draws()
+            self._send_draws()
         given = {"action": actions}
-        if self._lent:
+        if self._shared:
             given["wants_generator"] = True
         self._reached().send("step/", given)
         self._steps.append(None)
 
     def step_wait(self) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Wait for what comes of the oldest `step_async`.
+        """Wait for the results of the oldest `step_async`.
 
         Returns:
             Observations, rewards, terminations, truncations and infos.
@@ -178,7 +178,7 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
                 "Calling `step_wait` without any prior call to `step_async`.", "step"
             )
         self._steps.popleft()
-        if self._lent and not self._steps:
+        if self._shared and not self._steps:
             return _row(self._renewing(handle.receive))
         return _row(handle.receive())
 
@@ -199,14 +199,14 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
             )
 
     def render(self) -> Any:
-        """Give what the environments render, a tuple."""
+        """Return the frames of the environments, a tuple."""
         return self._asked("POST", "render/", {})["rendered"]
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Call a method of each environment, or get an attribute.
 
         Returns:
-            What each gave.
+            The result of each.
         """
         if name in ("np_random", "_np_random"):
             return tuple(self.np_random)
@@ -227,7 +227,7 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
             **kwargs: The same.
 
         Returns:
-            What each returned, in the order of ``indices``.
+            The results, in the order of ``indices``.
 
         Raises:
             ServerError: The vector's mode is not ``"sync"``, or an index is wrong.
@@ -254,7 +254,7 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         """Close the environments and end their instance; again, it does nothing.
 
         Args:
-            **kwargs: What local vectors take; the server has its own ways to insist.
+            **kwargs: Arguments of local vectors, which have no effect here.
         """
         VectorEnv.close(self, **kwargs)
 

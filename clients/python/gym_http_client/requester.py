@@ -46,7 +46,7 @@ class Transport(Protocol):
 
 
 class _ProcessState:
-    """What each process has for itself: connection, keys, a request that was begun."""
+    """State of one process: transport, keys, and a request that was begun."""
 
     def __init__(self, make: Callable[[], Transport]) -> None:
         self.make = make
@@ -77,8 +77,8 @@ class Requester:
         time_limit: Seconds for each try, from connecting to the answer's last byte.
         retries: How requests are sent again.
         max_body: Bytes that the body of an answer may have.
-        transport: Makes what carries the requests. By default that is a socket, or a
-            session of ``requests`` where the environment names a proxy.
+        transport: Makes the transport of the requests. By default it is a socket, or
+            a session of ``requests`` where the environment names a proxy.
     """
 
     def __init__(
@@ -149,21 +149,21 @@ class Requester:
         Args:
             method: As ``POST``.
             path: Path below the server's address, quoted.
-            body: What is sent.
+            body: The bytes of the body.
             content_type: Media type of the body.
             accept: Media types that the answer may have.
             key: The ``Idempotency-Key``; a POST without gets one of its own.
             creation_wait: Of a request that creates an instance, the seconds that the
-                server may wait for external environments: as many more are given to
-                each try, and that there are none is not asked again.
+                server may wait for external environments: each try may take so many
+                more, and a refusal for lack of environments is final.
             closing_seconds: Of a request that ends an instance, the seconds for all
                 tries together; a refused connection is final.
             once: Send it once in any case.
 
         Raises:
             ServerUnreachable: There is no answer.
-            UnexpectedAnswer: What came is none.
-            ValueError: This is no request.
+            UnexpectedAnswer: The answer is not HTTP.
+            ValueError: The request is malformed.
         """
         state = self._process.get()
         transport = state.transport

@@ -55,7 +55,7 @@ _BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 
 def requests_failure(error: Exception, limit: float | None) -> Failure:
-    """Give the failure that an exception of ``requests`` or ``urllib3`` stands for.
+    """Return the failure that an exception of ``requests`` or ``urllib3`` stands for.
 
     Args:
         error: The exception.
@@ -74,7 +74,7 @@ def check_head(reply: Reply) -> None:
     """Refuse an answer whose head was cut off, which ``http.client`` takes for whole.
 
     Raises:
-        requests.ConnectionError: It was: nothing says how long its body would be.
+        requests.ConnectionError: Its headers do not have the length of the body.
     """
     if reply.status in _BODYLESS_STATUSES or reply.body:
         return
@@ -99,14 +99,14 @@ def _kind_of(error: Exception) -> FailureKind:
 
 
 def _is_no_http(cause: BaseException) -> bool:
-    # A status line without its end was cut off, whatever there was of it.
+    # A status line without its end was cut off.
     if not isinstance(cause, http.client.BadStatusLine):
         return False
     return str(cause.args[0]).endswith("\n")
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    # Not by __context__: that may be what the caller was just dealing with.
+    # Not by __context__: that may be an exception that the caller handles.
     while error is not None:
         yield error
         found = (error.__cause__, getattr(error, "reason", None), *error.args)
@@ -114,7 +114,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _reason(error: Exception) -> object:
-    """Find what urllib3 says below its "Max retries exceeded", which misleads here."""
+    """Return the reason below urllib3's "Max retries exceeded", which misleads here."""
     inner = error.args[0] if error.args else error
     return getattr(inner, "reason", inner)
 
@@ -269,10 +269,10 @@ class RequestsTransport:
         )
 
     def _reply(self, response: requests.Response, end: float) -> Reply:
-        # What reads whole pieces would wait for the last byte of each.
+        # A read of whole pieces would wait for the last byte of each.
         read = getattr(response.raw, "read1", response.raw.read)
         if "Content-Encoding" in response.headers:
-            # Something on the way compresses what was not to be compressed.
+            # A proxy compresses, although that was not requested.
             read = partial(response.raw.read, decode_content=True)
         body = bytearray()
         while piece := read(_PIECE):
@@ -329,11 +329,11 @@ class UnixAdapter(HTTPAdapter):
     def get_connection_with_tls_context(
         self, *args: Any, **options: Any
     ) -> HTTPConnectionPool:
-        """Give the connections, the same for all requests."""
+        """Return the connections, the same for all requests."""
         return self._pool
 
     def request_url(self, request: requests.PreparedRequest, proxies: Any) -> str:
-        """Give what stands in the request's line: no proxy is in between."""
+        """Return the target of the request line, as without a proxy."""
         return super().request_url(request, {})
 
     def close(self) -> None:
@@ -343,6 +343,6 @@ class UnixAdapter(HTTPAdapter):
         super().close()
 
     def _new_pool(self) -> HTTPConnectionPool:
-        # The host is what the requests' Host header says.
+        # The host is the Host header of requests.
         path = self._address.socket_path
         return _UnixPool(self._address.host_header, socket_path=path)

@@ -1,7 +1,7 @@
-"""Retries: what is sent again, when, and for how long.
+"""Retries: which requests are sent again, when, and for how long.
 
 A request that is sent again bears the same key and the same bytes, so that a server
-which has executed it already gives the answer that was lost.
+which has executed it already sends the lost answer again.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ __all__ = ["REPEATABLE", "REPEATED", "Retries", "Tries", "keys", "wait_of"]
 
 #: Methods that are sent again: with a key, or without effect.
 REPEATABLE = frozenset({"GET", "POST"})
-#: Statuses by which a server says that it has not done it, and may do it later.
+#: Statuses of requests that a server did not execute, and may execute later.
 REPEATED = frozenset({408, 429, 503})
-# The server has waited already, as long as it was asked to.
+# The server has waited already, as long as the request allowed.
 _FINAL_OF_CREATION = ("external-away",)
 _REPEATED_KINDS = (
     FailureKind.ABSENT,
@@ -57,14 +57,14 @@ class Retries:
             try only.
         first: The first pause is no longer than this, and each further one no
             longer than twice the last bound.
-        longest: No pause is longer than this, unless the server asks for it.
+        longest: No pause is longer than this, unless the server demands it.
         first_contact: Seconds for all tries while there is nobody at the address and
             never was: it may be mistyped, and at best a server is about to start.
-        clock: Tells the time, in seconds from whenever.
+        clock: Returns the time, in seconds from any moment.
         sleep: Waits for some seconds.
         random: Draws from 0 to 1: the part of its bound that a pause takes, so
             that many clients do not come back at the same moment.
-        final: Codes of problems that are not asked for again, whatever their status.
+        final: Codes of problems after which there is no other try.
         retry_refused: Whether a request is sent again after nobody was at the address.
     """
 
@@ -79,7 +79,7 @@ class Retries:
     retry_refused: bool = True
 
     def of_creation(self, wait_s: float) -> Retries:
-        """Give how a request is sent again that creates an instance.
+        """Return how a request is sent again that creates an instance.
 
         Args:
             wait_s: Seconds that the server may wait for external environments, which
@@ -141,7 +141,7 @@ class Tries:
 
         Args:
             attempt: Makes one try within so many seconds, and returns its answer. A
-                `Reply` that asks to come again later is followed by another try.
+                `Reply` with a status of `REPEATED` is followed by another try.
             first: Why the first try failed, if it was made already.
 
         Returns:
@@ -178,7 +178,7 @@ class Tries:
         """Return the error to raise when no try brought an answer.
 
         Args:
-            failure: What the last one failed of.
+            failure: Why the last try failed.
             method: The request's.
             url: Where it went.
             key: Its ``Idempotency-Key``, if it had one.
@@ -193,7 +193,7 @@ class Tries:
         """Pause if there is to be another try; return whether there is.
 
         Args:
-            outcome: What the present try brought.
+            outcome: The answer of the present try, or its failure.
         """
         if isinstance(outcome, Reply) or outcome.kind is not FailureKind.ABSENT:
             self.met = True
@@ -239,7 +239,7 @@ class Tries:
         elif not self._is_tried_again(outcome.kind):
             return None
         elif outcome.kind is FailureKind.STALE and self.count == 1:
-            # Nothing is wrong with the server: it only closes what is idle.
+            # Nothing is wrong with the server: it closes idle connections.
             return 0.0
         doublings = min(self.count - 1, _MAX_DOUBLINGS)
         bound = min(self._retries.first * 2.0**doublings, self._retries.longest)
@@ -255,7 +255,7 @@ def keys() -> Iterator[str]:
 def wait_of(request: Mapping[str, Any]) -> float:
     """Return the seconds that the body of a create request has the server wait.
 
-    What is no number of seconds counts as none: the server refuses it.
+    A value that is not a number of seconds counts as 0: the server refuses it.
     """
     wait_s = request.get("wait_s")
     if not isinstance(wait_s, int | float) or not wait_s > 0:
@@ -271,6 +271,6 @@ def _words_of(outcome: Reply | Failure) -> str:
 
 
 def _retry_after(reply: Reply) -> float:
-    """Return the seconds that a server asks to wait; dates count as none."""
+    """Return the seconds of Retry-After; a date counts as 0."""
     asked = reply.headers.get("retry-after", "")
     return float(asked[:9]) if asked.isascii() and asked.isdigit() else 0.0

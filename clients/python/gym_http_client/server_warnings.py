@@ -30,14 +30,14 @@ def show_header(text: str | None) -> None:
     show(found)
 
 
-def show(told: Any) -> None:
+def show(warned: Any) -> None:
     """Show warnings, each where this package was called.
 
     Args:
-        told: A list of objects with ``category``, ``message`` and maybe ``module``, by
-            which the filters of warnings know them.
+        warned: A list of objects with ``category``, ``message`` and maybe ``module``,
+            which filters of warnings compare.
     """
-    for each in told if isinstance(told, list | tuple) else ():
+    for each in warned if isinstance(warned, list | tuple) else ():
         if not isinstance(each, dict) or not isinstance(each.get("message"), str):
             continue
         caller = _caller()

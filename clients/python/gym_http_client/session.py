@@ -52,7 +52,7 @@ class Pending(NamedTuple):
 
     Attributes:
         asked: The request.
-        path: What follows the instance in the path.
+        path: The path below the instance.
     """
 
     asked: StreamRequest
@@ -98,7 +98,7 @@ class Session:
         self._stream: Stream | None = None
         self._pending: deque[Pending] = deque()
         self._pending_bytes = 0
-        # What came before anybody asked for it.
+        # Answers that were received before the caller waits for them.
         self._answered: deque[Any] = deque()
         # Threads take turns.
         self._lock = threading.RLock()
@@ -113,21 +113,21 @@ class Session:
 
     @staticmethod
     def _operation(path: str) -> tuple[int, bytes]:
-        """Give the operation of a path, and the head of its requests, padded."""
+        """Return the operation of a path, and the head of its requests, padded."""
         return _OPS[path], b""
 
     @property
     def transport(self) -> str:
-        """What requests go over: ``"stream"`` or ``"rest"``."""
+        """The transport of requests: ``"stream"`` or ``"rest"``."""
         return "stream" if self._stream is not None else "rest"
 
     def ask(self, path: str, given: Any) -> Any:
-        """Ask, and wait for the answer.
+        """Send a request, and wait for the answer.
 
         Raises:
             ServerUnreachable: There is no answer.
             ServerError: The server refuses.
-            Exception: What the environment raised.
+            Exception: The environment raised it.
         """
         with self._lock:
             stream = self._stream
@@ -141,7 +141,7 @@ class Session:
             return _value_or_raise(self._first())
 
     def _exchange(self, stream: Stream, path: str, given: Any) -> Any:
-        """Ask in the stream's quick lane; gives `MISSED` if this is not for it."""
+        """Send a request as a fast frame; return `MISSED` if it does not fit."""
         op, number = _OPS[path], self._number + 1
         try:
             outcome = stream.exchange(op, number, given)
@@ -171,11 +171,11 @@ class Session:
         return Pending(asked, path)
 
     def send(self, path: str, given: Any) -> None:
-        """Ask, and return at once; `receive` gives the answer.
+        """Send a request, and return at once; `receive` returns the answer.
 
         Raises:
-            UnsupportedValue: What is given cannot be sent.
-            ServerUnreachable: There is no answer to what was sent earlier.
+            UnsupportedValue: The value cannot be sent.
+            ServerUnreachable: There is no answer to an earlier request.
         """
         op, head = self._operation(path)
         signature, leaves = (b"", b"")
@@ -199,7 +199,7 @@ class Session:
                 elif self._opener.wanted:
                     self._reopen()
             except (Failure, NoStream):
-                # Whoever waits for the answer sees to it.
+                # Waiting for the answer sends it again.
                 self._lose()
             except BaseException:
                 self._forget()
@@ -212,7 +212,7 @@ class Session:
             ServerUnreachable: There is no answer.
             ServerError: The server refuses.
             RuntimeError: There is no such request.
-            Exception: What the environment raised.
+            Exception: The environment raised it.
         """
         with self._lock:
             if self._answered:
@@ -228,7 +228,7 @@ class Session:
         """Wait for all answers that are still to come, and keep them.
 
         Raises:
-            ServerUnreachable: There are none.
+            ServerUnreachable: There are no answers.
         """
         with self._lock:
             while self._pending:
@@ -252,7 +252,7 @@ class Session:
     def abandon(self) -> None:
         """Close the stream without waiting for a turn.
 
-        A process that was forked does this with what it inherits.
+        A forked process does this with a session that it inherits.
         """
         self._lose()
 
@@ -277,7 +277,7 @@ class Session:
         """Wait for the answer to the first pending request; problems are returned.
 
         Args:
-            failure: What came of its first try, if there was one.
+            failure: Why its first try failed, if it was made.
         """
         try:
             outcome = self._settled(self._pending[0], failure)
@@ -313,7 +313,7 @@ class Session:
         """Send a request once, if need be, and wait for its answer.
 
         Returns:
-            The outcome; or a `Reply` by which the server asks to come again.
+            The outcome; or a `Reply` with a status of `REPEATED`.
 
         Raises:
             Failure: There is no answer.
@@ -355,10 +355,10 @@ class Session:
         return self._by_rest(pending)
 
     def _reopen(self) -> None:
-        """Open a stream if that works, and send on it whatever is pending."""
+        """Open a stream if possible, and send all pending requests on it."""
         stream = self._opener.open(self.name)
         if stream is None:
-            # What is pending goes by REST; a later request tries a stream again.
+            # Pending requests go by REST; a later request tries a stream again.
             self._without = self._number
             return
         self._stream = stream
@@ -372,14 +372,14 @@ class Session:
         return by_rest(self._requester, self._path + path, self._url + path, asked, key)
 
     def _forget(self) -> None:
-        """Give up whatever is on its way."""
+        """Drop all requests that are on their way."""
         self._lose()
         self._pending.clear()
         self._pending_bytes = 0
         self._opener.forget_loss()
 
     def _lose(self) -> None:
-        """Do without the stream."""
+        """Close the stream and forget it."""
         stream, self._stream = self._stream, None
         if stream is not None:
             stream.close()
@@ -392,11 +392,11 @@ def _may_be_too_large(pending: Pending, failure: Failure) -> bool:
 
 
 def over_stream(stream: Stream, answer: StreamAnswer, number: int, url: str) -> Any:
-    """Give the outcome of a request from an answer on a stream.
+    """Return the outcome of a request from an answer on a stream.
 
     Args:
         stream: The stream.
-        answer: What came next on it.
+        answer: The next answer on it.
         number: The request's.
         url: The instance's.
 
@@ -426,12 +426,12 @@ def problem_outcome(body: bytes, status: int, url: str) -> Exception:
 def by_rest(
     requester: Requester, path: str, url: str, asked: StreamRequest, key: str
 ) -> Any:
-    """Send a request by REST, and give its outcome.
+    """Send a request by REST, and return its outcome.
 
     Args:
         requester: Sends it.
-        path: Where to.
-        url: The same, for those who read of it.
+        path: Path of the request.
+        url: Its URL, for error messages.
         asked: The request.
         key: Its key.
 

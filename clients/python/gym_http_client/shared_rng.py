@@ -1,4 +1,4 @@
-"""Generators of the server's environments as objects here, kept in step with them."""
+"""Random generators of remote environments as objects here, with the same state."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class SharedGenerators:
     """The generators of one instance that `np_random` has returned.
 
     There is one, or a tuple of them where each environment of a vector has its own. One
-    that nobody refers to any more is dropped, when the server knows what was drawn.
-    It is false when there are none.
+    that is no longer referenced is dropped, once its draws were sent to the server.
+    It is false when it holds none.
     """
 
     def __init__(self) -> None:
@@ -57,14 +57,14 @@ class SharedGenerators:
         return tuple(self._generators) if self._many else self._generators[0]
 
     def adopt(self, generator: np.random.Generator, described: dict[str, Any]) -> None:
-        """Take a generator that the server was given a copy of as what it lent."""
+        """Share a generator of which the server has a copy."""
         self._many = False
         self._generators = [generator]
         self._serials = [described.get("serial")]
         self.told()
 
     def release(self) -> None:
-        """Drop the generators that nobody else refers to, and nobody drew from."""
+        """Drop the generators without other references that were not drawn from."""
         changed = self._changed()
         for index in range(len(changed)):
             held = self._generators
@@ -79,9 +79,9 @@ class SharedGenerators:
             self._generators, self._known, self._serials = [], [], []
 
     def drawn(self) -> dict[str, Any] | None:
-        """Describe what to set on the server; ``None`` if nobody drew or spawned.
+        """Describe the states to set on the server; ``None`` without draws and spawns.
 
-        Among many, ``None`` stands for one that nobody drew from.
+        Among many, ``None`` stands for one that was not drawn from.
         """
         changed = self._changed()
         if not any(changed):
@@ -137,4 +137,4 @@ def _references(held: list[Any], index: int) -> int:
 
 
 _UNREFERENCED = _references([np.random.Generator(np.random.PCG64(0))], 0)
-"""How many there are when nobody but the list has one."""
+"""References to a generator that only the list holds."""

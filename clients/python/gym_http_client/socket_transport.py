@@ -31,8 +31,8 @@ _PIECE = 256 * 1024
 _RECEIVED = 64 * 1024
 # The operating system's waits are counted in milliseconds, in 31 bits.
 _LONGEST_WAIT = 1e6
-# Telling a socket its time limit costs as much as parsing an answer: it is told when
-# the last one is too long by more than this factor.
+# To set a socket's time limit costs as much as parsing an answer: it is set when the
+# last one is too long by more than this factor.
 _TOLERANCE = 1.01
 
 
@@ -69,8 +69,8 @@ class SocketTransport:
         # Of the present exchange: how long it may take, and when that is over.
         self._limit = 0.0
         self._end = 0.0
-        # What the socket was told.
-        self._told = 0.0
+        # The limit that the socket has.
+        self._set_limit = 0.0
 
     def exchange(
         self, request: Request, time_limit: float = 60.0, fresh: bool = False
@@ -78,13 +78,13 @@ class SocketTransport:
         """Send a request once and return its answer.
 
         Args:
-            request: What is sent.
+            request: The request.
             time_limit: Seconds for everything, from connecting to the last byte.
             fresh: Use a new connection, which cannot have ended meanwhile.
 
         Raises:
             Failure: There is no answer.
-            ValueError: This is no request.
+            ValueError: The request is malformed.
         """
         head = self._heads.head(request)
         reader = ReplyReader(request.method == "HEAD", self._max_body)
@@ -117,7 +117,7 @@ class SocketTransport:
         """Send a request once, and do not wait for its answer.
 
         Args:
-            request: What is sent; its body is small.
+            request: The request; its body is small.
             time_limit: Seconds for connecting and sending.
 
         Raises:
@@ -131,7 +131,7 @@ class SocketTransport:
                 self.abandon()
             try:
                 line = self._socket or self._dial()
-                self._tell(line)
+                self._limit_wait(line)
                 line.sendall(head + request.body)
             except OSError as error:
                 self.abandon()
@@ -166,9 +166,9 @@ class SocketTransport:
             self.abandon()
 
     def abandon(self) -> None:
-        """Close the connection without a word, and without waiting for a turn.
+        """Close the connection without waiting for a turn.
 
-        A process that was forked does this with what it inherits.
+        A forked process does this with a transport that it inherits.
         """
         line, self._socket = self._socket, None
         if line is not None:
@@ -176,7 +176,7 @@ class SocketTransport:
 
     def _dial(self) -> socket.socket:
         line = self._socket = self._dialer.dial(self._left)
-        self._told = 0.0
+        self._set_limit = 0.0
         self._renew_limit()
         return line
 
@@ -191,18 +191,20 @@ class SocketTransport:
             raise TimeoutError
         return min(left, _LONGEST_WAIT)
 
-    def _tell(self, line: socket.socket) -> None:
+    def _limit_wait(self, line: socket.socket) -> None:
         """Have the socket's next operation end when the time is over."""
         left = self._left()
-        # At an exchange's beginning that is what the last one was told, too.
-        self._told = self._limit if left <= self._limit <= left * _TOLERANCE else left
-        line.settimeout(self._told)
+        # At the beginning of an exchange the last one's limit is the same.
+        self._set_limit = (
+            self._limit if left <= self._limit <= left * _TOLERANCE else left
+        )
+        line.settimeout(self._set_limit)
 
     def _converse(
         self, line: socket.socket, head: bytes, request: Request, reader: ReplyReader
     ) -> Reply:
-        if self._told != self._limit:
-            self._tell(line)
+        if self._set_limit != self._limit:
+            self._limit_wait(line)
         body = request.body
         if len(body) <= _SMALL:
             line.sendall(head + body)
@@ -213,8 +215,8 @@ class SocketTransport:
     def _receive(self, line: socket.socket, reader: ReplyReader) -> Reply:
         while True:
             left = self._end - self._clock()
-            if not left <= self._told <= left * _TOLERANCE:
-                self._tell(line)
+            if not left <= self._set_limit <= left * _TOLERANCE:
+                self._limit_wait(line)
             data = line.recv(_RECEIVED)
             reply = reader.feed(data) if data else reader.end()
             if reply is not None:
@@ -231,7 +233,7 @@ class SocketTransport:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             line.sendall(head)
             for at in range(0, len(body), _PIECE):
-                self._tell(line)
+                self._limit_wait(line)
                 line.sendall(rest[at : at + _PIECE])
                 self._renew_limit()
 

@@ -19,10 +19,10 @@ __all__ = ["StreamOpener", "WebSocketOpener"]
 
 _PROBLEM = "application/problem+json"
 _HANDSHAKE_SECONDS = 10.0
-# Handshakes that may fail one after the other, until streams are given up.
+# Handshakes that may fail one after the other, until no more streams are tried.
 _FAILED_HANDSHAKES = 3
 _UPGRADE_REQUIRED = "upgrade-required"
-# These say that there are no streams here; other problems concern the instance.
+# These mean that the server has no streams; other problems concern the instance.
 _NO_STREAMS = frozenset(
     {"malformed-request", "method-not-allowed", "not-found", _UPGRADE_REQUIRED}
 )
@@ -50,10 +50,10 @@ class StreamOpener(ABC):
         """Open a stream.
 
         Returns:
-            The stream; ``None`` if there is none now, or never will be.
+            The stream; ``None`` if none can be opened now, or ever.
 
         Raises:
-            NoStream: The server has something to say of the instance.
+            NoStream: The server refuses, for a reason that concerns the instance.
             Failure: There is no answer, and nothing but streams.
         """
 
@@ -66,7 +66,7 @@ class StreamOpener(ABC):
         self._lost_at = None
 
     def _lost_since(self) -> float | None:
-        """Give the seconds since an answer was lost, if one was.
+        """Return the seconds since an answer was lost, if one was.
 
         If the instance ended meanwhile, it did so in the call that waits.
         """
@@ -130,7 +130,7 @@ class WebSocketOpener(StreamOpener):
         return stream
 
     def _handshake(self, session: str) -> bytes:
-        """Give the head of the request for a stream, without its blank line."""
+        """Return the head of the request for a stream, without its blank line."""
         asked = f"{self._path}stream?session={session}"
         lost = self._lost_since()
         if lost is not None:

@@ -82,7 +82,7 @@ class StreamAnswer(NamedTuple):
 
 
 class Stream(ABC):
-    """One connection; what it loses is lost.
+    """One connection. Requests whose answers it loses are the caller's to send again.
 
     Args:
         time_limit: Seconds to wait for each answer.
@@ -111,18 +111,18 @@ class Stream(ABC):
 
         Raises:
             NoStream: The instance is gone.
-            Failure: The connection is lost, or what came is no answer.
+            Failure: The connection is lost, or a message is not an answer.
         """
 
     def exchange(self, op: int, number: int, given: Any) -> Any:
-        """Ask in the quick lane, with no other request on its way.
+        """Send a request as a fast frame, with no other request on its way.
 
         Returns:
-            The value of the answer; or `MISSED`, if nothing was sent, since this is
-            not for the lane, or there is none; or a `StreamAnswer`, if that is not.
+            The value of the answer; `MISSED` if nothing was sent, since the request
+            does not fit; or a `StreamAnswer` if the answer is not a fast frame.
 
         Raises:
-            Failure: The connection is lost, or what came is no answer.
+            Failure: The connection is lost, or a message is not an answer.
         """
         return MISSED
 
@@ -130,7 +130,7 @@ class Stream(ABC):
         """Read the value of an answer in the binary form.
 
         Raises:
-            Failure: It is none.
+            Failure: It is malformed.
         """
         try:
             return self._announced.read(answer.message, answer.start)
@@ -140,7 +140,7 @@ class Stream(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Close the connection without a word."""
+        """Close the connection without a closing handshake."""
 
     def _message(self, asked: StreamRequest, *, acknowledged: bool) -> bytes:
         """Write a request."""
@@ -155,7 +155,7 @@ def parse_answer(message: bytes | memoryview) -> StreamAnswer:
     """Read an answer, but for its value.
 
     Raises:
-        BadAnswer: It is none.
+        BadAnswer: It is malformed.
     """
     size = len(message)
     if size < _HEADER_SIZE:
@@ -237,7 +237,7 @@ class WebSocketStream(Stream):
             raise stream_failure(error) from error
 
     def exchange(self, op: int, number: int, given: Any) -> Any:
-        """Ask in the quick lane, with no other request on its way."""
+        """Send a request as a fast frame, with no other request on its way."""
         message = self._lane.message(op, number, ACKNOWLEDGED, given)
         if message is MISSED or self._arrived or not self._reader.between:
             return MISSED
@@ -253,11 +253,11 @@ class WebSocketStream(Stream):
         return self.receive()
 
     def close(self) -> None:
-        """Close the connection without a word."""
+        """Close the connection without a closing handshake."""
         self._line.close()
 
     def _take(self) -> None:
-        """Receive once, and sort what came."""
+        """Receive once, and sort the messages."""
         space = self._reader.space()
         if space is not None:
             size = self._line.recv_into(space)

@@ -1,6 +1,6 @@
-"""`VecEnvCore`: what Stable-Baselines3's ``VecEnv`` does, without Stable-Baselines3.
+"""`VecEnvCore`: the logic of Stable-Baselines3's ``VecEnv``, without that package.
 
-`gym_http_client.sb3.RemoteVecEnv` gives it SB3's base class.
+`gym_http_client.sb3.RemoteVecEnv` is this with SB3's base class.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FINAL = frozenset({"final_info", "_final_info", "final_obs", "_final_obs"})
 
 
 class VecEnvCore:
-    """A remote vector that returns what SB3's ``DummyVecEnv`` returns.
+    """A remote vector with the return values of SB3's ``DummyVecEnv``.
 
     Args:
         env: A remote vector with ``autoreset_mode="same_step"``.
@@ -126,7 +126,7 @@ class VecEnvCore:
         """Call a method of some environments.
 
         Returns:
-            What each returned, in the order of the indices.
+            The results, in the order of the indices.
         """
         chosen = self._chosen(indices)
         return list(self.env.call_some(chosen, name, *args, **kwargs)) if chosen else []

@@ -10,11 +10,11 @@ __all__ = ["split_infos", "split_observations"]
 
 
 def split_infos(infos: Any, num: int) -> list[dict[str, Any]]:
-    """Give each environment's own info.
+    """Return the info of each environment.
 
     Args:
-        infos: A vector's dict, in which ``_key`` tells who has ``key``; or a list of
-            what is asked for.
+        infos: A vector's dict, in which ``_key`` is a mask of the environments with
+            ``key``; or a list of infos.
         num: How many environments there are.
     """
     if isinstance(infos, list):
@@ -49,7 +49,7 @@ def _is_mask(key: Any, values: Any, infos: Any, num: int) -> bool:
 
 
 def split_observations(observation: Any, num: int) -> list[Any]:
-    """Give each environment's part of a batch, as it is now."""
+    """Return each environment's part of a batch, as it is now."""
     if isinstance(observation, dict):
         columns = {
             name: split_observations(each, num) for name, each in observation.items()

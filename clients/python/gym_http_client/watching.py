@@ -1,4 +1,4 @@
-"""Watching: what an instance answers to others, as it comes."""
+"""Watching: copies of the answers that an instance sends to other clients."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Watched(NamedTuple):
         number: Counts all answers since the watching began; 0 is one from before.
         dropped: Answers directly before it for which this side was too slow.
         status: As of HTTP.
-        value: What the environment gave, as it left it; or, unless the status is 200,
+        value: The value that the environment returned; or, unless the status is 200,
             the problem's ``code``, ``message`` and ``extras``.
     """
 
@@ -53,7 +53,7 @@ class Watched(NamedTuple):
 
 
 class Watching:
-    """Gives the answers of one instance until that is closed.
+    """Iterates over the answers of one instance until it is closed.
 
     Args:
         address: The server's.
@@ -110,7 +110,7 @@ class Watching:
         Raises:
             StopIteration: The instance was closed.
             ServerUnreachable: The connection is lost.
-            UnexpectedAnswer: What came is no copy of an answer.
+            UnexpectedAnswer: A message is not a copy of an answer.
         """
         try:
             while True:
@@ -131,7 +131,7 @@ class Watching:
             raise unanswered_error(failure, "GET", self._url, None, 1) from error
 
     def close(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         self._line.close()
 
     def _receive(self) -> None:

@@ -16,7 +16,8 @@ from gym_http_client.vector_infos import split_infos, split_observations
 
 __all__ = ["Gym3Env"]
 
-# Their one argument is a name. They change nothing, so that all can be asked for one.
+# Their one argument is a name. They change nothing, so all environments can be called
+# with the same name.
 _READS = frozenset({"get_wrapper_attr", "has_wrapper_attr"})
 
 Observed = tuple[npt.NDArray[np.float32], Any, npt.NDArray[np.bool_]]
@@ -28,8 +29,8 @@ class Gym3Env(Env):
     There is no reset: an episode that ends is followed by the next one. How, is up to
     the vector's autoreset mode:
 
-    - ``SAME_STEP`` is gym3's own way: what an act ends, it also begins anew. The last
-      observation of an episode is in its info only, as ``final_obs``.
+    - ``SAME_STEP`` is gym3's own way: an act that ends an episode begins the next one.
+      The last observation of an episode is in its info only, as ``final_obs``.
     - ``DISABLED``: the same, since this resets what has ended at once, with one more
       request. ``final_obs`` and ``final_info`` are as in ``SAME_STEP``.
     - ``NEXT_STEP`` shows the last observation, with ``first`` false, and takes one act
@@ -50,7 +51,7 @@ class Gym3Env(Env):
 
     Raises:
         TypeError: It is no vector, or gym3 has no type for a space of its.
-        ValueError: The vector does not tell its autoreset mode.
+        ValueError: The vector's metadata has no autoreset mode.
     """
 
     def __init__(
@@ -84,20 +85,20 @@ class Gym3Env(Env):
         self._done = nothing
 
     def observe(self) -> Observed:
-        """Give what came of the last act; again, the same.
+        """Return the results of the last act; called again, the same.
 
         Returns:
             Rewards, float32 (num,); observations, in arrays with the environments along
             the first axis; and where an episode has just begun, bool (num,).
 
         Raises:
-            Exception: What one of the acts since the last observation raised.
+            Exception: An act since the last observation raised it.
         """
         self._finish()
         return self._observed
 
     def get_info(self) -> list[dict[str, Any]]:
-        """Give the info of each environment at the time of `observe`.
+        """Return the info of each environment at the time of `observe`.
 
         Raises:
             Exception: As `observe`.
@@ -111,9 +112,9 @@ class Gym3Env(Env):
         return told
 
     def act(self, ac: Any) -> None:
-        """Act in each environment, without waiting for what comes of it.
+        """Act in each environment, without waiting for the results.
 
-        Acts are taken in order. What one of them raises, the next `observe` raises;
+        Acts are taken in order. An exception of one is raised by the next `observe`;
         acts behind it are dropped.
 
         Args:
@@ -134,13 +135,13 @@ class Gym3Env(Env):
             **kwargs: The same for arguments with names.
 
         Returns:
-            What each gave.
+            The result of each.
 
         Raises:
             ValueError: A list has another length.
             NotImplementedError: Values differ, and the vector can only call all of its
                 environments in the same way.
-            Exception: As `observe`, or what the method raised.
+            Exception: As `observe`, or raised by the method.
         """
         self._finish()
         for values in (*args, *kwargs.values()):
@@ -191,7 +192,7 @@ class Gym3Env(Env):
         """Take all the acts that are still to be taken.
 
         Raises:
-            Exception: What one of them raised; once, as the state is what it was.
+            Exception: An act raised it; once, since the state did not change.
         """
         while self._queue and self._error is None:
             if self._sends and not self._sent:

@@ -1,4 +1,4 @@
-"""What stands in for gym3 where it is not installed: its names and attributes."""
+"""Classes with the names and attributes of gym3, for where it is not installed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
 
 
 class _Plain:
-    """Equal to what is of the same type and has the same attributes."""
+    """Equal to objects of the same type with the same attributes."""
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -28,7 +28,7 @@ class _Plain:
 
 
 class ScalarType(_Plain):
-    """What an element of a tensor may be."""
+    """The type of a tensor's elements."""
 
     dtype_name: str | None = None
 
@@ -89,7 +89,7 @@ class TensorType(ValType):
 
 
 def discrete_scalar(n: int) -> TensorType:
-    """Give the type of one integer from 0 to n - 1."""
+    """Return the type of one integer from 0 to n - 1."""
     return TensorType(Discrete(n), ())
 
 
@@ -106,15 +106,15 @@ class DictType(ValType):
         return self._n2t[name]
 
     def keys(self) -> KeysView[str]:
-        """Give the keys."""
+        """Return the keys."""
         return self._n2t.keys()
 
     def values(self) -> ValuesView[ValType]:
-        """Give the types."""
+        """Return the types."""
         return self._n2t.values()
 
     def items(self) -> ItemsView[str, ValType]:
-        """Give keys and types."""
+        """Return keys and types."""
         return self._n2t.items()
 
     def __repr__(self) -> str:
@@ -126,7 +126,7 @@ class DictType(ValType):
 
 
 class Env:
-    """What observes and acts."""
+    """An environment that observes and acts."""
 
     def __init__(self, ob_space: Any, ac_space: Any, num: int) -> None:
         self.ob_space = ob_space

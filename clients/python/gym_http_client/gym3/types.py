@@ -56,7 +56,7 @@ _FLOATS = ("float32", "float64")
 
 
 def types_of(env: VectorEnv[Any, Any, Any]) -> tuple[ValType, ValType]:
-    """Give gym3's types of what one environment of a vector shows and takes.
+    """Return gym3's types of the observations and actions of a vector's environments.
 
     Raises:
         TypeError: It is no vector, or gym3 has no such type.
@@ -70,14 +70,14 @@ def types_of(env: VectorEnv[Any, Any, Any]) -> tuple[ValType, ValType]:
 
 
 def type_of(space: Space[Any]) -> ValType:
-    """Give gym3's type for the elements of a space.
+    """Return gym3's type for the elements of a space.
 
     Bounds of floats are lost: gym3 has none.
 
     Raises:
         TypeError: gym3 has no such type: integers that do not begin at 0 or have
-            different bounds, floats of another size, and what is neither an array nor
-            a dict of such.
+            different bounds, floats of another size, and spaces other than arrays and
+            dicts of arrays.
     """
     match space:
         case spaces.Dict():

@@ -1,4 +1,4 @@
-"""`serve_env`: environments of this process, lent to a server."""
+"""`serve_env`: provides environments of this process to a server."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def serve_env(
     on_taken: Callable[[], None] | None = None,
     on_free: Callable[[], None] | None = None,
 ) -> None:
-    """Lend an environment, or several, to a server; it does not return by itself.
+    """Provide an environment, or several, to a server; does not return by itself.
 
     Agents find it there as ``external/NAME``. Connections that are lost are opened
-    again, and go on where they stopped. What happens is told to the logger
+    again, and continue their session. Events are logged by the logger
     ``gym_http_client.serving``, a line each; ``logging.basicConfig(level="INFO")``
     shows them.
 
@@ -52,23 +52,22 @@ def serve_env(
             it is started with ``--external-tcp``; or ``zmq+tcp://HOST:PORT``, where it
             is started with ``--zmq``, which needs pyzmq.
         name: A letter or digit, then up to 63 of ``A-Za-z0-9_.-``.
-        n: How many to lend; more than one needs a factory. Each is served by a thread
-            of its own.
+        n: How many to provide; more than one needs a factory. Each has a thread.
         token: The server's token; else the one in the address, else the one in the
             environment variable ``GHS_TOKEN``.
         dialect: ``"binary"``, or ``"typed"`` for JSON, which a person can read.
         transport: ``"websocket"``, or ``"http"`` where nothing else gets out, which is
-            slower; other URLs than of HTTP say by themselves what they are.
-        stop: Set by whoever wants this to return.
-        on_taken: Called when an agent comes, in the thread that serves it; what it
-            raises is logged.
+            slower; URLs of other schemes choose the transport themselves.
+        stop: An event; when it is set, this function returns.
+        on_taken: Called when an agent comes, in the thread that serves it; its
+            exceptions are logged.
         on_free: Called when the agent goes, likewise.
 
     Raises:
-        ConnectionRefusedError: The server does not take this environment, and says
-            why.
+        ConnectionRefusedError: The server refuses this environment; the reason is in
+            the message.
         ModuleNotFoundError: There is no pyzmq, and the address is of ZeroMQ.
-        ValueError: An argument cannot be.
+        ValueError: An argument is wrong.
     """
     if dialect not in ("binary", "typed"):
         raise ValueError(f"dialect is {dialect!r}: expected 'binary' or 'typed'")
@@ -80,13 +79,13 @@ def serve_env(
     open_line, shown = _opener(url, token, transport)
     stopped = stop or threading.Event()
 
-    def lend() -> None:
+    def provide() -> None:
         if isinstance(env_or_factory, gymnasium.Env):
-            lent = ProvidedEnv(env_or_factory, None)
+            provided = ProvidedEnv(env_or_factory, None)
         else:
-            lent = ProvidedEnv(None, env_or_factory)
-        lender = Provider(
-            lent,
+            provided = ProvidedEnv(None, env_or_factory)
+        provider = Provider(
+            provided,
             open_line,
             name=name,
             token=shown,
@@ -96,23 +95,25 @@ def serve_env(
             on_free=on_free or _nothing,
         )
         try:
-            lender.run()
+            provider.run()
         finally:
-            lent.close()
+            provided.close()
 
     if n == 1:
-        lend()
+        provide()
         return
     errors: list[Exception] = []
 
-    def lend_in_thread() -> None:
+    def provide_in_thread() -> None:
         try:
-            lend()
+            provide()
         except Exception as error:
             errors.append(error)
             stopped.set()
 
-    threads = [threading.Thread(target=lend_in_thread, daemon=True) for _ in range(n)]
+    threads = [
+        threading.Thread(target=provide_in_thread, daemon=True) for _ in range(n)
+    ]
     for thread in threads:
         thread.start()
     try:
@@ -129,7 +130,7 @@ def serve_env(
 def _opener(
     url: str, token: str | None, transport: str
 ) -> tuple[Callable[[], ProviderConnection], str]:
-    """Give what opens connections, and the token that a hello has to show."""
+    """Return a function that opens connections, and the token for hello."""
     if transport == "http":
         return functools.partial(PollingConnection, url, token), ""
     if url.startswith("zmq+tcp://"):

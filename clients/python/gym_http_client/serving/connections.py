@@ -20,7 +20,7 @@ from gym_http_client.error_mapping import json_object
 from gym_http_client.errors import Failure, ServerError
 from gym_http_client.handshakes import NoStream, upgraded
 from gym_http_client.http1 import BadAnswer, Reply, Request, RequestHeads
-from gym_http_client.ports import OtherPort, Port, port_that_says
+from gym_http_client.ports import OtherPort, Port, port_of
 from gym_http_client.requester import Requester
 from gym_http_client.retries import Retries
 from gym_http_wire.external.framing import (
@@ -44,14 +44,14 @@ __all__ = [
 RECEIVE_BYTES = 256 * 1024
 HANDSHAKE_SECONDS = 10.0
 MAX_MESSAGE = 64 * 1024 * 1024
-#: Milliseconds until the kernel gives up a server that takes nothing.
+#: Milliseconds until the kernel closes a connection whose peer receives nothing.
 SEND_MS = 30_000
 CLOSE_SECONDS = 1.0
 # Only Linux has it.
 _USER_TIMEOUT: int | None = getattr(socket, "TCP_USER_TIMEOUT", None)
 # Windows has no Unix sockets in Python.
 _UNIX = getattr(socket, "AF_UNIX", None)
-#: Seconds that the server waits for a request before it says that there is none.
+#: Seconds that the server waits for a request before it answers that there is none.
 WAIT_S = 2.0
 TIME_LIMIT = 20.0
 _EXTERNAL = "/v1/external/"
@@ -62,10 +62,10 @@ class ConnectionLost(Exception):
 
 
 class ProviderConnection(Protocol):
-    """A connection, whatever it is made of.
+    """A connection over any transport.
 
     Attributes:
-        idles: Whether a server that is there may say nothing for long.
+        idles: Whether a server may send nothing for long.
     """
 
     idles: bool
@@ -78,7 +78,7 @@ class ProviderConnection(Protocol):
         """
 
     def receive(self, seconds: float | None) -> ReceivedMessage | None:
-        """Wait for a message; ``None`` if there is none yet.
+        """Wait for a message; ``None`` if none arrived yet.
 
         Raises:
             ConnectionLost: The connection has ended.
@@ -93,8 +93,8 @@ class SocketConnection:
 
     Args:
         end: Its socket.
-        carrier: What cuts messages out of its bytes.
-        early: What has come already.
+        carrier: Splits its bytes into messages.
+        early: Bytes that were received already.
     """
 
     idles = True
@@ -131,7 +131,7 @@ class SocketConnection:
             seconds: How long to wait; ``None``: until there is one.
 
         Returns:
-            The message; ``None`` if there is none yet.
+            The message; ``None`` if none arrived yet.
 
         Raises:
             ConnectionLost: The connection has ended.
@@ -166,8 +166,8 @@ class SocketConnection:
         carrier = self._carrier
         if self._unheard:
             self._unheard = False
-            port = port_that_says(data)
-            # What this refuses may be said by the right one.
+            port = port_of(data)
+            # The right port may refuse with the same bytes.
             if port is not None and port is not Port.PLAIN:
                 raise ConnectionLost(str(OtherPort(port)))
         try:
@@ -235,7 +235,7 @@ def open_websocket(address: Address) -> SocketConnection:
 
 
 class PollingConnection:
-    """A connection that is made of calls.
+    """A connection by HTTP long polling.
 
     Args:
         url: The server's address.
@@ -253,7 +253,7 @@ class PollingConnection:
         self._welcome: bytes | None = None
 
     def send(self, payload: bytes, *, text: bool) -> None:
-        """Say hello, or answer.
+        """Send hello, or an answer.
 
         Raises:
             ConnectionLost: There is no server, or the connection is over.
@@ -273,7 +273,7 @@ class PollingConnection:
             self._welcome = msgspec.json.encode(Refused(code, words))
 
     def receive(self, seconds: float | None) -> ReceivedMessage | None:
-        """Wait for a request, for longer than asked for: each look is a call.
+        """Wait for a request: each look is a call, which may take longer than this.
 
         Raises:
             ConnectionLost: There is no server, or the connection is over.
@@ -299,5 +299,5 @@ class PollingConnection:
         raise ConnectionLost(f"the server refuses: {words}")
 
     def close(self) -> None:
-        """Call no more."""
+        """Close the connection."""
         self._link.close()

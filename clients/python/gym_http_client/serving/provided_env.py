@@ -1,4 +1,4 @@
-"""A lent environment: what the server asks of it, and what it answers."""
+"""A provided environment: executes the requests of the server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Values = dict[str, Any]
 
 
 class ProvidedEnv:
-    """One environment, or whatever a factory makes anew for each agent.
+    """One environment, or a new one from a factory for each agent.
 
     Args:
         env: The environment; it stays open, and takes no arguments. ``None``: the
@@ -60,7 +60,7 @@ class ProvidedEnv:
         }
 
     def hello(self, name: str, dialect: str) -> Hello:
-        """Say what it is.
+        """Return the hello that describes it.
 
         Raises:
             UndescribableSpace: A space is of a class that cannot be described.
@@ -88,7 +88,7 @@ class ProvidedEnv:
         )
 
     def answer(self, request: Request) -> Answer:
-        """Do what is asked."""
+        """Execute a request, and return its answer."""
         ask, number, given = request
         try:
             call = self._calls.get(ask)
@@ -103,7 +103,7 @@ class ProvidedEnv:
             return Answer(number, None, {"code": "env-error", "message": words})
 
     def close(self) -> None:
-        """Close what the factory made."""
+        """Close an environment that the factory made."""
         if self._factory is not None:
             self.env.close()
 
@@ -137,7 +137,7 @@ class ProvidedEnv:
 
 
 def problem_fields(problem: Problem) -> dict[str, Any]:
-    """Give a problem as the server is told of it."""
+    """Return the members of a problem as the server expects them."""
     return {
         "code": problem.code,
         "extras": problem.extras,

@@ -1,4 +1,4 @@
-"""A lender: keeps one environment connected, and answers for it."""
+"""A provider: keeps one environment connected, and answers its requests."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WELCOME_SECONDS = 10.0
 LOOK_SECONDS = 0.25
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 5.0
-#: Which refusals may end by themselves.
+#: Codes of refusals that may end by themselves.
 _PASSING = {"too-many-external"}
 
 log = logging.getLogger("gym_http_client.serving")
@@ -52,7 +52,7 @@ class Heartbeats:
         self.begin()
 
     def begin(self) -> None:
-        """Count anew: the server said something, or could not be heard until now."""
+        """Count anew: a message came, or none could be received until now."""
         self._since = time.monotonic()
         self._pinged = False
 
@@ -77,7 +77,7 @@ class Provider:
     Args:
         lent: The environment.
         open_line: Opens a connection; raises `ConnectionLost`.
-        name: What the environment is called.
+        name: The environment's name.
         token: The server's, if hello has to show it.
         dialect: ``"binary"`` or ``"typed"``.
         stopped: Set when this is to end.
@@ -107,8 +107,8 @@ class Provider:
         self._resume = ""
         # The last answer, in case the server did not get it.
         self._last = Answer(0, None)
-        # What is wrong with the server, as it was told last.
-        self._said = ""
+        # The last warning, which is not repeated.
+        self._last_warning = ""
         # Seconds before the next connection: more with each that is not welcome.
         self._pause = FIRST_PAUSE
 
@@ -137,7 +137,7 @@ class Provider:
 
     def _serve(self, line: ProviderConnection) -> None:
         welcome = self._greet(line)
-        self._said = ""
+        self._last_warning = ""
         self._pause = FIRST_PAUSE
         if not welcome.resumed:
             self._last = Answer(0, None)
@@ -151,7 +151,7 @@ class Provider:
             heard = line.receive(LOOK_SECONDS)
             if heard is not None:
                 self._take(line, dialect, heard)
-                # While the environment was at work, nobody listened.
+                # While the environment worked, nothing was received.
                 beats.begin()
             elif line.idles and beats.is_due():
                 line.send(dialect.encode_control(Op.PING), text=dialect.text)
@@ -159,7 +159,7 @@ class Provider:
     def _take(
         self, line: ProviderConnection, dialect: Dialect, heard: ReceivedMessage
     ) -> None:
-        """Do what the server says."""
+        """Handle a message of the server."""
         try:
             said = dialect.decode_request(heard.payload)
         except BadMessage as error:
@@ -192,7 +192,7 @@ class Provider:
         return reply
 
     def _answered(self, dialect: Dialect, request: Request) -> bytes:
-        """Give the answer to a request; what comes again is not done again."""
+        """Return the answer to a request; a repeated request is not executed again."""
         last = self._last
         if request.number != last.number:
             taken = self._lent.taken
@@ -201,7 +201,7 @@ class Provider:
                 log.info("external/%s: an agent came", self._name)
                 self._call(self._on_taken)
             elif taken and not self._lent.taken:
-                self._tell_free()
+                self._announce_free()
         try:
             return dialect.encode_answer(last)
         except UnsupportedValue as error:
@@ -211,21 +211,21 @@ class Provider:
 
     def _warn(self, words: str) -> None:
         # A server may be away for hours.
-        if words != self._said:
-            self._said = words
+        if words != self._last_warning:
+            self._last_warning = words
             log.warning("external/%s: %s", self._name, words)
 
     def _set_free(self) -> None:
         if self._lent.taken:
             self._lent.taken = False
-            self._tell_free()
+            self._announce_free()
 
-    def _tell_free(self) -> None:
+    def _announce_free(self) -> None:
         log.info("external/%s: the agent went", self._name)
         self._call(self._on_free)
 
     def _call(self, handler: Callable[[], None]) -> None:
-        """Tell the author's program; what goes wrong there is the agent's no matter."""
+        """Call a handler of the caller; its exceptions do not reach the agent."""
         try:
             handler()
         except Exception:

@@ -1,6 +1,6 @@
 """ZeroMQ between this process and a server: needs pyzmq, which is an extra.
 
-Nothing here is imported before somebody asks for it.
+It is imported only when an address of ZeroMQ is used.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ __all__ = ["check_installed"]
 
 
 def check_installed() -> None:
-    """See to it that there is pyzmq, and that it can be loaded.
+    """Check that pyzmq is installed, and can be loaded.
 
     Raises:
-        ModuleNotFoundError: There is none.
-        ImportError: It is there, and broken.
+        ModuleNotFoundError: It is not installed.
+        ImportError: It is installed, and broken.
     """
     try:
         from zmq import DEALER  # noqa: F401

@@ -1,4 +1,4 @@
-"""Lines: connections of an environment to a server by ZeroMQ."""
+"""The connection of a provider to a server by ZeroMQ."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ZeroMQConnection:
     idles = True
 
     def __init__(self, address: Address) -> None:
-        # The first message says itself whether the environment is refused.
+        # The first message is the reply to hello, which may refuse the environment.
         self._greeted = False
         try:
             self._dealer = Dealer(address, MAX_MESSAGE, HANDSHAKE_SECONDS)
@@ -51,7 +51,7 @@ class ZeroMQConnection:
             raise ConnectionLost(str(error)) from error
 
     def receive(self, seconds: float | None) -> ReceivedMessage | None:
-        """Wait for a message; ``None`` if there is none yet.
+        """Wait for a message; ``None`` if none arrived yet.
 
         Raises:
             ConnectionLost: The connection has ended.

@@ -1,7 +1,7 @@
 """Dealers: connections to a server's ZeroMQ socket, which can be lost like others.
 
-ZeroMQ connects anew by itself, and says nothing: then the server does not know who
-that is. So each dealer is watched, and is lost with its first connection.
+ZeroMQ reconnects by itself, without notice, and the server does not recognize the
+new connection. So each dealer is monitored, and is lost with its first connection.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from zmq.utils.monitor import recv_monitor_message
 from gym_http_client.addresses import Address
 from gym_http_client.dialing import Dialer
 from gym_http_client.errors import Failure, FailureKind
-from gym_http_client.ports import OtherPort, Port, port_that_says
+from gym_http_client.ports import OtherPort, Port, port_of
 
 __all__ = ["REFUSED", "Dealer", "address_of"]
 
 HEARTBEAT_MS = 10_000
-#: Within which whoever speaks ZeroMQ has mostly said so.
+#: Seconds within which a ZeroMQ socket has mostly greeted.
 EARLY_SECONDS = 1.0
-#: Within which other ports say which they are.
+#: Seconds within which other kinds of ports answer a probe.
 PROBE_SECONDS = 1.0
 #: How a message begins by which the server ends the conversation.
 REFUSED = b'{"type":"refused",'
-#: Milliseconds in which what was said last may still go out.
+#: Milliseconds for sending the last message after a close.
 LINGER_MS = 200
 _PORT = re.compile(r".+:[0-9]{1,5}/?").fullmatch
 _LOOKS = "A server's ZeroMQ address looks like tcp://127.0.0.1:5556"
@@ -58,7 +58,7 @@ def address_of(url: str, token: str | None = None) -> Address:
         token: As for `Address`.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is malformed.
     """
     scheme, separator, rest = url.partition("://")
     if scheme not in ("tcp", "zmq+tcp") or not separator:
@@ -133,7 +133,7 @@ class Dealer:
             )
 
     def _check_port(self, left: float) -> None:
-        """See to it that whoever is silent may speak ZeroMQ yet, in the time left."""
+        """Raise if a silent port is of another kind."""
         if left <= 0:
             return
         port = port_at(self._address, min(left, PROBE_SECONDS))
@@ -158,7 +158,7 @@ class Dealer:
             seconds: How long to wait; ``None``: until there is one.
 
         Returns:
-            The message; ``None`` if there is none yet.
+            The message; ``None`` if none arrived yet.
 
         Raises:
             OSError: The connection is lost.
@@ -174,8 +174,8 @@ class Dealer:
                 return None
 
     def close(self) -> None:
-        """Close the connection; what was said last still goes out."""
-        # Who was forked has neither the threads nor the sockets.
+        """Close the connection; the last message is still sent."""
+        # A forked process has neither the threads nor the sockets.
         if self._pid == os.getpid() and not self._context.closed:
             self._socket.disable_monitor()
             self._monitor.close(0)
@@ -190,11 +190,11 @@ def _milliseconds(until: float | None) -> int | None:
 
 
 def port_at(address: Address, seconds: float) -> Port | None:
-    """Ask a port which one it is; ``None`` if it does not say so.
+    """Probe a port, and return its kind; ``None`` if its answer shows none.
 
     Args:
         address: Where it is.
-        seconds: For the connection and what it says, together.
+        seconds: For the connection and its answer, together.
     """
     end = time.monotonic() + seconds
 
@@ -207,5 +207,5 @@ def port_at(address: Address, seconds: float) -> Port | None:
     with contextlib.suppress(OSError), Dialer(address).dial(left) as line:
         line.settimeout(left())
         line.sendall(_QUESTION)
-        return port_that_says(line.recv(_RECEIVE_BYTES))
+        return port_of(line.recv(_RECEIVE_BYTES))
     return None

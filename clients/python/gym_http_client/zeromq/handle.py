@@ -1,4 +1,4 @@
-"""Handles by ZeroMQ: what an adapter holds of an instance that it reaches so."""
+"""Handles of instances that are reached by ZeroMQ."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ def create(
 
     Args:
         address: The server's.
-        request: The body of the create request, as JSON can say it.
+        request: The body of the create request; its values can be JSON.
         time_limit: Seconds to wait for each answer.
         retries: How requests are sent again.
 
     Raises:
         ServerUnreachable: There is no answer.
         ServerError: The server refuses.
-        Exception: What ``gymnasium.make`` raised in the server.
+        Exception: ``gymnasium.make`` raised it in the server.
     """
     greeting = {"create": request, "key": next(keys()), "session": new_session()}
     wait = wait_of(request)

@@ -28,7 +28,7 @@ __all__ = ["ZeroMQOpener", "ZeroMQSession", "ZeroMQStream"]
 
 GREETING_SECONDS = 10.0
 PROTOCOL = 1
-#: The operation that has a route elsewhere.
+#: The operation that HTTP has a route for.
 CLOSE = 49
 # Each try has some time, even one that begins at the end.
 _SHORTEST = 0.001
@@ -53,12 +53,12 @@ class ZeroMQStream(Stream):
 
     Args:
         address: The server's.
-        greeting: What to say first, beside who this is.
+        greeting: Members of the first message, beside protocol and token.
         greeting_limit: Seconds to wait for the welcome.
         time_limit: Seconds to wait for each answer.
 
     Attributes:
-        welcome: What the server answered.
+        welcome: The server's answer to it.
 
     Raises:
         NoStream: There is a server, but no stream.
@@ -82,8 +82,8 @@ class ZeroMQStream(Stream):
         if address.token:
             said["token"] = address.token
         try:
-            self._say(json.dumps(said, allow_nan=False).encode())
-            self.welcome = _welcome(self._hear(greeting_limit))
+            self._send(json.dumps(said, allow_nan=False).encode())
+            self.welcome = _welcome(self._receive(greeting_limit))
         except BaseException:
             self._dealer.close()
             raise
@@ -98,11 +98,11 @@ class ZeroMQStream(Stream):
         most = self.welcome.get("limits", {}).get("max_message", len(message))
         if len(message) > most:
             raise _too_large(len(message), most)
-        self._say(message)
+        self._send(message)
 
     def receive(self, seconds: float | None = None) -> StreamAnswer:
         """Wait for the next answer, for the time limit or so many seconds."""
-        message = self._hear(self._time_limit if seconds is None else seconds)
+        message = self._receive(self._time_limit if seconds is None else seconds)
         try:
             return parse_answer(message)
         except ValueError as error:
@@ -112,13 +112,13 @@ class ZeroMQStream(Stream):
         """Close the connection without a word."""
         self._dealer.close()
 
-    def _say(self, message: bytes) -> None:
+    def _send(self, message: bytes) -> None:
         try:
             self._dealer.send(message)
         except OSError as error:
             raise Failure.of(error) from error
 
-    def _hear(self, seconds: float) -> bytes:
+    def _receive(self, seconds: float) -> bytes:
         try:
             message = self._dealer.receive(seconds)
         except OSError as error:
@@ -148,7 +148,7 @@ def _too_large(size: int, most: int) -> NoStream:
 
 
 def _refused(message: bytes) -> NoStream | Failure:
-    """Tell what the end of a conversation means."""
+    """Return the failure, or the refusal, that the server's last message stands for."""
     told = parse_object(message)
     status = told.get("status")
     if not isinstance(status, int):
@@ -208,14 +208,14 @@ class ZeroMQSession(Session):
 
     Args:
         opener: Opens the streams.
-        url: The instance's, for those who read of it.
+        url: URL of the instance, for error messages.
         retries: How requests are sent again.
     """
 
     def __init__(self, opener: ZeroMQOpener, url: str, retries: Retries) -> None:
         super().__init__(None, opener, url, "", retries=retries)
         self._zeromq = opener
-        # The stream on which the end was asked for.
+        # The stream on which the end was requested.
         self._ending: ZeroMQStream | None = None
 
     def begin_with(self, stream: ZeroMQStream) -> None:
@@ -225,7 +225,7 @@ class ZeroMQSession(Session):
 
     @property
     def transport(self) -> str:
-        """What requests go over."""
+        """The transport of requests."""
         return "zeromq"
 
     def end(self, seconds: float) -> None:
@@ -256,7 +256,7 @@ class ZeroMQSession(Session):
             self.finish_end(seconds)
 
     def begin_end(self, seconds: float) -> None:
-        """Ask for the end of the instance.
+        """Request the end of the instance.
 
         Args:
             seconds: For this; another thread that waits for an answer gets half of it.
@@ -307,7 +307,7 @@ class ZeroMQSession(Session):
 
     @staticmethod
     def _operation(path: str) -> tuple[int, bytes]:
-        """Give the operation of a path, and the head of its requests, padded."""
+        """Return the operation of a path, and the head of its requests, padded."""
         if path in _OPS:
             return _OPS[path], b""
         match = _ATTRIBUTE(path)
