@@ -28,7 +28,7 @@ async function lending(given, use) {
   const isThere = new Promise((resolve) => (there = resolve));
   const log = (line) => {
     lines.push(line.replace(`external/${name}: `, ""));
-    if (line.includes("is there") && --missing === 0) there();
+    if (line.includes("connected") && --missing === 0) there();
   };
   const served = serveEnv({ ...CORRIDOR, url, name, log, signal: controller.signal, ...given });
   try {
@@ -83,7 +83,7 @@ for (const dialect of ["json", "typed", "binary"]) {
         assert.deepEqual(frame.toArray(), [[[1, 2, 3]], [[4, 5, 6]]]);
       });
       assert.deepEqual(heard, ["came", [2n ** 60n + 1n, { level: 7 }], [0.5, -1], "went"]);
-      assert.match(lines[0], /^is there, connection \w+$/);
+      assert.match(lines[0], /^connected, connection \w+$/);
       assert.deepEqual(lines.slice(1), ["an agent came", "the agent went"]);
     });
   });
@@ -139,7 +139,7 @@ test("when one of several is refused, all end", { skip }, async () => {
   const factory = (index) => (index === 2 ? { name: "two words" } : {});
   const log = (line) => lines.push(line);
   await assert.rejects(serveEnv({ ...CORRIDOR, url, name, n: 3, factory, log }), { code: "bad-hello" });
-  assert.equal(lines.filter((line) => line === `external/${name}: is lent no more`).length, 2);
+  assert.equal(lines.filter((line) => line === `external/${name}: stopped`).length, 2);
 });
 
 test("init may have other spaces, for its instance only", { skip }, () => {

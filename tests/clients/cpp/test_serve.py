@@ -163,7 +163,7 @@ def test_no_step_is_doubled_or_lost_over_cut_connections(
             assert given[4] == {"steps": number}
         assert cutter.cuts == 8
         assert len(lending.done("step")) == 8
-        lending.wait_for("goes on")
+        lending.wait_for("resumed")
         assert {"agent": False} not in lending.told
 
 
@@ -192,7 +192,7 @@ def test_a_killed_process_comes_back_as_a_new_connection(
         env.reset(seed=1)
         lending.kill()
     with Lending(program, *words) as lending:
-        lending.wait_for("is there")
+        lending.wait_for("connected")
         with pytest.raises(ServerError) as caught:
             env.step(action)
         assert caught.value.code == "instance-ended"
@@ -213,7 +213,7 @@ def test_it_connects_to_a_restarted_server(
         lending.wait_for("trying again")
         lending.told.clear()
         again = make_server("--port", str(server.port))
-        lending.wait_for("is there")
+        lending.wait_for("connected")
         with RemoteEnv(again.url, "external/twin", wait_s=20) as env:
             env.reset(seed=1)
 
@@ -221,7 +221,7 @@ def test_it_connects_to_a_restarted_server(
 def test_a_silent_server_is_given_up(make_server: MakeServer, program: Path) -> None:
     server = make_server("--external-heartbeat", "1")
     with Lending(program, "run", server.url, "twin", "binary") as lending:
-        lending.wait_for("is there")
+        lending.wait_for("connected")
         stopped = server.members()
         for process in stopped:
             process.suspend()
@@ -231,7 +231,7 @@ def test_a_silent_server_is_given_up(make_server: MakeServer, program: Path) -> 
         finally:
             for process in stopped:
                 process.resume()
-        lending.wait_for("is there")
+        lending.wait_for("connected")
         with RemoteEnv(server.url, "external/twin", wait_s=20) as env:
             env.reset(seed=1)
 
@@ -291,7 +291,7 @@ def test_plain_tcp(
         lending.told.clear()
         again = ("--port", str(server.port), *flags, "--token", TOKEN)
         server = make_server(*again, token=TOKEN)
-        lending.wait_for("is there")
+        lending.wait_for("connected")
         with RemoteEnv(url, "external/twin", wait_s=20) as env:
             assert_same(env.reset(seed=3)[0], LocalGame().reset(seed=3)[0])
 
@@ -318,7 +318,7 @@ def test_a_game_keeps_its_frames(make_server: MakeServer, program: Path) -> None
         game.wait_for("connecting anew")
         game.told.clear()
         again = make_server(*there)
-        game.wait_for("is there")
+        game.wait_for("connected")
         with RemoteEnv(again.url, "external/game", wait_s=20) as env:
             env.reset()
             assert env.step(0)[0] == 1

@@ -121,7 +121,7 @@ def test_no_step_is_doubled_or_lost_over_cut_connections(
             assert step[0] == lending.done("step")[-1]["observation"]
         assert cutter.cuts == 6
         assert len(lending.done("step")) == 6
-        lending.wait_for("goes on")
+        lending.wait_for("resumed")
         assert {"agent": False} not in lending.told
 
 
@@ -135,7 +135,7 @@ def test_with_other_spaces_it_resumes_over_cut_connections(server: Server) -> No
         env.reset(seed=1)
         cutter.cut_after(1)
         assert env.step(8)[4] == {"steps": 1}
-        lending.wait_for("goes on")
+        lending.wait_for("resumed")
 
 
 def test_a_running_step_is_not_repeated(server: Server) -> None:
@@ -153,7 +153,7 @@ def test_a_running_step_is_not_repeated(server: Server) -> None:
 def test_it_connects_to_a_restarted_server(make_server: MakeServer) -> None:
     server = make_server()
     with JsProvider(server.url, "discrete", "json") as lending:
-        lending.wait_for("is there")
+        lending.wait_for("connected")
         with RemoteEnv(server.url, "external/toy", wait_s=20) as env:
             env.reset(seed=1)
             lending.wait_for("an agent came")
@@ -161,7 +161,7 @@ def test_it_connects_to_a_restarted_server(make_server: MakeServer) -> None:
         lending.wait_for("trying again")
         lending.told.clear()
         again = make_server("--port", str(server.port))
-        lending.wait_for("is there")
+        lending.wait_for("connected")
         with RemoteEnv(again.url, "external/toy", wait_s=20) as env:
             env.reset(seed=1)
 
@@ -169,7 +169,7 @@ def test_it_connects_to_a_restarted_server(make_server: MakeServer) -> None:
 def test_a_silent_server_is_given_up(make_server: MakeServer) -> None:
     server = make_server("--external-heartbeat", "1")
     with JsProvider(server.url, "discrete", "json") as lending:
-        lending.wait_for("is there")
+        lending.wait_for("connected")
         stopped = server.members()
         for process in stopped:
             process.suspend()
@@ -179,7 +179,7 @@ def test_a_silent_server_is_given_up(make_server: MakeServer) -> None:
         finally:
             for process in stopped:
                 process.resume()
-        lending.wait_for("is there")
+        lending.wait_for("connected")
         with RemoteEnv(server.url, "external/toy", wait_s=20) as env:
             env.reset(seed=1)
 
@@ -283,10 +283,10 @@ def test_over_http_it_learns_of_faults_and_reconnects(
 ) -> None:
     server = make_server("--external-grace", "1")
     with JsProvider(server.url, "discrete", "json", transport="http") as lending:
-        lending.wait_for("is there")
+        lending.wait_for("connected")
         server.stop()
         lending.told.clear()
         again = make_server("--port", str(server.port))
-        lending.wait_for("is there")
+        lending.wait_for("connected")
         with RemoteEnv(again.url, "external/toy", wait_s=20) as env:
             env.reset(seed=1)

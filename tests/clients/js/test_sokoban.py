@@ -247,7 +247,7 @@ def test_a_page_that_is_reloaded_is_a_new_connection(
         with made(other, fast=True) as env:
             env.reset(seed=1)
             page.open(f"{origin}/?server={other.url}")
-            wait_until(lambda: "is there" in said(page, "log"), 20.0)
+            wait_until(lambda: "connected" in said(page, "log"), 20.0)
             with pytest.raises(ServerError) as caught:
                 env.step(0)
             assert caught.value.code == "instance-ended"

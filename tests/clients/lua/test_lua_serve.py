@@ -245,7 +245,7 @@ def test_no_step_is_doubled_or_lost_over_cut_connections(
             assert_same(step[0], twin.step(1)[0])
         assert cutter.cuts == 6
         assert len(lending.done("step")) == 6
-        lending.wait_for("goes on")
+        lending.wait_for("resumed")
         assert {"agent": False} not in lending.told
 
 
@@ -296,7 +296,7 @@ def test_it_connects_to_a_restarted_server(
 ) -> None:
     server = make_server()
     with Lending(server.url, tmp_path) as lending:
-        lending.wait_for("is there")
+        lending.wait_for("connected")
         with RemoteEnv(server.url, "external/toy", wait_s=20) as env:
             env.reset(seed=1)
             lending.wait_for("an agent came")
@@ -304,7 +304,7 @@ def test_it_connects_to_a_restarted_server(
         lending.wait_for("trying again")
         lending.told.clear()
         again = make_server("--port", str(server.port))
-        lending.wait_for("is there")
+        lending.wait_for("connected")
         with RemoteEnv(again.url, "external/toy", wait_s=20) as env:
             env.reset(seed=1)
 
@@ -329,7 +329,7 @@ def test_it_is_killed_and_started_again(
 def test_a_silent_server_is_given_up(make_server: MakeServer, tmp_path: Path) -> None:
     server = make_server("--external-heartbeat", "1")
     with Lending(server.url, tmp_path) as lending:
-        lending.wait_for("is there")
+        lending.wait_for("connected")
         stopped = server.members()
         for process in stopped:
             process.suspend()
@@ -339,7 +339,7 @@ def test_a_silent_server_is_given_up(make_server: MakeServer, tmp_path: Path) ->
         finally:
             for process in stopped:
                 process.resume()
-        lending.wait_for("is there")
+        lending.wait_for("connected")
         with RemoteEnv(server.url, "external/toy", wait_s=20) as env:
             env.reset(seed=1)
 
@@ -387,7 +387,7 @@ def test_plain_tcp(make_server: MakeServer, tmp_path: Path) -> None:
         ):
             assert_same(env.reset(seed=3)[0], twin.reset(seed=3)[0])
             assert_same(env.step(2)[0], twin.step(2)[0])
-            lending.wait_for("is there")
+            lending.wait_for("connected")
 
 
 BAD = {
@@ -449,5 +449,5 @@ def test_a_hello_that_the_server_refuses_is_an_error(
     program = tmp_path / "program.lua"
     program.write_text(LEND)
     told = run(ONE, str(program), server.url, "two words", "json")
-    assert "external/two words: is lent no more: name is 'two words'" in told
+    assert "external/two words: stopped: name is 'two words'" in told
     assert "nil\tbad-hello\tname is 'two words'" in told

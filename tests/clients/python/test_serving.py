@@ -258,7 +258,7 @@ def test_authors_are_notified_of_agents(
     # It was lent no more while an agent had it.
     assert events == ["taken", "free"] * 3
     said = [record.getMessage() for record in caplog.records]
-    assert said[0].startswith("external/told is there, connection ")
+    assert said[0].startswith("external/told connected, connection ")
     assert [each for each in said if each.endswith("an agent came")] == [
         "external/told: an agent came"
     ] * 3

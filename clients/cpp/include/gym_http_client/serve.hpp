@@ -165,7 +165,7 @@ private:
         end_line();
         over_ = true;
         conversation_.end();
-        conversation_.log("is lent no more");
+        conversation_.log("stopped");
     }
 
     /// Waits until there is something to do.

@@ -61,7 +61,7 @@ export class Provider {
       pause = Math.min(2 * pause, LONGEST_PAUSE);
     }
     this.#forget();
-    this.#log("is lent no more");
+    this.#log("stopped");
   }
 
   /** Serve over one line; give why it ended. */
@@ -117,7 +117,7 @@ export class Provider {
     if (!reply.resumed) this.#forget();
     this.#resume = reply.resume;
     this.#dialect = new DIALECTS[this.#lent.dialect]();
-    this.#log(`${reply.resumed ? "goes on" : "is there"}, connection ${reply.connection}`);
+    this.#log(`${reply.resumed ? "resumed" : "connected"}, connection ${reply.connection}`);
   }
 
   #take(line, said, lose) {

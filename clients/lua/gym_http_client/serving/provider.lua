@@ -86,7 +86,7 @@ local function finish(self, failed)
   self.over, self.failed = true, failed
   drop(self)
   set_free(self)
-  log(self, "is lent no more" .. (failed and ": " .. failed.message or ""))
+  log(self, "stopped" .. (failed and ": " .. failed.message or ""))
 end
 
 local function greeted(self, message)
@@ -103,7 +103,7 @@ local function greeted(self, message)
   self.heartbeats = heartbeats.new(welcome.heartbeat_s)
   self.dialect = dialects.new(self.lent.dialect)
   self.pause, self.said = FIRST_PAUSE, nil
-  log(self, ("%s, connection %s"):format(welcome.resumed == true and "goes on" or "is there",
+  log(self, ("%s, connection %s"):format(welcome.resumed == true and "resumed" or "connected",
     malformed.elided(welcome.connection)))
 end
 

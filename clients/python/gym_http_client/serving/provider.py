@@ -143,7 +143,7 @@ class Provider:
             self._last = Answer(0, None)
             self._set_free()
         self._resume = welcome.resume
-        how = "goes on" if welcome.resumed else "is there"
+        how = "resumed" if welcome.resumed else "connected"
         log.info("external/%s %s, connection %s", self._name, how, welcome.connection)
         dialect = _dialect_of(self._hello.dialect)
         beats = Heartbeats(welcome.heartbeat_s)

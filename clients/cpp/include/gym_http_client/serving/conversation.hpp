@@ -107,7 +107,7 @@ private:
             speech_ = std::make_unique<BinarySpeech>();
         else
             speech_ = std::make_unique<JsonSpeech>();
-        log((resumed ? "goes on, connection " : "is there, connection ") + connection);
+        log((resumed ? "resumed, connection " : "connected, connection ") + connection);
     }
 
     void refuse(const Value& reply) {
