@@ -21,7 +21,7 @@ export function checkIntegers(space, actions) {
   throw new RangeError(`an action of a ${space.constructor.name} is ${words}; got ${odd}`);
 }
 
-/** Find a number that is not finite; undefined if there is none. */
+/** Find a number that is not finite; undefined if all are finite. */
 function oddIn(value) {
   const number = value instanceof Float ? value.value : value;
   if (typeof number === "number") return Number.isFinite(number) ? undefined : number;

@@ -1,4 +1,4 @@
-/** What an answer says: a value, or an error. */
+/** Answers: decode a value, or make an error. */
 
 import { decodeBinary } from "./binary_reader.js";
 import { ApiError, GymHttpError, ProtocolError } from "./errors.js";
@@ -11,7 +11,7 @@ export const TYPED = "application/vnd.gym-http.typed+json";
 export const JSON_TYPE = "application/json";
 
 /**
- * Make the error that an answer tells of.
+ * Make the error that an answer contains.
  *
  * @param {{ status: number, headers: Headers, body: Uint8Array }} answer
  * @param {string} url Where the request went.
@@ -21,18 +21,18 @@ export function errorOf(answer, url) {
   const problem = problemIn(answer.body);
   if (problem && status >= 400) return apiError(problem, status, url);
   const where = answer.headers.get("location");
-  const why = where ? `leads to ${where}` : "has no word of why";
+  const why = where ? `leads to ${where}` : "gives no reason";
   const words = `the answer of ${url}, with status ${status}, ${why}: is it a gym_http_server?`;
   return new ProtocolError(words, { status, url });
 }
 
-/** Make the error of a problem, as it comes in JSON. */
+/** Make the error of a problem in JSON. */
 export function apiError(problem, status, url) {
   const code = typeof problem.code === "string" ? problem.code : null;
   return new ApiError(problem.message, { status, code, url, body: problem });
 }
 
-/** Read a problem; undefined if it is none. */
+/** Parse a problem; undefined if it is malformed. */
 export function problemIn(body) {
   try {
     const told = parse(readUtf8(body));

@@ -48,7 +48,7 @@ export class NdArray {
     return this.shape.length ? this.shape[0] : 0;
   }
 
-  /** The element at these indices, one for each axis; undefined if there is none. */
+  /** The element at these indices, one for each axis; undefined outside the array. */
   get(...indices) {
     if (indices.length !== this.shape.length) {
       throw new RangeError(`${indices.length} indices for ${this.shape.length} axes`);
@@ -61,7 +61,7 @@ export class NdArray {
     return this.element(at);
   }
 
-  /** A row of the first axis, over the same memory; an element, if there is one axis. */
+  /** A row of the first axis, over the same memory; an element of a one-dimensional array. */
   row(index) {
     if (!(index >= 0 && index < this.length)) return undefined;
     const shape = this.shape.slice(1);
@@ -83,7 +83,7 @@ export class NdArray {
     return elementAt(dtype, this.data.subarray(at * dtype.size, (at + 1) * dtype.size));
   }
 
-  /** Nested arrays of the elements; the element itself, if there is no axis. */
+  /** Nested arrays of the elements; the element itself for an array without axes. */
   toArray() {
     if (!this.shape.length) return this.element(0);
     return Array.from(this, (row) => (row instanceof NdArray ? row.toArray() : row));
@@ -104,7 +104,7 @@ function withoutBigInts(value) {
   return typeof value === "bigint" ? value.toString() : value;
 }
 
-/** Give one element of a dtype without arrays; its bytes, if it is of no kind we know. */
+/** Decode one element of a dtype without typed arrays; its bytes for unknown kinds. */
 export function elementAt(dtype, bytes) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const little = dtype.wire[0] !== ">";
@@ -117,7 +117,7 @@ export function elementAt(dtype, bytes) {
   return bytes;
 }
 
-/** Give the string of UTF-32. */
+/** Decode a string of UTF-32. */
 export function characters(view, little) {
   let text = "";
   for (let at = 0; at < view.byteLength; at += 4) {
@@ -184,7 +184,7 @@ function isList(value) {
   return Array.isArray(value) || ArrayBuffer.isView(value);
 }
 
-/** Give the bytes of an array, as they go on the wire. */
+/** Encode an array as bytes, as on the wire. */
 export function arrayBytes(value) {
   const dtype = dtypeNamed(value.dtype);
   if (!dtype) throw new TypeError(`${value.dtype} is no dtype`);

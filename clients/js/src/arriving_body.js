@@ -9,14 +9,14 @@ export class ArrivingBody {
 
   /**
    * @param {number} limit Bytes that it may have.
-   * @param {string} url Whose answer it belongs to.
+   * @param {string} url The URL of its request.
    * @param {number} status Of the answer.
    */
   constructor(limit, url, status) {
     Object.assign(this, { limit, url, status });
   }
 
-  /** Look at how many bytes are announced, NaN if nobody knows. */
+  /** Check the announced number of bytes, NaN if unknown. */
   expect(announced) {
     if (announced > this.limit) {
       const { limit, url, status } = this;

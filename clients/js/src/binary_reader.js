@@ -4,9 +4,9 @@
  *     0      4 size of the signature, blanks at its end included
  *     4      4 zero
  *     8      a signature: JSON, and blanks
- *            b the leaves, in the order in which the signature names them
+ *            b the leaves, in the order of the signature
  *
- * A signature is compiled once into functions that read the leaves which it tells of.
+ * A signature is compiled once into functions that read its leaves.
  */
 
 import { NdArray } from "./arrays.js";
@@ -32,7 +32,7 @@ class Cursor {
     this.at = start;
   }
 
-  /** Go over a leaf; give where it begins. */
+  /** Skip a leaf; return its start. */
   take(size) {
     const start = this.at;
     const end = start + size;
@@ -160,7 +160,7 @@ function listOf(tree, size = tree?.length) {
 }
 
 function bad(tree) {
-  return new ProtocolError(`a signature is none of ours: ${shown(tree)}`);
+  return new ProtocolError(`a signature is unknown: ${shown(tree)}`);
 }
 
 const remembered = new Map();
@@ -204,17 +204,17 @@ function compiled(tree) {
   try {
     return nodeOf(tree, 1);
   } catch (error) {
-    // Of what is no list, the first members were asked for.
+    // For other values than lists, the caller asked for the first members.
     if (error instanceof TypeError) throw bad(tree);
     throw error;
   }
 }
 
 /**
- * Read a value in the binary form.
+ * Decode a value in the binary form.
  *
  * @param {Uint8Array} bytes All of it. Arrays stay in this memory.
- * @throws {ProtocolError} It is none.
+ * @throws {ProtocolError} The bytes are malformed.
  */
 export function decodeBinary(bytes) {
   if (bytes.length < 8) throw new ProtocolError("a value is shorter than 8 bytes");

@@ -20,7 +20,7 @@ class Leaves {
     this.at = 0;
   }
 
-  /** Make room for a leaf; give where it begins. */
+  /** Reserve room for a leaf; return its start. */
   room(size) {
     const start = this.at;
     this.at += size + (-size & 7);
@@ -50,10 +50,10 @@ class Leaves {
 }
 
 /**
- * Write a value in parts, for one who sends a signature once and leaves often.
+ * Encode a value in two parts, for a caller that sends a signature once.
  *
  * @returns {{ signature: string, leaves: Uint8Array }} The signature is not padded.
- * @throws {TypeError} Something in it cannot be sent.
+ * @throws {TypeError} A part of the value cannot be sent.
  */
 export function split(value) {
   const leaves = new Leaves();
@@ -61,7 +61,7 @@ export function split(value) {
   return { signature, leaves: leaves.done() };
 }
 
-/** Give the bytes of a signature, with the blanks that pad it. */
+/** Encode a signature as bytes, padded with blanks. */
 export function padded(signature) {
   const text = writeText(signature);
   const bytes = new Uint8Array(text.length + (-text.length & 7)).fill(0x20);

@@ -1,4 +1,4 @@
-/** `Client`: a server, what it has, and what can be made there. */
+/** `Client`: a server, its instances and its environments. */
 
 import { TYPED, errorOf, jsonOf, typedOf } from "./answers.js";
 import { Env } from "./env.js";
@@ -11,7 +11,7 @@ import { spaceOf } from "./spaces/index.js";
 import { writeText } from "./text.js";
 import { VectorEnv } from "./vector_env.js";
 
-/** A server. Its methods are there as functions, too, which take its options as well. */
+/** A server. Its methods also exist as functions, which accept its options as well. */
 export class Client {
   #requester;
   #stream;
@@ -93,7 +93,7 @@ export class Client {
       try {
         return await this.#attached(id, deadline);
       } catch (error) {
-        // Nobody else knows its name.
+        // No other caller knows its name.
         this.#abandon(id);
         throw error;
       }
@@ -121,7 +121,7 @@ export class Client {
   }
 }
 
-/** Milliseconds that the server may wait for environments elsewhere, on top of all others. */
+/** Milliseconds that the server may wait for external environments, on top of all others. */
 function waitOf({ wait_s: wait }) {
   return wait > 0 ? Number(wait) * 1000 : 0;
 }

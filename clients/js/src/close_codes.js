@@ -1,9 +1,9 @@
-/** Ends of streams: what a client makes of the status of a close frame. */
+/** Errors made from the status of a stream's close frame. */
 
 const TOO_LARGE = 1009;
 /**
- * The kernel takes smaller messages whole, so that the reason for the end of the stream
- * can be read. In the midst of larger ones, sending just fails.
+ * The kernel accepts smaller messages whole, so that the reason for the end of the stream
+ * can be read. While a larger one is sent, sending fails.
  */
 const SURELY_READ = 64 * 1024;
 
@@ -16,8 +16,8 @@ export function closedWith(code, words) {
 }
 
 /**
- * Whether a stream may have ended because a message was too large. By REST the server
- * says so, and what its limit is.
+ * Whether a stream may have ended because a message was too large. Over REST the server
+ * returns this error with its limit.
  *
  * @param {Error} error Of the stream.
  * @param {import("./request_bodies.js").Body} body Of the request.

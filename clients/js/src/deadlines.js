@@ -2,7 +2,7 @@
 
 const LONGEST = 2 ** 31 - 1;
 
-/** One call's time: `race` and `sleep` end with it, and so does what has its `signal`. */
+/** The time of one call: `race` and `sleep` end with it, and so do users of its `signal`. */
 export class Deadline {
   #end;
   #timer;
@@ -12,8 +12,8 @@ export class Deadline {
   #waiting = new Set();
 
   /**
-   * @param {number} limit Milliseconds; Infinity for none.
-   * @param {AbortSignal} [caller] What ends the call earlier.
+   * @param {number} limit Milliseconds; Infinity for no limit.
+   * @param {AbortSignal} [caller] Ends the call earlier.
    */
   constructor(limit, caller) {
     caller?.throwIfAborted();
@@ -92,7 +92,7 @@ export class Deadline {
   }
 }
 
-/** The time limit of a call has passed; whoever made it turns this into its own error. */
+/** The time limit of a call has passed; the caller converts this into its own error. */
 export class DeadlinePassed extends Error {
   constructor(limit) {
     super(`no answer within the time limit of ${limit / 1000} s`);

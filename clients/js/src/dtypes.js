@@ -44,7 +44,7 @@ define("float16", "<f2", Float32Array);
 define("float32", "<f4", Float32Array);
 define("float64", "<f8", Float64Array);
 
-/** Find a type by either of its names; undefined if there is none. */
+/** Find a type by either of its names; undefined if unknown. */
 export function dtypeNamed(name) {
   return known.get(name) ?? (typeof name === "string" ? odd(name) : undefined);
 }
@@ -55,7 +55,7 @@ export function readDtype(name) {
   // On the wire each type has one name.
   if (dtype && dtype.wire === name) return dtype;
   const found = !dtype && typeof name === "string" ? odd(name) : undefined;
-  if (!found) throw new ProtocolError(`a dtype is none of ours: ${shown(name)}`);
+  if (!found) throw new ProtocolError(`a dtype is unknown: ${shown(name)}`);
   return found;
 }
 
@@ -90,7 +90,7 @@ export function countOf(sizes, itemSize) {
   let reach = itemSize;
   for (const size of sizes) {
     if (!Number.isInteger(size) || size < 0 || size > MAX_AXIS) {
-      throw new ProtocolError(`a shape has a size that none can be: ${shown(sizes)}`);
+      throw new ProtocolError(`a shape has an invalid size: ${shown(sizes)}`);
     }
     count *= size;
     reach *= Math.max(size, 1);
@@ -99,7 +99,7 @@ export function countOf(sizes, itemSize) {
   return count;
 }
 
-/** Give the elements that bytes are: over the same memory where it can be. */
+/** Decode bytes as elements: over the same memory if possible. */
 export function elementsOf(dtype, bytes) {
   if (dtype.name === "float16") return readHalves(bytes);
   if (dtype.array === null || dtype.array === Uint8Array) return checked(dtype, bytes);
@@ -127,7 +127,7 @@ function checkCharacters(dtype, bytes) {
   }
 }
 
-/** Give the bytes of elements, as they go on the wire. */
+/** Encode elements as bytes, as on the wire. */
 export function bytesOf(dtype, elements) {
   if (dtype.name === "float16") return writeHalves(elements);
   if (dtype.kind === "b") return Uint8Array.from(elements, (each) => (each ? 1 : 0));

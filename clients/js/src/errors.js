@@ -1,18 +1,18 @@
 /**
- * What a call can fail with.
+ * The errors of calls.
  *
  *     GymHttpError
- *      ├─ TransportError   no answer: nobody there, cut off, or not in time
- *      ├─ ApiError         the server refuses, in words of its own
- *      └─ ProtocolError    what came is not what the protocol says
+ *      ├─ TransportError   no answer: refused, cut off, or too late
+ *      ├─ ApiError         the server refuses, with its own message
+ *      └─ ProtocolError    the answer does not follow the protocol
  *
- * Misuse of the client, as an argument that can be none, is a TypeError or RangeError.
+ * Wrong use of the client, such as an invalid argument, is a TypeError or RangeError.
  */
 
-/** Whatever went wrong between this client and a server. */
+/** Any failure between this client and a server. */
 export class GymHttpError extends Error {
   /**
-   * @param {string} message What was wrong, in words; the server's own, if it has any.
+   * @param {string} message The server's message, if it has one; otherwise the client's.
    * @param {object} [about]
    */
   constructor(message, { status = null, code = null, url = null, body = null, cause } = {}) {

@@ -57,7 +57,7 @@ export function readHalves(bytes) {
   return new Float32Array(read.buffer);
 }
 
-/** Give the bytes of float32s as little-endian float16s. */
+/** Encode float32s as the bytes of little-endian float16s. */
 export function writeHalves(singles) {
   const from = new Uint32Array(singles.buffer, singles.byteOffset, singles.length);
   return new Uint8Array(Uint16Array.from(from, narrowBits).buffer);

@@ -3,9 +3,9 @@
  *
  *     0      4 size of the body
  *     4      4 size of the head, a multiple of 8
- *     8      2 an answer's status; in a request 1 if all earlier answers have come
+ *     8      2 an answer's status; in a request 1 if all earlier answers have arrived
  *     10     1 a request's operation; 0 in an answer
- *     11     1 form of the body; in a request 16 times the form asked for, too
+ *     11     1 form of the body; in a request, plus 16 times the form for the answer
  *     12     4 number
  *     16       the head: JSON, padded with blanks; then the body
  */
@@ -50,10 +50,10 @@ export function encodeFrame(frame) {
 }
 
 /**
- * Read a frame, which a message has to be as a whole.
+ * Decode a frame, which must be the whole message.
  *
  * @param {Uint8Array} bytes
- * @throws {ProtocolError} It is none.
+ * @throws {ProtocolError} The message is malformed.
  */
 export function decodeFrame(bytes) {
   if (bytes.length < HEADER_SIZE) throw new ProtocolError(`a message has only ${bytes.length} bytes`);

@@ -8,7 +8,7 @@
 
 /// <reference lib="esnext.disposable" />
 
-/** Whatever a value may be that a server gives or takes. */
+/** Any value that a server returns or accepts. */
 export type Value =
   | null
   | boolean
@@ -30,25 +30,25 @@ export type Value =
 /** A generator of random numbers from 0 to 1, without 1, as `Math.random` is. */
 export type Random = () => number;
 
-/** What each call takes besides. */
+/** Options of every call. */
 export interface CallOptions {
-  /** Milliseconds that the call may take as a whole; those of the client unless told. */
+  /** Milliseconds for the call with its retries; by default those of the client. */
   timeout?: number;
-  /** Ends the call when it is aborted; what was asked may be done all the same. */
+  /** Ends the call when it is aborted; the server may execute the request all the same. */
   signal?: AbortSignal;
 }
 
 /** Where a server is and how it is spoken to. */
 export interface ServerOptions {
-  /** Its address, `http://127.0.0.1:5000` unless told. */
+  /** Its URL, by default `http://127.0.0.1:5000`. */
   url?: string;
   /** Its token; else the one in the address, else the environment's `GHS_TOKEN`. */
   token?: string;
-  /** Milliseconds that each call may take as a whole, 60,000 unless told. */
+  /** Milliseconds for each call with its retries, by default 60,000. */
   timeout?: number;
-  /** Bytes that an answer may have, 256 MiB unless told. */
+  /** Bytes that an answer may have, by default 256 MiB. */
   maxBody?: number;
-  /** Whether to step over a stream, which is faster; so it is unless told. */
+  /** Whether to step over a stream, which is faster; true by default. */
   stream?: boolean;
   /** Called with each warning of the server and the environment; else `console.warn` is. */
   onWarning?: (warning: ServerWarning) => void;
@@ -65,7 +65,7 @@ export interface ServerWarning {
 export interface MakeOptions {
   /** The environment's own arguments. */
   kwargs?: Record<string, unknown>;
-  /** Seed of the first reset, if that brings none itself. */
+  /** Seed of the first reset, if that has no seed itself. */
   seed?: number | bigint;
   /** As for `gymnasium.make`, but not "human". */
   renderMode?: string;
@@ -75,7 +75,7 @@ export interface MakeOptions {
   disableEnvChecker?: boolean;
   /** Gymnasium's wrappers, the innermost first. */
   wrappers?: (string | { name: string; kwargs?: Record<string, unknown> })[];
-  /** Seconds that the server waits for environments that live elsewhere, on top of `timeout`. */
+  /** Seconds that the server waits for external environments, on top of `timeout`. */
   waitS?: number;
   /** Up to 64 printable characters, which lists of instances show. */
   label?: string;
@@ -83,13 +83,13 @@ export interface MakeOptions {
 
 /** How a vector of environments is made. */
 export interface MakeVecOptions extends MakeOptions {
-  /** How many environments; one unless told. */
+  /** Number of environments, by default one. */
   numEnvs?: number;
   /** "sync", "async" or "vector_entry_point". */
   vectorizationMode?: string;
   /** Further arguments of Gymnasium's vector. */
   vectorKwargs?: Record<string, unknown>;
-  /** What happens when an episode ends. */
+  /** The behaviour at the end of an episode. */
   autoresetMode?: AutoresetMode | "next_step" | "same_step" | "disabled";
   /** Number of processes over which a "sync" vector is spread. */
   hosts?: number;
@@ -97,9 +97,9 @@ export interface MakeVecOptions extends MakeOptions {
 
 /** How an episode begins. */
 export interface ResetOptions<Seed = number | bigint> extends CallOptions {
-  /** Seed of the environment's random generator; without one, that goes on. */
+  /** Seed of the environment's random generator; without one, it is not seeded. */
   seed?: Seed;
-  /** What the environment takes. */
+  /** Options of the environment. */
   options?: Record<string, unknown>;
 }
 
@@ -126,7 +126,7 @@ export interface StepsResult {
   terminated: any;
   truncated: any;
   infos: any;
-  /** How many steps were taken. */
+  /** Number of steps taken. */
   steps: number;
   /** Why no more were: null if all were, "episode", "time" or "answer-size". */
   stopped: string | null;
@@ -134,9 +134,9 @@ export interface StepsResult {
   scalars: string[];
 }
 
-/** What a rollout plays. */
+/** Options of a rollout. */
 export interface RolloutOptions extends CallOptions {
-  /** How many episodes; one unless told. */
+  /** Number of episodes, by default one. */
   episodes?: number;
   /** "random", which is done without `actions`. */
   policy?: string;
@@ -165,7 +165,7 @@ export interface CloseOptions extends CallOptions {
   keepalive?: boolean;
 }
 
-/** What {@link Env} and {@link VectorEnv} have in common. */
+/** The common members of {@link Env} and {@link VectorEnv}. */
 declare class Remote {
   protected constructor();
   /** The server's address, without a token. */
@@ -173,19 +173,19 @@ declare class Remote {
   /** Its name on the server, by which {@link attach} finds it. */
   readonly instanceId: string;
   readonly envId: string;
-  /** What actions there are; null if it cannot be told. */
+  /** The action space; null if it cannot be described. */
   readonly actionSpace: any;
-  /** What observations there are; null if it cannot be told. */
+  /** The observation space; null if it cannot be described. */
   readonly observationSpace: any;
   readonly renderMode: string | null;
   /** Gymnasium's specification, as an object. */
   readonly spec: any;
   readonly metadata: any;
-  /** What calls go over at present. */
+  /** The transport of calls at present. */
   readonly transport: "stream" | "rest";
   /** Play whole episodes on the server. */
   rollout(options?: RolloutOptions): Promise<RolloutResult>;
-  /** Draw the present frame: an array, text, or whatever the render mode gives. */
+  /** Render the present frame: an array, text, or another value of the render mode. */
   render(options?: CallOptions): Promise<any>;
   /** Describe the instance as it is now. */
   describe(options?: CallOptions): Promise<any>;
@@ -199,13 +199,13 @@ export class Env<Observation = any> extends Remote {
   /** Begin an episode. */
   reset(options?: ResetOptions): Promise<ResetResult<Observation>>;
   /**
-   * Take a step.
+   * Make a step.
    *
-   * Plain numbers and lists are cast to the action space by the server. Arrays of
-   * {@link array} and all else that is exact reach the environment as they are.
+   * The server casts plain numbers and lists to the action space. Arrays of
+   * {@link array} and all other exact values reach the environment unchanged.
    */
   step(action: Value, options?: CallOptions): Promise<StepResult<Observation>>;
-  /** Take one step after the other, until the episode ends. */
+  /** Make one step after the other, until the episode ends. */
   stepMany(actions: Value[] | NdArray, options?: CallOptions): Promise<StepsResult>;
 }
 
@@ -216,15 +216,15 @@ export class VectorEnv extends Remote {
   readonly singleObservationSpace: any;
   /** Begin an episode in each environment; a seed for each, or one to count on from. */
   reset(options?: ResetOptions<number | bigint | (number | bigint | null)[]>): Promise<ResetResult>;
-  /** Take a step in each environment, with an action for each. */
+  /** Make a step in each environment, with an action for each. */
   step(actions: Value, options?: CallOptions): Promise<StepResult<any, NdArray, NdArray>>;
-  /** Take one step after the other in each environment. */
+  /** Make one step after the other in each environment. */
   stepMany(actions: Value[] | NdArray, options?: CallOptions): Promise<StepsResult>;
 }
 
-/** A server, and what can be made there. */
+/** A server, with its instances and environments. */
 export class Client {
-  /** @throws TypeError The address or the token can be none. */
+  /** @throws TypeError The URL or the token is invalid. */
   constructor(options?: ServerOptions);
   /** The server's address, without a token. */
   readonly url: string;
@@ -232,15 +232,15 @@ export class Client {
   make<Observation = any>(envId: string, options?: MakeOptions & CallOptions): Promise<Env<Observation>>;
   /** Make many environments that step as one. */
   makeVec(envId: string, options?: MakeVecOptions & CallOptions): Promise<VectorEnv>;
-  /** Go on with an instance that is there. */
+  /** Use an existing instance. */
   attach(instanceId: string, options?: CallOptions): Promise<Env | VectorEnv>;
-  /** Tell the name of each instance's environment, by its ID. */
+  /** Return the name of each instance's environment, by instance ID. */
   list(options?: CallOptions): Promise<Record<string, string>>;
   /** List the instances with their figures, and the last that ended. */
   instances(options?: CallOptions): Promise<InstanceList>;
   /** List the environments that can be made. */
   registry(options?: RegistryOptions & CallOptions): Promise<RegistryEntry[]>;
-  /** Tell what the server is, can do and allows. */
+  /** Return the server's version, capabilities and limits. */
   info(options?: CallOptions): Promise<any>;
 }
 
@@ -252,7 +252,7 @@ export interface InstanceList {
   ended: EndedInstance[];
 }
 
-/** An instance, and what it has done. */
+/** An instance, with its figures. */
 export interface ListedInstance {
   instance_id: string;
   env_id: string;
@@ -315,10 +315,10 @@ export function make<Observation = any>(
 /** Make many environments on a server that step as one. */
 export function makeVec(envId: string, options?: ServerOptions & MakeVecOptions & CallOptions): Promise<VectorEnv>;
 
-/** Go on with an instance that is there. */
+/** Use an existing instance. */
 export function attach(instanceId: string, options?: ServerOptions & CallOptions): Promise<Env | VectorEnv>;
 
-/** Tell the name of each instance's environment, by its ID. */
+/** Return the name of each instance's environment, by instance ID. */
 export function list(options?: ServerOptions & CallOptions): Promise<Record<string, string>>;
 
 /** List the instances with their figures, and the last that ended. */
@@ -327,7 +327,7 @@ export function instances(options?: ServerOptions & CallOptions): Promise<Instan
 /** List the environments that can be made. */
 export function registry(options?: ServerOptions & RegistryOptions & CallOptions): Promise<RegistryEntry[]>;
 
-/** Whatever went wrong between this client and a server. */
+/** Any failure between this client and a server. */
 export class GymHttpError extends Error {
   /** "transport", "api" or "protocol". */
   readonly kind: "transport" | "api" | "protocol";
@@ -337,7 +337,7 @@ export class GymHttpError extends Error {
   readonly code: string | null;
   /** Where the request went. */
   readonly url: string | null;
-  /** All that the server told of the problem. */
+  /** All members of the server's problem. */
   readonly body: any;
   /** The traceback of the environment's exception on the server; null without one. */
   readonly traceback: string | null;
@@ -370,7 +370,7 @@ export class NdArray<Data extends ArrayLike<unknown> = any> {
   readonly length: number;
   /** The element at these indices, one for each axis. */
   get(...indices: number[]): any;
-  /** A row of the first axis, over the same memory; an element, if there is one axis. */
+  /** A row of the first axis, over the same memory; an element of a one-dimensional array. */
   row(index: number): any;
   /** The element at a position in C order. */
   element(at: number): any;
@@ -397,7 +397,7 @@ export class Float {
   valueOf(): number;
 }
 
-/** Make a float of a number, or, given a BigInt, of its 64 bits. */
+/** Make a float from a number, or from a BigInt with its 64 bits. */
 export function float(value: number | bigint): Float;
 
 /** Make an integer of any size. */
@@ -412,7 +412,7 @@ export function tuple<Item = any>(items?: Iterable<Item>): Tuple<Item>;
 /** Make a dict with keys of any kind, in this order. */
 export function dict<Key = any, Item = any>(pairs?: Iterable<readonly [Key, Item]>): Map<Key, Item>;
 
-/** A NumPy scalar of a dtype that JavaScript has no word for, or to be sent as such. */
+/** A NumPy scalar of a dtype that JavaScript does not have, or to be sent as such. */
 export class Scalar {
   constructor(dtype: string, bytes: Uint8Array);
   readonly dtype: string;
@@ -431,7 +431,7 @@ export class GraphInstance {
   edgeLinks: any;
 }
 
-/** What a vector does when an episode ends. */
+/** A vector's behaviour at the end of an episode. */
 export class AutoresetMode {
   private constructor();
   static readonly NEXT_STEP: AutoresetMode;
@@ -439,11 +439,11 @@ export class AutoresetMode {
   static readonly DISABLED: AutoresetMode;
   /** As Gymnasium's, such as "NextStep". */
   readonly value: string;
-  /** As {@link MakeVecOptions} takes it, such as "next_step". */
+  /** As in {@link MakeVecOptions}, such as "next_step". */
   readonly option: string;
 }
 
-/** A set of values, such as the actions that an environment takes. */
+/** A set of values, such as the actions of an environment. */
 export abstract class Space<Element = any> {
   /** Whether a value is in the space. */
   contains(value: unknown): boolean;
@@ -453,7 +453,7 @@ export abstract class Space<Element = any> {
   toJSON(): any;
   /** As Gymnasium prints it: `Box(-1.0, 1.0, (2,), float32)`. */
   toString(): string;
-  /** Make an element of what plain JSON says of it. */
+  /** Make an element from plain JSON. */
   fromPlain(plain: any): Element;
 }
 
@@ -544,7 +544,7 @@ export class Graph extends Space<GraphInstance> {
   readonly edgeSpace: Space | null;
 }
 
-/** Make the space that a description tells of, as a server gives it. */
+/** Make a space from a server's description. */
 export function spaceOf(description: object): Space;
 
 /** Read a value in the binary form; its arrays stay in this memory. */

@@ -1,8 +1,8 @@
 /**
- * JSON, exactly: `JSON.parse` rounds 2^53+1, and takes one of two equal keys.
+ * JSON without loss: `JSON.parse` rounds 2^53+1, and accepts duplicate keys.
  *
  * Integers beyond 2^53 are read as BigInt. Objects are read as plain objects, or as a
- * `Map` where a plain object would not keep the order of the members.
+ * `Map` if a plain object would not keep the order of the members.
  */
 
 import { ProtocolError } from "./errors.js";
@@ -29,9 +29,9 @@ const EXACT = 2n ** 53n;
  * @param {string} text
  * @param {object} [how]
  * @param {number} [how.maxDepth]
- * @param {(members: Map<string, unknown>) => unknown} [how.object] Makes what stands for
- *   an object.
- * @throws {ProtocolError} It is no JSON, or an object has a key twice.
+ * @param {(members: Map<string, unknown>) => unknown} [how.object] Converts an object's
+ *   members to a value.
+ * @throws {ProtocolError} The text is not JSON, or an object has a duplicate key.
  */
 export function parse(text, { maxDepth = MAX_DEPTH, object = objectOf } = {}) {
   return new Reader(text, maxDepth, object).whole();
@@ -42,7 +42,7 @@ export function objectOf(members) {
   let last = -1;
   let plain = 0;
   for (const key of members.keys()) {
-    // Such keys come first in objects, by their size.
+    // JavaScript sorts such keys first in objects, by number.
     if (INDEX.test(key)) {
       if (plain || Number(key) <= last) return members;
       last = Number(key);
@@ -55,7 +55,7 @@ export function objectOf(members) {
   return made;
 }
 
-/** Set a member of a plain object, whatever its name. */
+/** Set a member of a plain object, with any name. */
 export function setMember(object, key, value) {
   if (key === "__proto__") {
     const own = { value, writable: true, enumerable: true, configurable: true };
@@ -93,7 +93,7 @@ class Reader {
     if (first === '"') return this.string();
     const word = WORDS[first];
     if (word === undefined) return this.number();
-    if (!this.text.startsWith(word[0], this.at)) this.refuse("that is no word of JSON's");
+    if (!this.text.startsWith(word[0], this.at)) this.refuse("this is not a JSON literal");
     this.at += word[0].length;
     return word[1];
   }

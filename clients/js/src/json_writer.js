@@ -6,10 +6,10 @@ import { isUnicode } from "./text.js";
 const DIGITS = /^-?[0-9]+$/;
 
 /**
- * Write JSON. Numbers that are integers are written as such, `Float`s with a point or an
- * exponent, BigInt in full.
+ * Write JSON: integers without a point, `Float`s with a point or an exponent, BigInt in
+ * full.
  *
- * @throws {TypeError} JSON has no word for something in it.
+ * @throws {TypeError} JSON cannot represent a part of it.
  */
 export function stringify(tree) {
   switch (typeof tree) {
@@ -26,13 +26,13 @@ export function stringify(tree) {
     case "object":
       return objectText(tree);
     default:
-      throw new TypeError(`JSON has no word for a ${typeof tree}`);
+      throw new TypeError(`JSON cannot represent a ${typeof tree}`);
   }
 }
 
 /** Write a float: its shortest decimal, with a point or an exponent. */
 export function floatText(number) {
-  if (!Number.isFinite(number)) throw new TypeError(`JSON has no word for ${number}`);
+  if (!Number.isFinite(number)) throw new TypeError(`JSON cannot represent ${number}`);
   const text = Object.is(number, -0) ? "-0" : String(number);
   return DIGITS.test(text) ? `${text}.0` : text;
 }
@@ -50,6 +50,6 @@ function objectText(tree) {
 }
 
 function quoted(text) {
-  if (!isUnicode(text)) throw new TypeError("JSON has no word for lone surrogates");
+  if (!isUnicode(text)) throw new TypeError("JSON cannot represent lone surrogates");
   return JSON.stringify(text);
 }

@@ -1,4 +1,4 @@
-/** The keys of dicts that come from elsewhere: which there may be, and each only once. */
+/** The keys of received dicts: which are allowed, and each only once. */
 
 import { ProtocolError } from "./errors.js";
 import { Tuple } from "./scalars.js";
@@ -29,7 +29,7 @@ export class Keys {
 
 /** Refuse a tree that stands for no key, before anything is made of it. */
 export function checkKey(tree) {
-  if (!mayBeKey(tree)) throw new ProtocolError(`a dict has a key that none may have: ${shown(tree)}`);
+  if (!mayBeKey(tree)) throw new ProtocolError(`a dict has an invalid key: ${shown(tree)}`);
 }
 
 function mayBeKey(tree) {
@@ -41,7 +41,7 @@ function mayBeKey(tree) {
   return Array.isArray(items) && items.every(mayBeKey);
 }
 
-/** A word that two keys share if they are equal to Python, to which true is 1. */
+/** A string that two keys share if they are equal in Python, where true equals 1. */
 function wordOf(key) {
   if (typeof key === "boolean") return `n${Number(key)}`;
   if (typeof key === "number" || typeof key === "bigint") return `n${key}`;

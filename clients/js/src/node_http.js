@@ -1,4 +1,4 @@
-/** HTTP by Node's own modules, whose requests take a third of the time of its `fetch`. */
+/** HTTP by Node's own modules, which take a third of the time of its `fetch`. */
 
 import http from "node:http";
 import https from "node:https";

@@ -1,4 +1,4 @@
-/** The handshake of a WebSocket over `node:http`, where there is none: Node before 22. */
+/** The handshake of a WebSocket over `node:http`, for Node before 22, which has no WebSocket. */
 
 import { createHash, randomBytes } from "node:crypto";
 import http from "node:http";
@@ -9,7 +9,7 @@ import { ProtocolError } from "./errors.js";
 const GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 const MAX_REFUSAL = 1024 * 1024;
 
-/** Give the Sec-WebSocket-Accept that answers a key. */
+/** Compute the Sec-WebSocket-Accept for a key. */
 export function acceptOf(key) {
   return createHash("sha1").update(key + GUID).digest("base64");
 }
@@ -29,8 +29,8 @@ export class NoStream extends Error {
  * @param {{ protocol: string, headers: Record<string, string>, signal: AbortSignal }} how
  *     Its signal ends the handshake, and nothing after it.
  * @returns {Promise<{ socket: import("node:net").Socket, early: Uint8Array, protocol: string | undefined }>}
- *     The socket, what came with the answer, and the protocol that the server chose.
- * @throws {NoStream} There is a server, but no WebSocket.
+ *     The socket, the bytes after the answer's head, and the protocol that the server chose.
+ * @throws {NoStream} The server answers, but opens no WebSocket.
  */
 export function upgraded(url, { protocol, headers, signal }) {
   const key = randomBytes(16).toString("base64");

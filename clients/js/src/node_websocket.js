@@ -1,4 +1,4 @@
-/** A WebSocket over the upgrade of `node:http`, where there is none: Node before 22. */
+/** A WebSocket over the upgrade of `node:http`, for Node before 22, which has none. */
 
 import { randomFillSync } from "node:crypto";
 
@@ -13,7 +13,7 @@ import { MessageReader, Opcode, closeOf, encodeMessage } from "./websocket_frame
  * @param {string} url With http: or https:.
  * @param {object} how
  * @returns {Promise<NodeSocket>}
- * @throws {NoStream} There is a server, but no stream.
+ * @throws {NoStream} The server answers, but opens no stream.
  */
 export async function openSocket(url, { protocol, headers, signal, maxMessage }) {
   const { socket, early, protocol: spoken } = await upgraded(url, { protocol, headers, signal });
@@ -48,7 +48,7 @@ class NodeSocket {
     this.onclose = (_error) => {};
     const reader = new MessageReader(maxMessage, (opcode, payload) => this.#take(opcode, payload));
     const feed = (bytes) => this.#feed(reader, bytes);
-    // A process may end without a word; while a call waits, its time limit holds it.
+    // An idle socket keeps no process alive; while a call waits, its time limit does.
     line.unref();
     line.on("data", feed);
     line.on("error", (error) => this.#end(error));

@@ -1,4 +1,4 @@
-/** NumPy's scalars: as what they are read, and how they are made to be sent. */
+/** NumPy's scalars: how they are decoded, and how they are made to be sent. */
 
 import { array, arrayBytes, characters, elementAt } from "./arrays.js";
 import { dtypeNamed, elementsOf } from "./dtypes.js";
@@ -7,8 +7,8 @@ import { narrow } from "./json.js";
 import { Scalar } from "./scalars.js";
 
 /**
- * Give what stands for a scalar: a number, BigInt, boolean, string or bytes where these
- * say it exactly, else a `Scalar`.
+ * Convert a scalar to a number, BigInt, boolean, string or bytes if these represent it
+ * exactly, otherwise to a `Scalar`.
  */
 export function scalarAt(dtype, bytes) {
   if (dtype.array !== null) {
@@ -33,9 +33,9 @@ function textOf(dtype, bytes) {
 }
 
 /**
- * Make a NumPy scalar to be sent as exactly that.
+ * Make a NumPy scalar to be sent exactly.
  *
- * @param {number | bigint | boolean | string | Uint8Array} value Bytes are taken as they
+ * @param {number | bigint | boolean | string | Uint8Array} value Bytes are used as they
  *   are on the wire.
  * @param {string} dtype As "int64" or "<f4".
  */

@@ -1,4 +1,4 @@
-/** Options: what each call takes, and nothing else. */
+/** The options of each call, checked. */
 
 import { shown } from "./text.js";
 
@@ -13,7 +13,7 @@ const REGISTRY = ["search", "available", ...CALL];
 const NEAR = 2;
 const USER = /^([a-z]+:\/\/)[^/?#]*@/i;
 
-/** The names of the options that calls take; those of functions stand in `withServer`. */
+/** The names of the options of methods; those of functions are in `withServer`. */
 const NAMES = {
   Client: SERVER,
   make: MAKE,
@@ -33,11 +33,11 @@ const NAMES = {
 };
 
 /**
- * Demand that options are an object of those that a call takes.
+ * Check that options are an object with only the options of a call.
  *
  * @param {string} call Its name.
- * @param {unknown} options Undefined for none.
- * @throws {TypeError} They are none, or there is no such option.
+ * @param {unknown} options Undefined for no options.
+ * @throws {TypeError} It is not an object, or an option is unknown.
  */
 export function checkOptions(call, options) {
   if (options !== undefined) demand(call, options, NAMES[call]);
@@ -87,7 +87,7 @@ function advice(name, names) {
   return `; there are ${[...new Set(names)].join(", ")}`;
 }
 
-/** How many letters are to be put in, taken out or changed. */
+/** The number of letters to insert, delete or replace between two words. */
 function distance(one, other) {
   let row = Array.from({ length: other.length + 1 }, (_, i) => i);
   for (let i = 0; i < one.length; i++) {

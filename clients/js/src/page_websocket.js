@@ -1,15 +1,15 @@
-/** The WebSocket that is there already: browsers', and Node's from 22 on. */
+/** The built-in WebSocket of browsers, and of Node from 22 on. */
 
 import { ProtocolError } from "./errors.js";
 import { closedWith } from "./close_codes.js";
 
-/** Whether there is one. */
+/** Whether there is a built-in WebSocket. */
 export function hasWebSocket() {
   return typeof globalThis.WebSocket === "function";
 }
 
 /**
- * Open a WebSocket. Why it fails, no browser tells.
+ * Open a WebSocket. Browsers do not expose the reason of a failure.
  *
  * @param {string} url With http: or https:.
  * @param {{ protocol: string, signal: AbortSignal, maxMessage: number }} how
@@ -21,7 +21,7 @@ export function openSocket(url, { protocol, signal, maxMessage }) {
     const abandon = () => socket.close();
     signal.addEventListener("abort", abandon, { once: true });
     socket.binaryType = "arraybuffer";
-    // Node tells of a refusal by the one alone.
+    // Node reports a refusal by this event only.
     socket.onerror = socket.onclose = () => reject(new Error("no stream could be opened"));
     socket.onopen = () => {
       signal.removeEventListener("abort", abandon);

@@ -1,4 +1,4 @@
-/** `serveScene`: a scene of a Phaser game, lent to a server; an agent's steps drive its time. */
+/** `serveScene`: a scene of a Phaser game as an environment; an agent's steps advance its time. */
 
 import { serveEnv } from "./serve.js";
 
@@ -7,7 +7,7 @@ export { NdArray, array } from "./arrays.js";
 const FPS = 60;
 
 /**
- * Lend a scene of Phaser 3 to a server, until `signal` ends it.
+ * Provide a scene of Phaser 3 to a server, until `signal` ends it.
  *
  * @param {object} given See the declarations, `phaser.d.ts`.
  * @returns {Promise<void>}
@@ -15,7 +15,7 @@ const FPS = 60;
 export async function serveScene(given) {
   const { scene, updates = 1, fps = FPS, drawn = () => true, begin, act, outcome, ...rest } = given;
   for (const [name, handler] of Object.entries({ begin, act, outcome })) {
-    if (typeof handler !== "function") throw new TypeError(`${name} is no function`);
+    if (typeof handler !== "function") throw new TypeError(`${name} is not a function`);
   }
   if (!Number.isInteger(updates) || updates < 1) {
     throw new RangeError(`updates is ${updates}: expected how many updates a step has, 1 or more`);
@@ -34,7 +34,7 @@ export async function serveScene(given) {
     },
     async reset(how) {
       await begin(how);
-      // A scene that was restarted is there after an update.
+      // A restarted scene exists only after an update.
       await clock.advance(1);
       return outcome();
     },
@@ -46,7 +46,7 @@ export async function serveScene(given) {
   });
 }
 
-/** The time of a game, as long as an agent has it: it goes on by updates of one length. */
+/** The time of a game while an agent uses it: it advances by updates of one length. */
 class GameClock {
   #game;
   #delta;
@@ -66,7 +66,7 @@ class GameClock {
     this.#game.loop.sleep();
   }
 
-  /** Let the game's own loop go on. */
+  /** Resume the game's own loop. */
   give() {
     if (!this.#taken) return;
     this.#taken = false;
@@ -105,7 +105,7 @@ class GameClock {
     return this.#game.scene.getScenes(false).flatMap(({ tweens }) => tweens ?? []);
   }
 
-  /** Draw the game, and give what is seen. */
+  /** Draw the game, and return the frame. */
   frame() {
     const { renderer, scene, canvas } = this.#game;
     renderer.preRender();

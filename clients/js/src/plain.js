@@ -8,7 +8,7 @@ import { scalarAt } from "./numpy_scalars.js";
 import { shortest } from "./shortest_decimals.js";
 import { isUnicode } from "./text.js";
 
-/** Whether plain JSON says a value as it is. */
+/** Whether plain JSON represents a value exactly. */
 export function isPlain(value) {
   switch (typeof value) {
     case "number":
@@ -34,9 +34,9 @@ function isPlainObject(value) {
 }
 
 /**
- * Make the plain tree of a value: arrays as nested lists, tuples as lists.
+ * Convert a value to a plain tree: arrays to nested lists, tuples to lists.
  *
- * @throws {TypeError} Plain JSON cannot say it.
+ * @throws {TypeError} Plain JSON cannot represent it.
  */
 export function plainTree(value) {
   if (typeof value !== "object" || value === null) return value ?? null;

@@ -1,4 +1,4 @@
-/** What environments and vectors of them have in common: an instance on a server. */
+/** The common part of environments and vectors: an instance on a server. */
 
 import { checkIntegers } from "./actions.js";
 import { TYPED, jsonOf, typedOf } from "./answers.js";
@@ -12,7 +12,7 @@ const RESET = { op: Op.RESET, path: "reset/" };
 const STEP = { op: Op.STEP, path: "step/" };
 const RENDER = { op: Op.RENDER, path: "render/" };
 const ROLLOUT = { op: Op.ROLLOUT, path: "rollout/" };
-/** What an instance that is to be closed may have become already. */
+/** Codes of an instance that has already ended when it is closed. */
 const GONE = new Set(["instance-ended", "server-restarted", "unknown-instance"]);
 
 /** An instance on a server. */
@@ -37,7 +37,7 @@ export class Remote {
     return this.#requester.url;
   }
 
-  /** What calls go over at present. */
+  /** The transport of calls at present. */
   get transport() {
     return this.#session.transport;
   }
@@ -108,7 +108,7 @@ export class Remote {
 
   #playing(actions, members) {
     const body = bodyOf(members);
-    // The server casts what is plain, and refuses what cannot be.
+    // The server casts plain values, and refuses invalid ones.
     if (body.form === Form.BINARY) checkIntegers(this.actionSpace, actions);
     return body;
   }

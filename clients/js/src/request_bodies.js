@@ -1,4 +1,4 @@
-/** The bodies of requests: plain JSON where it says all, else the binary form. */
+/** The bodies of requests: plain JSON if that represents all, otherwise the binary form. */
 
 import { padded, split } from "./binary_writer.js";
 import { Form } from "./frames.js";
@@ -15,8 +15,8 @@ const EMPTY = new Uint8Array(0);
  *
  * @typedef {object} Body
  * @property {number} form
- * @property {(numbers: Map<string, number>) => Uint8Array} onStream Given the numbers of
- *   the signatures that were sent on the stream.
+ * @property {(numbers: Map<string, number>) => Uint8Array} onStream Called with the numbers
+ *   of the signatures that were sent on the stream.
  * @property {() => Uint8Array} byRest
  */
 
@@ -27,7 +27,7 @@ export const NOTHING = Object.freeze({
   byRest: () => EMPTY,
 });
 
-/** Make the body of an object: what is exact in it stays so, all else is for the server to cast. */
+/** Make the body of an object: exact values stay exact, the server casts all others. */
 export function bodyOf(members) {
   return isPlain(members) ? new JsonBody(members) : new BinaryBody(members);
 }

@@ -1,13 +1,13 @@
-/** Links: requests to one server, sent until there is an answer. */
+/** `Requester`: sends requests to one server until there is an answer. */
 
 import { Deadline, DeadlinePassed } from "./deadlines.js";
 import { ProtocolError, TransportError } from "./errors.js";
 import { Lost, Tries, isRepeated, newName } from "./retries.js";
 
-/** Milliseconds that a call may take, unless told otherwise. */
+/** Milliseconds that a call may take, by default. */
 export const TIMEOUT = 60_000;
 
-/** Bytes that an answer may have, unless told otherwise. */
+/** Bytes that an answer may have, by default. */
 export const MAX_BODY = 256 * 1024 * 1024;
 
 const IN_NODE = Boolean(globalThis.process?.versions?.node);
@@ -39,7 +39,7 @@ export class Requester {
     }
   }
 
-  /** A deadline for a call, and for what the server may wait in it, in milliseconds. */
+  /** A deadline for a call, plus the milliseconds that the server may wait in it. */
   deadline({ timeout = this.timeout, signal } = {}, wait = 0) {
     if (!(timeout > 0)) throw new RangeError(`a timeout is a number of milliseconds: ${timeout}`);
     return new Deadline(timeout + wait, signal);
@@ -61,12 +61,12 @@ export class Requester {
   }
 
   /**
-   * Send a request until there is an answer, and give that, whatever its status.
+   * Send a request until there is an answer, and return that, with any status.
    *
    * @param {string} method GET, or POST, which gets a key.
    * @param {string} path Below the server's address.
    * @param {Deadline} deadline
-   * @param {object} [what] Among others `creates`: whether an instance is to be made.
+   * @param {object} [what] Among others `creates`: whether the request creates an instance.
    * @returns {Promise<{ status: number, headers: Headers, body: Uint8Array }>}
    */
   async request(method, path, deadline, { body, contentType, accept, key, keepalive, creates } = {}) {
@@ -90,7 +90,7 @@ export class Requester {
     }
   }
 
-  /** Show warnings, as an answer has them: a list of objects, or none. */
+  /** Show the warnings of an answer: a list of objects, or undefined. */
   warn(told) {
     if (!Array.isArray(told)) return;
     for (const each of told) {
@@ -147,14 +147,14 @@ function showWarning({ category, message }) {
   console.warn(`${category}: ${message.replace(COLOUR, "")}`);
 }
 
-/** Make the error of a call whose time is up, after some tries; undefined of all else. */
+/** Make the error of a call that timed out after some attempts; undefined for other errors. */
 export function lateError(reason, url, tries) {
   if (!(reason instanceof DeadlinePassed)) return undefined;
   const before = tries?.heard ? `; before that: ${tries.heard}` : "";
   return new TransportError(reason.message + before, { url });
 }
 
-/** Tell what went wrong with a request: browsers do not say, Node does. */
+/** Return the cause of a failed request: Node exposes it, browsers do not. */
 function failureOf(error, url) {
   const cause = error.cause ?? error;
   const code = cause.code ?? cause.errors?.[0]?.code ?? "";
@@ -168,9 +168,9 @@ function failureOf(error, url) {
 }
 
 /**
- * Find out whether a server is there and lets this page see nothing of it.
+ * Return whether a server answers but hides its answers from this page.
  *
- * A browser tells no script why it fails; but that there is somebody it tells.
+ * A browser hides the cause of a failure from scripts, but not whether a server answered.
  */
 async function refusesPage(url) {
   const page = globalThis.location?.origin;

@@ -1,10 +1,10 @@
-/** Retries: what is sent again, when, and for how long. */
+/** Which requests are sent again, when, and for how long. */
 
 import { problemIn } from "./answers.js";
 
-/** Statuses by which a server says that it has not done it, and may do it later. */
+/** Statuses of requests that were not executed, and may succeed later. */
 const REPEATED = new Set([408, 429, 503]);
-/** Codes of a creation that it has done all for: it has waited as long as it was asked to. */
+/** Codes that are final for a create: the server has already waited for `waitS`. */
 const FINAL_OF_CREATION = new Set(["external-away"]);
 
 const FIRST_PAUSE = 50;
@@ -12,11 +12,11 @@ const LONGEST_PAUSE = 5000;
 const FIRST_CONTACT = 5000;
 const MAX_DOUBLINGS = 30;
 
-/** Why there is no answer: nobody is there, or it was lost on its way. */
+/** The cause of a missing answer: connection refused, or lost. */
 export const Lost = Object.freeze({ ABSENT: "absent", CUT: "cut" });
 
 /**
- * Tell whether an answer says that what was asked may be done later.
+ * Return whether the request may succeed later, by its answer.
  *
  * @param {{ status: number, body?: Uint8Array }} answer
  * @param {boolean} [creates] Whether an instance was to be made.
@@ -26,30 +26,30 @@ export function isRepeated({ status, body }, creates = false) {
 }
 
 /**
- * The tries of one request.
+ * The attempts of one request.
  *
- * It is sent again, the same to the byte and under the same key, when there is no whole
- * answer, and after 408, 429 and 503, unless an answer to a creation is final. Pauses double, up to 5 s, and their lengths are
- * drawn, so that many clients do not come back at the same moment.
+ * A request is sent again, with the same bytes and key, if there is no whole
+ * answer, and after 408, 429 and 503, unless an answer to a create is final. Pauses double, up to 5 s, and their lengths are
+ * random, so that many clients do not return at the same moment.
  */
 export class Tries {
   /**
    * @param {import("./deadlines.js").Deadline} deadline Of the call.
-   * @param {boolean} met Whether there has been somebody at the address before.
+   * @param {boolean} met Whether the server has answered before.
    * @param {boolean} [creates] Whether an instance is to be made.
    */
   constructor(deadline, met, creates = false) {
     this.deadline = deadline;
     this.met = met;
     this.creates = creates;
-    /** What came of the last one, in words. */
+    /** The failure of the last attempt, as text. */
     this.heard = "";
     this.count = 1;
     this.began = performance.now();
   }
 
   /**
-   * Pause if there is to be another try; tell whether.
+   * Pause before another attempt; return whether there is one.
    *
    * @param {{ status?: number, headers?: Headers, body?: Uint8Array, lost?: string, message?: string }} outcome
    */
@@ -77,13 +77,13 @@ function wordsOf({ status, body, lost, message }) {
   return told ? `${told.message} (${status})` : `status ${status}`;
 }
 
-/** Milliseconds that a server asks to wait; dates count as none. */
+/** Milliseconds that a server requires to wait; 0 for dates. */
 function retryAfter({ headers }) {
   const asked = headers?.get("retry-after") ?? "";
   return /^[0-9]{1,9}$/.test(asked) ? Number(asked) * 1000 : 0;
 }
 
-/** A name that nobody else has: of a session, or to begin keys with. */
+/** A unique name: of a session, or as a prefix of keys. */
 export function newName() {
   const bytes = new Uint8Array(12);
   // Node 18 has no `crypto` of its own accord; and a name is no secret.

@@ -1,4 +1,4 @@
-/** What JavaScript has no type for, and the wire tells apart. */
+/** Values that JavaScript has no type for, but the wire distinguishes. */
 
 import { writeHex } from "./text.js";
 
@@ -7,7 +7,7 @@ const word = new DataView(new ArrayBuffer(8));
 /**
  * A float, where a bare number could be taken for an integer, or has bits to keep.
  *
- * A number that is an integer goes as an integer; `float(1)` goes as 1.0.
+ * A number that is an integer is sent as an integer; `float(1)` is sent as 1.0.
  */
 export class Float {
   /** @param {number} value */
@@ -59,10 +59,10 @@ export function dict(pairs = []) {
 }
 
 /**
- * A NumPy scalar with its very dtype.
+ * A NumPy scalar with its exact dtype.
  *
- * What arrives is a number, BigInt, boolean or string where JavaScript has it so; a
- * `Scalar` stands for those that it has not (complex numbers, dates, long doubles).
+ * Scalars arrive as a number, BigInt, boolean or string if JavaScript has such a type. A
+ * `Scalar` represents the others (complex numbers, dates, long doubles).
  */
 export class Scalar {
   /**
@@ -88,7 +88,7 @@ export class GraphInstance {
   }
 }
 
-/** What a vector does when an episode ends. */
+/** A vector's behaviour at the end of an episode. */
 export class AutoresetMode {
   static NEXT_STEP = new AutoresetMode("NextStep", "next_step");
   static SAME_STEP = new AutoresetMode("SameStep", "same_step");
@@ -100,7 +100,7 @@ export class AutoresetMode {
     Object.freeze(this);
   }
 
-  /** Find a mode by its value on the wire; undefined if there is none. */
+  /** Find a mode by its value on the wire; undefined if unknown. */
   static of(value) {
     const modes = [this.NEXT_STEP, this.SAME_STEP, this.DISABLED];
     return modes.find((mode) => mode.value === value);

@@ -1,4 +1,4 @@
-/** `serveEnv`: an environment of this page or process, lent to a server. */
+/** `serveEnv`: an environment of this page or process, provided to a server. */
 
 import { Requester } from "./requester.js";
 import { PollingConnection } from "./serving/http_polling.js";
@@ -9,7 +9,7 @@ import { openConnection } from "./serving/connections.js";
 export { NdArray, array } from "./arrays.js";
 
 /**
- * Lend an environment to a server, or several, until `signal` ends it.
+ * Provide an environment to a server, or several, until `signal` ends it.
  *
  * @param {object} given See the declarations, `serve.d.ts`.
  * @returns {Promise<void>}
@@ -32,7 +32,7 @@ export async function serveEnv(given) {
 
 /** Have providers serve until the signal, or until the server refuses one. */
 async function runAll(providers, signal) {
-  // One each, since some signals warn of many who listen.
+  // One each, since some signals warn of many listeners.
   const ends = providers.map(() => new AbortController());
   const end = () => ends.forEach((each) => each.abort());
   signal?.addEventListener("abort", end);

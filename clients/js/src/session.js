@@ -1,8 +1,8 @@
 /**
- * Sessions: numbered requests to one instance, over streams while there are any.
+ * Sessions: numbered requests to one instance, over streams if possible.
  *
- * Request n of session S has the key `S-n` wherever it goes. So one whose answer was lost
- * goes again over another stream, or by REST, and is not executed twice.
+ * Request n of session S has the key `S-n` over every transport. So after a lost answer it is
+ * sent again over another stream, or by REST, and is not executed twice.
  */
 
 import { BINARY, JSON_TYPE, apiError, problemIn, valueOf } from "./answers.js";
@@ -15,10 +15,10 @@ import { Stream } from "./stream.js";
 import { mayBeTooLarge } from "./close_codes.js";
 
 const HANDSHAKE = 10_000;
-/** Handshakes that may fail one after the other, until streams are given up. */
+/** Failed handshakes in a row after which streams are given up. */
 const FAILED_HANDSHAKES = 3;
 const MAX_NUMBER = 2 ** 32 - 1;
-/** These say that there are no streams here; other problems concern the instance. */
+/** These codes mean that there are no streams; other problems concern the instance. */
 const NO_STREAMS = new Set(["malformed-request", "method-not-allowed", "not-found", "upgrade-required"]);
 
 /** Requests to one instance, one at a time, in the order in which they are made. */
@@ -47,13 +47,13 @@ export class Session {
     this.#name = newName();
   }
 
-  /** What requests go over. */
+  /** The transport of requests. */
   get transport() {
     return this.#stream ? "stream" : "rest";
   }
 
   /**
-   * Ask, and give the value of the answer.
+   * Send a request, and return the value of the answer.
    *
    * @param {{ op: number, path: string }} operation
    * @param {import("./request_bodies.js").Body} body
@@ -139,7 +139,7 @@ export class Session {
     throw apiError({ ...told.extras, ...told }, answer.status, this.#requester.url + this.#path + path);
   }
 
-  /** Open a stream if that works; else what is asked goes by REST. */
+  /** Open a stream if possible; otherwise the request uses REST. */
   async #open(deadline) {
     const limited = new Deadline(Math.min(HANDSHAKE, deadline.left()), deadline.signal);
     try {
@@ -168,7 +168,7 @@ export class Session {
       }
       this.#streams = false;
       if (told?.code === "upgrade-required") {
-        // A proxy may be the cause, and whoever runs it has to be told.
+        // A proxy may be the cause, and its operator needs to know.
         const url = `${this.#requester.url}${this.#path}stream`;
         console.warn(`steps go over HTTP, which is slower than a stream: ${url} answered 426, ${told.message}`);
       }

@@ -2,7 +2,7 @@
 
 import { roundToHalf } from "./float16.js";
 
-/** Give the number of the fewest digits that is read as the same float32 or float16. */
+/** Return the number with the fewest digits that is parsed as the same float32 or float16. */
 export function shortest(number, dtype) {
   if (dtype.size === 8 || !Number.isFinite(number)) return number;
   const round = dtype.size === 4 ? Math.fround : roundToHalf;

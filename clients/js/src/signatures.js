@@ -1,5 +1,5 @@
 /**
- * Signatures by number: what a value's tree is, said once on a stream.
+ * Signatures by number: each is sent once on a stream.
  *
  *     size  number
  *     n     0       a signature of n bytes follows

@@ -1,4 +1,4 @@
-/** A stream: one WebSocket to one instance, and what was announced on it. */
+/** A stream: one WebSocket to one instance, with its numbered signatures. */
 
 import { jsonOf } from "./answers.js";
 import { ProtocolError } from "./errors.js";
@@ -47,7 +47,7 @@ export class Stream {
     return new Stream(await deadline.race(openSocket(requester.url + path, { ...how, headers })));
   }
 
-  /** Send a request; give the frame of its answer. */
+  /** Send a request; return the frame of its answer. */
   exchange(number, bytes) {
     if (this.#over) return Promise.reject(this.#over);
     return new Promise((resolve, reject) => {

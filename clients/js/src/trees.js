@@ -1,4 +1,4 @@
-/** What the readers of both lossless forms share: depth, integers, spaces, modes. */
+/** The common part of both lossless decoders: depth, integers, spaces, modes. */
 
 import { ProtocolError } from "./errors.js";
 import { MAX_DIGITS, narrow } from "./json.js";
@@ -9,14 +9,14 @@ import { shown } from "./text.js";
 /** How deep lists, tuples, dicts and the like may be nested in a value. */
 export const MAX_LEVELS = 64;
 
-/** How deep its JSON may be: a level of a value takes up to three there. */
+/** Maximum depth of its JSON: a level of a value has up to three there. */
 export const TREE_DEPTH = 256;
 
 const DECIMAL = /^-?[0-9]+$/;
 
 /** A JSON object while a value is made of it. */
 export class Members extends Map {
-  // An error shows it as what it is.
+  // An error prints it in this form.
   toJSON() {
     return Object.fromEntries(this);
   }
@@ -41,7 +41,7 @@ export function readDecimal(text) {
   return narrow(BigInt(text));
 }
 
-/** Make the space that a description in a message tells of. */
+/** Make the space of a description in a message. */
 export function readSpace(tree) {
   return spaceOf(plainTree(tree));
 }

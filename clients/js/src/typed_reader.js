@@ -1,4 +1,4 @@
-/** Values in typed JSON, read: what JSON has no word for is an object with a `$t`. */
+/** Decode typed JSON: a value that JSON does not have is an object with a `$t`. */
 
 import { NdArray } from "./arrays.js";
 import { countOf, elementsOf, readDtype } from "./dtypes.js";
@@ -29,10 +29,10 @@ const TAGS = {
 };
 
 /**
- * Read a value in typed JSON.
+ * Decode a value in typed JSON.
  *
  * @param {string} text
- * @throws {ProtocolError} It is none.
+ * @throws {ProtocolError} The tree is malformed.
  */
 export function decodeTyped(text) {
   return readTree(parse(text, { maxDepth: TREE_DEPTH, object: (members) => new Members(members) }), 1);
@@ -48,7 +48,7 @@ export function readTree(tree, depth) {
     return objectOf(new Map(Array.from(tree, ([key, each]) => [key, readTree(each, depth + 1)])));
   }
   if (typeof tag !== "string" || !Object.hasOwn(TAGS, tag)) {
-    throw new ProtocolError(`a $t is none of ours: ${shown(tag)}`);
+    throw new ProtocolError(`a $t is unknown: ${shown(tag)}`);
   }
   const [names, read] = TAGS[tag];
   const fields = names.split(" ");

@@ -35,7 +35,7 @@ export function encodeMessage(opcode, payload, mask, fin = true) {
   return bytes;
 }
 
-/** Takes the bytes of one connection, gives messages. */
+/** Parses the bytes of one connection into messages. */
 export class MessageReader {
   #head = new Uint8Array(10);
   #headSize = 0;
@@ -57,10 +57,10 @@ export class MessageReader {
   }
 
   /**
-   * Take bytes. Payloads begin in memory of their own, so that numbers in them are
-   * where typed arrays can be put over them.
+   * Parse bytes. Payloads begin at new memory, so that typed arrays can view their numbers
+   * in place.
    *
-   * @throws {ProtocolError} They are not what the protocol allows.
+   * @throws {ProtocolError} They violate the protocol.
    */
   feed(bytes) {
     let at = 0;
@@ -160,7 +160,7 @@ export class MessageReader {
   }
 }
 
-/** Read the payload of a close frame: its status, 1005 if there is none, and its reason. */
+/** Parse the payload of a close frame: its status, 1005 if missing, and its reason. */
 export function closeOf(payload) {
   if (!payload.length) return { code: 1005, reason: "" };
   const code = payload.length > 1 ? payload[0] * 256 + payload[1] : 0;

@@ -6,12 +6,12 @@ import { parse } from "../src/json.js";
 import { writeHex } from "../src/text.js";
 
 /**
- * Play actions, each a line of plain JSON, and print the bits of all that comes.
+ * Play actions, each a line of plain JSON, and print the bits of all results.
  *
  * @param {string[]} lines
  * @param {object} options Of `make`.
  * @param {(line: string) => void} print
- * @returns {Promise<string>} What the steps went over.
+ * @returns {Promise<string>} The transport of the steps.
  */
 export async function agree(envId, seed, lines, options, print) {
   const env = await make(envId, options);

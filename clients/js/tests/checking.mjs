@@ -1,4 +1,4 @@
-/** What the driver checks of each case of the vectors. */
+/** The driver's checks of each case of the vectors. */
 
 import { ProtocolError, decodeBinary, decodeTyped, encodeBinary, encodeTyped, spaceOf } from "../src/index.js";
 import { errorOf } from "../src/answers.js";
@@ -76,7 +76,7 @@ const CHECKS = {
     const space = spaceOf(data);
     const checks = [() => differing(member, space.contains(build(value)))];
     if ((plain ?? null) === null) return checks;
-    // Numbers are compared as what they become in the space.
+    // Numbers are compared after the space has cast them.
     checks.push(() => unlike(value, space.fromPlain(parse(plain))));
     checks.push(() => unlike(value, space.fromPlain(parse(stringify(plainTree(build(value)))))));
     return checks;
@@ -128,7 +128,7 @@ const CHECKS = {
 
 export const FILES = Object.keys(CHECKS).sort();
 
-/** The checks of a case, each a function that gives a problem or null. */
+/** The checks of a case, each a function that returns a problem or null. */
 export function checksOf(name, vector, url) {
   return CHECKS[name](vector, url);
 }

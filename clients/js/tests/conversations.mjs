@@ -1,4 +1,4 @@
-/** Conversations of the vectors: an environment with a script, asked without a network. */
+/** Conversations of the vectors: an environment with a script, without a network. */
 
 import { DIALECTS } from "../src/serving/dialects.js";
 import { Provider } from "../src/serving/provider.js";
@@ -13,10 +13,10 @@ export function canTalk({ kind, dialect }) {
 }
 
 /**
- * Have a conversation.
+ * Play a conversation.
  *
  * @param {object} vector The case.
- * @param {(line: string) => void} print Is given all that the environment says.
+ * @param {(line: string) => void} print Called with all messages of the environment.
  */
 export async function talk(vector, print) {
   const ended = new AbortController();
@@ -41,7 +41,7 @@ export async function talk(vector, print) {
   }
 }
 
-/** Lines that lead nowhere, and what is said over them. */
+/** Connections without a network, and the messages sent over them. */
 export class Network {
   #said = [];
   #wake = () => {};
@@ -59,7 +59,7 @@ export class Network {
     return this.line;
   }
 
-  /** Wait for what is said next. */
+  /** Wait for the next message. */
   async said() {
     const late = setTimeout(() => this.#wake(), PATIENCE);
     if (!this.#said.length) await new Promise((resolve) => (this.#wake = resolve));
@@ -69,7 +69,7 @@ export class Network {
   }
 }
 
-/** What `serveEnv` is to be called with for a case. */
+/** The options of `serveEnv` for a case. */
 function scripted(vector) {
   const script = [...vector.script];
   function next(handler, asked) {

@@ -1,4 +1,4 @@
-/** A corridor that is lent to a network of the test's own. */
+/** A corridor that is provided to a simulated network. */
 
 import assert from "node:assert/strict";
 
@@ -20,11 +20,11 @@ export const CORRIDOR = {
 };
 
 /**
- * Lend a corridor to a network of the test's own.
+ * Provide a corridor to a simulated network.
  *
  * @param {object} handlers Others than the corridor's.
- * @param {(heard: string[], network: object) => Promise<void>} use Is given what the author
- *     is told, and the means to speak as a server does.
+ * @param {(heard: string[], network: object) => Promise<void>} use Is called with the
+ *     author's notifications, and the means to send messages as a server does.
  */
 export async function lending(handlers, use) {
   const [ended, heard, network] = [new AbortController(), [], new Network()];
@@ -44,7 +44,7 @@ export async function lending(handlers, use) {
       say(message);
       return server.said();
     },
-    /** Welcome it, on a connection that goes on with nothing. */
+    /** Welcome it, on a connection that resumes nothing. */
     async welcome() {
       assert.equal((await server.said()).type, "hello");
       say({ ...WELCOME, resumed: false });

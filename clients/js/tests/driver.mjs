@@ -9,7 +9,7 @@
  *     driver.mjs bench URL rest|stream SECONDS
  *     driver.mjs farside VECTORS_DIR
  *
- * What each prints stands in the README of the vectors.
+ * The output of each is described in the README of the vectors.
  */
 
 import { existsSync, readFileSync } from "node:fs";
@@ -88,7 +88,7 @@ function probe(url, transport, limit = "60") {
       await env.step(0);
       await env.step(0);
     } finally {
-      // What went wrong before is worth more than that closing fails, too.
+      // The earlier failure matters more than that of closing.
       await env.close().catch(() => {});
     }
   });

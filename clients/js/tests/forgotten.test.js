@@ -1,11 +1,11 @@
-/** What a game is told when the server forgets it while a handler is at work. */
+/** A game's notifications when the server loses the session while a handler runs. */
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { INIT, RESET, lending } from "./corridor.mjs";
 
-/** A handler that is at work until it is told to end. */
+/** A handler that runs until the test ends it. */
 function working(gives) {
   const work = { begun: undefined, end: undefined };
   const began = new Promise((resolve) => (work.begun = resolve));
@@ -27,7 +27,7 @@ test("the agent goes once, though a step is at work meanwhile", async () => {
     assert.deepEqual(heard, ["came", "went"]);
     server.say(INIT);
     work.end();
-    // What the step gave is not said: nobody asked for it on this connection.
+    // The step's result is not sent: its request was on an earlier connection.
     assert.deepEqual([(await server.said()).id, heard], [1, ["came", "went", "came"]]);
   });
   assert.deepEqual(told, ["came", "went", "came", "went"]);
@@ -39,7 +39,7 @@ test("no agent comes by what was asked before the server forgot", async () => {
     await server.welcome();
     server.say(INIT);
     await work.isBegun;
-    // The server has given the first up, and asks something else.
+    // The server has given up the first request, and sends another.
     server.say({ type: "close", id: 2 });
     server.lose();
     await server.welcome();

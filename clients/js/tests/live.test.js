@@ -173,7 +173,7 @@ for (const how of transports) {
       const step = env.step(1, { signal: controller.signal });
       controller.abort(new Error("too late"));
       await assert.rejects(step, /too late/);
-      // What was asked may be done all the same; the next call is no copy of it.
+      // The server may have executed the request; the next call is no copy of it.
       assert.ok((await env.step(1)).observation instanceof NdArray);
     }));
 }

@@ -116,7 +116,7 @@ const MATCHERS = {
   autoreset: (name, value) => value instanceof AutoresetMode && value.value === name,
 };
 
-/** Whether what was decoded is what a model says. */
+/** Whether a decoded value equals a model. */
 export function matches(model, value) {
   const [kind, content] = only(model);
   return MATCHERS[kind](content, value);
@@ -176,7 +176,7 @@ export function sameJson(one, other) {
   return keys.length === Object.keys(other).length && keys.every((key) => sameJson(one[key], other[key]));
 }
 
-/** The language's own word for a value. */
+/** The language's name of a value's type. */
 export function kindOf(value) {
   if (value === null) return "null";
   if (typeof value !== "object") return typeof value;
@@ -184,7 +184,7 @@ export function kindOf(value) {
   return value.constructor.name;
 }
 
-/** The model of a value: of what an answer in plain JSON became, or a sample. */
+/** The model of a value: of a decoded answer in plain JSON, or of a sample. */
 export function shown(value) {
   if (value instanceof Float) return `float ${value.value}`;
   if (typeof value === "bigint") return `${value}n`;

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { Client, Env, attach, list, make, makeVec, registry, spaceOf } from "../src/index.js";
 import { Requester } from "../src/requester.js";
 
-// Nobody is there: what is refused is refused before anything is sent.
+// No server listens: wrong options are refused before anything is sent.
 const url = "http://127.0.0.1:9";
 const space = spaceOf({ type: "Discrete", n: 2 });
 const env = new Env(new Requester({ url }), { instanceId: "c0ffee00", envId: "Any-v0", actionSpace: space });

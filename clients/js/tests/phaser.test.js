@@ -7,7 +7,7 @@ const GIVEN = { scene: { game: {} }, begin() {}, act() {}, outcome() {}, signal:
 
 test("what a scene is lent with has to be there", async () => {
   for (const name of ["begin", "act", "outcome"]) {
-    await assert.rejects(serveScene({ ...GIVEN, [name]: undefined }), new TypeError(`${name} is no function`));
+    await assert.rejects(serveScene({ ...GIVEN, [name]: undefined }), new TypeError(`${name} is not a function`));
   }
   for (const updates of [0, 1.5, "4"]) {
     await assert.rejects(serveScene({ ...GIVEN, updates }), RangeError);

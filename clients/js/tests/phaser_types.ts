@@ -1,4 +1,4 @@
-/** Uses what `phaser.d.ts` declares; `tsc --strict` reads it, nothing runs it. */
+/** Uses the declarations of `phaser.d.ts`; `tsc --strict` checks it, nothing runs it. */
 
 import { NdArray, array, serveScene } from "gym-http-client/phaser";
 import type { SceneLending, SceneOfGame } from "gym-http-client/phaser";

@@ -3,7 +3,7 @@
 import { make } from "../src/index.js";
 import { matches, shown } from "./models.mjs";
 
-/** Play an episode, and tell the first thing that is not as it was. */
+/** Play an episode, and return the first difference. */
 export async function playTranscript({ create, seed, reset, actions, steps }, url, transport) {
   const { env_id: envId, render_mode: renderMode, max_episode_steps: maxEpisodeSteps, ...rest } = create;
   const options = { ...rest, renderMode, maxEpisodeSteps };

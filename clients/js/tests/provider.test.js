@@ -1,4 +1,4 @@
-/** What a provider goes on through, and what it ends by. */
+/** Which refusals a provider survives, and which end it. */
 
 import assert from "node:assert/strict";
 import { once } from "node:events";
@@ -62,6 +62,6 @@ test("where an answer cannot be sent, another line is opened", async () => {
     await server.welcome();
     assert.equal((await server.ask(INIT)).id, 1);
   });
-  const words = "init cannot be answered: the line is broken; connecting anew";
+  const words = "init cannot be answered: the line is broken; connecting again";
   assert.ok(lines.includes(`external/corridor: ${words}`), lines);
 });

@@ -1,7 +1,7 @@
 /**
- * Lends an environment, and prints all that its handlers are asked and give.
+ * Provides an environment, and prints all requests and results of its handlers.
  *
- *     node lending.mjs URL NAME KIND DIALECT [TRANSPORT]
+ *     node providing.mjs URL NAME KIND DIALECT [TRANSPORT]
  *
  * Each line is JSON. A line on standard input is a command: `stop`, or `drop`, which loses
  * the connection.
@@ -23,7 +23,7 @@ const SPACES = {
     ],
   },
 };
-// What it lets agents at has the spaces of the first.
+// Its attributes include the spaces of the first environment.
 SPACES.open = SPACES.discrete;
 const controller = new AbortController();
 let [draw, steps, slow] = [() => 0.5, 0, 0];

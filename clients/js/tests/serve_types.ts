@@ -1,4 +1,4 @@
-/** Uses what `serve.d.ts` declares; `tsc --strict` reads it, nothing runs it. */
+/** Uses the declarations of `serve.d.ts`; `tsc --strict` checks it, nothing runs it. */
 
 import { Discrete } from "gym-http-client";
 import { NdArray, array, serveEnv } from "gym-http-client/serve";

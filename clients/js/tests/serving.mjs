@@ -1,4 +1,4 @@
-/** Lending, against a live server, whose address is in GYM_HTTP_TEST_URL. */
+/** `serveEnv` against a live server, whose address is in GYM_HTTP_TEST_URL. */
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -19,7 +19,7 @@ const CORRIDOR = {
   step: (action) => ({ observation: action, reward: action }),
 };
 
-/** Lend while something is done; `use` is given the name and the lines that are logged. */
+/** Provide environments while `use` runs with the name and the logged lines. */
 async function lending(given, use) {
   const name = `lent-${process.pid}-${++count}`;
   const controller = new AbortController();

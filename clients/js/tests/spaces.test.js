@@ -106,7 +106,7 @@ test("a stacked sequence is one batch", () => {
 test("spaces are printed as by Gymnasium", () => {
   const go = { type: "Discrete", n: 2 };
   const box = { type: "Box", low: 0.5, high: 1.5, shape: [3] };
-  // What Gymnasium prints, but for commas within arrays.
+  // As printed by Gymnasium, but with commas within arrays.
   const printed = {
     "Discrete(2)": go,
     "Discrete(3, start=-1)": { type: "Discrete", n: 3, start: -1 },

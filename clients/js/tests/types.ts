@@ -1,4 +1,4 @@
-/** Uses every export as its declaration says; `tsc --strict` reads it, nothing runs it. */
+/** Uses every export as declared; `tsc --strict` checks it, nothing runs it. */
 
 import {
   ApiError,
@@ -153,11 +153,11 @@ function spaces(): boolean[] {
   return [go.contains(drawn), texts.length === all.length, ...all.map((space) => space.contains(space.sample()))];
 }
 
-// @ts-expect-error what environments have in common is nobody's to make
+// @ts-expect-error the common class of environments cannot be constructed
 export type Common = import("gym-http-client").Remote;
 // @ts-expect-error an environment is made by `make`
 new Env();
-// @ts-expect-error there is no such option
+// @ts-expect-error an unknown option
 void make("CartPole-v1", { render_mode: "ansi" });
 // @ts-expect-error a seed is an option
 void make("CartPole-v1").then((env) => env.reset(42));

@@ -109,7 +109,7 @@ end
 function dtypes.read(wire)
   local dtype = type(wire) == "string" and not WIRE[wire] and dtypes.find(wire)
   if not dtype then
-    malformed.refuse("is of a dtype that is none of ours: %s", malformed.elided(wire))
+    malformed.refuse("has an unknown dtype: %s", malformed.elided(wire))
   end
   return dtype
 end
@@ -127,7 +127,7 @@ function dtypes.count(sizes, bytes)
   local count, product = 1, bytes
   for _, size in ipairs(sizes) do
     if type(size) ~= "number" or size % 1 ~= 0 or size < 0 or size > MAX_AXIS then
-      malformed.refuse("has a size that none can be in its shape: %s", malformed.elided(size))
+      malformed.refuse("has an invalid size in its shape: %s", malformed.elided(size))
     end
     count, product = count * size, product * 1.0 * (size > 0 and size or 1)
   end

@@ -151,7 +151,7 @@ function compile(tree, depth, raw)
       return TAGS[tag](tree[tag], depth, raw)
     end
   end
-  return refuse("has a signature that is none of ours: %s", malformed.elided(tree))
+  return refuse("has an unknown signature: %s", malformed.elided(tree))
 end
 
 --- Compile a signature into a function that reads the leaves that it tells of.

@@ -175,7 +175,7 @@ function read(tree, depth, raw)
   end
   local known = type(tag) == "string" and READERS[tag]
   if not known then
-    refuse("has a $t that is none of ours: %s", elided(tag))
+    refuse("has an unknown $t: %s", elided(tag))
   end
   check_fields(tag, known[1], tree)
   return known[2](tree, depth, raw)

@@ -118,7 +118,7 @@ test("what handlers raise is told, with its code", function()
   end
   local nothing = provided.new(corridor({ step = function() end }))
   local problem = ask(nothing, { type = "step", action = 1 })[1].problem
-  assert(problem.message:find("gave no observation", 1, true), problem.message)
+  assert(problem.message:find("returned no observation", 1, true), problem.message)
   equal(ask(lent, { type = "dance" })[1].problem.code, "unsupported")
   equal(ask(lent, { type = "render" })[1].problem.code, "unsupported")
   equal(ask(lent, { type = "init", kwargs = { wide = true } })[1].problem.code, "bad-parameter")

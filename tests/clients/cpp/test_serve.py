@@ -100,7 +100,7 @@ def test_errors_are_reported(server: Server, program: Path, dialect: str) -> Non
     action = (1, np.zeros(2, np.float32))
     unsaid = ("bad-answer", "reward")
     if dialect == "json":
-        unsaid = ("env-error", "cannot be said: JSON has no NaN")
+        unsaid = ("env-error", "cannot be encoded: JSON has no NaN")
     with (
         Lending(program, "run", server.url, "twin", dialect) as lending,
         RemoteEnv(server.url, "external/twin", wait_s=20) as env,
@@ -226,7 +226,7 @@ def test_a_silent_server_is_given_up(make_server: MakeServer, program: Path) -> 
         for process in stopped:
             process.suspend()
         try:
-            lending.wait_for("the server says nothing")
+            lending.wait_for("the server sends nothing")
             lending.told.clear()
         finally:
             for process in stopped:
@@ -315,7 +315,7 @@ def test_a_game_keeps_its_frames(make_server: MakeServer, program: Path) -> None
             time.sleep(1.5)
         game.wait_for("the agent went")
         server.stop()
-        game.wait_for("connecting anew")
+        game.wait_for("connecting again")
         game.told.clear()
         again = make_server(*there)
         game.wait_for("connected")

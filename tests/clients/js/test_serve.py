@@ -174,7 +174,7 @@ def test_a_silent_server_is_given_up(make_server: MakeServer) -> None:
         for process in stopped:
             process.suspend()
         try:
-            lending.wait_for("the server says nothing")
+            lending.wait_for("the server sends nothing")
             lending.told.clear()
         finally:
             for process in stopped:
@@ -273,7 +273,7 @@ def test_it_falls_back_to_http_long_polling(
         nobody = {"env_id": "external/nobody", "wait_s": 2.5}
         error(Api(server).post("/v1/envs/", nobody), 503, "external-away")
         logged = [each.get("log", "") for each in lending.told]
-        assert not any("connecting anew" in line for line in logged)
+        assert not any("connecting again" in line for line in logged)
         with RemoteEnv(url, "external/toy", wait_s=20) as env:
             env.reset(seed=2)
 

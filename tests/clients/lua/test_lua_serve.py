@@ -334,7 +334,7 @@ def test_a_silent_server_is_given_up(make_server: MakeServer, tmp_path: Path) ->
         for process in stopped:
             process.suspend()
         try:
-            lending.wait_for("the server says nothing")
+            lending.wait_for("the server sends nothing")
             lending.told.clear()
         finally:
             for process in stopped:
@@ -391,7 +391,7 @@ def test_plain_tcp(make_server: MakeServer, tmp_path: Path) -> None:
 
 
 BAD = {
-    "nothing": ("nil", "env-error", "gave no observation"),
+    "nothing": ("nil", "env-error", "returned no observation"),
     "outside": ("{observation = 5, reward = 1}", "bad-answer", "observation"),
     "no reward": ("{observation = 1}", "bad-answer", "reward"),
     "no flag": (
@@ -400,8 +400,8 @@ BAD = {
         "terminated",
     ),
     "words": ("{observation = 'far', reward = 1}", "bad-answer", "observation"),
-    "NaN": ("{observation = 1, reward = 0 / 0}", "", "reward|cannot be said"),
-    "function": ("{observation = print, reward = 1}", "env-error", "cannot be said"),
+    "NaN": ("{observation = 1, reward = 0 / 0}", "", "reward|cannot be encoded"),
+    "function": ("{observation = print, reward = 1}", "env-error", "cannot be encoded"),
 }
 LEND = """
 local serve = require("gym_http_client.serve")

@@ -51,7 +51,7 @@ private:
         std::vector<Value> keys;
         write_list(value.members(), parts_.signature, [&](const auto& member) {
             if (!may_be_key(member.first))
-                throw UsageError("a dict has a key that none may have");
+                throw UsageError("a dict has an invalid key");
             keys.push_back(member.first);
             parts_.signature += '[';
             write_typed(member.first, parts_.signature);

@@ -191,7 +191,7 @@ inline Dtype Dtype::read(std::string_view name) {
                detail::fill(dtype, name.substr(2));
     }
     if (!good)
-        throw ProtocolError("a value is of a dtype that is none of ours: \"" +
+        throw ProtocolError("a value has an unknown dtype: \"" +
                             std::string(name.substr(0, 40)) + "\"");
     return dtype;
 }

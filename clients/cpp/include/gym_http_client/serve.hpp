@@ -53,7 +53,7 @@ public:
         } catch (const detail::LineLost& lost) {
             lose(lost.what());
         } catch (const Error& error) {
-            lose("what the server sent cannot be read: " + error.message());
+            lose("a message of the server cannot be decoded: " + error.message());
         }
         return !over_;
     }
@@ -145,7 +145,7 @@ private:
 
     void lose(const std::string& words) {
         if (conversation_.is_welcome())
-            conversation_.log(words + "; connecting anew");
+            conversation_.log(words + "; connecting again");
         else if (words != said_)
             conversation_.log(words + "; trying again");
         said_ = words;

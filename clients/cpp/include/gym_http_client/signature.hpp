@@ -45,7 +45,7 @@ public:
 
 private:
     [[noreturn]] static void refuse() {
-        throw ProtocolError("a value has a signature that is none of ours");
+        throw ProtocolError("a value has an unknown signature");
     }
 
     static Signature leaf(const std::string& name) {

@@ -17,7 +17,7 @@ public:
         if (tree.kind() != Kind::dict) return tree;
         const Value* tag = tree.find("$t");
         if (tag == nullptr) return members(tree, depth);
-        if (tag->kind() != Kind::text) refuse("a \"$t\" that is none of ours");
+        if (tag->kind() != Kind::text) refuse("an unknown \"$t\"");
         return tagged(tag->text(), tree, depth);
     }
 
@@ -89,7 +89,7 @@ private:
         if (tag == "dict") return dict(content, depth);
         if (tag == "space") return read_space_value(content);
         if (tag == "autoreset") return read_autoreset(content);
-        refuse("a \"$t\" that is none of ours: " + tag.substr(0, 40));
+        refuse("an unknown \"$t\": " + tag.substr(0, 40));
     }
 
     static Value real(const std::string& text) {

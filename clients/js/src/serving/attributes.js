@@ -1,4 +1,4 @@
-/** What agents may look into, where the author of an environment lets them. */
+/** The attributes that the author of an environment exposes to agents. */
 
 const NAME = /^[\p{ID_Start}][\p{ID_Continue}]*$/u;
 
@@ -6,7 +6,7 @@ const NAME = /^[\p{ID_Start}][\p{ID_Continue}]*$/u;
 export class Attributes {
   #target;
   #given;
-  /** What is asked, by its name. */
+  /** The operations on attributes, by name. */
   calls = {
     generator: () => this.#state(),
     set_generator: ({ state }) => this.#setState(state),
@@ -24,7 +24,7 @@ export class Attributes {
     }
   }
 
-  /** Say what the environment is. */
+  /** Describe the environment. */
   described(renderMode) {
     const { metadata = {}, renderModes = [], spec = null } = this.#given;
     const told = spec ? null : "the environment has no spec";
@@ -48,7 +48,7 @@ export class Attributes {
   #generator(method) {
     const { generator } = this.#given;
     if (typeof generator?.[method] === "function") return generator;
-    throw refusal("this environment does not tell its generator", "unsupported");
+    throw refusal("this environment does not expose its generator", "unsupported");
   }
 
   async #get(name) {
@@ -65,12 +65,12 @@ export class Attributes {
 
   async #call(name, args, kwargs) {
     if (!this.#has(name)) throw none(name);
-    // Here, arguments have no names: they come last, as one object.
+    // In JavaScript, arguments have no names: they are one object, the last argument.
     const named = Object.keys(kwargs).length ? [kwargs] : [];
     return { value: (await this.#target[name](...args, ...named)) ?? null };
   }
 
-  /** Whether there is one of this name; what all objects have is none. */
+  /** Whether there is such a member; those of every object do not count. */
   #has(name) {
     if (!NAME.test(name)) throw refusal(`the attribute ${name} is private or no name: expected a public one`, "no-attribute");
     if (name in Object.prototype) throw none(name);

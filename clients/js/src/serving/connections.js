@@ -9,8 +9,8 @@ const HANDSHAKE = 10_000;
 const DIAGNOSIS = 3000;
 
 /**
- * Open a line. What comes is given to `onmessage`, a string or bytes, and the end of the
- * line, with why, once to `onclose`.
+ * Open a connection. It calls `onmessage` with each message, a string or bytes, and
+ * `onclose` once with the reason of its end.
  *
  * @param {import("../requester.js").Requester} requester
  * @param {AbortSignal} [signal]
@@ -44,7 +44,7 @@ async function ticketOf(requester, deadline) {
   return encodeURIComponent(jsonOf(answer, `${requester.url}/v1/tickets/`).ticket);
 }
 
-/** Find out why a WebSocket fails, which no browser tells. */
+/** Find out why a WebSocket fails, which browsers do not expose. */
 async function diagnosis(requester) {
   try {
     const path = "/v1/";
@@ -71,7 +71,7 @@ function dialled(address, signal) {
   });
 }
 
-/** A line over the WebSocket that is there already. */
+/** A connection over the built-in WebSocket. */
 class PageLine {
   #socket;
 

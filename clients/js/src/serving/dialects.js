@@ -1,8 +1,8 @@
 /**
- * Dialects: what is said between a server and an environment that connected in.
+ * Dialects: the messages between a server and an external environment.
  *
- * The server says `{ type, id, … }`: a request, with what it is asked with as further
- * members; or `ping`, `pong` or `fault`. The environment says `{ id, result }` or
+ * The server sends `{ type, id, … }`: a request with its arguments as further
+ * members; or `ping`, `pong` or `fault`. The environment sends `{ id, result }` or
  * `{ id, error }`.
  */
 
@@ -50,23 +50,23 @@ class TextDialect {
     [this.#parse, this.#tree] = [parse, tree];
   }
 
-  /** Read what the server says. */
+  /** Decode a message of the server. */
   read(message) {
     if (typeof message !== "string") throw new ProtocolError("a message of the server is no text");
     return this.#parse(message);
   }
 
-  /** Say what came of a request. */
+  /** Encode the result of a request. */
   answer(id, result) {
     return stringify({ id, result: this.#tree(result) });
   }
 
-  /** Say that a request failed. */
+  /** Encode the error of a request. */
   failure(id, error) {
     return stringify({ id, error });
   }
 
-  /** Say `ping` or `pong`. */
+  /** Encode `ping` or `pong`. */
   control(type) {
     return stringify({ type });
   }
@@ -91,7 +91,7 @@ export class BinaryDialect {
   #announced = new Announced();
   #numbers = new Map();
 
-  /** Read what the server says. */
+  /** Decode a message of the server. */
   read(message) {
     if (typeof message === "string") throw new ProtocolError("a message of the server is text");
     const { operation, number: id, form, head, body } = decodeFrame(message);
@@ -106,19 +106,19 @@ export class BinaryDialect {
     return { ...(given instanceof Map ? Object.fromEntries(given) : given), ...told };
   }
 
-  /** Say what came of a request. */
+  /** Encode the result of a request. */
   answer(number, result) {
     const body = new BinaryBody(result).onStream(this.#numbers);
     return encodeFrame({ status: 200, operation: 0, form: Form.BINARY, number, body });
   }
 
-  /** Say that a request failed. */
+  /** Encode the error of a request. */
   failure(number, error) {
     const body = writeText(stringify(error));
     return encodeFrame({ status: FAILED, operation: 0, form: Form.JSON, number, body });
   }
 
-  /** Say `ping` or `pong`. */
+  /** Encode `ping` or `pong`. */
   control(type) {
     return encodeFrame({ operation: NUMBERS.get(type), form: Form.NONE, number: 0 });
   }

@@ -1,4 +1,4 @@
-/** A line that is made of calls: what is asked is fetched by HTTP, and answers are posted. */
+/** A connection by HTTP long polling: requests are fetched, and answers are posted. */
 
 import { errorOf, problemIn } from "../answers.js";
 import { readUtf8, writeText } from "../text.js";
@@ -10,7 +10,7 @@ const LONGEST_WAIT_S = 20;
 const CALL = 30_000;
 const FAULT = 52;
 
-/** A line as others are, for places where nothing but HTTP gets out. */
+/** A connection with the interface of the others, for networks that block WebSockets. */
 export class PollingConnection {
   #requester;
   #path = "";
@@ -48,22 +48,22 @@ export class PollingConnection {
   }
 
   #greeted(answer) {
-    const told = readUtf8(answer.body);
+    const text = readUtf8(answer.body);
     if (answer.status === 200) {
-      const { connection, heartbeat_s: seconds } = JSON.parse(told);
+      const { connection, heartbeat_s: seconds } = JSON.parse(text);
       this.#path = `${PATH}${connection}/`;
       this.#waitS = Math.min(seconds, LONGEST_WAIT_S);
-      this.onmessage(told);
+      this.onmessage(text);
       void this.#fetch().catch((error) => this.#end(error));
     } else if (answer.status === 400) {
-      const { code, message } = problemIn(answer.body) ?? { code: "bad-hello", message: told };
+      const { code, message } = problemIn(answer.body) ?? { code: "bad-hello", message: text };
       this.onmessage(JSON.stringify({ type: "refused", code, message }));
     } else {
       throw errorOf(answer, this.#requester.url);
     }
   }
 
-  /** Fetch what is asked, as long as the connection is there. */
+  /** Fetch requests until the connection ends. */
   async #fetch() {
     while (!this.#ended.signal.aborted) {
       const answer = await this.#call("GET", `${this.#path}request/?wait_s=${this.#waitS}`);
@@ -73,7 +73,7 @@ export class PollingConnection {
       const isText = answer.headers.get("content-type")?.startsWith(TEXT);
       const message = isText ? readUtf8(answer.body) : answer.body;
       const isFault = isText ? JSON.parse(message).type === "fault" : message[10] === FAULT;
-      // What is not answered yet would come again at once.
+      // The server would repeat an unanswered request at once.
       const answered = isFault ? undefined : new Promise((resolve) => (this.#answered = resolve));
       this.onmessage(message);
       await answered;

@@ -1,4 +1,4 @@
-/** A line over the upgrade of `node:http`, where there is no WebSocket: Node before 22. */
+/** A connection over the upgrade of `node:http`, for Node before 22, which has no WebSocket. */
 
 import { randomBytes } from "node:crypto";
 
@@ -10,7 +10,7 @@ import { MessageReader, Opcode, closeOf, encodeMessage } from "../websocket_fram
 const MAX_MESSAGE = 64 * 1024 * 1024;
 
 /**
- * Open a line.
+ * Open a connection.
  *
  * @param {string} url With http: or https:.
  * @param {string} protocol The WebSocket's.
@@ -28,7 +28,7 @@ export async function openNodeConnection(url, protocol, headers, signal) {
   }
 }
 
-/** A line over a socket after its handshake. */
+/** A connection over a socket after its handshake. */
 class NodeConnection {
   #socket;
 

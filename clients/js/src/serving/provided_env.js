@@ -1,4 +1,4 @@
-/** A lent environment: the handlers of its author, and what the server asks of them. */
+/** `ProvidedEnv`: calls an author's handlers for the requests of a server. */
 
 import { NdArray, dtypeOfTyped } from "../arrays.js";
 import { objectOf } from "../json.js";
@@ -10,67 +10,67 @@ import { Attributes } from "./attributes.js";
 import { DIALECTS } from "./dialects.js";
 
 const PROTOCOL = 1;
-/** What agents may do again, since the environment says that it has not begun. */
+/** Codes that state that nothing has changed, so that agents may continue. */
 const UNDONE = new Set(["bad-parameter", "invalid-action", "no-attribute", "reset-needed", "unsupported"]);
 /** Elements of an observation from which on it is worth less to be read by people. */
 const MANY = 256;
 
 /** One environment. */
 export class ProvidedEnv {
-  #given;
+  #definition;
   #observationSpace;
   #actionSpace;
   #renderMode = null;
   // Whether there is an episode to act in.
   #begun = false;
   #calls = {
-    init: (asked) => this.#init(asked),
-    reset: (asked) => this.#reset(asked),
-    step: (asked) => this.#step(asked),
+    init: (request) => this.#init(request),
+    reset: (request) => this.#reset(request),
+    step: (request) => this.#step(request),
     render: () => this.#render(),
     close: () => this.#close(),
   };
 
-  /** @param {object} given What `serveEnv` is called with. */
-  constructor(given) {
+  /** @param {object} definition The options of `serveEnv`. */
+  constructor(definition) {
     for (const name of ["observationSpace", "actionSpace"]) {
-      if (!given[name]) throw new TypeError(`${name} is missing: give a space, or its description`);
+      if (!definition[name]) throw new TypeError(`${name} is missing: expected a space, or its description`);
     }
-    for (const name of ["step", given.reset ? "reset" : "observe"]) {
-      if (typeof given[name] !== "function") throw new TypeError(`${name} is no function`);
+    for (const name of ["step", definition.reset ? "reset" : "observe"]) {
+      if (typeof definition[name] !== "function") throw new TypeError(`${name} is not a function`);
     }
-    this.#given = given;
-    this.#setSpaces(given);
-    if (given.attributes !== undefined) this.#tell(new Attributes(given));
+    this.#definition = definition;
+    this.#setSpaces(definition);
+    if (definition.attributes !== undefined) this.#addAttributes(new Attributes(definition));
     /** @type {boolean} Whether an agent has it. */
     this.taken = false;
     // Values of attributes are to lose nothing, either.
-    this.dialect = given.dialect ?? (given.attributes || this.#hasMany() ? "binary" : "json");
+    this.dialect = definition.dialect ?? (definition.attributes || this.#hasMany() ? "binary" : "json");
     if (!Object.hasOwn(DIALECTS, this.dialect)) {
       throw new RangeError(`dialect is ${this.dialect}: expected "json", "typed" or "binary"`);
     }
   }
 
   #hasMany() {
-    return sizeOf(this.#observationSpace) > MANY || this.#given.renderModes?.some((mode) => mode.startsWith("rgb"));
+    return sizeOf(this.#observationSpace) > MANY || this.#definition.renderModes?.some((mode) => mode.startsWith("rgb"));
   }
 
-  #tell(attributes) {
+  #addAttributes(attributes) {
     Object.assign(this.#calls, attributes.calls, { describe: () => attributes.described(this.#renderMode) });
   }
 
-  /** Say what it is. */
+  /** Describe the environment. */
   hello() {
-    const { name, capabilities = [], renderModes, rewardChannels, metadata, realtime } = this.#given;
-    const { observationSpace, actionSpace } = this.#given;
-    const { reset, render, attributes } = this.#given;
+    const { name, capabilities = [], renderModes, rewardChannels, metadata, realtime } = this.#definition;
+    const { observationSpace, actionSpace } = this.#definition;
+    const { reset, render, attributes } = this.#definition;
     const own = { reset, render, attributes, realtime };
     const can = new Set([...capabilities, "replay", ...Object.keys(own).filter((key) => own[key])]);
     return {
       type: "hello",
       protocol: PROTOCOL,
       name,
-      // Not those of the present instance: whoever comes back says the same again.
+      // Not those of the present instance: after a lost connection the hello is the same.
       observation_space: asSpace(observationSpace).toJSON(),
       action_space: asSpace(actionSpace).toJSON(),
       capabilities: [...can].sort(),
@@ -83,29 +83,29 @@ export class ProvidedEnv {
   }
 
   /**
-   * Do what is asked; give `{ result }` or `{ error }`.
+   * Execute a request; return `{ result }` or `{ error }`.
    *
-   * @param {{ type: string }} asked
+   * @param {{ type: string }} request
    */
-  async answer(asked) {
+  async answer(request) {
     try {
-      const call = this.#calls[asked.type];
-      if (!call) throw new Refusal(`there is no ${asked.type} here`, "unsupported");
-      return { result: await call(asked) };
+      const call = this.#calls[request.type];
+      if (!call) throw new Refusal(`this environment does not support ${request.type}`, "unsupported");
+      return { result: await call(request) };
     } catch (error) {
       const code = UNDONE.has(error?.code) ? error.code : "env-error";
       const words = error?.message || String(error);
-      return { error: { code, message: code === "env-error" ? `${asked.type} failed: ${words}` : words } };
+      return { error: { code, message: code === "env-error" ? `${request.type} failed: ${words}` : words } };
     }
   }
 
   async #init({ kwargs, render_mode: renderMode }) {
-    const { init } = this.#given;
+    const { init } = this.#definition;
     if (!init && kwargs && Object.keys(kwargs).length) {
-      throw new Refusal(`kwargs has ${Object.keys(kwargs)}: expected none, since this environment takes none`, "bad-parameter");
+      throw new Refusal(`kwargs has ${Object.keys(kwargs)}: expected none, since this environment has no arguments`, "bad-parameter");
     }
-    const told = (await init?.({ kwargs: kwargs ?? {}, renderMode: renderMode ?? null })) ?? {};
-    this.#setSpaces({ ...this.#given, ...told });
+    const result = (await init?.({ kwargs: kwargs ?? {}, renderMode: renderMode ?? null })) ?? {};
+    this.#setSpaces({ ...this.#definition, ...result });
     this.#renderMode = renderMode ?? null;
     this.#begun = false;
     this.taken = true;
@@ -113,22 +113,22 @@ export class ProvidedEnv {
   }
 
   async #reset({ seed, options }) {
-    const { reset, observe, capabilities = [] } = this.#given;
-    // Where there are attributes, the server leaves it to the environment to say so.
+    const { reset, observe, capabilities = [] } = this.#definition;
+    // With attributes, the server leaves this check to the environment.
     if (options && Object.keys(options).length && !capabilities.includes("options")) {
-      throw new Refusal("this environment takes no options: expected none", "unsupported");
+      throw new Refusal("this environment has no options: expected none", "unsupported");
     }
-    const told = reset ? await reset({ seed: seed ?? null, options: options ?? {} }) : { observation: await observe() };
+    const result = reset ? await reset({ seed: seed ?? null, options: options ?? {} }) : { observation: await observe() };
     this.#begun = true;
-    return { observation: this.#observed(told, "reset"), info: told.info ?? {} };
+    return { observation: this.#observed(result, "reset"), info: result.info ?? {} };
   }
 
   async #step({ action }) {
     if (!this.#begun) throw new Refusal("this environment was not reset yet: reset it first", "reset-needed");
-    const told = await this.#given.step(asElement(this.#actionSpace, action));
-    const { reward, terminated = false, truncated = false, info = {} } = told ?? {};
+    const result = await this.#definition.step(asElement(this.#actionSpace, action));
+    const { reward, terminated = false, truncated = false, info = {} } = result ?? {};
     return {
-      observation: this.#observed(told, "step"),
+      observation: this.#observed(result, "step"),
       reward: typeof reward === "number" ? new Float(reward) : reward,
       terminated,
       truncated,
@@ -137,20 +137,20 @@ export class ProvidedEnv {
   }
 
   async #render() {
-    if (!this.#given.render) throw new Refusal("this environment gives no frames", "unsupported");
-    return { rendered: framed(await this.#given.render()) };
+    if (!this.#definition.render) throw new Refusal("this environment renders no frames", "unsupported");
+    return { rendered: framed(await this.#definition.render()) };
   }
 
   async #close() {
     this.taken = false;
-    await this.#given.close?.();
-    this.#setSpaces(this.#given);
+    await this.#definition.close?.();
+    this.#setSpaces(this.#definition);
     return {};
   }
 
-  #observed(told, name) {
-    if (told?.observation === undefined) throw new TypeError(`${name} gave no observation`);
-    return asElement(this.#observationSpace, told.observation, exactly);
+  #observed(result, name) {
+    if (result?.observation === undefined) throw new TypeError(`${name} returned no observation`);
+    return asElement(this.#observationSpace, result.observation, exactly);
   }
 
   #setSpaces({ observationSpace, actionSpace }) {
@@ -159,7 +159,7 @@ export class ProvidedEnv {
   }
 }
 
-/** What the environment refuses before it has done anything. */
+/** An error before anything has changed. */
 class Refusal extends Error {
   constructor(words, code) {
     super(words);
@@ -167,14 +167,14 @@ class Refusal extends Error {
   }
 }
 
-function asSpace(given) {
-  return typeof given.toJSON === "function" ? given : spaceOf(given);
+function asSpace(definition) {
+  return typeof definition.toJSON === "function" ? definition : spaceOf(definition);
 }
 
 /**
- * Make an element of what was given for one: flat typed arrays, lists, plain objects.
+ * Convert a value to an element: flat typed arrays, lists, plain objects.
  *
- * @param {(space: object, value: unknown) => unknown} leaf Has the last word on numbers.
+ * @param {(space: object, value: unknown) => unknown} leaf Converts numbers.
  */
 function asElement(space, value, leaf = (_, each) => each) {
   if (ArrayBuffer.isView(value) && space.shape) return shaped(space.shape, value);
@@ -189,7 +189,7 @@ function asElement(space, value, leaf = (_, each) => each) {
   return space.fromPlain(value);
 }
 
-/** Give an integer the dtype that elements of the space have in Python. */
+/** Convert an integer to the dtype that elements of the space have in Python. */
 function exactly(space, value) {
   return space instanceof Discrete && Number.isInteger(value) ? scalar(value, space.dtype) : value;
 }
@@ -199,7 +199,7 @@ function shaped(shape, data) {
   return new NdArray(data, shape, dtypeOfTyped(data));
 }
 
-/** Make an array of an ImageData, without its opacity, or of what looks like one. */
+/** Make an array from an ImageData, without its opacity, or from a similar object. */
 function framed(frame) {
   if (typeof frame?.width !== "number" || !ArrayBuffer.isView(frame.data)) return frame;
   const { width, height, data } = frame;

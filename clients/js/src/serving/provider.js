@@ -13,50 +13,50 @@ const PASSING = new Set(["too-many-external"]);
 
 /** One environment's connection, opened again as often as it is lost. */
 export class Provider {
-  #lent;
-  #given;
+  #env;
+  #options;
   #open;
   #url;
-  #line = null;
+  #connection = null;
   #dialect = null;
-  // In memory only: when a page is left, the game is gone, too.
+  // In memory only: the game ends with the page, too.
   #resume = undefined;
   // The last answer, in case the server did not get it.
-  #last = { id: 0, told: null };
-  // Handlers run one after the other, even if the server gave one up.
+  #last = { id: 0, result: null };
+  // Handlers run one after the other, even if the server gave up a request.
   #running = Promise.resolve();
-  // How often the server has forgotten what it asked.
-  #forgotten = 0;
-  // Whether the author was told last that an agent came.
+  // How often the server has lost the session.
+  #conversation = 0;
+  // Whether the author's last notification was that an agent came.
   #hasAgent = false;
 
   /**
-   * @param {import("./provided_env.js").ProvidedEnv} lent
-   * @param {object} given What `serveEnv` is called with.
-   * @param {(signal?: AbortSignal) => Promise<object>} open Opens a line, as `openConnection` does.
+   * @param {import("./provided_env.js").ProvidedEnv} env
+   * @param {object} options The options of `serveEnv`.
+   * @param {(signal?: AbortSignal) => Promise<object>} open Opens a connection, as `openConnection` does.
    * @param {string} url The server, for errors.
    */
-  constructor(lent, given, open, url) {
-    [this.#lent, this.#given, this.#open, this.#url] = [lent, given, open, url];
+  constructor(env, options, open, url) {
+    [this.#env, this.#options, this.#open, this.#url] = [env, options, open, url];
   }
 
   /** Serve until the signal. */
   async run(signal) {
-    for (let pause = FIRST_PAUSE, said = ""; !signal?.aborted; ) {
+    for (let pause = FIRST_PAUSE, logged = ""; !signal?.aborted; ) {
       try {
-        const line = (this.#line = await this.#open(signal));
-        const lost = await this.#serve(line, signal, () => ([pause, said] = [FIRST_PAUSE, ""]));
-        if (lost) this.#log(`${lost.message}; connecting anew`);
+        const connection = (this.#connection = await this.#open(signal));
+        const lost = await this.#serve(connection, signal, () => ([pause, logged] = [FIRST_PAUSE, ""]));
+        if (lost) this.#log(`${lost.message}; connecting again`);
       } catch (error) {
         if (signal?.aborted) break;
         if (error instanceof ApiError && error.body?.type === "refused") {
           this.#forget();
           throw error;
         }
-        if (error.message !== said) this.#log(`${error.message}; trying again`);
-        said = error.message;
+        if (error.message !== logged) this.#log(`${error.message}; trying again`);
+        logged = error.message;
       }
-      // Not all at the same moment, where many lost the same server.
+      // Random, so that clients of one server do not all return at the same moment.
       await sleep(pause * (0.5 + Math.random() / 2), signal);
       pause = Math.min(2 * pause, LONGEST_PAUSE);
     }
@@ -64,118 +64,118 @@ export class Provider {
     this.#log("stopped");
   }
 
-  /** Serve over one line; give why it ended. */
-  #serve(line, signal, onWelcome) {
+  /** Serve over one connection; return the reason of its end. */
+  #serve(connection, signal, onWelcome) {
     return new Promise((resolve, reject) => {
       const beats = new Heartbeats();
       const end = (settle, reason) => {
         beats.stop();
         signal?.removeEventListener("abort", leave);
-        if (this.#line === line) this.#line = null;
-        line.close();
+        if (this.#connection === connection) this.#connection = null;
+        connection.close();
         settle(reason);
       };
       const lose = (error) => end(resolve, error);
       const leave = () => end(resolve);
-      // It may have come while the line was opened, and is not told of again.
+      // The signal may have been aborted while the connection was opened.
       if (signal?.aborted) return leave();
       signal?.addEventListener("abort", leave);
-      line.onclose = lose;
-      // Where heartbeats are no messages.
-      line.onheard = () => beats.heard();
-      line.onmessage = (message) => {
+      connection.onclose = lose;
+      // For transports whose heartbeats are not messages.
+      connection.onheard = () => beats.heard();
+      connection.onmessage = (message) => {
         beats.heard();
         try {
-          this.#greeted(parse(message));
+          this.#receiveWelcome(parse(message));
         } catch (error) {
           return end(reject, error);
         }
         onWelcome();
         const { heartbeat_s: seconds } = parse(message);
-        beats.start(seconds * 1000, () => line.send(this.#dialect.control("ping")), lose);
-        line.onmessage = (next) => {
+        beats.start(seconds * 1000, () => connection.send(this.#dialect.control("ping")), lose);
+        connection.onmessage = (next) => {
           beats.heard();
           try {
-            this.#take(line, this.#dialect.read(next), lose);
+            this.#receive(connection, this.#dialect.read(next), lose);
           } catch (error) {
-            lose(new Error(`what the server sent cannot be read: ${error.message}`));
+            lose(new Error(`a message of the server cannot be decoded: ${error.message}`));
           }
         };
       };
       beats.start(WELCOME / 3, () => {}, () => end(reject, new Error("the server does not answer to hello")));
-      line.send(stringify({ ...this.#lent.hello(), resume: this.#resume }));
+      connection.send(stringify({ ...this.#env.hello(), resume: this.#resume }));
     });
   }
 
-  #greeted(reply) {
+  #receiveWelcome(reply) {
     if (reply?.type === "refused") {
       const words = `${reply.code}: ${reply.message}`;
       if (PASSING.has(reply.code)) throw new Error(words);
       throw new ApiError(words, { code: reply.code, url: this.#url, body: reply });
     }
-    if (reply?.type !== "welcome") throw new Error("the answer to the hello is none");
+    if (reply?.type !== "welcome") throw new Error("the answer to the hello is malformed");
     if (!reply.resumed) this.#forget();
     this.#resume = reply.resume;
-    this.#dialect = new DIALECTS[this.#lent.dialect]();
+    this.#dialect = new DIALECTS[this.#env.dialect]();
     this.#log(`${reply.resumed ? "resumed" : "connected"}, connection ${reply.connection}`);
   }
 
-  #take(line, said, lose) {
-    if (said.type === "ping") line.send(this.#dialect.control("pong"));
-    else if (said.type === "fault") {
-      this.#log(`the server found a fault${said.field ? ` in ${said.field}` : ""}: ${said.message}`);
-    } else if (said.type !== "pong") {
-      this.#asked(line, said).catch((error) => lose(new Error(`${said.type} cannot be answered: ${error.message}`)));
+  #receive(connection, message, lose) {
+    if (message.type === "ping") connection.send(this.#dialect.control("pong"));
+    else if (message.type === "fault") {
+      this.#log(`the server found a fault${message.field ? ` in ${message.field}` : ""}: ${message.message}`);
+    } else if (message.type !== "pong") {
+      this.#answerRequest(connection, message).catch((error) => lose(new Error(`${message.type} cannot be answered: ${error.message}`)));
     }
   }
 
-  /** Answer a request; what comes again is not done again. */
-  async #asked(line, request) {
+  /** Answer a request; a repeated one gets the stored answer. */
+  async #answerRequest(connection, request) {
     const { id } = request;
     if (id !== this.#last.id) {
-      const asked = this.#forgotten;
-      const told = (this.#running = this.#running.then(() => this.#done(request, asked)));
-      this.#last = { id, told };
+      const conversation = this.#conversation;
+      const result = (this.#running = this.#running.then(() => this.#execute(request, conversation)));
+      this.#last = { id, result };
     }
-    const told = await this.#last.told;
-    // A later line asks for it anew.
-    if (this.#line === line && this.#last.id === id) line.send(this.#written(id, told));
+    const result = await this.#last.result;
+    // After a new connection the server repeats the request.
+    if (this.#connection === connection && this.#last.id === id) connection.send(this.#encoded(id, result));
   }
 
-  async #done(request, asked) {
-    if (asked !== this.#forgotten) return null;
-    const told = await this.#lent.answer(request);
-    if (told.error) this.#log(told.error.message);
-    // Whoever asked is not there any more.
-    if (asked !== this.#forgotten) this.#lent.taken = false;
-    this.#tellOfAgent();
-    return told;
+  async #execute(request, conversation) {
+    if (conversation !== this.#conversation) return null;
+    const result = await this.#env.answer(request);
+    if (result.error) this.#log(result.error.message);
+    // The request belongs to an earlier conversation.
+    if (conversation !== this.#conversation) this.#env.taken = false;
+    this.#notifyAuthor();
+    return result;
   }
 
-  #written(id, { result, error }) {
+  #encoded(id, { result, error }) {
     if (error) return this.#dialect.failure(id, error);
     try {
       return this.#dialect.answer(id, result);
     } catch (failure) {
-      const message = `what the environment gave cannot be said: ${failure.message}`;
+      const message = `the result of the environment cannot be encoded: ${failure.message}`;
       this.#log(message);
       return this.#dialect.failure(id, { code: "env-error", message });
     }
   }
 
-  /** The server knows nothing of what was before. */
+  /** The server has lost the earlier conversation. */
   #forget() {
-    this.#forgotten++;
-    this.#last = { id: 0, told: null };
-    this.#lent.taken = false;
-    this.#tellOfAgent();
+    this.#conversation++;
+    this.#last = { id: 0, result: null };
+    this.#env.taken = false;
+    this.#notifyAuthor();
   }
 
-  #tellOfAgent() {
-    if (this.#lent.taken === this.#hasAgent) return;
-    this.#hasAgent = this.#lent.taken;
+  #notifyAuthor() {
+    if (this.#env.taken === this.#hasAgent) return;
+    this.#hasAgent = this.#env.taken;
     this.#log(this.#hasAgent ? "an agent came" : "the agent went");
-    this.#call(this.#hasAgent ? this.#given.onAgent : this.#given.onAgentGone);
+    this.#call(this.#hasAgent ? this.#options.onAgent : this.#options.onAgentGone);
   }
 
   /** Call a handler, which may be async; nothing waits for it. */
@@ -189,14 +189,14 @@ export class Provider {
 
   async #log(words) {
     try {
-      await (this.#given.log ?? console.log)(`external/${this.#given.name}: ${words}`);
+      await (this.#options.log ?? console.log)(`external/${this.#options.name}: ${words}`);
     } catch {
-      // There is nowhere else to say so, and the environment goes on.
+      // The author's callback failed; the environment continues.
     }
   }
 }
 
-/** Find out whether the other side is still there. */
+/** Detects a server that no longer responds. */
 class Heartbeats {
   #timer;
   #quiet = 0;
@@ -204,10 +204,10 @@ class Heartbeats {
   start(pause, ping, lose) {
     this.stop();
     this.#timer = setInterval(() => {
-      // Counted in beats, since timers of hidden pages come late.
+      // Counted in beats, since timers of hidden pages are late.
       this.#quiet++;
       if (this.#quiet === 1) ping();
-      else if (this.#quiet > 2) lose(new Error("the server says nothing"));
+      else if (this.#quiet > 2) lose(new Error("the server sends nothing"));
     }, pause);
   }
 

@@ -91,7 +91,7 @@ export function stacked(items, shape, dtype) {
   return array(elements, { shape: [items.length, ...shape], dtype });
 }
 
-/** The rows of an array; undefined if it is none. */
+/** The rows of an array; undefined for other values. */
 export function rowsOf(batch) {
   return batch instanceof NdArray && batch.shape.length ? [...batch] : undefined;
 }

@@ -54,7 +54,7 @@ export class Discrete extends Space {
   }
 }
 
-/** See a value as an integer that a dtype takes; undefined if it is none. */
+/** Convert a value to an integer of a dtype; undefined if it is not one. */
 function integerIn(value, dtype) {
   if (typeof value === "bigint") return value;
   if (typeof value === "boolean") return Number(value);

@@ -1,4 +1,4 @@
-/** Draws: what samples are made of, from a generator of numbers from 0 to 1. */
+/** Random numbers for samples, from a generator of numbers from 0 to 1. */
 
 import { narrow } from "../json.js";
 

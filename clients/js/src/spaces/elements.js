@@ -1,4 +1,4 @@
-/** Elements that are arrays: what a caller may give for them, seen as one. */
+/** Elements that are arrays: convert a caller's values to them. */
 
 import { NdArray, array, dtypeOfTyped } from "../arrays.js";
 import { canCast, dtypeNamed } from "../dtypes.js";

@@ -1,4 +1,4 @@
-/** The fields of a description, which nobody needs to trust. */
+/** The fields of a description, which is not trusted. */
 
 import { countOf, dtypeNamed } from "../dtypes.js";
 import { ProtocolError } from "../errors.js";
@@ -8,7 +8,7 @@ import { shown } from "../text.js";
 
 /** How many spaces may be nested in one another. */
 const MAX_DEPTH = 32;
-/** Bytes that the arrays of all spaces of a description may take together. */
+/** Bytes that the arrays of all spaces of a description may have together. */
 const MAX_BYTES = 2 ** 29;
 const DECIMAL = /^-?[0-9]{1,20}$/;
 const SPECIAL = { inf: Infinity, "-inf": -Infinity, nan: NaN };

@@ -8,9 +8,9 @@ import { Graph } from "./graph.js";
 import { Text } from "./text.js";
 
 /**
- * Make the space that a description tells of.
+ * Make the space of a description.
  *
- * @param {object} description As a server gives it: an object with a `type`.
+ * @param {object} description From a server: an object with a `type`.
  * @returns {import("./space.js").Space}
  * @throws {ProtocolError} The description does not fit.
  */

@@ -20,7 +20,7 @@ const PRINTERS = {
     `Graph(${spaceText(node_space)}, ${edge_space ? spaceText(edge_space) : "None"})`,
 };
 
-/** Show the space of a description, as `toJSON` of spaces gives it. */
+/** Print the space of a description, as `toJSON` of spaces returns it. */
 export function spaceText(description) {
   return PRINTERS[description.type](description);
 }

@@ -1,12 +1,12 @@
-/** What all spaces have in common. */
+/** The base class of all spaces. */
 
 import { Tuple } from "../scalars.js";
 import { spaceText } from "./printing.js";
 
 /**
- * A set of values, such as the actions that an environment takes.
+ * A set of values, such as the actions of an environment.
  *
- * Spaces come from the server; each can be made of its description, too.
+ * Spaces come from the server; each can be made from its description, too.
  */
 export class Space {
   /** Whether a value is in the space. */
@@ -33,7 +33,7 @@ export class Space {
     return spaceText(this.toJSON());
   }
 
-  /** Make an element of what plain JSON says of it. */
+  /** Make an element from plain JSON. */
   fromPlain(_plain) {
     throw new TypeError("an abstract space has no elements");
   }
@@ -43,7 +43,7 @@ export class Space {
     return Tuple.from(items);
   }
 
-  /** Take a batch apart; undefined if it is none. */
+  /** Split a batch into its elements; undefined if it is not a batch. */
   unstack(batch) {
     return Array.isArray(batch) ? [...batch] : undefined;
   }

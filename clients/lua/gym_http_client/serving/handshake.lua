@@ -63,7 +63,7 @@ function handshake.read(message, url)
     and type(reply.resume) == "string" then
     return reply
   elseif not is_dict or reply.type ~= "refused" or type(reply.message) ~= "string" then
-    return nil, "the answer to the hello is none"
+    return nil, "the answer to the hello is malformed"
   end
   local words = ("%s: %s"):format(tostring(reply.code), reply.message)
   return nil, words, not PASSING[reply.code] and errors.api(reply, url) or nil

@@ -67,7 +67,7 @@ end
 
 local function observed(self, told)
   if type(told) ~= "table" or told.observation == nil then
-    refuse(nil, "it gave no observation: expected a table, as {observation = 1}")
+    refuse(nil, "returned no observation: expected a table, as {observation = 1}")
   end
   local info = told.info or {}
   return elements.given(self.observation_space, told.observation), info
@@ -85,7 +85,7 @@ function BEGIN.init(self, asked, answer)
   if init then
     return init({ kwargs = kwargs, render_mode = given_of(asked.render_mode) }, answer)
   elseif next(kwargs) ~= nil then
-    refuse("bad-parameter", "kwargs has %s: expected none, since this environment takes none",
+    refuse("bad-parameter", "kwargs has %s: expected none, since this environment has no arguments",
       table.concat(kinds.keys(kwargs), ", "))
   end
   return {}
@@ -135,7 +135,7 @@ end
 
 function BEGIN.render(self, _, answer)
   if not self.given.render then
-    refuse("unsupported", "this environment gives no frames")
+    refuse("unsupported", "this environment renders no frames")
   end
   return self.given.render(answer)
 end
@@ -190,7 +190,7 @@ function Lent:ask(asked, tell)
   end)
   self.present = answer
   local begin = BEGIN[name] or function()
-    refuse("unsupported", "there is no %s here", tostring(name))
+    refuse("unsupported", "this environment does not support %s", tostring(name))
   end
   local ok, given = pcall(begin, self, asked, answer)
   if not ok and answer:is_wanted() then

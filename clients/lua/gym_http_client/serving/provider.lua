@@ -71,7 +71,7 @@ end
 -- Give the line up, and come again later.
 local function leave(self, why)
   if self.dialect then
-    log(self, why .. "; connecting anew")
+    log(self, why .. "; connecting again")
   elseif why ~= self.said then
     log(self, why .. "; trying again")
     self.said = why
@@ -123,7 +123,7 @@ local function deliver(self)
     if ok then
       return say(self, message)
     end
-    local words = "what the environment gave cannot be said: " .. tostring(message)
+    local words = "the result of the environment cannot be encoded: " .. tostring(message)
     problem = { code = "env-error", message = words }
     log(self, words)
   end
@@ -172,7 +172,7 @@ local function listen(self)
   if due == "ping" then
     say(self, self.dialect:control("ping"))
   elseif due == "leave" then
-    leave(self, "the server says nothing")
+    leave(self, "the server sends nothing")
   end
 end
 

@@ -73,7 +73,7 @@ public:
             if (said.type == "step") return step(said);
             if (said.type == "render") return render();
             if (said.type == "close") return close();
-            throw EnvError("there is no " + said.type + " here", "unsupported");
+            throw EnvError("this environment does not support " + said.type, "unsupported");
         } catch (const EnvError& error) {
             look_ = [error] { return std::optional<Outcome>(Outcome{{}, error}); };
         }
@@ -146,7 +146,7 @@ private:
         if (asked.kwargs.size() != 0)
             throw EnvError("kwargs are given, as " +
                                to_string(asked.kwargs.members().front().first) +
-                               ": expected none, since this environment takes none",
+                               ": expected none, since this environment has no arguments",
                            "bad-parameter");
         call("init", Handler<Spaces>([] { return Spaces{}; }), finish);
     }
@@ -193,7 +193,7 @@ private:
     }
 
     void render() {
-        if (!lent_.render) throw EnvError("this environment gives no frames", "unsupported");
+        if (!lent_.render) throw EnvError("this environment renders no frames", "unsupported");
         call("render", lent_.render,
              [](const Value& frame) { return Value::dict({{"rendered", frame}}); });
     }

@@ -96,7 +96,7 @@ private:
     void greet(const Value& reply) {
         const std::string type = reply["type"].to<std::string>();
         if (type == "refused") return refuse(reply);
-        if (type != "welcome") throw LineLost("the answer to the hello is none");
+        if (type != "welcome") throw LineLost("the answer to the hello is malformed");
         const bool resumed = reply["resumed"].to<bool>();
         const std::string connection = reply["connection"].to<std::string>();
         heartbeat_s_ = reply["heartbeat_s"].to<double>();
@@ -126,7 +126,7 @@ private:
         try {
             return speech_->answer(id, told.result);
         } catch (const UsageError& error) {
-            const EnvError failure("what the environment gave cannot be said: " + error.message());
+            const EnvError failure("the result of the environment cannot be encoded: " + error.message());
             log(failure.message());
             return speech_->failure(id, failure);
         }

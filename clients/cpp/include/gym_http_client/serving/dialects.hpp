@@ -44,7 +44,7 @@ public:
     virtual Opcode opcode() const = 0;
     /// @throws ProtocolError It is nothing that a server says.
     virtual Said read(const Message& message) = 0;
-    /// @throws UsageError The result cannot be said.
+    /// @throws UsageError The result cannot be encoded.
     virtual std::string answer(std::uint32_t id, const Value& result) = 0;
     virtual std::string failure(std::uint32_t id, const EnvError& error) = 0;
     virtual std::string ping() = 0;

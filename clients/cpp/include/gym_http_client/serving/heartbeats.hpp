@@ -30,7 +30,7 @@ public:
     bool is_time() {
         if (left() > 0) return false;
         next_ = Deadline(seconds_);
-        if (++quiet_ > 2) throw LineLost("the server says nothing");
+        if (++quiet_ > 2) throw LineLost("the server sends nothing");
         return quiet_ == 1;
     }
 
