@@ -1,4 +1,4 @@
---- Actions: how one of a space goes to the server, the quickest way that says it.
+--- Encode actions of a space in the fastest form that is exact.
 -- @module gym_http_client.actions
 local arrays = require("gym_http_client.arrays")
 local elements = require("gym_http_client.elements")
@@ -13,7 +13,7 @@ local packing = require("gym_http_client.packing")
 
 local actions = {}
 
--- What is made with these constructors is meant as it is, and not cast.
+-- Values of these constructors are exact, and not cast.
 local EXACT = { array = true, bytes = true, float = true, scalar = true, autoreset = true }
 
 local function padded(signature)
@@ -22,7 +22,7 @@ end
 
 local INT = padded('{"dict":[["action","int"]]}')
 
--- Gives plain JSON; or nil, a signature and leaves.
+-- Returns plain JSON; or nil, a signature and leaves.
 local function general(action)
   if action == nil then
     usage.raise("an action is needed, as env:step(env.action_space:sample())")
@@ -51,7 +51,7 @@ local function discrete(space)
       end
       return nil, INT, leaves
     end
-    -- The server says what is wrong with it.
+    -- The server reports the error.
     return general(action)
   end
 end
@@ -78,9 +78,9 @@ local function numeric(space)
   end
 end
 
---- Give the function that writes actions of a space.
+--- Return the function that encodes actions of a space.
 -- @tparam Space space
--- @treturn function of an action, which gives plain JSON, or nil, a signature and leaves
+-- @treturn function of an action, which returns plain JSON, or nil, a signature and leaves
 function actions.writer(space)
   if space.type == "Discrete" then
     return discrete(space)

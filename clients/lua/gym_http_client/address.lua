@@ -1,4 +1,4 @@
---- Addresses of servers, and the token that they want.
+--- URLs of servers, and their tokens.
 -- @module gym_http_client.address
 local usage = require("gym_http_client.usage")
 
@@ -40,18 +40,18 @@ local function host_and_port(place)
   return host, tonumber(port)
 end
 
---- Take an address apart.
--- @tparam string url as `http://127.0.0.1:5000`; it may hold a token, as
+--- Parse a URL.
+-- @tparam string url such as `http://127.0.0.1:5000`; it may contain a token, as in
 -- `http://:TOKEN@host:5000`, and a path
--- @tparam[opt] string token else the one in the address, else the one in `GHS_TOKEN`;
--- an empty one means none
+-- @tparam[opt] string token by default the one in the URL, or in `GHS_TOKEN`;
+-- an empty one means no token
 -- @treturn table `url` (without the token), `scheme`, `host`, `port`, `prefix`,
 -- `host_header` and `token`
 function address.parse(url, token)
   local scheme, rest = tostring(url):match("^(%a+)://(.*)$")
   scheme = scheme and scheme:lower()
   if not PORTS[scheme] then
-    -- The address is not shown: there may be a token in what cannot be read.
+    -- The URL is not shown: a malformed one may contain a token.
     usage.raise(LOOKS .. "; this one does not begin with http:// or https://")
   end
   local authority, path = rest:match("^([^/?#]*)([^?#]*)$")

@@ -36,7 +36,7 @@ function Array:__tostring()
   end
   local shape = table.concat(self.shape, ", ")
   local text = ("array of %s, shape {%s}"):format(tostring(self.dtype), shape)
-  -- Of an array whose bytes alone there are, no element is known.
+  -- The elements of an array of bytes are unknown.
   return self.data and text or ("%s: %s"):format(text, table.concat(items, ", "))
 end
 
@@ -94,8 +94,8 @@ function arrays.new(dtype, items, shape)
   return setmetatable(flat, Array)
 end
 
---- Make an array of bytes.
--- @tparam table dtype as `dtypes.read` gives it
+--- Make an array from bytes.
+-- @tparam table dtype from `dtypes.read`
 -- @tparam table shape
 -- @tparam number count elements
 -- @tparam string data
@@ -108,14 +108,14 @@ function arrays.read(dtype, shape, count, data, at, raw)
   end
   local items = elements.read(dtype, data, at, count)
   if not items then
-    -- Lua has no such numbers: what there is are the bytes.
+    -- Lua has no such numbers: the array has only the bytes.
     items = { data = data:sub(at, at + count * dtype.bytes - 1) }
   end
   items.shape, items.dtype = shape, dtype.name
   return setmetatable(items, Array)
 end
 
---- Give the bytes of an array, and its dtype.
+--- Return the bytes of an array, and its dtype.
 function arrays.bytes(array)
   local dtype = dtypes.find(array.dtype)
   if not dtype then

@@ -1,6 +1,6 @@
---- Reaching into environments: their attributes, methods and generators.
+--- Attributes, methods and generators of environments.
 --
--- These are methods of an `Env`. Values go and come without loss.
+-- These are methods of an `Env`. Values are sent without loss.
 -- @module gym_http_client.attributes
 local address = require("gym_http_client.address")
 local rest = require("gym_http_client.rest")
@@ -11,12 +11,12 @@ local attributes = {}
 
 local function ask_member(self, path, body, name)
   self:check_open()
-  local answer, failed = rest.exact(self.link, body and "POST" or "GET", self.path .. path,
+  local answer, failed = rest.exact(self.requester, body and "POST" or "GET", self.path .. path,
     body, self.raw)
   if not answer then
     return nil, failed
   end
-  return rest.member(self.link, self.path .. path, answer, name)
+  return rest.member(self.requester, self.path .. path, answer, name)
 end
 
 --- Have the server draw an action.
@@ -55,16 +55,16 @@ function attributes:call(name, ...)
   return ask_member(self, path, { args = kinds.list({ ... }) }, "value")
 end
 
---- Give the state of the environment's random generator, for `set_generator`.
+--- Return the state of the environment's random generator, for `set_generator`.
 function attributes:generator()
   self:check_open()
-  return rest.exact(self.link, "GET", self.path .. "generator/")
+  return rest.exact(self.requester, "GET", self.path .. "generator/")
 end
 
 --- Set the state of the environment's random generator.
 function attributes:set_generator(state)
   self:check_open()
-  local answer, failed = rest.exact(self.link, "POST", self.path .. "generator/", state)
+  local answer, failed = rest.exact(self.requester, "POST", self.path .. "generator/", state)
   return answer and true, failed
 end
 

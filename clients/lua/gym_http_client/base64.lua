@@ -42,7 +42,7 @@ local function bytes_of(a, b, c, d, pieces)
   return true
 end
 
---- Read bytes; nil where the text is not what `encode` writes.
+--- Decode bytes; nil if the text is not one that `encode` writes.
 function base64.decode(text)
   if #text % 4 ~= 0 then
     return nil
@@ -58,7 +58,7 @@ function base64.decode(text)
   end
   local data = table.concat(pieces)
   data = data:sub(1, #data - padding)
-  -- The last digit before the padding may have bits that say nothing.
+  -- The last digit before the padding may have unused bits.
   if padding > 0 and base64.encode(data:sub(-(3 - padding))) ~= text:sub(-4) then
     return nil
   end

@@ -1,4 +1,4 @@
---- Values in the binary form: a signature, then the bytes of all that it tells of.
+--- Values in the binary form: a signature, then the bytes of its leaves.
 -- @module gym_http_client.binary
 local malformed = require("gym_http_client.malformed")
 local sign = require("gym_http_client.signature_writer")
@@ -9,15 +9,15 @@ local binary = {}
 
 local refuse = malformed.refuse
 
---- Give a value in the binary form.
+--- Encode a value in the binary form.
 function binary.encode(value)
   local signature, leaves = sign(value)
   return packing.write_u32(#signature) .. "\0\0\0\0" .. signature .. leaves
 end
 
---- Read a value; refuses what is none.
+--- Decode a value; refuses malformed bytes.
 -- @tparam string data
--- @tparam[opt] boolean raw give arrays as their bytes
+-- @tparam[opt] boolean raw return arrays as their bytes
 function binary.decode(data, raw)
   if #data < 8 then
     refuse("is shorter than 8 bytes")

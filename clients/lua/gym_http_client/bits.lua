@@ -1,4 +1,4 @@
---- Operations on words of 32 bits: native where there are any, else arithmetic.
+--- Operations on words of 32 bits: native if possible, otherwise arithmetic.
 -- @module gym_http_client.bits
 local platform = require("gym_http_client.platform")
 
@@ -22,7 +22,7 @@ end
 
 if has_bit then
   local rol = bit.rol or bit.lrotate
-  -- LuaJIT's words have a sign.
+  -- LuaJIT's words are signed.
   function bits.band(a, b) return bit.band(a, b) % 4294967296 end
   function bits.bor(a, b) return bit.bor(a, b) % 4294967296 end
   function bits.bxor(a, b) return bit.bxor(a, b) % 4294967296 end
@@ -30,7 +30,7 @@ if has_bit then
   return bits
 end
 
--- What two digits of 4 bits give, at 16 * a + b.
+-- Results for two digits of 4 bits, at 16 * a + b.
 local ANDED, XORED = {}, {}
 for a = 0, 15 do
   for b = 0, 15 do

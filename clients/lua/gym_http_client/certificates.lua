@@ -1,4 +1,4 @@
---- TLS, through LuaSec where that is there, and whether a certificate is the host's.
+--- TLS, through LuaSec if installed, and checks of a host's certificate.
 -- @module gym_http_client.certificates
 local certificates = {}
 
@@ -56,7 +56,7 @@ local function settings(tls)
     protocol = "any",
     options = { "all", "no_sslv2", "no_sslv3", "no_tlsv1", "no_tlsv1_1" },
     verify = tls.verify == false and "none" or "peer",
-    -- A failed handshake gives no reason; `doubt` finds it before anything is sent.
+    -- A failed handshake has no reason; `doubt` finds it before anything is sent.
     verifyext = tls.verify ~= false and { "lsec_continue" } or nil,
     cafile = cafile,
     capath = tls.capath or (not cafile and folder()) or nil,
@@ -98,8 +98,8 @@ local function problem_in(found)
   return "certificate verify failed: " .. table.concat(words, ", ")
 end
 
---- Tell why a server may not be who it says, after the handshake.
--- @treturn ?string nil if it is
+--- Return why a server's certificate is not valid for it, after the handshake.
+-- @treturn ?string nil if it is valid
 function certificates.doubt(secured, host, tls)
   if tls and tls.verify == false then
     return nil

@@ -1,6 +1,6 @@
---- Clients: what a server can do.
+--- Clients: the calls of a server.
 --
--- A call gives its results, or nil and an `Error`; what is used wrongly raises one.
+-- A call returns its results, or nil and an `Error`; wrong use raises an error.
 -- @classmod Client
 local Env = require("gym_http_client.env")
 local address = require("gym_http_client.address")
@@ -50,12 +50,12 @@ local function checked(given, call, example, known)
   return given
 end
 
--- Check what `make` was given.
+-- Check the options of `make`.
 function Client.making_options(given, call, example)
   return checked(given, call, example, ALL)
 end
 
--- Check what `attach` was given.
+-- Check the options of `attach`.
 function Client.attaching_options(given, call, example)
   return checked(given, call, example, CLIENT)
 end
@@ -67,7 +67,7 @@ function Client.new(url, given)
   local limit = given.time_limit or 60
   local place = address.parse(url, given.token)
   local self = setmetatable({ url = place.url }, Client)
-  self.link = requesters.new(place, {
+  self.requester = requesters.new(place, {
     time_limit = limit,
     answer_limit = given.answer_limit or limit * 2 / 3,
     max_body = given.max_body or MAX_BODY,
@@ -89,14 +89,14 @@ local function env_options(self, given)
   return { raw = raw, streams = streams }
 end
 
--- Two requests: one makes the instance, the other tells what it is.
+-- Two requests: one makes the instance, the other describes it.
 local function make(self, env_id, body, given)
   local instance_id, failed = self:env_create(env_id, body)
   if not instance_id then
     return nil, failed
   end
   local env
-  env, failed = Env.attach(self.link, instance_id, env_options(self, given))
+  env, failed = Env.attach(self.requester, instance_id, env_options(self, given))
   if not env then
     self:env_close(instance_id)
   end
@@ -104,13 +104,13 @@ local function make(self, env_id, body, given)
 end
 
 --- Make an environment.
--- @tparam string env_id Gymnasium's name, as `"CartPole-v1"`
+-- @tparam string env_id Gymnasium's name, such as `"CartPole-v1"`
 -- @tparam[opt] table given options of Gymnasium: `kwargs`, `render_mode`, `max_episode_steps`,
 -- `disable_env_checker`; `seed` of the first reset; `wrappers`; for a vector `num_envs`,
 -- `vectorization_mode`, `vector_kwargs`, `autoreset_mode` and `hosts`; `wait_s`, the
--- seconds that the server waits for one that lives elsewhere, on top of the time limits;
--- `label`, which lists of instances show;
--- and `raw` and `stream`, which are else the client's
+-- seconds that the server waits for an external environment, on top of the time limits;
+-- `label`, shown in lists of instances;
+-- and `raw` and `stream`, by default the client's
 -- @treturn Env
 function Client:make(env_id, given)
   if type(env_id) ~= "string" then
@@ -122,12 +122,12 @@ function Client:make(env_id, given)
   for _, name in ipairs(MAKING) do
     body[name] = given[name]
   end
-  return self.link:together(options.wait_of(given), make, self, env_id, body, given)
+  return self.requester:together(options.wait_of(given), make, self, env_id, body, given)
 end
 
---- Make many environments that step as one.
+--- Make a vector of environments.
 -- @tparam string env_id
--- @tparam table given see `Client:make`; `num_envs` is needed
+-- @tparam table given see `Client:make`; `num_envs` is required
 -- @treturn Env
 function Client:make_vec(env_id, given)
   if type(given) ~= "table" or type(given.num_envs) ~= "number" then
@@ -136,14 +136,14 @@ function Client:make_vec(env_id, given)
   return self:make(env_id, given)
 end
 
---- Get hold of an instance that somebody else has made.
+--- Use an existing instance.
 -- @tparam string instance_id
 -- @tparam[opt] table given `raw` and `stream`
 -- @treturn Env
 function Client:attach(instance_id, given)
   options.instance_id(instance_id)
   given = Client.attaching_options(given, "attach", "{stream = false}")
-  return Env.attach(self.link, instance_id, env_options(self, given))
+  return Env.attach(self.requester, instance_id, env_options(self, given))
 end
 
 --- List the instances.
@@ -155,7 +155,7 @@ end
 --- List the instances with their figures, and the last that ended.
 -- @treturn table `instances` and `ended`, lists of tables
 function Client:instances()
-  return rest.plain(self.link, "GET", "/v1/instances/")
+  return rest.plain(self.requester, "GET", "/v1/instances/")
 end
 
 --- List the environments that can be made.
@@ -173,11 +173,11 @@ function Client:registry(filter)
   if query[1] then
     path = path .. "?" .. table.concat(query, "&")
   end
-  local answer, failed = rest.plain(self.link, "GET", path)
+  local answer, failed = rest.plain(self.requester, "GET", path)
   if not answer then
     return nil, failed
   end
-  return rest.member(self.link, path, answer, "envs", "table")
+  return rest.member(self.requester, path, answer, "envs", "table")
 end
 
 --- Step many instances in one request.
@@ -186,18 +186,18 @@ end
 -- @treturn table `results` and `pending`
 function Client:batch_step(steps, first)
   local path = "/v1/batch/step/"
-  return rest.plain(self.link, "POST", path, { steps = kinds.list(steps), first = first })
+  return rest.plain(self.requester, "POST", path, { steps = kinds.list(steps), first = first })
 end
 
---- Tell what the server is, can do and allows.
+--- Return the server's version, capabilities and limits.
 -- @treturn table
 function Client:server_info()
-  return rest.plain(self.link, "GET", "/v1/")
+  return rest.plain(self.requester, "GET", "/v1/")
 end
 
 --- Close the connection; a later call opens it again.
 function Client:close()
-  self.link:close()
+  self.requester:close()
 end
 
 return Client

@@ -1,4 +1,4 @@
---- Lines: one connection to a server, each of whose waits has an end.
+--- One connection to a server, with a deadline for each wait.
 -- @module gym_http_client.connection
 local socket = require("socket")
 
@@ -6,15 +6,15 @@ local certificates = require("gym_http_client.certificates")
 
 local connection = {}
 
--- Words of luasocket and LuaSec for a wait that was too long.
+-- Error texts of luasocket and LuaSec for a timeout.
 local TIMEOUTS = { timeout = true, wantread = true, wantwrite = true }
 local AT_ONCE = 8192
 local SEND_AT_ONCE = 65536
 
-local Line = {}
-Line.__index = Line
+local Connection = {}
+Connection.__index = Connection
 
---- A failure: why there is no answer, before it is an error of a call.
+--- A failure: why there is no answer, before it becomes the error of a call.
 -- @tparam string kind `"absent"`, `"lost"`, `"timeout"`, `"untrusted"` or `"malformed"`
 function connection.failure(kind, words)
   return { kind = kind, words = words }
@@ -43,11 +43,11 @@ local function absent(reason)
   return failure(nobody and "absent" or "lost", "no connection: " .. tostring(reason))
 end
 
---- Open a line.
--- @tparam table address as `address.parse` gives it
--- @tparam number deadline as `socket.gettime` tells time
--- @tparam table tls what LuaSec is told beside the rest; see `gym.new`
--- @treturn ?Line
+--- Open a connection.
+-- @tparam table address from `address.parse`
+-- @tparam number deadline in the time of `socket.gettime`
+-- @tparam table tls further options of LuaSec; see `gym.new`
+-- @treturn ?Connection
 -- @treturn ?table failure
 function connection.open(address, deadline, tls)
   if address.scheme == "https" then
@@ -71,7 +71,7 @@ function connection.open(address, deadline, tls)
     end
     raw = secured
   end
-  return setmetatable({ raw = raw, early = "", hasty = false }, Line)
+  return setmetatable({ raw = raw, early = "", hasty = false }, Connection)
 end
 
 local function allow(self, deadline)
@@ -86,7 +86,7 @@ local function allow(self, deadline)
   return true
 end
 
--- From here on take what is there, and wait for nothing.
+-- From here on read only available bytes, and do not wait.
 local function hurry(self)
   self.raw:settimeout(0)
   self.hasty = true
@@ -95,7 +95,7 @@ end
 --- Send bytes.
 -- @treturn ?boolean true
 -- @treturn ?table failure
-function Line:send(data, deadline)
+function Connection:send(data, deadline)
   local at = 1
   repeat
     if not allow(self, deadline) then
@@ -114,7 +114,7 @@ end
 --- Receive exactly so many bytes.
 -- @treturn ?string
 -- @treturn ?table failure
-function Line:exactly(count, deadline)
+function Connection:exactly(count, deadline)
   local early = self.early
   if #early >= count then
     self.early = early:sub(count + 1)
@@ -133,10 +133,10 @@ function Line:exactly(count, deadline)
   return data
 end
 
---- Receive what there is, one byte at least.
--- @treturn ?string an empty one at the end of the connection
+--- Receive the available bytes, at least one.
+-- @treturn ?string empty at the end of the connection
 -- @treturn ?table failure
-function Line:some(deadline)
+function Connection:some(deadline)
   if self.early ~= "" then
     local early = self.early
     self.early = ""
@@ -144,7 +144,7 @@ function Line:some(deadline)
   elseif not allow(self, deadline) then
     return nil, failed("timeout")
   end
-  -- With its first byte all that has come is in luasocket's own buffer.
+  -- With its first byte, all received bytes are in luasocket's own buffer.
   local first, reason = self.raw:receive(1)
   if not first then
     if reason == "closed" then
@@ -158,12 +158,12 @@ function Line:some(deadline)
 end
 
 --- Put bytes back that were received, to be received again.
-function Line:put_back(data)
+function Connection:put_back(data)
   self.early = data .. self.early
 end
 
---- Whether an idle line has ended, or has something on it that nobody asked for.
-function Line:is_stale()
+--- Whether an idle connection has ended, or has received unexpected bytes.
+function Connection:is_stale()
   if self.early ~= "" then
     return true
   end
@@ -173,7 +173,7 @@ function Line:is_stale()
 end
 
 --- Close the line.
-function Line:close()
+function Connection:close()
   self.raw:close()
 end
 

@@ -1,4 +1,4 @@
---- What an instance is: its server's description, read into the fields of an `Env`.
+--- Parse the server's description of an instance into the fields of an `Env`.
 -- @module gym_http_client.description
 local actions = require("gym_http_client.actions")
 local errors = require("gym_http_client.errors")
@@ -19,7 +19,7 @@ end
 
 local SPACES = { "action_space", "observation_space" }
 
---- Learn what an instance is, and set an environment's fields.
+--- Request the description of an instance, and set an environment's fields.
 -- @tparam Env self
 -- @treturn[1] Env the same
 -- @treturn[2] nil

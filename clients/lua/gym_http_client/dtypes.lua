@@ -33,7 +33,7 @@ for unit in ("Y M W D h m s ms us ns ps fs as"):gmatch("%a+") do
   UNITS[unit] = true
 end
 
--- Whether a name has the order of bytes that NumPy gives to it.
+-- Whether a name has NumPy's default order of bytes for it.
 local function is_ordered(order, kind, size)
   if kind == "S" or (size == 1 and kind ~= "U") then
     return order == "|"
@@ -90,9 +90,9 @@ local function find(name)
   }
 end
 
---- Find a dtype by its name, NumPy's (`"float32"`) or that of the wire (`"<f4"`).
+--- Find a dtype by its name in NumPy (`"float32"`) or on the wire (`"<f4"`).
 -- @treturn ?table `wire` and `name`, `kind` (as NumPy's), `bytes` of an element and
--- `big_endian`; nil where there is none
+-- `big_endian`; nil if it is unknown
 function dtypes.find(name)
   local dtype = known[name]
   if dtype == nil then
@@ -105,7 +105,7 @@ function dtypes.find(name)
   return dtype
 end
 
---- Find a dtype by its name on the wire; refuses what is none.
+--- Find a dtype by its name on the wire; refuses unknown names.
 function dtypes.read(wire)
   local dtype = type(wire) == "string" and not WIRE[wire] and dtypes.find(wire)
   if not dtype then
@@ -116,8 +116,8 @@ end
 
 local MAX_AXES, MAX_AXIS = 32, 2147483647
 
---- Read a shape and count its elements; refuses what none can have.
--- @tparam table sizes a list, as it came
+--- Parse a shape and count its elements; refuses invalid shapes.
+-- @tparam table sizes a list, as received
 -- @tparam number bytes of an element
 -- @treturn number
 function dtypes.count(sizes, bytes)
@@ -131,7 +131,7 @@ function dtypes.count(sizes, bytes)
     end
     count, product = count * size, product * 1.0 * (size > 0 and size or 1)
   end
-  -- Of an empty array NumPy still wants the other axes to be possible ones.
+  -- NumPy checks the other axes of an empty array, too.
   if bytes == 0 or product >= 9223372036854775808 then
     malformed.refuse("has an impossible shape")
   end

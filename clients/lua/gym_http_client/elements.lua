@@ -20,7 +20,7 @@ local function turned(data)
   return data:reverse()
 end
 
--- Of `S` and `U`: NumPy does not tell zeros at the end from none.
+-- Of `S` and `U`: NumPy ignores zeros at the end.
 local function read_text(dtype, data)
   if dtype.kind == "S" then
     return (data:gsub("%z+$", ""))
@@ -54,7 +54,7 @@ local ONE = {
   f = read_float, c = read_complex, S = read_text, U = read_text,
 }
 
--- What works for all dtypes, one element after the other.
+-- The general way for all dtypes, one element after the other.
 local function read_slowly(dtype, data, at, count)
   local read, size, items = ONE[dtype.kind], dtype.bytes, {}
   for index = 1, count do
@@ -108,7 +108,7 @@ local function read_octets(_, data, at, count)
   return items
 end
 
--- What interpreters without `string.unpack` read at a position.
+-- For interpreters without `string.unpack`: read at a position.
 local AT = {
   f4 = function(data, at) return floats.single(byte(data, at, at + 3)) end,
   f8 = packing.f64, i8 = packing.i64, M8 = packing.i64, m8 = packing.i64,
@@ -151,7 +151,7 @@ local C_TYPES = {
   i1 = "int8_t", i2 = "int16_t", i4 = "int32_t",
   u1 = "uint8_t", u2 = "uint16_t", u4 = "uint32_t",
   f4 = "float", f8 = "double",
-  -- For arrays that are asked for as they are.
+  -- For arrays as their bytes.
   b1 = "bool", i8 = "int64_t", u8 = "uint64_t",
 }
 

@@ -1,6 +1,6 @@
---- Environments: instances on a server, to be reset and stepped.
+--- Environments: instances on a server, to reset and step.
 --
--- A call gives its results, or nil and an `Error`; what is used wrongly raises one.
+-- A call returns its results, or nil and an `Error`; wrong use raises an error.
 -- @classmod Env
 local address = require("gym_http_client.address")
 local rest = require("gym_http_client.rest")
@@ -31,28 +31,28 @@ end
 --- An environment's fields.
 -- @tfield string instance_id the instance's name on the server
 -- @tfield string env_id Gymnasium's name of the environment
--- @tfield Space action_space what actions may be
--- @tfield Space observation_space what observations may be
--- @tfield ?number num_envs of a vector: how many environments step as one
+-- @tfield Space action_space of the environment
+-- @tfield Space observation_space of the environment
+-- @tfield ?number num_envs of a vector: its number of environments
 -- @tfield ?Space single_action_space of a vector: that of one of its environments
 -- @tfield ?Space single_observation_space likewise
--- @tfield ?string render_mode what was given when it was made
+-- @tfield ?string render_mode of its creation
 -- @tfield table metadata of the environment
 -- @tfield table spec of the environment
 -- @table fields
 
---- Get hold of an instance that is there.
+--- Use an existing instance.
 -- @local
-function Env.attach(link, instance_id, transfer)
+function Env.attach(requester, instance_id, transfer)
   local self = setmetatable({
-    link = link,
+    requester = requester,
     instance_id = instance_id,
     env_id = "environment",
     path = "/v1/envs/" .. address.quoted(instance_id) .. "/",
-    session = sessions.new(link, address.quoted(instance_id), transfer),
+    session = sessions.new(requester, address.quoted(instance_id), transfer),
     raw = transfer.raw,
   }, Env)
-  self.url = link:url(self.path)
+  self.url = requester:url(self.path)
   return describe(self)
 end
 
@@ -83,11 +83,11 @@ function Env:reset(arguments)
   return answer.observation, answer.info
 end
 
---- Take a step.
+--- Make a step.
 -- @param action one of the action space; a Discrete one counts from the space's `start`,
--- which is 0 unless told otherwise
+-- which is 0 by default
 -- @return the observation
--- @treturn number reward; of a vector an array, as are the next two
+-- @treturn number reward; for a vector an array, as are the next two
 -- @treturn boolean terminated
 -- @treturn boolean truncated
 -- @treturn table info
@@ -102,7 +102,7 @@ function Env:step(action)
   return answer.observation, answer.reward, answer.terminated, answer.truncated, answer.info
 end
 
--- What says why something stopped is nil where it did not.
+-- `stopped` is nil if all steps were taken.
 local function columns(answer)
   if answer.stopped == kinds.null then
     answer.stopped = nil
@@ -110,7 +110,7 @@ local function columns(answer)
   return answer
 end
 
---- Take one step after the other in one request, up to the end of the episode.
+--- Make one step after the other in one request, up to the end of the episode.
 -- @tparam table list actions
 -- @treturn table `observations`, `rewards`, `terminated`, `truncated` and `infos`, each
 -- with one for each step, `steps` and, if they are fewer than the actions, `stopped`
@@ -160,33 +160,33 @@ end
 function Env:png()
   self:check_open()
   local path = self.path .. "render/"
-  local reply, failed = self.link:request("POST", path, { accept = "image/png" })
+  local reply, failed = self.requester:request("POST", path, { accept = "image/png" })
   if not reply then
     return nil, failed
   elseif reply.status ~= 200 or reply.fields["content-type"] ~= "image/png" then
-    return nil, errors.of_reply(reply, self.link:url(path))
+    return nil, errors.of_reply(reply, self.requester:url(path))
   end
   return reply.body
 end
 
 --- Describe the instance.
--- @treturn table what `GET /v1/envs/ID/` answers
+-- @treturn table the answer of `GET /v1/envs/ID/`
 function Env:describe()
   self:check_open()
-  local description, failed = rest.plain(self.link, "GET", self.path)
+  local description, failed = rest.plain(self.requester, "GET", self.path)
   if not description then
     return nil, failed
   end
-  local env_id, missing = rest.member(self.link, self.path, description, "env_id", "string")
+  local env_id, missing = rest.member(self.requester, self.path, description, "env_id", "string")
   return env_id and description, missing
 end
 
---- Tell what steps go over: `"stream"` or `"rest"`.
+--- Return the transport of steps: `"stream"` or `"rest"`.
 function Env:transport()
   return self.session:transport()
 end
 
---- End the instance. Closing what is closed does nothing.
+--- End the instance. Closing a closed environment has no effect.
 -- @treturn boolean true
 function Env:close()
   if self.closed then
@@ -194,19 +194,19 @@ function Env:close()
   end
   self.closed = true
   self.session:close()
-  local done, failed = rest.plain(self.link, "DELETE", self.path)
+  local done, failed = rest.plain(self.requester, "DELETE", self.path)
   if self.owns_link then
-    self.link:close()
+    self.requester:close()
   end
   return done and true, failed
 end
 
---- Let go of the instance, which lives on for others.
+--- Stop using the instance without closing it.
 function Env:detach()
   self.closed = true
   self.session:close()
   if self.owns_link then
-    self.link:close()
+    self.requester:close()
   end
 end
 

@@ -1,4 +1,4 @@
---- Errors: what a call gives behind nil when it has no result.
+--- Errors: the second result of a failed call.
 -- @module gym_http_client.errors
 local json = require("gym_http_client.json")
 local kinds = require("gym_http_client.kinds")
@@ -11,13 +11,13 @@ Error.__index = Error
 
 --- An error.
 -- @table Error
--- @tfield string kind `"transport"`: there was no answer; `"api"`: the server said no;
--- `"protocol"`: what came is not what the protocol says
--- @tfield string message in words
+-- @tfield string kind `"transport"`: no answer; `"api"`: the server refused;
+-- `"protocol"`: the answer does not follow the protocol
+-- @tfield string message for people
 -- @tfield ?number status of HTTP, if there was an answer
--- @tfield ?string code the server's name of the problem, as `"unknown-instance"`
--- @tfield string url where the request went
--- @tfield ?table problem all that the server said
+-- @tfield ?string code the server's name of the problem, such as `"unknown-instance"`
+-- @tfield string url of the request
+-- @tfield ?table problem all members of the server's problem
 -- @tfield ?string traceback of the environment's exception on the server
 
 function Error:__tostring()
@@ -46,19 +46,19 @@ function errors.transport(message, url)
   return new("transport", message, url)
 end
 
--- What came is not what the protocol says.
+-- The answer does not follow the protocol.
 function errors.protocol(message, url, status)
   return new("protocol", message, url, status)
 end
 
---- Tell an error of this client from other values; also `gym.is_error`.
+--- Return whether a value is an error of this client; also `gym.is_error`.
 -- @param value
 -- @treturn boolean
 function errors.is(value)
   return getmetatable(value) == Error
 end
 
--- Make the error of the problem that a server told: a table with `message`, and maybe
+-- Make the error of a server's problem: a table with `message`, and optionally
 -- `code` and others.
 function errors.api(problem, url, status)
   local code = problem.code
@@ -74,7 +74,7 @@ local function problem_in(body)
   return nil
 end
 
--- Make the error of an answer of HTTP that does not give what was asked for.
+-- Make the error of an unexpected HTTP answer.
 function errors.of_reply(reply, url)
   local problem = problem_in(reply.body)
   if problem and reply.status >= 400 then
@@ -85,7 +85,7 @@ function errors.of_reply(reply, url)
   return errors.protocol(message, url, reply.status)
 end
 
--- Give the message and the code of the problem that an answer tells; nil for none.
+-- Return the message and the code of the problem in an answer; nil for other answers.
 function errors.told_by(reply)
   local problem = problem_in(reply.body)
   if problem then

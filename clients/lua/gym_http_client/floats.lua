@@ -74,7 +74,7 @@ local function finite_bits(value, size)
   return exponent, mantissa
 end
 
---- Give the bytes of a number, least significant first; it is rounded to that size.
+--- Encode a number as bytes, least significant first; it is rounded to that size.
 -- @tparam number value
 -- @tparam number size 2, 4 or 8
 function floats.bytes(value, size)
@@ -93,7 +93,7 @@ function floats.bytes(value, size)
     bytes[index] = mantissa % 256
     mantissa = (mantissa - bytes[index]) / 256
   end
-  -- The last two hold what is left of the mantissa, the exponent and the sign.
+  -- The last two contain the rest of the mantissa, the exponent and the sign.
   local word = mantissa + exponent * 2 ^ (mantissa_bits - 8 * (size - 2))
   word = word + (negative and 32768 or 0)
   bytes[size - 1] = word % 256

@@ -1,13 +1,13 @@
---- Formats of `string.pack` for arrays, where there is that.
+--- Formats of `string.pack` for arrays, if the interpreter has it.
 -- @module gym_http_client.formats
 local formats = {}
 
---- Elements that one call takes or gives at most, so that no interpreter runs out of stack.
+--- Elements of one call at most, so that no interpreter exceeds its stack.
 formats.AT_ONCE = 128
 
 local known_formats = {}
 
---- Give the format of so many elements of a dtype.
+--- Return the format of a number of elements of a dtype.
 function formats.of(dtype, count)
   local known = known_formats[dtype.wire]
   if not known then

@@ -24,11 +24,11 @@ frames.OPERATIONS = {
   rollout = 18,
 }
 
---- Write a frame.
+--- Encode a frame.
 -- @tparam number operation 0 in an answer
 -- @tparam number number of the request
--- @tparam number status of an answer; in a request 1 if all earlier answers have come
--- @tparam number forms of the body, and 16 times that of the answer
+-- @tparam number status of an answer; in a request 1 if all earlier answers have arrived
+-- @tparam number forms of the body, plus 16 times that of the answer
 -- @tparam string body
 -- @tparam[opt] string head JSON
 function frames.encode(operation, number, status, forms, body, head)
@@ -55,11 +55,11 @@ local function read_head(text)
   return type(head) == "table" and kinds.of(head) == "dict" and head or nil
 end
 
---- Read a frame.
+--- Decode a frame.
 -- @tparam string message a whole one
 -- @treturn ?table `status`, `operation`, `forms`, `number`, `head` (a table, if there is
--- one) and `body_at`, where the body begins in the message; nil where it is none
--- @treturn ?string why not
+-- one) and `body_at`, where the body begins in the message; nil if it is malformed
+-- @treturn ?string the reason
 function frames.decode(message)
   if #message < 16 then
     return nil, ("a message has %d bytes; a frame has 16 at least"):format(#message)

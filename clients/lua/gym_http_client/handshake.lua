@@ -10,26 +10,26 @@ local handshake = {}
 
 local STREAM = "gym-http.v1"
 
-local function refused(connection, head, link, deadline)
-  local body, rest = http1.read_body(connection, head, link.options.max_body, deadline)
+local function refused(connection, head, requester, deadline)
+  local body, rest = http1.read_body(connection, head, requester.options.max_body, deadline)
   if not body then
     return nil, rest
   end
   return nil, nil, { status = head.status, fields = head.fields, body = body }
 end
 
---- Make a WebSocket of a connection.
--- @tparam table connection a `Line`, or what is like one
--- @tparam Link link to the server
+--- Make a connection a WebSocket.
+-- @tparam table connection a `Connection`, or an object like it
+-- @tparam Requester requester of the server
 -- @tparam string path of the WebSocket
--- @tparam string protocol that is spoken on it
+-- @tparam string protocol of the WebSocket
 -- @tparam number deadline
 -- @treturn ?boolean true
 -- @treturn ?table failure
--- @treturn ?table reply, where there is a server, but no WebSocket
-function handshake.upgrade(connection, link, path, protocol, deadline)
+-- @treturn ?table reply, if the server answers without a WebSocket
+function handshake.upgrade(connection, requester, path, protocol, deadline)
   local key = base64.encode(random_bytes.bytes(16))
-  local sent, failed = connection:send(link:head("GET", path, {
+  local sent, failed = connection:send(requester:head("GET", path, {
     { "Accept", "application/problem+json" },
     { "Connection", "Upgrade" },
     { "Upgrade", "websocket" },
@@ -45,7 +45,7 @@ function handshake.upgrade(connection, link, path, protocol, deadline)
   if not head then
     return nil, failed
   elseif head.status ~= 101 then
-    return refused(connection, head, link, deadline)
+    return refused(connection, head, requester, deadline)
   elseif head.fields["sec-websocket-accept"] ~= websocket.accept_of(key)
     or head.fields["sec-websocket-protocol"] ~= protocol then
     return nil, connections.failure("malformed", "the handshake's answer is not to our handshake")
@@ -54,18 +54,18 @@ function handshake.upgrade(connection, link, path, protocol, deadline)
 end
 
 --- Open a connection, and make it a stream.
--- @tparam Link link to the server
+-- @tparam Requester requester to the server
 -- @tparam string path of the stream
 -- @tparam number deadline
--- @treturn ?Line
+-- @treturn ?Connection
 -- @treturn ?table failure
--- @treturn ?table reply, where there is a server, but no stream
-function handshake.open(link, path, deadline)
-  local connection, failed = connections.open(link.address, deadline, link.options.tls)
+-- @treturn ?table reply, if the server answers without a stream
+function handshake.open(requester, path, deadline)
+  local connection, failed = connections.open(requester.address, deadline, requester.options.tls)
   if not connection then
     return nil, failed
   end
-  local ok, lost, reply = handshake.upgrade(connection, link, path, STREAM, deadline)
+  local ok, lost, reply = handshake.upgrade(connection, requester, path, STREAM, deadline)
   if not ok then
     connection:close()
     return nil, lost, reply

@@ -4,8 +4,8 @@
 --     local env = gym.assert(gym.make("CartPole-v1", { url = "http://127.0.0.1:5000" }))
 --     local observation, info = gym.assert(env:reset({ seed = 42 }))
 --
--- A call gives its results, or nil and an `Error`: a table with `kind`, `message`,
--- `status`, `code` and `url`, which `tostring` puts into words. What is used wrongly
+-- A call returns its results, or nil and an `Error`: a table with `kind`, `message`,
+-- `status`, `code` and `url`, which `tostring` formats. Wrong use
 -- raises an error.
 -- @module gym_http_client
 local Client = require("gym_http_client.client")
@@ -21,7 +21,7 @@ local gym = {}
 --- The version of the client.
 gym._VERSION = "0.1.0"
 
---- Where a server listens unless it is told otherwise.
+--- The default URL of a server.
 gym.DEFAULT_URL = "http://127.0.0.1:5000"
 
 --- Make a client of a server.
@@ -29,12 +29,12 @@ gym.DEFAULT_URL = "http://127.0.0.1:5000"
 -- `http://:TOKEN@host:5000`
 -- @tparam[opt] table options
 --
--- * `token`: else the one in the address, else the one in `GHS_TOKEN`
--- * `time_limit`: seconds for each call as a whole, 60 unless told otherwise
--- * `answer_limit`: seconds to wait for one answer before it is asked for again; two
---   thirds of the time limit unless told otherwise
--- * `max_body`: bytes that an answer may have, 256 MiB unless told otherwise
--- * `stream`: false if steps shall not go over a stream
+-- * `token`: by default the one in the URL, or in `GHS_TOKEN`
+-- * `time_limit`: seconds for each call with its retries, by default 60
+-- * `answer_limit`: seconds to wait for one answer before a retry, by default two
+--   thirds of the time limit
+-- * `max_body`: bytes that an answer may have, by default 256 MiB
+-- * `stream`: false to step over HTTP only
 -- * `raw`: true for arrays as strings of bytes, or FFI arrays under LuaJIT
 -- * `tls`: for `https://`: a table with `cafile`, `capath`, `certificate` and `key`, as
 --   LuaSec has them, or `verify = false`
@@ -45,7 +45,7 @@ end
 
 local EXAMPLE = '{url = "http://127.0.0.1:5000"}'
 
--- Have the connection end with the environment, or at once where there is none.
+-- Close the connection with the environment, or at once if there is no environment.
 local function owning(client, env, failed)
   if env then
     env.owns_link = true
@@ -76,7 +76,7 @@ function gym.make_vec(env_id, options)
   return gym.make(env_id, options)
 end
 
---- Get hold of an instance that somebody else has made.
+--- Use an existing instance.
 -- @tparam string instance_id
 -- @tparam[opt] table options those of `gym.new`, and `url`
 -- @treturn Env
@@ -94,9 +94,9 @@ function gym.space(description)
   return space or usage.raise("the table %s", why)
 end
 
---- Give the results of a call, or raise its error as text.
--- Lua's own `assert` does so as well, but not in Lua 5.1, where an error has to be a string.
--- @param ... what a call gave
+--- Return the results of a call, or raise its error as text.
+-- Lua's own `assert` does so as well, but not in Lua 5.1, where an error must be a string.
+-- @param ... the results of a call
 function gym.assert(...)
   if not (...) then
     error(tostring((select(2, ...)) or "assertion failed!"), 2)
@@ -104,7 +104,7 @@ function gym.assert(...)
   return ...
 end
 
---- Stands for Python's None and JSON's null.
+--- Represents Python's None and JSON's null.
 gym.null = kinds.null
 
 --- Make an array.
@@ -145,10 +145,10 @@ gym.dict = kinds.dict
 -- @treturn table
 gym.keys = kinds.keys
 
---- Make a float, also of a number such as 1 that Lua 5.1 takes for an integer.
+--- Make a float, also from a number such as 1 that Lua 5.1 would send as an integer.
 -- @function gym.float
 -- @tparam number number
--- @return what is sent as a float
+-- @return a value that is sent as a float
 gym.float = kinds.float
 
 --- Make an integer of a number or of decimal digits, however many.
@@ -184,13 +184,13 @@ gym.graph = kinds.graph
 -- @treturn table
 gym.autoreset = kinds.autoreset
 
---- Tell the kind of a table: `"list"`, `"tuple"`, `"dict"`, `"array"` and so on.
+--- Return the kind of a table: `"list"`, `"tuple"`, `"dict"`, `"array"` and so on.
 -- @function gym.kind
 -- @tparam table value
 -- @treturn string
 gym.kind = kinds.of
 
---- Tell an error of this client from other values.
+--- Return whether a value is an error of this client.
 -- @function gym.is_error
 -- @param value
 -- @treturn boolean

@@ -1,7 +1,7 @@
---- Integers: those that a number of this interpreter holds, and larger ones.
+--- Integers: those that a number of this interpreter represents, and larger ones.
 --
--- An integer that a number would round is an `Integer`: it shows, compares and is sent
--- as its decimal digits. On Lua 5.3 and later that are those beyond 64 bits, elsewhere
+-- An integer that a number would round is an `Integer`: it prints, compares and is sent
+-- as its decimal digits. In Lua 5.3 and later these are integers beyond 64 bits, otherwise
 -- those beyond 2^53.
 -- @module gym_http_client.integers
 local platform = require("gym_http_client.platform")
@@ -63,13 +63,13 @@ local function small(digits)
     return number and math_type(number) == "integer" and number or nil
   end
   local number = #digits < 18 and tonumber(digits)
-  -- What is beyond 2^53 may be rounded to what is not.
+  -- An integer beyond 2^53 may be rounded.
   return number and ("%.0f"):format(number) == digits
     and number >= -MAX_EXACT and number <= MAX_EXACT and number or nil
 end
 
---- Read decimal digits, with a minus before them or not.
--- @treturn ?number|Integer nil where they are none
+--- Parse decimal digits, optionally with a minus.
+-- @treturn ?number|Integer nil for other text
 function integers.parse(digits)
   local sign, magnitude = digits:match("^(%-?)(%d+)$")
   if not magnitude or #magnitude > integers.MAX_DIGITS then
@@ -180,7 +180,7 @@ function integers.from_bytes(bytes, signed)
   return integers.parse((negative and "-" or "") .. (limbs[1] and magnitude_of(limbs) or "0"))
 end
 
---- Write little-endian bytes; refuses what does not fit into so many.
+--- Encode as little-endian bytes; refuses integers that do not fit.
 -- @tparam number|Integer value
 -- @tparam number count
 -- @tparam boolean signed two's complement

@@ -1,7 +1,7 @@
---- JSON as the wire needs it: strict, exact in its numbers, objects in their order.
+--- JSON without loss: strict, exact in its numbers, objects in their order.
 --
--- dkjson rounds floats to 14 digits, and integers to floats, and drops what is null; so
--- the reader and the writer are our own.
+-- dkjson rounds floats to 14 digits, and integers to floats, and omits null; so
+-- this client has its own parser and writer.
 -- @module gym_http_client.json
 local integers = require("gym_http_client.integers")
 local kinds = require("gym_http_client.kinds")
@@ -176,11 +176,11 @@ function read_value(source, at, depth)
   return word[2], at + #word[1]
 end
 
---- Read JSON; refuses what is none, an object with a key twice, and what is too deep.
--- Objects come as tables that remember their keys' order, arrays as lists, `null` as
+--- Parse JSON; refuses other text, an object with a duplicate key, and deep nesting.
+-- Objects become tables that remember their keys' order, arrays lists, `null`
 -- `gym.null`, and integers beyond the interpreter's numbers as `Integer`.
 -- @tparam string source
--- @tparam[opt] number depth levels that it may be nested, if not `MAX_DEPTH`
+-- @tparam[opt] number depth maximum nesting, by default `MAX_DEPTH`
 function json.read(source, depth)
   max_depth = depth or json.MAX_DEPTH
   if not text.is_unicode(source) then
@@ -235,7 +235,7 @@ local function write(value)
   return "[" .. table.concat(parts, ",") .. "]"
 end
 
---- Write what `json.read` gives.
+--- Write a value of `json.read`.
 json.write = write
 
 return json

@@ -1,7 +1,7 @@
---- Kinds of values: what Lua's own types do not tell apart.
+--- Kinds of values that Lua's own types do not distinguish.
 --
--- A table without a metatable is a list if it has an item 1, else a dict. Everything
--- else has one of the metatables of this module, with the kind in `__kind`.
+-- A table without a metatable is a list if it has an item 1, otherwise a dict. Other
+-- values have one of the metatables of this module, with the kind in `__kind`.
 -- @module gym_http_client.kinds
 local integers = require("gym_http_client.integers")
 local usage = require("gym_http_client.usage")
@@ -15,7 +15,7 @@ local function named(kind)
   return { __kind = kind }
 end
 
---- Stands for Python's None and JSON's null; equals itself alone.
+--- Represents Python's None and JSON's null; equals only itself.
 kinds.null = setmetatable({}, { __kind = "null", __tostring = function() return "null" end })
 
 kinds.List = named("list")
@@ -65,7 +65,7 @@ function mapping_methods:get(key)
   return nil
 end
 
---- Tell the kind of a table: `"list"`, `"dict"`, `"array"` and so on.
+--- Return the kind of a table: `"list"`, `"dict"`, `"array"` and so on.
 function kinds.of(value)
   local meta = getmetatable(value)
   local kind = meta and meta.__kind
@@ -87,8 +87,8 @@ function kinds.tuple(items)
   return setmetatable(items, kinds.Tuple)
 end
 
---- A float, also of a number such as 1 that this interpreter takes for an integer.
--- A string of 16 hex digits, the most significant first, are the bits of one.
+--- A float, also for a number such as 1 that this interpreter would send as an integer.
+-- A string of 16 hex digits, the most significant first, has the bits of one.
 function kinds.float(number)
   if type(number) == "string" then
     if #number ~= 16 or not number:match("^%x+$") then
@@ -163,7 +163,7 @@ local function by_name(a, b)
   return a < b
 end
 
---- List the keys of a dict in its order; those that came later are sorted at its end.
+--- List the keys of a dict in its order; keys that were added later are sorted at its end.
 function kinds.keys(dict)
   local meta = getmetatable(dict)
   local order = meta and meta.order or {}

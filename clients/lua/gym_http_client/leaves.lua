@@ -1,4 +1,4 @@
---- The leaves of values in the binary form: single ones, of which the name says all.
+--- The leaves of values in the binary form whose signature is only a name.
 -- @module gym_http_client.leaves
 local integers = require("gym_http_client.integers")
 local kinds = require("gym_http_client.kinds")
@@ -12,7 +12,7 @@ local refuse = malformed.refuse
 local null = kinds.null
 local u32, i64, f64 = packing.u32, packing.i64, packing.f64
 
--- By name. A reader reads a part of a value at a position, counted from 1, and gives it
+-- By name. A reader reads a part of a value at a position, counted from 1, and returns it
 -- and the position behind it.
 local readers = {}
 leaves.readers = readers

@@ -1,7 +1,7 @@
 --- The functions of gym-http-api's Lua client, with its names and results.
 --
--- They speak plain JSON over HTTP; arrays are nested tables. Each gives nil and an
--- `Error` where the original raised one, or said nothing. They are methods of a
+-- They use plain JSON over HTTP; arrays are nested tables. Each returns nil and an
+-- `Error` where the original raised one or was silent. They are methods of a
 -- `Client`, as `gym.new` makes it.
 -- @module gym_http_client.legacy
 local address = require("gym_http_client.address")
@@ -17,11 +17,11 @@ local function path_of(instance_id, suffix)
 end
 
 local function ask(self, method, path, body, name, kind)
-  local answer, failed = rest.plain(self.link, method, path, body)
+  local answer, failed = rest.plain(self.requester, method, path, body)
   if answer == nil or not name then
     return answer, failed
   end
-  return rest.member(self.link, path, answer, name, kind)
+  return rest.member(self.requester, path, answer, name, kind)
 end
 
 local function done(answer, failed)
@@ -38,11 +38,11 @@ function legacy:env_create(env_id, options)
     body[name] = value
   end
   local path = "/v1/envs/"
-  local answer, failed = rest.plain(self.link, "POST", path, body, checks.wait_of(body))
+  local answer, failed = rest.plain(self.requester, "POST", path, body, checks.wait_of(body))
   if answer == nil then
     return nil, failed
   end
-  return rest.member(self.link, path, answer, "instance_id", "string")
+  return rest.member(self.requester, path, answer, "instance_id", "string")
 end
 
 --- List the instances.
@@ -60,7 +60,7 @@ function legacy:env_reset(instance_id, arguments)
     "observation")
 end
 
---- Take a step.
+--- Make a step.
 -- @tparam string instance_id
 -- @param action
 -- @tparam[opt] boolean render has no effect
@@ -71,11 +71,11 @@ end
 function legacy:env_step(instance_id, action, render)
   local path = path_of(instance_id, "step/")
   local body = { action = action, render = render or false }
-  local answer, failed = rest.plain(self.link, "POST", path, body)
+  local answer, failed = rest.plain(self.requester, "POST", path, body)
   if not answer then
     return nil, failed
   end
-  local ended, missing = rest.member(self.link, path, answer, "done", "boolean")
+  local ended, missing = rest.member(self.requester, path, answer, "done", "boolean")
   if ended == nil then
     return nil, missing
   end
@@ -87,14 +87,14 @@ end
 -- @treturn table nested lists of numbers; a string if the environment renders text
 function legacy:env_render(instance_id)
   local path = path_of(instance_id, "render/")
-  local answer, failed = rest.exact(self.link, "POST", path)
+  local answer, failed = rest.exact(self.requester, "POST", path)
   if not answer then
     return nil, failed
   end
-  return rest.member(self.link, path, answer, "rendered")
+  return rest.member(self.requester, path, answer, "rendered")
 end
 
---- Tell what gym-http-api told of the action space.
+--- Return gym-http-api's description of the action space.
 function legacy:env_action_space_info(instance_id)
   return ask(self, "GET", path_of(instance_id, "action_space/"), nil, "info", "table")
 end
@@ -112,18 +112,18 @@ local function contains(self, instance_id, which, value)
   return ask(self, "POST", path, { value = value }, "member", "boolean")
 end
 
---- Tell whether a value is an action.
+--- Return whether the action space contains a value.
 -- @treturn boolean
 function legacy:env_action_space_contains(instance_id, value)
   return contains(self, instance_id, "action_space", value)
 end
 
---- Tell what gym-http-api told of the observation space.
+--- Return gym-http-api's description of the observation space.
 function legacy:env_observation_space_info(instance_id)
   return ask(self, "GET", path_of(instance_id, "observation_space/"), nil, "info", "table")
 end
 
---- Tell whether a value is an observation.
+--- Return whether the observation space contains a value.
 -- @treturn boolean
 function legacy:env_observation_space_contains(instance_id, value)
   return contains(self, instance_id, "observation_space", value)
@@ -152,7 +152,7 @@ function legacy:env_close(instance_id)
   return done(ask(self, "POST", path_of(instance_id, "close/"), {}))
 end
 
---- Upload results, to what does not exist any more: the server says so.
+--- Upload results: the server answers that the website no longer exists.
 -- @treturn boolean true
 function legacy:upload(training_dir, algorithm_id, api_key)
   return done(ask(self, "POST", "/v1/upload/", {
@@ -165,11 +165,12 @@ end
 --- Stop the server, if it lets itself be stopped so.
 -- @treturn boolean true
 function legacy:shutdown_server()
-  local reply, failed = self.link:request("POST", "/v1/shutdown/", { body = "{}" })
+  local reply, failed = self.requester:request("POST", "/v1/shutdown/", { body = "{}" })
   if not reply then
     return nil, failed
   elseif reply.status >= 300 then
-    return nil, require("gym_http_client.errors").of_reply(reply, self.link:url("/v1/shutdown/"))
+    local url = self.requester:url("/v1/shutdown/")
+    return nil, require("gym_http_client.errors").of_reply(reply, url)
   end
   return true
 end

@@ -1,7 +1,7 @@
---- Refusals: what came from elsewhere is not what it must be.
+--- Errors of decoders: received data that is malformed.
 --
--- Readers raise them, since they are deep in something when they find out; the modules
--- that call readers turn them into `nil, words` with `attempt`.
+-- Decoders raise them, since they may be deeply nested; their callers convert them
+-- to `nil, reason` with `attempt`.
 -- @module gym_http_client.malformed
 local malformed = {}
 
@@ -12,7 +12,7 @@ function Refusal:__tostring()
   return self.words
 end
 
---- Refuse what is being read, in words that continue "a value …".
+--- Refuse the data, with a reason that continues "a value …".
 function malformed.refuse(words, ...)
   if select("#", ...) > 0 then
     words = words:format(...)
@@ -30,14 +30,14 @@ local function outcome(ok, first, ...)
   error(first, 0)
 end
 
---- Call a function; what it refuses becomes `nil, words`.
+--- Call a function; convert its refusal to `nil, reason`.
 function malformed.attempt(call, ...)
   return outcome(pcall(call, ...))
 end
 
 local MAX_SHOWN = 60
 
---- Show the beginning of what came in a message, printable whatever it is.
+--- Show the beginning of received data in a message, printable in any case.
 function malformed.elided(value)
   local meta = type(value) == "table" and getmetatable(value)
   local text = type(value) == "table" and not (meta and meta.__tostring) and "a table"

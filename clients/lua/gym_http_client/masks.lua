@@ -59,7 +59,7 @@ if ffi then
   end
 end
 
--- By a byte of a mask: what each byte becomes. Made when they are needed.
+-- By a byte of a mask: the result for each byte. Made on demand.
 local rows = {}
 
 local function row_of(masking)

@@ -12,7 +12,7 @@ function numbers.is_finite(number)
   return number - number == 0
 end
 
---- Write a finite float: the shortest of what reads back the same, with a point or an
+--- Write a finite float: the shortest text that is parsed as the same, with a point or an
 -- exponent.
 function numbers.float_text(number)
   local text

@@ -1,13 +1,13 @@
---- Options: tables whose members have names, which are checked before anything is sent.
+--- Options: tables with named members, which are checked before anything is sent.
 --
--- The server passes over members that it does not know, so that a seed under a wrong name
--- would be lost in silence.
+-- The server ignores unknown members, so a misspelt seed
+-- would silently have no effect.
 -- @module gym_http_client.options
 local usage = require("gym_http_client.usage")
 
 local options = {}
 
--- How many letters apart two words are.
+-- The edit distance of two words.
 local function distance(a, b)
   local before = {}
   for column = 0, #b do
@@ -56,12 +56,12 @@ local function refuse_name(name, known)
   usage.raise("there is no option %s: %s", shown, advice)
 end
 
---- Demand a table, or nothing, of which all members are known.
--- @param given what a caller gave
--- @tparam string call the name of what was called
--- @tparam string example what it would be right to give
+--- Check that an argument is a table with only known members, or nil.
+-- @param given the argument of a caller
+-- @tparam string call the name of the function
+-- @tparam string example correct arguments
 -- @tparam table known a list of names
--- @treturn table what was given; an empty table for nil
+-- @treturn table the argument; an empty table for nil
 function options.checked(given, call, example, known)
   if given == nil then
     return {}
@@ -78,7 +78,7 @@ function options.checked(given, call, example, known)
   return given
 end
 
---- Demand that options that are there are of these types.
+--- Check the types of the options that are present.
 -- @tparam table given
 -- @tparam table types types' names by options' names
 function options.typed(given, types)
@@ -94,23 +94,23 @@ local RESET = { "seed", "options" }
 local ROLLOUT = { "episodes", "actions", "policy", "seed", "options", "max_steps" }
 local SAMPLE = { "seed", "mask" }
 
---- Check what `reset` was given.
+--- Check the options of `reset`.
 function options.of_reset(given)
   return options.checked(given, "reset", "{seed = 42}", RESET)
 end
 
---- Check what `rollout` was given.
+--- Check the options of `rollout`.
 function options.of_rollout(given)
   return options.checked(given, "rollout", "{episodes = 10}", ROLLOUT)
 end
 
---- Check what `sample_action` or `sample_observation` was given.
+--- Check the options of `sample_action` or `sample_observation`.
 function options.of_sample(given, call)
   return options.checked(given, call, "{seed = 42}", SAMPLE)
 end
 
---- Give the seconds that the server is to wait before it makes an instance.
--- What is no number of seconds counts as none: the server refuses it.
+--- Return the seconds that the server is to wait before it makes an instance.
+-- Invalid values count as 0: the server refuses them.
 function options.wait_of(given)
   local wait = given.wait_s
   return type(wait) == "number" and wait > 0 and wait or 0

@@ -1,4 +1,4 @@
---- Single numbers as bytes, little-endian, and back: by what the interpreter has.
+--- Single numbers as little-endian bytes, by the functions that the interpreter has.
 -- @module gym_http_client.packing
 local floats = require("gym_http_client.floats")
 local integers = require("gym_http_client.integers")
@@ -89,7 +89,7 @@ if ffi then
   function packing.f64(data, at)
     ffi.copy(place, ffi.cast("const char *", data) + (at - 1), 8)
     local value = place[0]
-    -- The bits of some NaNs are those by which LuaJIT tells its types.
+    -- LuaJIT uses the bits of some NaNs to mark its types.
     return value == value and value or 0 / 0
   end
 

@@ -1,4 +1,4 @@
---- What the interpreter can do: the same files run on Lua 5.1 to 5.4 and LuaJIT.
+--- Abilities of the interpreter: the same files run on Lua 5.1 to 5.4 and LuaJIT.
 -- @module gym_http_client.platform
 local platform = {}
 
@@ -12,7 +12,7 @@ platform.math_type = math.type -- luacheck: ignore 143
 platform.string_pack = string.pack -- luacheck: ignore 143
 platform.string_unpack = string.unpack -- luacheck: ignore 143
 
---- Compile source text; what the interpreter cannot parse gives nil.
+--- Compile source text; nil if the interpreter cannot parse it.
 function platform.compile(source, name)
   return (loadstring or load)(source, name) -- luacheck: ignore 113
 end

@@ -1,4 +1,4 @@
---- Bytes that nobody can foresee: masks of frames, names of sessions, keys.
+--- Unpredictable bytes: masks of frames, names of sessions, keys.
 --
 -- They do not come from `math.random`: its draws are the agent's, and must not depend
 -- on the network.
@@ -13,7 +13,7 @@ local AT_ONCE = 4096
 local drawn, used = "", 0
 local counter = 0
 
--- Where the system has no source: a digest of what differs from run to run.
+-- If the system has no source: a digest of values that differ from run to run.
 local function scraped()
   local blocks = {}
   for index = 1, AT_ONCE / 20 do
@@ -37,7 +37,7 @@ local function draw()
   return scraped()
 end
 
---- Give so many random bytes, at most 4,000.
+--- Return a number of random bytes, at most 4,000.
 function random_bytes.bytes(count)
   if used + count > #drawn then
     drawn, used = draw(), 0
@@ -46,7 +46,7 @@ function random_bytes.bytes(count)
   return drawn:sub(used - count + 1, used)
 end
 
---- Give a name that nobody else has: 24 hex digits.
+--- Return a unique name: 24 hex digits.
 function random_bytes.name()
   return (random_bytes.bytes(12):gsub(".", function(byte)
     return ("%02x"):format(byte:byte())

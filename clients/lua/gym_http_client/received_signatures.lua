@@ -15,8 +15,8 @@ local MAX_NUMBERED_BYTES = 16384
 local Announced = {}
 Announced.__index = Announced
 
---- The signatures that the other side has sent on one stream.
--- @tparam[opt] boolean raw give arrays as their bytes
+--- The signatures that the peer has sent on one stream.
+-- @tparam[opt] boolean raw return arrays as their bytes
 function received_signatures.new(raw)
   return setmetatable({ readers = {}, raw = raw }, Announced)
 end
@@ -31,9 +31,9 @@ local function remember(self, number, size, reader)
   self.readers[number] = reader
 end
 
---- Read a value in the binary form; refuses what is none.
+--- Decode a value in the binary form; refuses malformed bytes.
 -- @tparam string data
--- @tparam number at where it begins, counted from 1
+-- @tparam number at its position, counted from 1
 function Announced:read(data, at)
   if #data < at + 7 then
     refuse("has %d bytes; a value has 8 at least", #data - at + 1)

@@ -1,7 +1,7 @@
---- Links: requests to one server that are sent until there is an answer.
+--- Requesters: send requests to one server until there is an answer.
 --
--- A request that is sent again bears the same key and the same bytes, so that a server
--- which has executed it already gives the answer that was lost.
+-- A repeated request has the same key and the same bytes, so that a server
+-- which has executed it already returns the answer that was lost.
 -- @module gym_http_client.requester
 local socket = require("socket")
 
@@ -11,29 +11,29 @@ local connections = require("gym_http_client.connection")
 local retries = require("gym_http_client.retries")
 local server_warnings = require("gym_http_client.server_warnings")
 
-local link = {}
+local requester = {}
 
-local Link = {}
-Link.__index = Link
+local Requester = {}
+Requester.__index = Requester
 
---- Make a link.
--- @tparam table address as `address.parse` gives it
+--- Make a requester.
+-- @tparam table address from `address.parse`
 -- @tparam table options `time_limit`, `answer_limit`, `max_body`, `tls`
-function link.new(address, options)
-  return setmetatable({ address = address, options = options, met = false }, Link)
+function requester.new(address, options)
+  return setmetatable({ address = address, options = options, met = false }, Requester)
 end
 
---- Tell when a call that begins now has to be over.
+--- Return the deadline of a call that begins now.
 -- @tparam[opt] number wait seconds that the server may wait, on top of the time limit
-function Link:deadline(wait)
+function Requester:deadline(wait)
   return self.common or socket.gettime() + self.options.time_limit + (wait or 0)
 end
 
---- Call a function, all of whose requests together have the time of one.
+--- Call a function whose requests together have the time of one call.
 -- @tparam number wait seconds that the server may wait, on top of that
 -- @tparam function call
--- @param ... what it is called with
-function Link:together(wait, call, ...)
+-- @param ... its arguments
+function Requester:together(wait, call, ...)
   self.common = self:deadline(wait)
   local function done(fine, ...)
     self.common = nil
@@ -45,11 +45,11 @@ function Link:together(wait, call, ...)
   return done(pcall(call, ...))
 end
 
---- Give the head of a request.
+--- Write the head of a request.
 -- @tparam string method
 -- @tparam string path below the server's address
 -- @tparam table fields pairs of names and values
-function Link:head(method, path, fields)
+function Requester:head(method, path, fields)
   local address = self.address
   local lines = {
     ("%s %s%s HTTP/1.1"):format(method, address.prefix, path),
@@ -65,10 +65,10 @@ function Link:head(method, path, fields)
   return table.concat(lines, "\r\n") .. "\r\n\r\n"
 end
 
--- Whatever happens to a line, it is only good again behind the answer.
+-- After any failure, the connection is reusable only after its answer.
 local function take_line(self, deadline)
-  local kept = self.line
-  self.line = nil
+  local kept = self.connection
+  self.connection = nil
   if kept and not kept:is_stale() then
     return kept
   elseif kept then
@@ -95,7 +95,7 @@ local function converse(self, connection, message, deadline)
   return { status = head.status, fields = head.fields, body = body, keeps_alive = rest }
 end
 
--- One try; gives the reply, or nil and the failure.
+-- One attempt; returns the reply, or nil and the failure.
 local function exchange(self, message, deadline)
   local connection, failed = take_line(self, deadline)
   if not connection then
@@ -104,15 +104,15 @@ local function exchange(self, message, deadline)
   local reply
   reply, failed = converse(self, connection, message, deadline)
   if reply and reply.keeps_alive then
-    self.line = connection
+    self.connection = connection
   else
     connection:close()
   end
   return reply, failed
 end
 
---- Give the address of a path, without the token.
-function Link:url(path)
+--- Return the URL of a path, without the token.
+function Requester:url(path)
   return self.address.url .. path
 end
 
@@ -120,12 +120,12 @@ end
 -- @tparam string method GET, POST or DELETE
 -- @tparam string path below the server's address
 -- @tparam[opt] table request `body`, `content_type`, `accept`, `key`, `deadline`;
--- `heard`, what came of it on another way, in words; and `creation_wait`, where it makes
--- an instance: the seconds that the server may wait for environments that live
--- elsewhere, on top of all limits; that there are none is not asked again
+-- `heard`, an earlier failure, as text; and `creation_wait`, if it makes
+-- an instance: the seconds that the server may wait for external environments,
+-- on top of all limits; the answer that there are none is final
 -- @treturn ?table `status`, `fields` and `body`
 -- @treturn ?Error
-function Link:request(method, path, request)
+function Requester:request(method, path, request)
   request = request or {}
   local body = request.body or ""
   local fields = {}
@@ -160,11 +160,11 @@ function Link:request(method, path, request)
 end
 
 --- Close the connection; a later request opens it again.
-function Link:close()
-  if self.line then
-    self.line:close()
-    self.line = nil
+function Requester:close()
+  if self.connection then
+    self.connection:close()
+    self.connection = nil
   end
 end
 
-return link
+return requester

@@ -1,4 +1,4 @@
---- Asking: requests by REST whose answers are values.
+--- Requests by REST whose answers are values.
 -- @module gym_http_client.rest
 local binary = require("gym_http_client.binary")
 local errors = require("gym_http_client.errors")
@@ -15,7 +15,7 @@ local function media_of(reply)
   return (reply.fields["content-type"] or ""):match("^[^;%s]*")
 end
 
--- Read an answer, or tell what is wrong with it.
+-- Decode an answer, or return its error.
 local function read(reply, url, decode, wanted, ...)
   if reply.status == 204 then
     return true
@@ -30,16 +30,16 @@ local function read(reply, url, decode, wanted, ...)
 end
 
 --- Send a request, and read plain JSON out of the answer.
--- @tparam Link link
+-- @tparam Requester requester
 -- @tparam string method
 -- @tparam string path
 -- @tparam[opt] table body a value, for plain JSON
--- @tparam[opt] number creation_wait see `Link:request`
--- @treturn[1] table the answer; `true` where it has nothing to say
+-- @tparam[opt] number creation_wait see `Requester:request`
+-- @treturn[1] table the answer; `true` if it is empty
 -- @treturn[2] nil
 -- @treturn[2] Error
-function rest.plain(link, method, path, body, creation_wait)
-  local reply, failed = link:request(method, path, {
+function rest.plain(requester, method, path, body, creation_wait)
+  local reply, failed = requester:request(method, path, {
     body = body ~= nil and plain.encode(body) or nil,
     accept = media.PLAIN,
     creation_wait = creation_wait,
@@ -47,20 +47,20 @@ function rest.plain(link, method, path, body, creation_wait)
   if not reply then
     return nil, failed
   end
-  return read(reply, link:url(path), json.read, media.PLAIN)
+  return read(reply, requester:url(path), json.read, media.PLAIN)
 end
 
 --- Send a request, and read a value out of the answer, without loss.
--- @tparam Link link
+-- @tparam Requester requester
 -- @tparam string method
 -- @tparam string path
 -- @param[opt] body a value; it is sent without loss, too
--- @tparam[opt] boolean raw give arrays as their bytes
--- @treturn[1] table the answer; `true` where it has nothing to say
+-- @tparam[opt] boolean raw return arrays as their bytes
+-- @treturn[1] table the answer; `true` if it is empty
 -- @treturn[2] nil
 -- @treturn[2] Error
-function rest.exact(link, method, path, body, raw)
-  local reply, failed = link:request(method, path, {
+function rest.exact(requester, method, path, body, raw)
+  local reply, failed = requester:request(method, path, {
     body = body ~= nil and binary.encode(body) or nil,
     content_type = body ~= nil and media.BINARY or nil,
     accept = media.BINARY,
@@ -68,18 +68,18 @@ function rest.exact(link, method, path, body, raw)
   if not reply then
     return nil, failed
   end
-  local value, why = read(reply, link:url(path), binary.decode, media.BINARY, raw)
-  return server_warnings.taken(link, value), why
+  local value, why = read(reply, requester:url(path), binary.decode, media.BINARY, raw)
+  return server_warnings.taken(requester, value), why
 end
 
---- Take a member of an answer that has to be there.
+--- Return a required member of an answer.
 -- @return the member, or nil
 -- @treturn ?Error
-function rest.member(link, path, answer, name, kind)
+function rest.member(requester, path, answer, name, kind)
   local value = type(answer) == "table" and kinds.of(answer) == "dict" and answer[name]
   if value == nil or value == false and kind ~= "boolean" or (kind and type(value) ~= kind) then
     local words = ("the answer has no %s: is it a gym_http_server?"):format(name)
-    return nil, errors.protocol(words, link:url(path))
+    return nil, errors.protocol(words, requester:url(path))
   end
   return value
 end

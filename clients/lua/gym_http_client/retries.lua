@@ -1,4 +1,4 @@
---- Tries: what is sent again, when, and for how long.
+--- Which requests are sent again, when, and for how long.
 -- @module gym_http_client.retries
 local socket = require("socket")
 
@@ -7,20 +7,20 @@ local errors = require("gym_http_client.errors")
 
 local retries = {}
 
--- Statuses by which a server says that it has not done it, and may do it later.
+-- Statuses of requests that were not executed, and may succeed later.
 local REPEATED = { [408] = true, [429] = true, [503] = true }
--- Codes by which it refuses to make an instance for good, whatever the status: it has
--- waited already, as long as it was asked to.
+-- Codes that are final for a create, with any status: the server has
+-- already waited for `wait_s`.
 local FINAL_OF_CREATION = { ["external-away"] = true }
 
 local FIRST, LONGEST = 0.05, 5.0
--- Seconds for all tries where nobody has ever been: the address may be mistyped.
+-- Seconds for all attempts if no server ever answered: the address may be mistyped.
 local FIRST_CONTACT = 5.0
 local REPEATED_KINDS = { absent = true, lost = true, timeout = true }
 
---- Tell whether an answer says that what was asked may be done later.
+--- Return whether a request may succeed later, by its answer.
 -- @tparam table reply
--- @tparam[opt] boolean creates whether an instance was to be made
+-- @tparam[opt] boolean creates whether the request makes an instance
 function retries.is_repeated(reply, creates)
   if not REPEATED[reply.status] or not creates then
     return REPEATED[reply.status] or false
@@ -32,11 +32,11 @@ end
 local Tries = {}
 Tries.__index = Tries
 
---- The tries of one request.
+--- The attempts of one request.
 -- @tparam number deadline of all of them
--- @tparam boolean met whether there has been somebody at the address before
--- @tparam[opt] boolean creates whether an instance is to be made
--- @tparam[opt] string heard what was heard before them
+-- @tparam boolean met whether the server has answered before
+-- @tparam[opt] boolean creates whether the request makes an instance
+-- @tparam[opt] string heard an earlier failure
 function retries.new(deadline, met, creates, heard)
   local fields = {
     deadline = deadline, met = met, creates = creates, heard = heard,
@@ -55,7 +55,7 @@ local function words_of(reply)
   return message and ("%s (status %d)"):format(message, reply.status) or "status " .. reply.status
 end
 
--- Keep what was heard; that nothing came in time says nothing.
+-- Keep the last failure, unless it is only a timeout.
 local function hear(self, reply, failed)
   if reply then
     self.heard = words_of(reply)
@@ -64,9 +64,9 @@ local function hear(self, reply, failed)
   end
 end
 
---- Pause if there is to be another try; tell whether.
--- @tparam ?table reply what the present one brought
--- @tparam ?table failed why it brought nothing
+--- Pause before another attempt; return whether there is one.
+-- @tparam ?table reply of the last attempt
+-- @tparam ?table failed its failure
 function Tries:again(reply, failed)
   self.met = self.met or reply ~= nil or failed.kind ~= "absent"
   if reply and not retries.is_repeated(reply, self.creates) then

@@ -8,7 +8,7 @@ local packing = require("gym_http_client.packing")
 
 local scalars = {}
 
---- Give the bytes that hexadecimal digits name.
+--- Decode hexadecimal digits to bytes.
 function scalars.unhex(digits)
   return (digits:gsub("%x%x", function(pair)
     return string.char(tonumber(pair, 16))
@@ -41,7 +41,7 @@ function scalars.read(dtype, data, at)
   return items[1]
 end
 
---- Give the bytes of a scalar that `gym.scalar` made.
+--- Encode a scalar of `gym.scalar` as bytes.
 function scalars.bytes(dtype, value)
   if type(value) == "table" and kinds.of(value) == "bytes" then
     if #value.data ~= dtype.bytes then
@@ -54,7 +54,7 @@ function scalars.bytes(dtype, value)
   return elements.write(dtype, { value }, 1)
 end
 
---- Give the bytes of a float that `gym.float` made.
+--- Encode a float of `gym.float` as bytes.
 function scalars.float_bytes(value)
   if value.bits then
     return scalars.unhex(value.bits):reverse()

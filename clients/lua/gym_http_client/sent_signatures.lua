@@ -14,7 +14,7 @@ function sent_signatures.new()
   return setmetatable({ numbers = {}, count = 0 }, Announcing)
 end
 
---- Give what goes before the leaves of a value: its signature the first time, then its
+--- Return the prefix of the leaves of a value: its signature the first time, then its
 -- number.
 -- @tparam string signature
 function Announcing:header(signature)

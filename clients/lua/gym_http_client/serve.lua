@@ -1,8 +1,8 @@
---- Environments of this program, lent to a server.
+--- Environments of this program, provided to a server.
 --
 --     local serve = require("gym_http_client.serve")
 --     local place = 0
---     local lending = serve.env({
+--     local provider = serve.env({
 --       url = "http://127.0.0.1:5000",
 --       name = "corridor",
 --       observation_space = { type = "Discrete", n = 5 },
@@ -16,12 +16,12 @@
 --         return { observation = place, reward = place == 4 and 1 or 0, terminated = place == 4 }
 --       end,
 --     })
---     lending:run()
+--     provider:run()
 --
--- Agents find it as `external/corridor`. Instead of `run`, which blocks, a game calls
+-- Agents create it as `external/corridor`. Instead of `run`, which blocks, a game calls
 -- `poll` once a frame.
 -- @module gym_http_client.serve
-local lenders = require("gym_http_client.serving.provider")
+local providers = require("gym_http_client.serving.provider")
 local provided = require("gym_http_client.serving.provided_env")
 local connections = require("gym_http_client.serving.connections")
 local usage = require("gym_http_client.usage")
@@ -29,7 +29,7 @@ local options = require("gym_http_client.options")
 
 local serve = {}
 
---- Where a server listens unless it is told otherwise.
+--- The default URL of a server.
 serve.DEFAULT_URL = "http://127.0.0.1:5000"
 
 local TYPES = {
@@ -60,29 +60,29 @@ local function check(given)
   return given
 end
 
---- Lend an environment, from when `Lending:run` or `Lending:poll` is called.
--- The name of the server is looked up here, which may wait.
--- @tparam table given what it is, and the handlers that do what agents ask:
+--- Provide an environment, from the first call of `Provider:run` or `Provider:poll`.
+-- The name of the server is looked up here, which may block.
+-- @tparam table given its description, and the handlers of agents' requests:
 --
 -- * `name`: a letter or digit, then up to 63 of `A-Za-z0-9_.-`
 -- * `observation_space`, `action_space`: spaces, or their descriptions
--- * `reset`: a function of `{seed = …, options = …}`, which begins an episode and gives
---   `{observation = …, info = …}`; or `observe`, which gives the present observation
--- * `step`: a function of an action, which gives `{observation = …, reward = …,
+-- * `reset`: a function of `{seed = …, options = …}`, which begins an episode and returns
+--   `{observation = …, info = …}`; or `observe`, which returns the present observation
+-- * `step`: a function of an action, which returns `{observation = …, reward = …,
 --   terminated = …, truncated = …, info = …}`
--- * `init`: a function of `{kwargs = …, render_mode = …}`; may give other spaces
--- * `render`: a function that gives a text, an array, or a picture
+-- * `init`: a function of `{kwargs = …, render_mode = …}`; may return other spaces
+-- * `render`: a function that returns a text, an array, or a frame
 -- * `close`: called when the agent has closed the instance
--- * `on_agent`, `on_agent_gone`: called when an agent comes and goes
+-- * `on_agent`, `on_agent_gone`: called when an agent comes and leaves
 -- * `url`: with `http`, `https`, `ws`, `wss`, or `tcp`; `token`; `tls`, as for `gym.new`
 -- * `dialect`: `"json"` or `"binary"`
 -- * `capabilities`, `render_modes`, `reward_channels`, `metadata`, `realtime`
--- * `log`: takes a line for each thing that happens; `print` unless told otherwise
--- @treturn Lending
+-- * `log`: called with a line for each event; by default `print`
+-- @treturn Provider
 function serve.env(given)
   check(given)
   local target = connections.target(given.url or serve.DEFAULT_URL, given.token, given.tls)
-  return lenders.new(given, provided.new(given), target, connections.open)
+  return providers.new(given, provided.new(given), target, connections.open)
 end
 
 return serve

@@ -17,13 +17,13 @@ local function text_of(value, default)
 end
 
 --- Show warnings.
--- @tparam Link link whose options may have `on_warning`
--- @param told a list of tables with `category` and `message`, or anything else
-function server_warnings.show(link, told)
+-- @tparam Requester requester whose options may have `on_warning`
+-- @param told a list of tables with `category` and `message`, or any other value
+function server_warnings.show(requester, told)
   if type(told) ~= "table" or kinds.of(told) ~= "list" then
     return
   end
-  local show = link.options.on_warning or print_warning
+  local show = requester.options.on_warning or print_warning
   for _, each in ipairs(told) do
     if type(each) == "table" and kinds.of(each) == "dict" then
       show({
@@ -35,22 +35,22 @@ function server_warnings.show(link, told)
 end
 
 --- Show the warnings in the headers of a reply.
--- @tparam Link link
+-- @tparam Requester requester
 -- @tparam table reply
-function server_warnings.show_header(link, reply)
+function server_warnings.show_header(requester, reply)
   local header = reply.fields["gym-warnings"]
   if header then
-    server_warnings.show(link, (malformed.attempt(json.read, header)))
+    server_warnings.show(requester, (malformed.attempt(json.read, header)))
   end
 end
 
---- Take the warnings out of a value, and show them.
--- @tparam Link link
+--- Remove the warnings from a value, and show them.
+-- @tparam Requester requester
 -- @param value
 -- @return the value
-function server_warnings.taken(link, value)
+function server_warnings.taken(requester, value)
   if type(value) == "table" and kinds.of(value) == "dict" and value.warnings ~= nil then
-    server_warnings.show(link, value.warnings)
+    server_warnings.show(requester, value.warnings)
     value.warnings = nil
   end
   return value

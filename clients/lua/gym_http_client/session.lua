@@ -1,7 +1,7 @@
---- Sessions: numbered requests to one instance, over a stream while there is one.
+--- Sessions: numbered requests to one instance, over a stream if possible.
 --
--- Request n of session S has the key `S-n` wherever it goes. So one whose answer was
--- lost goes again over another stream, or by REST, and is not executed twice.
+-- Request n of session S has the key `S-n` over every transport. So after a lost answer
+-- it is sent again over another stream, or by REST, and is not executed twice.
 -- @module gym_http_client.session
 local socket = require("socket")
 
@@ -24,25 +24,25 @@ local Session = {}
 Session.__index = Session
 
 local HANDSHAKE_SECONDS = 10
--- Handshakes that may fail one after the other, until streams are given up.
+-- Failed handshakes in a row after which streams are given up.
 local FAILED_HANDSHAKES = 3
 local MAX_NUMBER = 4294967295
--- The kernel takes smaller messages whole, so that the reason for the end of the stream
--- can be read. In the midst of larger ones, sending just fails.
+-- The kernel accepts smaller messages whole, so that the reason for the end of the stream
+-- can be read. While a larger one is sent, sending fails.
 local SURELY_READ = 65536
--- These say that there are no streams here; other problems concern the instance.
+-- These codes mean that there are no streams; other problems concern the instance.
 local NO_STREAMS = {
   ["malformed-request"] = true, ["method-not-allowed"] = true, ["not-found"] = true,
   ["upgrade-required"] = true,
 }
 
 --- Begin a session.
--- @tparam Link link to the server
+-- @tparam Requester requester to the server
 -- @tparam string quoted_id the instance's ID, as it stands in a path
 -- @tparam table options `streams` and `raw`
-function session.new(link, quoted_id, options)
+function session.new(requester, quoted_id, options)
   return setmetatable({
-    link = link,
+    requester = requester,
     path = "/v1/envs/" .. quoted_id .. "/",
     name = random_bytes.name(),
     number = 0,
@@ -65,7 +65,7 @@ local function do_without(self)
   self.streams = self.failed_handshakes < FAILED_HANDSHAKES
 end
 
--- Open a stream if that works; gives an error where the instance is the reason.
+-- Open a stream if possible; returns an error if the instance is the reason.
 local function reopen(self, deadline)
   local path = self.path .. "stream?session=" .. self.name
   local now = socket.gettime()
@@ -73,22 +73,23 @@ local function reopen(self, deadline)
     -- If the instance ended meanwhile, it did so in the call that waits.
     path = path .. ("&lost=%.3f"):format(math.max(0, now - self.lost_at)):gsub(",", ".")
   end
-  local limit = math.min(deadline, now + HANDSHAKE_SECONDS, now + self.link.options.answer_limit)
-  local connection, failed, reply = handshake.open(self.link, path, limit)
+  local answer_limit = self.requester.options.answer_limit
+  local limit = math.min(deadline, now + HANDSHAKE_SECONDS, now + answer_limit)
+  local connection, failed, reply = handshake.open(self.requester, path, limit)
   if connection then
     self.failed_handshakes, self.lost_at = 0, nil
-    self.stream = streams.new(connection, self.link.options.max_body + 65552, self.raw)
+    self.stream = streams.new(connection, self.requester.options.max_body + 65552, self.raw)
   elseif failed or retries.is_repeated(reply) then
     do_without(self)
   else
     local message, code = errors.told_by(reply)
     if code and not NO_STREAMS[code] then
-      return errors.of_reply(reply, self.link:url(self.path .. "stream"))
+      return errors.of_reply(reply, self.requester:url(self.path .. "stream"))
     end
     self.streams = false
     if code == "upgrade-required" then
-      -- A proxy may be the cause, and whoever runs it has to be told.
-      local where = self.link:url(self.path .. "stream")
+      -- A proxy may be the cause, and its operator needs to know.
+      local where = self.requester:url(self.path .. "stream")
       io.stderr:write("steps go over HTTP, which is slower than a stream: ", where,
         " answered 426, ", tostring(message), "\n")
     end
@@ -96,7 +97,7 @@ local function reopen(self, deadline)
   return nil
 end
 
--- What an answer brought: a value, or nil and an error; or nil, nil and a failure.
+-- The result of an answer: a value, or nil and an error; or nil, nil and a failure.
 local function outcome_of(self, frame, asked)
   if frame.number ~= asked.number then
     local why = ("answer %d came where %d was due"):format(frame.number, asked.number)
@@ -106,8 +107,8 @@ local function outcome_of(self, frame, asked)
   elseif frame.status ~= 200 then
     local body = frame.message:sub(frame.body_at)
     local failed = errors.of_problem(body, frame.status,
-      self.link:url(self.path .. asked.name .. "/"))
-    server_warnings.show(self.link, failed.problem and failed.problem.warnings)
+      self.requester:url(self.path .. asked.name .. "/"))
+    server_warnings.show(self.requester, failed.problem and failed.problem.warnings)
     return nil, failed
   elseif frame.forms % 16 ~= frames.BINARY then
     return nil, nil, connections.failure("malformed", "a value is not in the form asked for")
@@ -117,7 +118,7 @@ local function outcome_of(self, frame, asked)
 end
 
 local function by_stream(self, asked, deadline)
-  local limit = math.min(deadline, socket.gettime() + self.link.options.answer_limit)
+  local limit = math.min(deadline, socket.gettime() + self.requester.options.answer_limit)
   local sent, failed = self.stream:send(asked, limit)
   local frame
   if sent then
@@ -135,7 +136,7 @@ local function by_rest(self, asked, deadline, heard)
     body = packing.write_u32(#asked.signature) .. "\0\0\0\0" .. asked.signature .. asked.leaves
   end
   local path = self.path .. asked.name .. "/"
-  local reply, failed = self.link:request("POST", path, {
+  local reply, failed = self.requester:request("POST", path, {
     body = body,
     content_type = asked.signature and media.BINARY or media.PLAIN,
     accept = media.BINARY,
@@ -148,11 +149,11 @@ local function by_rest(self, asked, deadline, heard)
   elseif reply.status == 204 then
     return true
   elseif reply.status ~= 200 or reply.fields["content-type"] ~= media.BINARY then
-    return nil, errors.of_reply(reply, self.link:url(path))
+    return nil, errors.of_reply(reply, self.requester:url(path))
   end
   local value, why = malformed.attempt(binary.decode, reply.body, self.raw)
   if why then
-    return nil, errors.protocol("a value " .. why, self.link:url(path), reply.status)
+    return nil, errors.protocol("a value " .. why, self.requester:url(path), reply.status)
   end
   return value
 end
@@ -183,27 +184,27 @@ local function settled(self, asked, deadline)
     lose(self)
     self.lost_at = socket.gettime()
     if may_be_too_large(asked, failure) then
-      -- By REST the server says so, and what its limit is.
+      -- Over REST the server returns this error with its limit.
       break
     end
     trying = trying or retries.new(deadline, true)
     if not trying:again(nil, failure) then
-      return nil, trying:error_of(failure, self.link:url(self.path .. asked.name .. "/"))
+      return nil, trying:error_of(failure, self.requester:url(self.path .. asked.name .. "/"))
     end
   end
   return by_rest(self, asked, deadline, trying and trying.heard)
 end
 
---- Ask, and wait for the answer.
--- @tparam string name of the operation, as `"step"`
+--- Send a request, and wait for the answer.
+-- @tparam string name of the operation, such as `"step"`
 -- @tparam[opt] string plain JSON of the body
--- @tparam[opt] string signature of the body, where it is no JSON
+-- @tparam[opt] string signature of the body, if it is not JSON
 -- @tparam[opt] string leaves
 -- @return the value of the answer, or nil
 -- @treturn ?Error
 function Session:ask(name, plain, signature, leaves)
   if self.asking then
-    -- The last call was interrupted: its answer would be taken for this one's.
+    -- The last call was interrupted: its answer would be mistaken for this one's.
     lose(self)
   end
   self.asking = true
@@ -216,19 +217,19 @@ function Session:ask(name, plain, signature, leaves)
     name = name, operation = frames.OPERATIONS[name], number = self.number,
     plain = plain, signature = signature, leaves = leaves,
   }
-  local value, failed = settled(self, asked, self.link:deadline())
+  local value, failed = settled(self, asked, self.requester:deadline())
   self.asking = false
   if value == nil and failed.kind ~= "api" then
-    -- The answer, should it still come, would be taken for another's.
+    -- A late answer would be mistaken for another's.
     lose(self)
   else
     self.lost_at = nil
   end
-  server_warnings.taken(self.link, value)
+  server_warnings.taken(self.requester, value)
   return value, failed
 end
 
---- Tell what requests go over: `"stream"` or `"rest"`.
+--- Return the transport of requests: `"stream"` or `"rest"`.
 function Session:transport()
   return self.stream and "stream" or "rest"
 end

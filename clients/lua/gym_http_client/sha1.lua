@@ -57,7 +57,7 @@ local function digest_block(state, text, start)
   end
 end
 
---- Digest a string; gives 20 bytes.
+--- Digest a string; returns 20 bytes.
 return function(text)
   local state = { 0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0xc3d2e1f0 }
   local whole = padded(text)

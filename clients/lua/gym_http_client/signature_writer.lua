@@ -1,4 +1,4 @@
---- Split a value into a signature and the leaves that it tells of.
+--- Split a value into a signature and its leaves.
 -- @module gym_http_client.signature_writer
 local arrays = require("gym_http_client.arrays")
 local dtypes = require("gym_http_client.dtypes")
@@ -150,7 +150,7 @@ function sign(value, leaves, depth)
   usage.raise("gym_http_client cannot send a %s", kind)
 end
 
---- Give the signature of a value, with the blanks that fill it up, and its leaves.
+--- Return the signature of a value, padded with blanks, and its leaves.
 -- @treturn string
 -- @treturn string
 return function(value)

@@ -1,4 +1,4 @@
---- Signatures: what a value consists of, compiled into a function that reads it.
+--- Signatures, compiled into functions that read their leaves.
 -- @module gym_http_client.signatures
 local arrays = require("gym_http_client.arrays")
 local dtypes = require("gym_http_client.dtypes")
@@ -154,9 +154,9 @@ function compile(tree, depth, raw)
   return refuse("has an unknown signature: %s", malformed.elided(tree))
 end
 
---- Compile a signature into a function that reads the leaves that it tells of.
+--- Compile a signature into a function that reads its leaves.
 -- @tparam string signature
--- @tparam[opt] boolean raw give arrays as their bytes
+-- @tparam[opt] boolean raw return arrays as their bytes
 -- @treturn function of the bytes and the position where the leaves begin, counted from
 -- 1; they must go to the end
 function signatures.compile(signature, raw)

@@ -17,10 +17,10 @@ local BINARY = websocket.BINARY
 -- Status 1009 of a close frame.
 local TOO_LARGE = "\3\241"
 
---- Make a stream of a connection whose handshake is done.
--- @tparam Line connection
+--- Make a stream from a connection after its handshake.
+-- @tparam Connection connection
 -- @tparam number max_message bytes that a message may have
--- @tparam[opt] boolean raw give arrays as their bytes
+-- @tparam[opt] boolean raw return arrays as their bytes
 function stream.new(connection, max_message, raw)
   return setmetatable({
     connection = connection,
@@ -99,7 +99,7 @@ function Stream:value(frame)
   return value
 end
 
---- Close the connection without a word.
+--- Close the connection without a close frame.
 function Stream:close()
   self.connection:close()
 end

@@ -18,7 +18,7 @@ function text.character(code)
     128 + math.floor(code / 64) % 64, 128 + code % 64)
 end
 
--- Code of the character at a byte and the position behind it; nil where there is none.
+-- The code of the character at a byte and the position after it; nil if it is malformed.
 local function code_at(data, at)
   local first = data:byte(at)
   if first < 128 then
@@ -51,7 +51,7 @@ local function is_surrogate(code)
   return code >= 55296 and code < 57344
 end
 
---- Give the codes of all characters; nil where the bytes are no text.
+--- Return the codes of all characters; nil if the bytes are not text.
 function text.codes(data)
   local codes, at = {}, 1
   while at <= #data do
@@ -65,7 +65,7 @@ function text.codes(data)
   return codes
 end
 
---- Tell whether bytes are text, and whether it has lone surrogates.
+--- Return whether bytes are text, and whether it has lone surrogates.
 -- @treturn boolean
 -- @treturn boolean
 function text.check(data)
@@ -101,7 +101,7 @@ function text.is_unicode(data)
   return ok and not surrogates
 end
 
---- Make text of characters of 32 bits; nil where there is no such character.
+--- Make text of characters of 32 bits; nil if one does not exist.
 function text.from_utf32(data, big_endian)
   local parts = {}
   for at = 1, #data, 4 do

@@ -31,7 +31,7 @@ function typed.check_depth(depth)
   end
 end
 
---- Refuse what is no list; gives it.
+--- Return a list; refuses other values.
 function typed.list_of(tree, size)
   if type(tree) ~= "table" or kinds.of(tree) ~= "list" or (size and #tree ~= size) then
     refuse(size and ("needs a list of " .. size) or "needs a list")
@@ -187,9 +187,9 @@ function typed.read_key(tree, depth)
   return read(tree, depth)
 end
 
---- Read a value; refuses what is none.
+--- Decode a value; refuses malformed text.
 -- @tparam string source
--- @tparam[opt] boolean raw give arrays as their bytes
+-- @tparam[opt] boolean raw return arrays as their bytes
 function typed.decode(source, raw)
   return read(json.read(source), 1, raw)
 end

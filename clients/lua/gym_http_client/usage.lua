@@ -2,11 +2,11 @@
 -- @module gym_http_client.usage
 local usage = {}
 
--- Where the client's own files are; nil where there is no telling.
+-- The directory of the client's own files; nil if unknown.
 local OWN = debug.getinfo(1, "S").source:match("^(@.*gym_http_client[/\\])")
 
--- The innermost line outside the client: how deep in the client a mistake is found out
--- says nothing to who made it.
+-- The innermost line outside the client, since the depth within the client
+-- does not matter to its caller.
 local function place()
   local level = 2
   while OWN do
@@ -21,7 +21,7 @@ local function place()
   return ""
 end
 
---- Raise an error in words that `string.format` fills in, behind the place of the mistake.
+--- Raise an error with a message for `string.format`, at the line of the caller.
 function usage.raise(words, ...)
   if select("#", ...) > 0 then
     words = words:format(...)
@@ -31,8 +31,8 @@ end
 
 local MAX_SHOWN = 40
 
---- Show what was given in a message: numbers and short strings as they are written, of
--- all else the type.
+--- Show an argument in a message: numbers and short strings in full, of
+-- others the type.
 function usage.shown(value)
   local kind = type(value)
   if kind == "number" or kind == "boolean" or kind == "nil" then

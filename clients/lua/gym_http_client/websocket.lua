@@ -17,7 +17,7 @@ local MAX_FRAGMENTS = 65536
 local PIECE = 1048576
 local char = string.char
 
---- Give the Sec-WebSocket-Accept for a Sec-WebSocket-Key.
+--- Compute the Sec-WebSocket-Accept for a Sec-WebSocket-Key.
 function websocket.accept_of(key)
   return base64.encode(sha1(key .. GUID))
 end
@@ -36,10 +36,10 @@ local function size_bytes(size, marked)
   return char(marked + 127) .. table.concat(bytes)
 end
 
---- Give the bytes of a frame.
+--- Encode a frame.
 -- @tparam number opcode
 -- @tparam string payload
--- @tparam[opt] string mask four bytes, as a client needs them
+-- @tparam[opt] string mask four bytes, for clients
 -- @tparam[opt] boolean unfinished further frames of the message follow
 function websocket.frame(opcode, payload, mask, unfinished)
   local first = char((unfinished and 0 or 128) + opcode)
@@ -52,8 +52,8 @@ end
 local Reader = {}
 Reader.__index = Reader
 
---- Read what a server sends.
--- @tparam table source has `exactly(count, deadline)`, as lines have
+--- Read a message of a server.
+-- @tparam table source has `exactly(count, deadline)`, as connections have
 -- @tparam number max_message bytes that a message may have
 function websocket.reader(source, max_message)
   return setmetatable({ source = source, max_message = max_message }, Reader)

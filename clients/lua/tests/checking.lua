@@ -1,4 +1,4 @@
---- What the native tests share: named tests, and words for what they find.
+--- Common functions of the native tests: named tests, and assertions.
 local here = arg[0]:match("^(.*)/[^/]*$") or "."
 package.path = table.concat({
   here .. "/?.lua", here .. "/../?.lua", here .. "/../?/init.lua", package.path,
@@ -30,7 +30,7 @@ function checking.items(actual, expected, what)
   end
 end
 
---- Demand that a call raises an error in which there are these words.
+--- Check that a call raises an error with this text.
 function checking.misuse(words, call, ...)
   local fine, why = pcall(call, ...)
   if fine or not tostring(why):find(words, 1, true) then

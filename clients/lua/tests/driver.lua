@@ -14,7 +14,7 @@ package.path = table.concat({
 
 local socket = require("socket")
 
-local farside = require("farside")
+local conversations = require("conversations")
 local gym = require("gym_http_client")
 local json = require("gym_http_client.json")
 local models = require("models")
@@ -133,7 +133,7 @@ local function observation_hex(value)
   return table.concat(parts, ",")
 end
 
--- One answer may be late: through a bad network it is asked for again soon.
+-- A short limit for answers: on a bad network they are requested again soon.
 local function patient(url, way)
   return { url = url, stream = way == "stream", answer_limit = 3 }
 end
@@ -217,8 +217,8 @@ end
 
 local function talk(folder)
   for _, case in ipairs(cases_in(folder, "external.json")) do
-    if farside.can_talk(case) then
-      farside.talk(case, function(message)
+    if conversations.can_talk(case) then
+      conversations.talk(case, function(message)
         io.write(case.id, "\t", message, "\n")
       end)
     end

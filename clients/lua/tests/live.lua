@@ -78,11 +78,11 @@ both("a call that was interrupted leaves nothing for the next one", function(str
   local env, other = make("CartPole-v1", stream), make("CartPole-v1", stream)
   gym.assert(env:reset({ seed = 5 }))
   gym.assert(other:reset({ seed = 5 }))
-  local link = env.session.stream or env.session.link
+  local requester = env.session.stream or env.session.requester
   local name = stream and "receive" or "request"
-  link[name] = function() error("interrupted") end
+  requester[name] = function() error("interrupted") end
   misuse("interrupted", env.step, env, 1)
-  link[name] = nil
+  requester[name] = nil
   -- Over a stream the step had been sent.
   if stream then
     gym.assert(other:step(1))
@@ -123,7 +123,7 @@ both("boxes are stepped with tables and arrays", function(stream)
   local first = gym.assert(env:reset({ seed = 9 }))
   equal(#first, 3)
   local expected = gym.assert(env:step({ 1.5 }))
-  -- gym-http-api took one number at any depth.
+  -- gym-http-api accepted one number at any depth.
   for _, action in ipairs({ gym.array("float32", { 1.5 }), { { 1.5 } } }) do
     gym.assert(env:reset({ seed = 9 }))
     items(gym.assert(env:step(action)), expected)

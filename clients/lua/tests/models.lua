@@ -1,4 +1,4 @@
---- The model form of the vectors: values as they are told, and as this client has them.
+--- The model form of the vectors: values in the vectors, and as this client has them.
 local arrays = require("gym_http_client.arrays")
 local dtypes = require("gym_http_client.dtypes")
 local elements = require("gym_http_client.elements")
@@ -132,7 +132,7 @@ end
 
 local MATCH = {}
 
---- Tell whether a value that was decoded is what a model says.
+--- Return whether a decoded value equals a model.
 function models.matches(model, value)
   local tag, content = content_of(model)
   return MATCH[tag](content, value) or false
@@ -261,7 +261,7 @@ function MATCH.space(content, value)
   return is_kind(value, "space") and models.same_tree(content, value:describe(), true)
 end
 
---- Tell whether two trees of JSON are the same.
+--- Return whether two trees of JSON are the same.
 -- @tparam boolean loose members in any order, and 1 the same as 1.0
 function models.same_tree(a, b, loose)
   if type(a) == "number" and type(b) == "number" then

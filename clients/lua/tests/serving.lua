@@ -1,4 +1,4 @@
---- Tests of lending, without a server.
+--- Tests of provided environments, without a server.
 local folder = arg[0]:match("^(.*)/[^/]*$") or "."
 package.path = folder .. "/?.lua;" .. package.path
 local checking = require("checking")
@@ -14,7 +14,7 @@ local serve = require("gym_http_client.serve")
 
 local test, equal, items, misuse = checking.test, checking.equal, checking.items, checking.misuse
 
--- What an environment needs, but for what is changed; null takes something out.
+-- The members of an environment, with changes; null removes one.
 local function corridor(changes)
   local given = {
     name = "corridor",
@@ -31,10 +31,10 @@ local function corridor(changes)
   return given
 end
 
--- Ask, and give what is told, which may come later.
-local function ask(lent, request)
+-- Send a request, and return the result, which may come later.
+local function ask(env, request)
   local told = {}
-  lent:ask(request, function(result, problem)
+  env:ask(request, function(result, problem)
     told[#told + 1] = { result = result, problem = problem }
   end)
   return told
@@ -64,13 +64,13 @@ end)
 
 test("an answer is given once, and only while it is wanted", function()
   local kept
-  local lent = provided.new(corridor({
+  local env = provided.new(corridor({
     step = function(_, answer)
       kept = answer
       return answer
     end,
   }))
-  local told = ask(lent, { type = "step", action = 1 })
+  local told = ask(env, { type = "step", action = 1 })
   equal(#told, 0)
   equal(kept:is_wanted(), true)
   equal(kept({ observation = 3, reward = 1 }), true)
@@ -79,29 +79,29 @@ test("an answer is given once, and only while it is wanted", function()
   equal(kept({ observation = 3, reward = 1 }), false)
   equal(kept:fail("no more"), false)
 
-  told = ask(lent, { type = "step", action = 1 })
+  told = ask(env, { type = "step", action = 1 })
   local late = kept
-  equal(#ask(lent, { type = "reset" }), 1)
+  equal(#ask(env, { type = "reset" }), 1)
   equal(late:is_wanted(), false)
   equal(late({ observation = 3, reward = 1 }), false)
   equal(#told, 0)
 end)
 
 test("an answer that is given within the handler is the answer", function()
-  local lent = provided.new(corridor({
+  local env = provided.new(corridor({
     step = function(_, answer)
       answer({ observation = 2, reward = 1 })
       return { observation = 4, reward = 1 }
     end,
   }))
-  local told = ask(lent, { type = "step", action = 1 })
+  local told = ask(env, { type = "step", action = 1 })
   equal(#told, 1)
   equal(told[1].result.observation.value, 2)
 end)
 
 test("what handlers raise is told, with its code", function()
   local raised
-  local lent = provided.new(corridor({ step = function() error(raised, 0) end }))
+  local env = provided.new(corridor({ step = function() error(raised, 0) end }))
   for _, case in ipairs({
     { "stuck", "env-error", "step failed: stuck" },
     { { message = "stuck" }, "env-error", "step failed: stuck" },
@@ -112,30 +112,30 @@ test("what handlers raise is told, with its code", function()
     { "gr\252n", "env-error", "step failed: gr?n" },
   }) do
     raised = case[1]
-    local problem = ask(lent, { type = "step", action = 1 })[1].problem
+    local problem = ask(env, { type = "step", action = 1 })[1].problem
     equal(problem.code, case[2])
     equal(problem.message, case[3])
   end
   local nothing = provided.new(corridor({ step = function() end }))
   local problem = ask(nothing, { type = "step", action = 1 })[1].problem
   assert(problem.message:find("returned no observation", 1, true), problem.message)
-  equal(ask(lent, { type = "dance" })[1].problem.code, "unsupported")
-  equal(ask(lent, { type = "render" })[1].problem.code, "unsupported")
-  equal(ask(lent, { type = "init", kwargs = { wide = true } })[1].problem.code, "bad-parameter")
+  equal(ask(env, { type = "dance" })[1].problem.code, "unsupported")
+  equal(ask(env, { type = "render" })[1].problem.code, "unsupported")
+  equal(ask(env, { type = "init", kwargs = { wide = true } })[1].problem.code, "bad-parameter")
 end)
 
 test("init may have other spaces, for its instance only", function()
-  local lent = provided.new(corridor({
+  local env = provided.new(corridor({
     init = function(making)
       return making.kwargs.wide and { observation_space = { type = "Discrete", n = 50 } }
     end,
   }))
-  local told = ask(lent, { type = "init", kwargs = { wide = true }, render_mode = gym.null })
+  local told = ask(env, { type = "init", kwargs = { wide = true }, render_mode = gym.null })
   equal(told[1].result.observation_space.n, 50)
-  equal(lent.taken, true)
-  ask(lent, { type = "close" })
-  equal(lent.taken, false)
-  equal(lent.observation_space.n, 5)
+  equal(env.taken, true)
+  ask(env, { type = "close" })
+  equal(env.taken, false)
+  equal(env.observation_space.n, 5)
 end)
 
 test("elements are made of numbers, tables flat or nested, and plain dicts", function()
@@ -147,10 +147,10 @@ test("elements are made of numbers, tables flat or nested, and plain dicts", fun
     equal(made.dtype, "uint8")
     equal(plain.encode(made), "[[1,2],[3,4]]")
   end
-  -- Floats that are whole, as divisions give them.
+  -- Whole floats, as divisions return them.
   equal(plain.encode(elements.given(box, { 2 / 1, 4 / 2, 1, 0 })), "[[2,2],[1,0]]")
   equal(plain.encode(elements.given(gym.space({ type = "Discrete", n = 9 }), 8 / 2)), "4")
-  -- What is none is left for the server to refuse.
+  -- Invalid values are left for the server to refuse.
   equal(plain.encode(elements.given(box, { 1, 2, 3 })), "[1,2,3]")
   local dict = gym.space({
     type = "Dict",

@@ -1,4 +1,4 @@
---- Tests of what the vectors do not reach, without a server.
+--- Tests of parts that the vectors do not reach, without a server.
 local folder = arg[0]:match("^(.*)/[^/]*$") or "."
 package.path = folder .. "/?.lua;" .. package.path
 local checking = require("checking")
@@ -229,7 +229,7 @@ test("large arrays are read whole", function()
   end
 end)
 
--- A generator that gives the same numbers in every interpreter.
+-- A generator with the same numbers in every interpreter.
 local function generator()
   local state = 42
   return function()

@@ -1,4 +1,4 @@
---- The checks that the vectors ask for, file by file.
+--- The checks of the vectors, file by file.
 local received_signatures = require("gym_http_client.received_signatures")
 local binary = require("gym_http_client.binary")
 local errors = require("gym_http_client.errors")
@@ -20,7 +20,7 @@ local attempt = malformed.attempt
 
 local vectors = {}
 
--- A generator that gives the same numbers in every interpreter.
+-- A generator with the same numbers in every interpreter.
 local function generator(seed)
   local state = seed
   return function()
@@ -176,7 +176,7 @@ vectors["errors.json"] = function(case, check)
   check(retried == case.retried, "retried", case.retried, retried)
 end
 
--- What a line would give, of bytes that are there.
+-- The results of a connection with available bytes.
 local function source_of(data)
   local source = { at = 1 }
   function source:exactly(count)

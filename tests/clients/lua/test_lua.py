@@ -66,7 +66,7 @@ def test_against_a_server(interpreter: str, server: Server) -> None:
 @pytest.mark.live
 @interpreters
 def test_mistakes(interpreter: str, server: Server) -> None:
-    assert ", 0 failed" in run(interpreter, "tests/mistakes.lua", server.url)
+    assert ", 0 failed" in run(interpreter, "tests/wrong_use.lua", server.url)
 
 
 @pytest.mark.live

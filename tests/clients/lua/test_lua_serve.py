@@ -64,7 +64,7 @@ class Lending(ReportingProcess):
     ) -> None:
         needs(interpreter)
         self._stop = folder / "stop"
-        words = [interpreter, "tests/lending.lua", url, "toy", kind, dialect]
+        words = [interpreter, "tests/providing.lua", url, "toy", kind, dialect]
         super().__init__([*words, str(self._stop)], cwd=HERE, token=token)
 
     def ask_to_stop(self) -> None:
@@ -94,7 +94,7 @@ class Lending(ReportingProcess):
 
 
 class Twin(gymnasium.Env[Any, Any]):
-    """What tests/lending.lua does, in Python."""
+    """What tests/providing.lua does, in Python."""
 
     SPACES: ClassVar[dict[str, spaces.Space[Any]]] = {
         "discrete": spaces.Discrete(1000),
@@ -156,7 +156,7 @@ def assert_same(one: Any, other: Any) -> None:
 
 
 @interpreters
-@pytest.mark.parametrize("units", ["serving", "forgetting"])
+@pytest.mark.parametrize("units", ["serving", "lost_session"])
 def test_units(interpreter: str, units: str) -> None:
     assert ", 0 failed" in run(interpreter, f"tests/{units}.lua")
 

@@ -1,16 +1,16 @@
---- Answers: what a handler gives at once, or when the game is ready.
+--- Answers of handlers, at once or later.
 -- @module gym_http_client.serving.answer
 local answers = {}
 
---- The answer to one request; handlers are given it behind what is asked.
--- It is called with what a handler gives, and then tells whether that was still wanted:
--- not if it was given already, or if the agent waits no more.
+--- The answer to one request, the last argument of a handler.
+-- Call it with a handler's result. It returns whether the answer was still wanted:
+-- not if it was answered before, or if the agent no longer waits.
 -- @type Answer
 local Answer = {}
 Answer.__index = Answer
 
--- Make the answer to a request; `tell` is called once, with what was given, or nil and
--- what was raised.
+-- Make the answer to a request; `tell` is called once, with the result, or nil and
+-- the error.
 function answers.new(tell)
   return setmetatable({ tell = tell }, Answer)
 end
@@ -24,11 +24,11 @@ function Answer:__call(given)
   return tell ~= nil
 end
 
---- Say that the request failed.
--- @tparam string message in words, for the agent
+--- Answer with an error.
+-- @tparam string message for the agent
 -- @tparam[opt] string code `"bad-parameter"`, `"invalid-action"`, `"reset-needed"` or
--- `"unsupported"`, if nothing has been done; else the agent has to reset
--- @treturn boolean whether that was still wanted
+-- `"unsupported"`, if nothing has changed; otherwise the agent must reset
+-- @treturn boolean whether the answer was still wanted
 function Answer:fail(message, code)
   local tell = self.tell
   self.tell = nil
@@ -38,7 +38,7 @@ function Answer:fail(message, code)
   return tell ~= nil
 end
 
---- Tell whether an answer is still wanted.
+--- Return whether an answer is still wanted.
 -- @treturn boolean
 function Answer:is_wanted()
   return self.tell ~= nil

@@ -1,4 +1,4 @@
---- Lines of lent environments: messages to and from a server, without waiting.
+--- Connections of provided environments: messages to and from a server, without waiting.
 -- @module gym_http_client.serving.connections
 local socket = require("socket")
 
@@ -22,10 +22,10 @@ local MAX_MESSAGE = 64 * 1024 * 1024
 local MAX_REFUSAL = 65536
 local SCHEMES = { ws = "http", wss = "https", tcp = "http" }
 
-local Line = {}
-Line.__index = Line
+local Connection = {}
+Connection.__index = Connection
 
---- Say where lines lead.
+--- Parse the target of connections.
 -- @tparam string url with http, https, ws, wss, or tcp
 -- @tparam ?string token as for `address.parse`
 -- @tparam ?table tls
@@ -43,8 +43,8 @@ function connections.target(url, token, tls)
     end
   end
   address.counted = scheme == "tcp"
-  local link = requesters.new(address, { max_body = MAX_REFUSAL, tls = tls })
-  local target = { address = address, link = link, tls = tls }
+  local requester = requesters.new(address, { max_body = MAX_REFUSAL, tls = tls })
+  local target = { address = address, requester = requester, tls = tls }
   -- Names are looked up before the first frame, since that waits.
   connections.look_up(target)
   return target
@@ -62,7 +62,8 @@ function connections.look_up(target)
 end
 
 local function upgraded(self, deadline)
-  local ok, failed, reply = handshake.upgrade(self.wire, self.target.link, PATH, PROTOCOL, deadline)
+  local ok, failed, reply = handshake.upgrade(
+    self.socket, self.target.requester, PATH, PROTOCOL, deadline)
   if ok then
     return true
   elseif reply then
@@ -72,7 +73,7 @@ local function upgraded(self, deadline)
 end
 
 local function next_counted(self)
-  local count, failed = self.wire:exactly(4)
+  local count, failed = self.socket:exactly(4)
   if not count then
     return nil, failed.words
   end
@@ -81,7 +82,7 @@ local function next_counted(self)
     return nil, ("a message announces %.0f bytes; the limit is %d"):format(size, MAX_MESSAGE)
   end
   local message
-  message, failed = self.wire:exactly(size)
+  message, failed = self.socket:exactly(size)
   return message, failed and failed.words
 end
 
@@ -93,7 +94,7 @@ local function next_of_websocket(self)
     elseif opcode == websocket.TEXT or opcode == websocket.BINARY then
       return payload
     elseif opcode == websocket.PING then
-      self.wire:send(websocket.frame(websocket.PONG, payload, random_bytes.bytes(4)))
+      self.socket:send(websocket.frame(websocket.PONG, payload, random_bytes.bytes(4)))
     elseif opcode == websocket.CLOSE then
       local reason = payload:sub(3)
       return nil, reason ~= "" and reason or "the server ended the connection"
@@ -101,11 +102,11 @@ local function next_of_websocket(self)
   end
 end
 
--- What the coroutine does; gives why the line has ended.
+-- The body of the coroutine; returns why the connection has ended.
 local function live(self)
   local address = self.target.address
   local deadline = socket.gettime() + OPENING_SECONDS
-  local ok, failed = self.wire:connect(address, deadline, self.target.tls)
+  local ok, failed = self.socket:connect(address, deadline, self.target.tls)
   if not ok then
     local where = (address.counted and address.url:gsub("^http", "tcp") or address.url)
     return ("there is no server at %s: %s"):format(where, failed.words)
@@ -114,7 +115,7 @@ local function live(self)
     if not ok then
       return failed
     end
-    self.reader = websocket.reader(self.wire, MAX_MESSAGE)
+    self.reader = websocket.reader(self.socket, MAX_MESSAGE)
   end
   self.is_open = true
   local next_message = address.counted and next_counted or next_of_websocket
@@ -127,21 +128,22 @@ local function live(self)
   end
 end
 
---- Begin to open a line.
--- @tparam table target as `lines.target` gives it
--- @treturn Line
+--- Begin to open a connection.
+-- @tparam table target from `connections.target`
+-- @treturn Connection
 function connections.open(target)
   connections.look_up(target)
-  local self = setmetatable({ target = target, wire = polled_sockets.new(), arrived = {} }, Line)
+  local self = setmetatable(
+    { target = target, socket = polled_sockets.new(), arrived = {} }, Connection)
   self.living = coroutine.create(live)
   return self
 end
 
---- Do what can be done now.
--- @treturn table the messages that came
--- @treturn ?string why the line has ended, if it has
-function Line:advance()
-  self.wire:flush()
+--- Do all that is possible without waiting.
+-- @treturn table the received messages
+-- @treturn ?string why the connection has ended, if it has
+function Connection:advance()
+  self.socket:flush()
   local ok, lost = coroutine.resume(self.living, self)
   if not ok then
     error(debug.traceback(self.living, tostring(lost)), 0)
@@ -151,37 +153,37 @@ function Line:advance()
   return arrived, lost
 end
 
---- Whether something has come since this was last asked.
-function Line:heard()
-  local heard = self.wire.heard
-  self.wire.heard = false
+--- Whether bytes have arrived since the last call.
+function Connection:heard()
+  local heard = self.socket.heard
+  self.socket.heard = false
   return heard
 end
 
 --- Send a message.
 -- @tparam string message
 -- @tparam boolean is_text
-function Line:send(message, is_text)
+function Connection:send(message, is_text)
   if self.target.address.counted then
-    self.wire:send(packing.write_u32(#message) .. message)
+    self.socket:send(packing.write_u32(#message) .. message)
   else
     local opcode = is_text and websocket.TEXT or websocket.BINARY
-    self.wire:send(websocket.frame(opcode, message, random_bytes.bytes(4)))
+    self.socket:send(websocket.frame(opcode, message, random_bytes.bytes(4)))
   end
 end
 
 --- Wait until there may be something to do, at most for so many seconds.
-function Line:wait(seconds)
-  self.wire:wait(seconds)
+function Connection:wait(seconds)
+  self.socket:wait(seconds)
 end
 
---- End the line, and say so.
-function Line:close()
+--- Close the connection.
+function Connection:close()
   if self.is_open and not self.target.address.counted then
     -- Its code is 1000: the environment leaves.
-    self.wire:send(websocket.frame(websocket.CLOSE, "\3\232", random_bytes.bytes(4)))
+    self.socket:send(websocket.frame(websocket.CLOSE, "\3\232", random_bytes.bytes(4)))
   end
-  self.wire:close()
+  self.socket:close()
 end
 
 return connections

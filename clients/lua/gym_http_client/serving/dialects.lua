@@ -1,8 +1,8 @@
---- Dialects: what is said between a server and an environment that connected in.
+--- Dialects: the messages between a server and an external environment.
 --
--- The server says a table with `type` and `id`: a request, with what it is asked with as
--- further members; or `ping`, `pong` or `fault`. The environment says what came of a
--- request, or that it failed.
+-- The server sends a table with `type` and `id`: a request with its arguments as
+-- further members; or `ping`, `pong` or `fault`. The environment sends the result of a
+-- request, or its error.
 -- @module gym_http_client.serving.dialects
 local received_signatures = require("gym_http_client.received_signatures")
 local sent_signatures = require("gym_http_client.sent_signatures")
@@ -36,22 +36,22 @@ end
 local Json = { is_text = true }
 Json.__index = Json
 
---- Read what the server says; refuses what is nothing that it says.
+--- Decode a message of the server; refuses malformed ones.
 function Json.read(_, message)
   return members_of(json.read(message))
 end
 
---- Say what came of a request.
+--- Encode the result of a request.
 function Json.answer(_, id, result)
   return ('{"id":%.0f,"result":%s}'):format(id, plain.encode(result))
 end
 
---- Say that a request failed.
+--- Encode the error of a request.
 function Json.failure(_, id, problem)
   return ('{"id":%.0f,"error":%s}'):format(id, plain.encode(problem))
 end
 
---- Say `ping` or `pong`.
+--- Encode `ping` or `pong`.
 function Json.control(_, name)
   return ('{"type":"%s"}'):format(name)
 end

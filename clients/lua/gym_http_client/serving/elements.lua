@@ -39,7 +39,7 @@ function FROM.Dict(space, value)
       entries[#entries + 1] = { key, elements.given(space.spaces[index], value[key]) }
     end
   end
-  -- What is too much is told by the server, as what is missing.
+  -- The server reports superfluous and missing members.
   for key, member in pairs(value) do
     if not known[key] then
       entries[#entries + 1] = { key, member }
@@ -71,7 +71,7 @@ local function shaped(space, value)
   local items = { shape = space.shape, dtype = space.dtype }
   for index = 1, #found do
     local item = found[index]
-    -- A division gives floats, which integers must not be.
+    -- A division returns floats, which integers must not be.
     if is_whole and math_type(item) == "float" and item % 1 == 0 then
       item = kinds.integer(item)
     end
@@ -80,8 +80,8 @@ local function shaped(space, value)
   return setmetatable(items, kinds.Array)
 end
 
---- Make an element of what was given for one: numbers, tables flat or nested, plain dicts.
--- What is none is given as it is, and refused by the server, which says why.
+--- Convert a value to an element: numbers, tables flat or nested, plain dicts.
+-- Other values are sent unchanged; the server refuses them with a reason.
 function elements.given(space, value)
   local from = FROM[space.type] or (space.shape and shaped)
   if from then
@@ -92,7 +92,7 @@ function elements.given(space, value)
   return value
 end
 
---- Make an element of what came in plain JSON.
+--- Convert plain JSON to an element.
 function elements.asked(space, tree)
   if is_plain(tree) then
     return malformed.attempt(space.read_plain, space, tree) or tree
@@ -100,8 +100,8 @@ function elements.asked(space, tree)
   return tree
 end
 
---- Make an array of a picture: `width`, `height` and `data`, a string with three bytes
--- for each pixel, or four, the last of which is dropped. All else is given as it is.
+--- Make an array from a frame: `width`, `height` and `data`, a string with three bytes
+-- for each pixel, or four, the last of which is dropped. Other values are returned unchanged.
 function elements.frame(given)
   if type(given) ~= "table" or type(given.data) ~= "string" or type(given.width) ~= "number" then
     return given

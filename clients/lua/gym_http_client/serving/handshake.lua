@@ -1,4 +1,4 @@
---- Greetings: how the conversation of a lent environment with a server begins.
+--- The handshake of a provided environment with a server.
 -- @module gym_http_client.serving.handshake
 local errors = require("gym_http_client.errors")
 local json = require("gym_http_client.json")
@@ -32,11 +32,11 @@ local function capabilities_of(given)
   return kinds.list(names)
 end
 
---- Write what an environment says of itself.
--- @tparam table given what `serve.env` was given
+--- Write the hello of an environment.
+-- @tparam table given the options of `serve.env`
 -- @tparam string dialect
--- @tparam ?string token of the server, where nothing else shows it
--- @tparam ?string resume what an earlier welcome gave, to go on with that
+-- @tparam ?string token of the server, for transports without a header
+-- @tparam ?string resume the resume token of an earlier welcome
 -- @treturn string
 function handshake.hello(given, dialect, token, resume)
   return plain.encode({
@@ -50,12 +50,12 @@ function handshake.hello(given, dialect, token, resume)
   })
 end
 
---- Read what a server answers.
+--- Parse a server's answer.
 -- @tparam string message
--- @tparam string url where the hello went
+-- @tparam string url of the server
 -- @treturn ?table the welcome
--- @treturn ?string why there is none
--- @treturn ?Error if there will be none later either
+-- @treturn ?string why it is not a welcome
+-- @treturn ?Error if the refusal is final
 function handshake.read(message, url)
   local reply = malformed.attempt(json.read, message)
   local is_dict = type(reply) == "table" and kinds.of(reply) == "dict"

@@ -14,8 +14,8 @@ function heartbeats.new(seconds)
   return setmetatable({ seconds = seconds, due = due, quiet = 0 }, Heartbeats)
 end
 
---- Tell what to do about silence.
--- @tparam boolean heard whether something has come since this was last asked
+--- Return what to do after silence.
+-- @tparam boolean heard whether bytes have arrived since the last call
 -- @treturn ?string `"ping"`, or `"leave"`
 function Heartbeats:beat(heard)
   if heard then
@@ -25,7 +25,7 @@ function Heartbeats:beat(heard)
   if now < self.due then
     return nil
   end
-  -- Counted in beats, since frames may come late.
+  -- Counted in beats, since frames may be late.
   self.due, self.quiet = now + self.seconds, self.quiet + 1
   return self.quiet == 1 and "ping" or self.quiet > 2 and "leave" or nil
 end

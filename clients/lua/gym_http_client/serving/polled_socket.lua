@@ -1,8 +1,8 @@
---- Wires: connections that never wait.
+--- Sockets that never block.
 --
--- A wire is used in a coroutine, which it suspends where a `Line` would wait; so what
--- reads from lines reads from wires, too. Whoever resumes the coroutine does so when
--- there is something new, or just now and then.
+-- A polled socket is used in a coroutine, which it suspends where a `Connection` would
+-- wait; so code that reads from connections reads from polled sockets, too. The caller
+-- resumes the coroutine when there is new data, or from time to time.
 -- @module gym_http_client.serving.polled_socket
 local socket = require("socket")
 
@@ -16,7 +16,7 @@ Wire.__index = Wire
 
 local failure = connections.failure
 
--- Words of luasocket and LuaSec for what would have to wait, and which way.
+-- Error texts of luasocket and LuaSec for an operation that would wait.
 local WAITS = { timeout = "reads", wantread = "reads", wantwrite = "writes" }
 local PIECE = 8192
 -- Bytes that are read before the game has its turn again.
@@ -89,9 +89,9 @@ local function secure(self, host, tls, deadline)
 end
 
 --- Connect.
--- @tparam table address as `address.parse` gives it, with its `places`
--- @tparam number deadline as `socket.gettime` tells time
--- @tparam ?table tls what LuaSec is told beside the rest
+-- @tparam table address from `address.parse`, with its `places`
+-- @tparam number deadline in the time of `socket.gettime`
+-- @tparam ?table tls further options of LuaSec
 -- @treturn ?boolean true
 -- @treturn ?table failure
 function Wire:connect(address, deadline, tls)
@@ -108,7 +108,7 @@ function Wire:connect(address, deadline, tls)
   return ok, failed
 end
 
--- Read what there is, or wait for it.
+-- Read the available bytes, or wait for some.
 local function fill(self, deadline)
   if self.turn >= AT_ONCE then
     return pause(self, "reads", deadline)
@@ -142,8 +142,8 @@ function Wire:exactly(count, deadline)
   return data:sub(1, count)
 end
 
---- Receive what there is, one byte at least.
--- @treturn ?string an empty one at the end of the connection
+--- Receive the available bytes, at least one.
+-- @treturn ?string empty at the end of the connection
 -- @treturn ?table failure
 function Wire:some(deadline)
   while self.size == 0 do
@@ -161,7 +161,7 @@ function Wire:put_back(data)
   self.size = self.size + #data
 end
 
---- Send bytes, as many as there is room for; `flush` sends the others.
+--- Send as many bytes as possible; `flush` sends the others.
 -- @treturn boolean true
 function Wire:send(data)
   self.waiting[#self.waiting + 1] = data
@@ -169,7 +169,7 @@ function Wire:send(data)
   return true
 end
 
---- Go on sending. What fails is found out by who reads.
+--- Continue sending. A failure is found by the next read.
 function Wire:flush()
   while self.raw and self.waiting[1] do
     local data = self.waiting[1]
@@ -183,7 +183,7 @@ function Wire:flush()
   end
 end
 
---- Wait until it may go on, at most for so many seconds.
+--- Wait until the coroutine can continue, at most for these seconds.
 function Wire:wait(seconds)
   if not self.raw then
     socket.sleep(seconds)

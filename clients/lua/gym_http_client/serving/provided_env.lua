@@ -1,4 +1,4 @@
---- A lent environment: its author's handlers, and what the server asks of them.
+--- Calls an author's handlers for the requests of a server.
 -- @module gym_http_client.serving.provided_env
 local answers = require("gym_http_client.serving.answer")
 local arrays = require("gym_http_client.arrays")
@@ -9,12 +9,12 @@ local malformed = require("gym_http_client.malformed")
 local spaces = require("gym_http_client.spaces")
 local text = require("gym_http_client.text")
 
-local lent = {}
+local provided_env = {}
 
-local Lent = {}
-Lent.__index = Lent
+local ProvidedEnv = {}
+ProvidedEnv.__index = ProvidedEnv
 
--- What agents may do again, since the environment says that it has not begun.
+-- Codes that state that nothing has changed, so that agents may continue.
 local UNDONE = {
   ["bad-parameter"] = true, ["invalid-action"] = true, ["reset-needed"] = true,
   unsupported = true,
@@ -46,9 +46,9 @@ local function has_many(self)
   return many
 end
 
---- Make one of what `serve.env` was given.
-function lent.new(given)
-  local self = setmetatable({ given = given, taken = false }, Lent)
+--- Make one from the options of `serve.env`.
+function provided_env.new(given)
+  local self = setmetatable({ given = given, taken = false }, ProvidedEnv)
   set_spaces(self, given)
   self.dialect = given.dialect or (has_many(self) and "binary" or "json")
   if self.dialect ~= "json" and self.dialect ~= "binary" then
@@ -77,7 +77,7 @@ local function as_float(reward)
   return type(reward) == "number" and kinds.float(reward) or reward
 end
 
--- What begins a request calls a handler; what ends it makes a result of what that gave.
+-- BEGIN calls the handler of a request; FINISH converts its result.
 local BEGIN, FINISH = {}, {}
 
 function BEGIN.init(self, asked, answer)
@@ -155,12 +155,12 @@ function FINISH.close(self)
   return {}
 end
 
--- What the server is told of what was raised.
+-- The server's problem for an error of a handler.
 local function problem_of(raised, name)
   local told = type(raised) == "table" and raised.message ~= nil and raised or { message = raised }
   local words = tostring(told.message)
   if not text.is_unicode(words) then
-    -- No JSON could say it.
+    -- JSON cannot represent it.
     words = words:gsub("[\128-\255]", "?")
   end
   if UNDONE[told.code] then
@@ -169,11 +169,11 @@ local function problem_of(raised, name)
   return { code = "env-error", message = ("%s failed: %s"):format(name, words) }
 end
 
---- Do what is asked; `tell` is called once, with a result, or nil and a problem, at once
--- or later, or never if something else is asked before.
+--- Execute a request; `tell` is called once, with a result, or nil and a problem, at once
+-- or later, or never if another request replaces it.
 -- @tparam table asked with `type`
 -- @tparam function tell
-function Lent:ask(asked, tell)
+function ProvidedEnv:ask(asked, tell)
   local name = asked.type
   self:forget()
   local answer
@@ -202,18 +202,18 @@ function Lent:ask(asked, tell)
 end
 
 --- Wait no more for the answer that is owed.
-function Lent:forget()
+function ProvidedEnv:forget()
   if self.present then
     answers.drop(self.present)
     self.present = nil
   end
 end
 
---- Be free again, without a word from the agent.
-function Lent:set_free()
+--- Return to the free state, after the agent was lost.
+function ProvidedEnv:set_free()
   self:forget()
   self.taken = false
   set_spaces(self, self.given)
 end
 
-return lent
+return provided_env

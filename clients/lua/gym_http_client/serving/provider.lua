@@ -1,5 +1,5 @@
---- Lendings: each keeps one environment connected, and answers for it.
--- @classmod Lending
+--- Providers: each keeps one environment connected, and answers for it.
+-- @classmod Provider
 local dialects = require("gym_http_client.serving.dialects")
 local random_bytes = require("gym_http_client.random_bytes")
 local heartbeats = require("gym_http_client.serving.heartbeats")
@@ -7,30 +7,30 @@ local handshake = require("gym_http_client.serving.handshake")
 local malformed = require("gym_http_client.malformed")
 local socket = require("socket")
 
-local Lending = {}
+local Provider = {}
 
 local FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5
 local WELCOME_SECONDS, LOOK_SECONDS = 10, 0.25
 
 -- Make one; `open` opens lines to a target. Nothing happens yet.
-function Lending.new(given, lent, target, open)
+function Provider.new(given, env, target, open)
   return setmetatable({
-    given = given, lent = lent, target = target, open = open,
+    given = given, env = env, target = target, open = open,
     pause = FIRST_PAUSE, due = 0, last = {}, over = false,
-  }, Lending)
+  }, Provider)
 end
 
---- What it is doing.
--- @table Lending
+--- The state of a provider.
+-- @table Provider
 -- @tfield boolean connected whether a server knows it now
--- @tfield boolean taken whether an agent has it
-function Lending:__index(name)
+-- @tfield boolean taken whether an agent uses it
+function Provider:__index(name)
   if name == "taken" then
-    return self.lent.taken
+    return self.env.taken
   elseif name == "connected" then
     return rawget(self, "dialect") ~= nil
   end
-  return Lending[name]
+  return Provider[name]
 end
 
 local function log(self, words)
@@ -51,24 +51,24 @@ local function tell_free(self)
   call(self, self.given.on_agent_gone)
 end
 
--- Forget all that an earlier connection was asked.
+-- Discard the state of the earlier conversation.
 local function set_free(self)
-  local taken = self.lent.taken
+  local taken = self.env.taken
   self.last = {}
-  self.lent:set_free()
+  self.env:set_free()
   if taken then
     tell_free(self)
   end
 end
 
 local function drop(self)
-  if self.line then
-    self.line:close()
+  if self.connection then
+    self.connection:close()
   end
-  self.line, self.dialect = nil, nil
+  self.connection, self.dialect = nil, nil
 end
 
--- Give the line up, and come again later.
+-- Close the connection, and connect again later.
 local function leave(self, why)
   if self.dialect then
     log(self, why .. "; connecting again")
@@ -101,17 +101,17 @@ local function greeted(self, message)
   -- In memory only: when the program ends, the game is gone, too.
   self.resume = welcome.resume
   self.heartbeats = heartbeats.new(welcome.heartbeat_s)
-  self.dialect = dialects.new(self.lent.dialect)
+  self.dialect = dialects.new(self.env.dialect)
   self.pause, self.said = FIRST_PAUSE, nil
   log(self, ("%s, connection %s"):format(welcome.resumed == true and "resumed" or "connected",
     malformed.elided(welcome.connection)))
 end
 
 local function say(self, message)
-  self.line:send(message, self.dialect.is_text)
+  self.connection:send(message, self.dialect.is_text)
 end
 
--- Send the last answer, if there is one; a later line asks for it anew.
+-- Send the last answer, if there is one; after a new connection the server repeats the request.
 local function deliver(self)
   local last, dialect = self.last, self.dialect
   if not dialect or not last.told then
@@ -130,24 +130,24 @@ local function deliver(self)
   say(self, dialect:failure(last.id, problem))
 end
 
--- Answer a request; what comes again is not done again.
+-- Answer a request; a repeated one gets the stored answer.
 local function asked(self, request)
   if request.id == self.last.id then
     return deliver(self)
   end
-  local record, taken = { id = request.id }, self.lent.taken
+  local record, taken = { id = request.id }, self.env.taken
   self.last = record
-  self.lent:ask(request, function(result, problem)
+  self.env:ask(request, function(result, problem)
     record.told = { result = result, problem = problem }
     if problem then
       log(self, problem.message)
-    elseif self.lent.taken and not taken then
+    elseif self.env.taken and not taken then
       log(self, "an agent came")
       call(self, self.given.on_agent)
     end
     deliver(self)
   end)
-  if self.last == record and taken and not self.lent.taken then
+  if self.last == record and taken and not self.env.taken then
     tell_free(self)
   end
 end
@@ -168,7 +168,7 @@ end
 
 -- Find out whether the server is still there.
 local function listen(self)
-  local due = self.heartbeats:beat(self.line:heard())
+  local due = self.heartbeats:beat(self.connection:heard())
   if due == "ping" then
     say(self, self.dialect:control("ping"))
   elseif due == "leave" then
@@ -181,7 +181,7 @@ local function greet(self, now)
   local address = self.target.address
   -- A WebSocket has shown it in its handshake.
   local token = address.counted and address.token or nil
-  self.line:send(handshake.hello(self.given, self.lent.dialect, token, self.resume), true)
+  self.connection:send(handshake.hello(self.given, self.env.dialect, token, self.resume), true)
 end
 
 local function go_on(self, line)
@@ -192,8 +192,8 @@ local function go_on(self, line)
   end
   for _, message in ipairs(arrived) do
     (self.dialect and take or greeted)(self, message)
-    -- Whoever was called may have ended it.
-    if self.line ~= line then
+    -- The callback may have ended it.
+    if self.connection ~= line then
       return
     end
   end
@@ -206,43 +206,43 @@ local function go_on(self, line)
   end
 end
 
---- Do what there is to do, and never wait: connect, call handlers, answer. A game calls
+--- Do all that is possible without waiting: connect, call handlers, answer. A game calls
 -- this once a frame.
--- @tparam[opt=0] number seconds to wait for something to do, where that is wanted
--- @treturn ?boolean true while it is lent
--- @treturn ?Error why the server does not take this environment, if it does not
-function Lending:poll(seconds)
+-- @tparam[opt=0] number seconds to wait for messages, at most
+-- @treturn ?boolean true while it provides the environment
+-- @treturn ?Error why the server refuses this environment, if it does
+function Provider:poll(seconds)
   seconds = seconds or 0
-  if self.line and seconds > 0 then
-    self.line:wait(seconds)
-  elseif not self.line and not self.over then
+  if self.connection and seconds > 0 then
+    self.connection:wait(seconds)
+  elseif not self.connection and not self.over then
     local left = self.due - socket.gettime()
     if left > 0 and seconds > 0 then
       socket.sleep(math.min(seconds, left))
     elseif left <= 0 then
-      self.line, self.greet_by = self.open(self.target), nil
+      self.connection, self.greet_by = self.open(self.target), nil
     end
   end
-  if self.line then
-    go_on(self, self.line)
+  if self.connection then
+    go_on(self, self.connection)
   end
   return self.failed == nil and not self.over or nil, self.failed
 end
 
---- Serve until `stop` is called, or the server does not take this environment.
+--- Serve until `stop` is called, or the server refuses this environment.
 -- @treturn[1] boolean true
 -- @treturn[2] nil
--- @treturn[2] Error why not
-function Lending:run()
+-- @treturn[2] Error the refusal
+function Provider:run()
   repeat until not self:poll(LOOK_SECONDS)
   return self.failed == nil or nil, self.failed
 end
 
---- Lend it no more. An agent that has it is told that it is away.
-function Lending:stop()
+--- Stop providing the environment. An agent that uses it gets `external-away`.
+function Provider:stop()
   if not self.over then
     finish(self, nil)
   end
 end
 
-return Lending
+return Provider

@@ -1,4 +1,4 @@
---- What all spaces have.
+--- The base class of all spaces.
 -- @module gym_http_client.spaces.base
 local usage = require("gym_http_client.usage")
 local printing = require("gym_http_client.spaces.printing")
@@ -14,7 +14,7 @@ function base.class(name)
   local methods = { type = name }
   local class = { __kind = "space", __index = methods, __tostring = printing[name] }
 
-  --- Give the description: a table that `gym.space` takes.
+  --- Return the description: a table for `gym.space`.
   function methods:describe()
     return self.description
   end
@@ -27,7 +27,7 @@ local function is_callable(value)
   return type(value) == "function" or (meta and meta.__call ~= nil)
 end
 
---- The caller's generator, or the one where the caller has none.
+--- The caller's generator, or the default.
 function base.generator(rng)
   if rng == nil then
     return math.random

@@ -57,7 +57,7 @@ end
 
 local SIDES = { low = "low_at", high = "high_at" }
 
--- The arrays of bounds, which may be large, are made when somebody looks at them.
+-- The arrays of bounds, which may be large, are made on first use.
 function Box:__index(name)
   local side = SIDES[name]
   if not side then
@@ -133,7 +133,7 @@ local function draw_integer(self, rng, index)
 end
 
 --- Draw an element: uniformly between bounds, exponentially from one bound on, and from
--- the normal distribution where there is none.
+-- the normal distribution without bounds.
 function methods:sample(rng)
   rng = base.generator(rng)
   local draw = self.element.kind == "f" and draw_float or draw_integer

@@ -40,7 +40,7 @@ function base.readers.Dict(description, depth)
   return setmetatable(self, Dict)
 end
 
---- Give the space under a key.
+--- Return the space under a key.
 function dict:get(key)
   for index, each in ipairs(self.keys) do
     if each == key then

@@ -1,4 +1,4 @@
---- Draw numbers, from a function that gives numbers from 0 (included) to 1 (excluded).
+--- Draw numbers, from a function that returns numbers from 0 (included) to 1 (excluded).
 -- @module gym_http_client.spaces.drawing
 local integers = require("gym_http_client.integers")
 
@@ -70,7 +70,7 @@ function drawing.normal(rng)
   return math.sqrt(2 * drawing.exponential(rng)) * math.cos(2 * math.pi * rng())
 end
 
---- Draw how many tries it takes until one of this probability succeeds.
+--- Draw the number of attempts until one of this probability succeeds.
 function drawing.tries(rng, probability)
   return 1 + floor(log(1 - rng()) / log(1 - probability))
 end

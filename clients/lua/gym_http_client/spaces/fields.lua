@@ -1,4 +1,4 @@
---- Read the fields of a space's description, and refuse what is wrong.
+--- Parse the fields of a space's description, and refuse malformed ones.
 -- @module gym_http_client.spaces.fields
 local arrays = require("gym_http_client.arrays")
 local dtypes = require("gym_http_client.dtypes")
@@ -27,7 +27,7 @@ function fields.dtype(description, allowed, default)
     name = default
   end
   local dtype = type(name) == "string" and dtypes.find(name) or nil
-  -- Spaces name what is in the machine's own order by its long name.
+  -- Descriptions use long names for dtypes in the machine's own byte order.
   if not dtype or not allowed:find(dtype.kind, 1, true) or dtype.bytes > 8
     or (name == dtype.wire and not dtype.big_endian) then
     fields.refuse(description, "dtype", "the name of a dtype that it can have")
@@ -35,7 +35,7 @@ function fields.dtype(description, allowed, default)
   return dtype
 end
 
---- Give the smallest and the largest integer that a dtype holds.
+--- Return the smallest and the largest integer of a dtype.
 function fields.limits(dtype)
   local bits = 8 * dtype.bytes
   local function power(exponent)
@@ -101,7 +101,7 @@ function fields.shape(description, field, bytes, default)
   return shape
 end
 
---- Round a number to what a dtype of floats holds.
+--- Round a number to a dtype of floats.
 function fields.rounded(dtype, number)
   if dtype.bytes == 8 or number - number ~= 0 then
     return number
@@ -140,9 +140,9 @@ local function checked(description, field, value, dtype)
   return number or false
 end
 
---- Read an array: a number for all its elements, or a flat list of them.
--- @treturn function of an index from 1 on, which gives the element
--- @treturn boolean whether one stands for all
+--- Parse an array: a number for all its elements, or a flat list of them.
+-- @treturn function of an index from 1 on, which returns the element
+-- @treturn boolean whether all elements are equal
 function fields.array(description, field, shape, dtype, default)
   local value = description[field]
   if value == nil then

@@ -1,4 +1,4 @@
---- Spaces: what actions and observations may be.
+--- Spaces of actions and observations.
 --
 -- A space has its `type` (Gymnasium's name), `contains(value)`, `sample(rng)` and
 -- `describe()`. Discrete spaces have `n` and `start`, those of arrays `shape` and
@@ -21,7 +21,7 @@ local spaces = {}
 --- How many spaces may be nested in one another.
 spaces.MAX_DEPTH = 32
 
---- Make the space of a description, as JSON has it; refuses what is none.
+--- Make the space of a description in JSON; refuses malformed ones.
 function spaces.read(description, depth)
   depth = depth or 1
   if depth > spaces.MAX_DEPTH then

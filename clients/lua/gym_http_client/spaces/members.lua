@@ -1,4 +1,4 @@
---- The elements of spaces that are arrays, in all the ways in which they come.
+--- The elements of spaces that are arrays, in all accepted forms.
 -- @module gym_http_client.spaces.members
 local arrays = require("gym_http_client.arrays")
 local dtypes = require("gym_http_client.dtypes")
@@ -59,8 +59,8 @@ end
 
 local PLAIN = { list = true, tuple = true, dict = true }
 
---- Give the elements of an array, or of a table of numbers that is flat or nested.
--- @treturn ?table nil where the value is not of this shape
+--- Return the elements of an array, or of a table of numbers that is flat or nested.
+-- @treturn ?table nil if the value does not have this shape
 function members.items(value, shape, dtype)
   if type(value) ~= "table" then
     return #shape == 0 and { value } or nil

@@ -94,14 +94,14 @@ function base.readers.Graph(description, depth)
   }, Graph)
 end
 
-local function are_links(links, edges, nodes)
-  if type(links) ~= "table" or kinds.of(links) ~= "array" or #links.shape ~= 2
-    or links.shape[1] ~= edges or links.shape[2] ~= 2 then
+local function are_links(requesters, edges, nodes)
+  if type(requesters) ~= "table" or kinds.of(requesters) ~= "array" or #requesters.shape ~= 2
+    or requesters.shape[1] ~= edges or requesters.shape[2] ~= 2 then
     return false
   end
   for index = 1, 2 * edges do
-    local link = links[index]
-    if type(link) ~= "number" or link % 1 ~= 0 or link < 0 or link >= nodes then
+    local requester = requesters[index]
+    if type(requester) ~= "number" or requester % 1 ~= 0 or requester < 0 or requester >= nodes then
       return false
     end
   end
@@ -112,7 +112,7 @@ local function absent(value)
   return value == nil or value == kinds.null
 end
 
---- Whether a value is an element: what `gym.graph` makes of such nodes and edges.
+--- Whether a value is an element: of `gym.graph` with such nodes and edges.
 function graph:contains(value)
   if type(value) ~= "table" or kinds.of(value) ~= "graph" then
     return false
@@ -143,12 +143,12 @@ function graph:sample(rng)
   if not self.edge_space then
     return kinds.graph(nodes, kinds.null, kinds.null)
   end
-  local edge_count, links = 1 + drawing.below(rng, MAX_NODES), {}
+  local edge_count, requesters = 1 + drawing.below(rng, MAX_NODES), {}
   for index = 1, 2 * edge_count do
-    links[index] = drawing.below(rng, count)
+    requesters[index] = drawing.below(rng, count)
   end
   local edges = batches.stack(self.edge_space, draw(self.edge_space, rng, edge_count))
-  return kinds.graph(nodes, edges, links_of(links))
+  return kinds.graph(nodes, edges, links_of(requesters))
 end
 
 --- Make an element of plain JSON.
@@ -160,12 +160,12 @@ function graph:read_plain(tree)
   if absent(tree.edges) or not self.edge_space then
     return kinds.graph(nodes, kinds.null, kinds.null)
   end
-  local links = {}
+  local requesters = {}
   for _, pair in ipairs(tree.edge_links or {}) do
-    links[#links + 1], links[#links + 2] = pair[1], pair[2]
+    requesters[#requesters + 1], requesters[#requesters + 2] = pair[1], pair[2]
   end
   local edges = batches.stack(self.edge_space, read_elements(self.edge_space, tree.edges))
-  return kinds.graph(nodes, edges, links_of(links))
+  return kinds.graph(nodes, edges, links_of(requesters))
 end
 
 return { Sequence = Sequence, Graph = Graph }

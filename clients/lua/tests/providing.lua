@@ -1,10 +1,10 @@
---- Lends an environment, as a game that has 60 frames a second, and prints all that its
--- handlers are asked and give.
+--- Provides an environment, as a game that has 60 frames a second, and prints all requests
+-- and results of its handlers.
 --
---     lua lending.lua URL NAME KIND DIALECT STOP_FILE
+--     lua providing.lua URL NAME KIND DIALECT STOP_FILE
 --
--- Each line is JSON. It ends when there is a file of that name. Its twin is in Python,
--- in test_lua_serve.py.
+-- Each line is JSON. It ends when there is a file of that name. The same environment in
+-- Python is in test_lua_serve.py.
 local folder = arg[0]:match("^(.*)/[^/]*$") or "."
 package.path = folder .. "/?.lua;" .. package.path
 require("checking")
@@ -31,7 +31,7 @@ local SPACES = {
 local FRAME = 1 / 60
 
 local state, steps, frame = 0, 0, 0
--- Frames from a step to its answer, as the agent wants it; and what is owed.
+-- Frames from a step to its answer, from the agent's options; and the pending answer.
 local later, owed = 0, nil
 local longest, long = 0, 0
 
@@ -80,7 +80,7 @@ local function outcome(action)
   return told
 end
 
-local lending = serve.env({
+local provider = serve.env({
   url = url,
   name = name,
   dialect = dialect,
@@ -139,7 +139,7 @@ local next_frame = first_frame
 while frame % 6 > 0 or not is_stopped() do
   frame = frame + 1
   local began = socket.gettime()
-  assert(lending:poll())
+  assert(provider:poll())
   local took = socket.gettime() - began
   longest, long = math.max(longest, took), long + (took > FRAME and 1 or 0)
   if owed and frame >= owed.due then
@@ -151,5 +151,5 @@ while frame % 6 > 0 or not is_stopped() do
   socket.sleep(math.max(0, next_frame - socket.gettime()))
 end
 local seconds = socket.gettime() - first_frame
-lending:stop()
+provider:stop()
 print_json({ frames = frame, seconds = seconds, longest = longest, long = long })

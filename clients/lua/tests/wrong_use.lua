@@ -1,5 +1,5 @@
---- Tests of what is used wrongly: it is raised at the line of who did so, in words of
--- what would be right. The first argument is the address of a server.
+--- Tests of wrong use: the error is raised at the caller's line, and names the correct
+-- use. The first argument is the address of a server.
 local folder = arg[0]:match("^(.*)/[^/]*$") or "."
 package.path = folder .. "/?.lua;" .. package.path
 local checking = require("checking")
@@ -9,7 +9,7 @@ local gym = require("gym_http_client")
 local test, equal = checking.test, checking.equal
 local url = assert(arg[1], "the address of a server is needed")
 
--- Demand that a function whose body is one line raises just these words for that line.
+-- Check that a function whose body is one line raises exactly this message for that line.
 local function raises(words, body)
   local fine, why = pcall(body)
   equal(fine, false, words)
@@ -73,7 +73,7 @@ test("calls of an environment", function()
   raises("reset takes a table, as {seed = 42}; got 42",
     function() local _ = client:env_reset(env.instance_id, 42) end)
   client:close()
-  -- What is refused here has not begun an episode there.
+  -- A refused reset has not begun an episode on the server.
   local seen, failed = env:step(0)
   equal(seen, nil)
   equal(failed.code, "reset-needed")

@@ -1,10 +1,10 @@
---- Conversations of the vectors: an environment with a script, asked without a network.
-local Lending = require("gym_http_client.serving.provider")
+--- Conversations of the vectors: an environment with a script, without a network.
+local Provider = require("gym_http_client.serving.provider")
 local gym = require("gym_http_client")
 local provided = require("gym_http_client.serving.provided_env")
 local models = require("models")
 
-local farside = {}
+local conversations = {}
 
 local DIALECTS = { json = true, binary = true }
 local LOOKS, LOOK_SECONDS = 100, 0.05
@@ -19,28 +19,28 @@ local function has(list, wanted)
 end
 
 --- Whether the client can have a conversation.
-function farside.can_talk(case)
+function conversations.can_talk(case)
   return case.kind == "conversation" and DIALECTS[case.dialect] ~= nil
     and not has(case.capabilities, "attributes")
 end
 
--- A line that leads nowhere; what is sent over it is put at the end of a list.
-local Line = { is_open = true }
-Line.__index = Line
+-- A connection without a network; sent messages are appended to a list.
+local Connection = { is_open = true }
+Connection.__index = Connection
 
-function Line:advance()
+function Connection:advance()
   local arrived = self.arrived
   self.arrived = {}
   return arrived, self.lost
 end
 
-function Line:send(message, is_text)
+function Connection:send(message, is_text)
   self.said[#self.said + 1] = is_text and "text\t" .. message or "hex\t" .. models.hex(message)
 end
 
-function Line.heard() return true end
-function Line.wait() end
-function Line.close() end
+function Connection.heard() return true end
+function Connection.wait() end
+function Connection.close() end
 
 local function built(gives)
   local told = {}
@@ -50,7 +50,7 @@ local function built(gives)
   return told
 end
 
--- What `serve.env` is to be called with for a case.
+-- The options of `serve.env` for a case.
 local function scripted(case)
   local at = 0
   local function next_of(handler, asked)
@@ -92,13 +92,13 @@ local function scripted(case)
   return given
 end
 
---- Have a conversation.
+--- Play a conversation.
 -- @tparam table case of the vectors
--- @tparam function say is given all that the environment says
-function farside.talk(case, say)
+-- @tparam function say called with all messages of the environment
+function conversations.talk(case, say)
   local given, said, line = scripted(case), {}, nil
-  local lending = Lending.new(given, provided.new(given), { address = { url = "" } }, function()
-    line = setmetatable({ arrived = {}, said = said }, Line)
+  local provider = Provider.new(given, provided.new(given), { address = { url = "" } }, function()
+    line = setmetatable({ arrived = {}, said = said }, Connection)
     return line
   end)
   for _, message in ipairs(case.messages) do
@@ -107,18 +107,18 @@ function farside.talk(case, say)
         if said[1] then
           break
         end
-        lending:poll(LOOK_SECONDS)
+        provider:poll(LOOK_SECONDS)
       end
       say(table.remove(said, 1) or error(case.id .. ": it says nothing"))
     elseif message.from == "server" then
       line.arrived[1] = message.text or models.unhex(message.hex)
-      lending:poll()
+      provider:poll()
     else
       line.lost = "the connection was lost"
-      lending:poll()
+      provider:poll()
     end
   end
-  lending:stop()
+  provider:stop()
 end
 
-return farside
+return conversations

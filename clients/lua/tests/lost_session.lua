@@ -1,34 +1,34 @@
---- What a game is told when the server forgets it while a handler is at work.
+--- A game's notifications when the server loses the session while a handler runs.
 local folder = arg[0]:match("^(.*)/[^/]*$") or "."
 package.path = folder .. "/?.lua;" .. package.path
 local checking = require("checking")
 
-local Lending = require("gym_http_client.serving.provider")
+local Provider = require("gym_http_client.serving.provider")
 local provided = require("gym_http_client.serving.provided_env")
 local plain = require("gym_http_client.plain")
 
 local test, equal, items = checking.test, checking.equal, checking.items
 
--- A line that leads nowhere; what is sent over it is put into a list.
-local Line = { is_open = true }
-Line.__index = Line
+-- A connection without a network; sent messages are put into a list.
+local Connection = { is_open = true }
+Connection.__index = Connection
 
-function Line:advance()
+function Connection:advance()
   local arrived, lost = self.arrived, self.lost
   self.arrived = {}
   return arrived, lost
 end
 
-function Line:send(message)
+function Connection:send(message)
   self.said[#self.said + 1] = message
 end
 
-function Line.heard() return true end
-function Line.wait() end
-function Line.close() end
+function Connection.heard() return true end
+function Connection.wait() end
+function Connection.close() end
 
--- Lend a corridor, whose steps and making are answered when a test says so, to a server
--- of the test's own.
+-- Provide a corridor, whose steps and creation are answered when a test decides, to a
+-- simulated server.
 local function corridor(changes)
   local server = { heard = {}, said = {}, resets = 0 }
   local function note(word)
@@ -53,22 +53,22 @@ local function corridor(changes)
   for name, value in pairs(changes and changes(server) or {}) do
     given[name] = value
   end
-  server.lending = Lending.new(given, provided.new(given), { address = { url = "" } }, function()
-    server.line = setmetatable({ arrived = {}, said = server.said }, Line)
+  server.provider = Provider.new(given, provided.new(given), { address = { url = "" } }, function()
+    server.line = setmetatable({ arrived = {}, said = server.said }, Connection)
     return server.line
   end)
 
-  -- Say something, and give what is answered, if something is.
+  -- Send a message, and return the answer, if there is one.
   function server.ask(message)
     server.line.arrived[1] = plain.encode(message)
-    server.lending:poll()
+    server.provider:poll()
     return table.remove(server.said, 1)
   end
 
-  -- Welcome it, on a connection that goes on with nothing.
+  -- Welcome it, on a connection that resumes nothing.
   function server.welcome()
     repeat
-      server.lending:poll(0.05)
+      server.provider:poll(0.05)
     until server.said[1]
     assert(table.remove(server.said, 1):find('"hello"', 1, true))
     server.ask({
@@ -79,7 +79,7 @@ local function corridor(changes)
 
   function server.lose()
     server.line.lost = "the connection was lost"
-    server.lending:poll()
+    server.provider:poll()
   end
 
   server.welcome()
@@ -101,7 +101,7 @@ test("the agent goes once, though a step is at work meanwhile", function()
   equal(server.owed({ observation = 1, reward = 1 }), false)
   assert(server.ask(INIT):find('"id":1', 1, true))
   items(server.heard, { "came", "went", "came" })
-  server.lending:stop()
+  server.provider:stop()
   items(server.heard, { "came", "went", "came", "went" })
   equal(server.said[1], nil)
 end)
@@ -119,7 +119,7 @@ test("no agent comes by what was asked before the server forgot", function()
   server.lose()
   server.welcome()
   equal(server.owed({}), false)
-  server.lending:stop()
+  server.provider:stop()
   items(server.heard, {})
 end)
 
@@ -128,7 +128,7 @@ test("who ends it while a step is at work is told once that the agent went", fun
   server.ask(INIT)
   server.ask(RESET)
   server.ask(STEP)
-  server.lending:stop()
+  server.provider:stop()
   equal(server.owed({ observation = 1, reward = 1 }), false)
   items(server.heard, { "came", "went" })
 end)
@@ -138,7 +138,7 @@ test("who is refused when it comes back has no agent any more", function()
   server.ask(INIT)
   server.lose()
   repeat
-    server.lending:poll(0.05)
+    server.provider:poll(0.05)
   until server.said[1]
   server.ask({ type = "refused", code = "bad-hello", message = "no" })
   items(server.heard, { "came", "went" })
