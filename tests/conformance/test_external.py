@@ -81,7 +81,7 @@ def expected_of(name: str) -> list[dict[str, Any]]:
 def test_sdks_send_the_messages_of_conversations(
     name: str, driver: Callable[[str], Program]
 ) -> None:
-    said = messages_in(driver(name).output("farside", str(VECTORS)))
+    said = messages_in(driver(name).output("converse", str(VECTORS)))
     expected = expected_of(name)
     assert said.keys() == {case["id"] for case in expected}
     for case in expected:
@@ -111,7 +111,7 @@ def spoilt(case: dict[str, Any], way: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("dialect", ["typed", "binary"])
 def test_deviations_are_found(dialect: str, driver: Callable[[str], Program]) -> None:
-    said = messages_in(driver("python").output("farside", str(VECTORS)))
+    said = messages_in(driver("python").output("converse", str(VECTORS)))
     (case,) = (c for c in CASES if c["id"] == f"{dialect}-episode-box")
     assert not list(problems_of(case, said[case["id"]]))
     ways = ("resume", "id", "missing", "error", "control")

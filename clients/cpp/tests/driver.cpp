@@ -3,7 +3,7 @@
 #include <chrono>
 
 #include "conformance.hpp"
-#include "farside.hpp"
+#include "conversations.hpp"
 
 namespace {
 
@@ -192,8 +192,8 @@ int run(const std::vector<std::string>& words) {
     if (command == "bench" && words.size() == 4)
         return words[2] == "rest" ? bench<Env>(words[1], std::stod(words[3]))
                                   : bench<StreamEnv>(words[1], std::stod(words[3]));
-    if (command == "farside" && words.size() == 2) return farside::run(words[1]);
-    std::cerr << "usage: driver conformance|show|agree|probe|bench|farside …\n";
+    if (command == "converse" && words.size() == 2) return conversations::run(words[1]);
+    std::cerr << "usage: driver conformance|show|agree|probe|bench|converse …\n";
     return 2;
 }
 

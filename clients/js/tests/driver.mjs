@@ -7,7 +7,7 @@
  *     driver.mjs probe URL rest|stream [TIMEOUT_S]
  *     driver.mjs create URL ENV_ID WAIT_S [TIMEOUT_S]
  *     driver.mjs bench URL rest|stream SECONDS
- *     driver.mjs farside VECTORS_DIR
+ *     driver.mjs converse VECTORS_DIR
  *
  * The output of each is described in the README of the vectors.
  */
@@ -131,13 +131,13 @@ async function bench(url, transport, seconds) {
   await env.close();
 }
 
-async function farside(folder) {
+async function converse(folder) {
   for (const vector of casesOf(join(folder, "external.json")).filter(canTalk)) {
     await talk(vector, (line) => console.log(`${vector.id}\t${line}`));
   }
 }
 
-const COMMANDS = { conformance, show, agree: agreeing, probe, create, bench, farside };
+const COMMANDS = { conformance, show, agree: agreeing, probe, create, bench, converse };
 
 const [command, ...args] = process.argv.slice(2);
 if (!Object.hasOwn(COMMANDS, command ?? "")) {

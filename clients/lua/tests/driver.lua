@@ -6,7 +6,7 @@
 --     driver.lua probe URL rest|stream [TIMEOUT_S]
 --     driver.lua create URL ENV_ID WAIT_S [TIMEOUT_S]
 --     driver.lua bench URL rest|stream SECONDS
---     driver.lua farside VECTORS_DIR
+--     driver.lua converse VECTORS_DIR
 local here = arg[0]:match("^(.*)/[^/]*$") or "."
 package.path = table.concat({
   here .. "/?.lua", here .. "/../?.lua", here .. "/../?/init.lua", package.path,
@@ -227,11 +227,11 @@ end
 
 local COMMANDS = {
   conformance = conformance, show = show, agree = agree, probe = probe, create = create,
-  bench = bench, farside = talk,
+  bench = bench, converse = talk,
 }
 local command = COMMANDS[arg[1]]
 if not command then
-  io.stderr:write("one of conformance, show, agree, probe, create, bench and farside is needed\n")
+  io.stderr:write("one of conformance, show, agree, probe, create, bench and converse is needed\n")
   os.exit(2)
 end
 command((unpack or table.unpack)(arg, 2)) -- luacheck: ignore 113 143

@@ -145,7 +145,7 @@ def test_clang_and_its_sanitizers_find_nothing(tmp_path: Path, server: Server) -
     done = program.run("conformance", str(VECTORS), server.url, timeout=200.0)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     assert not done.stderr
-    assert program.output("farside", str(VECTORS))
+    assert program.output("converse", str(VECTORS))
     for transport in ("rest", "stream"):
         assert program.output("probe", server.url, transport) == "ok\n"
 

@@ -32,7 +32,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build what lends; it needs no Boost."""
     needs("g++")
     program = tmp_path_factory.mktemp("lending") / "lending"
-    source = CLIENTS / "cpp/tests/lending.cpp"
+    source = CLIENTS / "cpp/tests/providing.cpp"
     include = ("-I", str(CLIENTS / "cpp/include"))
     flags = ("-std=c++17", "-Wshadow", *STRICT, "-pthread", *include)
     run("g++", *flags, source, "-o", program, "-lcurl", "-ldl")

@@ -6,7 +6,7 @@
     driver.py probe URL rest|stream [TIMEOUT_S]
     driver.py create URL ENV_ID WAIT_S [TIMEOUT_S]
     driver.py bench URL rest|stream SECONDS
-    driver.py farside VECTORS_DIR
+    driver.py converse VECTORS_DIR
 
 What each prints stands in the README of the vectors.
 """
@@ -202,7 +202,7 @@ def bench(url: str, transport: str, seconds: str) -> int:
     return 0
 
 
-def farside(folder: str) -> int:
+def converse(folder: str) -> int:
     """Print what an environment that is lent says in each conversation."""
     content = json.loads(Path(folder, "external.json").read_text(encoding="utf-8"))
     for case in content["cases"]:
@@ -218,7 +218,7 @@ COMMANDS = {
     "probe": probe,
     "create": create,
     "bench": bench,
-    "farside": farside,
+    "converse": converse,
 }
 
 

@@ -6,7 +6,7 @@
 
 #include "report.hpp"
 
-namespace farside {
+namespace conversations {
 
 using namespace gym_http;
 using models::build;
@@ -118,6 +118,6 @@ inline int run(const std::string& folder) {
     return 0;
 }
 
-}  // namespace farside
+}  // namespace conversations
 
 #endif
