@@ -1,4 +1,4 @@
-// Conversations of the vectors: an environment with a script, asked without a network.
+// Conversations of the vectors: an environment with a script, without a network.
 #ifndef FARSIDE_HPP
 #define FARSIDE_HPP
 
@@ -21,7 +21,7 @@ inline bool can_talk(const Json& each) {
            std::find(can.begin(), can.end(), "attributes") == can.end();
 }
 
-// What handlers are to be asked, and give.
+// Expected requests and results of the handlers.
 class Script {
 public:
     explicit Script(const Json& entries) : entries_(entries) {}
@@ -33,7 +33,7 @@ public:
         return entries_[at_++];
     }
 
-    // What it gives, once what was asked is what it expects.
+    // Its result, after a check of the request.
     static const Json& gives(const Json& entry) {
         if (entry.contains("raises")) throw std::runtime_error(entry["raises"].get<std::string>());
         return entry["gives"];
@@ -88,7 +88,7 @@ inline detail::Message message_of(const Json& said) {
     return {text ? detail::op_text : detail::op_binary, std::make_shared<Bytes>(bytes)};
 }
 
-// Has a conversation, and prints all that the environment says.
+// Plays a conversation, and prints all messages of the environment.
 inline void talk(const Json& each) {
     Script script(each["script"]);
     const Lent lent = scripted(each, script);

@@ -1,5 +1,5 @@
-// What a lent environment says and is told when connections are lost, and how its messages
-// are cut out of bytes: what needs no server.
+// Messages of a provided environment and calls of its author after lost connections, and
+// how bytes are split into messages: tests without a server.
 #ifndef CONVERSING_HPP
 #define CONVERSING_HPP
 
@@ -11,7 +11,7 @@ namespace conversing {
 
 using namespace gym_http;
 
-// A conversation with a corridor whose steps and making are answered when a test says so.
+// A conversation with a corridor whose steps and creation are answered when a test decides.
 struct Corridor {
     std::vector<std::string> heard{};
     Reply<StepGiven> step{};
@@ -30,7 +30,7 @@ struct Corridor {
         return made;
     }
 
-    // Has it hear something, and gives what it says.
+    // Passes a message to it, and returns its messages.
     std::string say(const std::string& text) {
         const auto payload = std::make_shared<Bytes>(text.begin(), text.end());
         conversation.take({detail::op_text, payload});

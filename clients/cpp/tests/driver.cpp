@@ -1,5 +1,5 @@
 // The driver that every client has, with the same command line; tests/conformance/README.md
-// tells what it understands.
+// describes it.
 #include <chrono>
 
 #include "conformance.hpp"
@@ -9,7 +9,7 @@ namespace {
 
 using namespace gym_http;
 
-// The client's word for what a value becomes.
+// The client's type of a value.
 std::string word_for(const Value& value) {
     switch (value.kind()) {
         case Kind::none: return "Kind::none";
@@ -71,7 +71,7 @@ std::string hex_of_observation(const Value& value) {
     return joined;
 }
 
-// What is lost on the way is sent again soon.
+// Short timeouts: requests are repeated soon on a bad network.
 Server impatient(const std::string& url) {
     Server server(url);
     server.try_timeout_s = 2;

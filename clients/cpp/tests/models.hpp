@@ -1,4 +1,4 @@
-// The model form, in which the vectors tell values: read, compared and built.
+// The model form of values in the vectors: parsed, compared and built.
 #ifndef MODELS_HPP
 #define MODELS_HPP
 
@@ -117,7 +117,7 @@ inline bool same_array(const Json& told, const Value& value) {
     return value.dtype().name == told["dtype"] && elements(told) == Bytes(raw.begin(), raw.end());
 }
 
-// Whether what the client decoded is what a model tells.
+// Whether a decoded value equals a model.
 inline bool matches(const Json& model, const Value& value) {
     const auto member = model.items().begin();
     const std::string& kind = member.key();

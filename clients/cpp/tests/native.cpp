@@ -1,4 +1,4 @@
-// What only C++ can get wrong: owners, views, threads. Usage: native COMMAND [URL]
+// Tests of C++ itself: owners, views, threads. Usage: native COMMAND [URL]
 #include <gym_http_client/stream.hpp>
 #include <iostream>
 #include <thread>
@@ -21,7 +21,7 @@ static_assert(std::is_base_of_v<Error, TransportError> && std::is_base_of_v<Erro
               std::is_base_of_v<Error, ProtocolError> && std::is_base_of_v<Error, UsageError>);
 static_assert(std::is_base_of_v<std::exception, Error>);
 
-// Steps from a seed on, as a sum that tells whether two runs were alike.
+// Steps from a seed, as a sum that shows whether two runs were alike.
 template <class E>
 std::vector<float> play(const std::string& url, std::uint64_t seed) {
     E env(url, "CartPole-v1");
@@ -109,7 +109,7 @@ void vectors(const std::string& url) {
     check(step.observations.row(1).shape() == Shape{4}, "an observation of one");
     Env alone(url, "CartPole-v1");
     alone.reset(2);
-    // Named first: a view of what is about to go does not compile.
+    // Named first: a view of a temporary does not compile.
     const Value one = step.observations.row(1);
     const Step same = alone.step(1);
     check(one.as<float>().to_vector() == same.observation.as<float>().to_vector(),

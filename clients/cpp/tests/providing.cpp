@@ -1,10 +1,10 @@
-// Lends an environment, and prints what happens, a line of JSON each.
+// Provides an environment, and prints each event as a line of JSON.
 //
-//     lending run|poll URL NAME json|binary
-//     lending game URL NAME FRAMES
+//     providing run|poll URL NAME json|binary
+//     providing game URL NAME FRAMES
 //
-// The environment of the first is that of twin.py. The second is a game of 60 frames a
-// second, which answers so many frames later; at its end it tells how it kept them. A line
+// The environment of the first is that of local_env.py. The second is a game of 60 frames a
+// second, which answers that many frames later; at its end it prints its frame times. A line
 // on standard input, or its end, ends either.
 #include <dlfcn.h>
 #include <netdb.h>
@@ -13,7 +13,7 @@
 #include <iostream>
 #include <thread>
 
-// libcurl calls this one. A name server far away takes its time.
+// libcurl calls this one. It simulates a slow name server.
 extern "C" int getaddrinfo(const char* name, const char* service, const addrinfo* hints,
                            addrinfo** found) {
     using Look = int (*)(const char*, const char*, const addrinfo*, addrinfo**);
@@ -37,7 +37,7 @@ void print(const Json& line) {
     std::cout << line.dump(-1, ' ', true, Json::error_handler_t::replace) << std::endl;
 }
 
-// What twin.py does, too.
+// As local_env.py does, too.
 class Twin {
 public:
     static Space observations() {
@@ -157,7 +157,7 @@ struct Frames {
     int count = 0;
     int missed = 0;   // frames that began when the next one was due
     int slow = 0;     // works that took 4 ms or longer,
-    int busy = 0;     // and such without what others had of the processor
+    int busy = 0;     // and such without the processor time of others
     double longest_ms = 0;
 
     static double worked_ms() {
@@ -209,7 +209,7 @@ int game(const std::string& url, const std::string& name, int later) {
         std::getline(std::cin, line);
         over = true;
     });
-    // What the machine does to a game that does not call it.
+    // Delays of the machine in a game that does not call the provider.
     Frames alone;
     std::thread other([&] {
         volatile double number = 0;

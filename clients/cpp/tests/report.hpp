@@ -1,4 +1,4 @@
-// What passes and what fails of the vectors.
+// Counts of passed and failed vectors.
 #ifndef REPORT_HPP
 #define REPORT_HPP
 
@@ -32,7 +32,7 @@ inline std::string shown(const std::string& text) {
 
 inline Bytes bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 
-// Counts what passes and what fails, in one file.
+// Counts passes and failures in one file.
 class Report {
 public:
     void begin(const std::string& file, const std::string& id) {
@@ -53,7 +53,7 @@ public:
         check(aspect, expected == actual, expected, actual);
     }
 
-    // What is refused, is refused as an error of the protocol.
+    // Malformed input raises an error of the protocol.
     void refused(const std::string& aspect, const std::function<void()>& act) {
         try {
             act();

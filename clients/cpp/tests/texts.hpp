@@ -1,4 +1,4 @@
-// Values and spaces as JSON and as text, and addresses: what needs no server.
+// Values and spaces as JSON and as text, and URLs: tests without a server.
 #ifndef GYM_HTTP_TESTS_TEXTS_HPP
 #define GYM_HTTP_TESTS_TEXTS_HPP
 

@@ -1,4 +1,4 @@
-// The WebSocket of environments that are lent, against the vectors.
+// The WebSocket of provided environments, against the vectors.
 #ifndef WEB_SOCKETS_HPP
 #define WEB_SOCKETS_HPP
 
@@ -12,7 +12,7 @@ namespace conformance {
 inline std::deque<detail::Message> messages_in(const Bytes& bytes) {
     detail::MessageReader reader(std::size_t(1) << 20U);
     std::deque<detail::Message> arrived;
-    // As it may come, a byte at a time.
+    // In the worst case, a byte at a time.
     for (const unsigned char each : bytes) reader.feed({&each, 1}, arrived);
     return arrived;
 }

@@ -119,7 +119,7 @@ end
 function arrays.bytes(array)
   local dtype = dtypes.find(array.dtype)
   if not dtype then
-    malformed.refuse("is of a dtype that is none: %s", malformed.elided(array.dtype))
+    malformed.refuse("has a malformed dtype: %s", malformed.elided(array.dtype))
   end
   local count = dtypes.count(kinds.list({ platform.unpack(array.shape) }), dtype.bytes)
   local data = array.data

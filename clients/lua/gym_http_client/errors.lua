@@ -80,7 +80,7 @@ function errors.of_reply(reply, url)
   if problem and reply.status >= 400 then
     return errors.api(problem, url, reply.status)
   end
-  local message = ("the server answered with status %d and no word of why; "
+  local message = ("the server answered with status %d and no reason; "
     .. "is it a gym_http_server?"):format(reply.status)
   return errors.protocol(message, url, reply.status)
 end

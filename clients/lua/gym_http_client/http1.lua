@@ -119,7 +119,7 @@ local function read_chunked(connection, limit, deadline)
     end
     local digits = head:match("^(%x+)[ \t]*$") or head:match("^(%x+)[ \t]*;")
     if not digits or #digits > 12 then
-      return malformed("a chunk does not tell its size")
+      return malformed("a chunk has no size")
     end
     local size = tonumber(digits, 16)
     if size == 0 then
@@ -185,7 +185,7 @@ function http1.read_body(connection, head, limit, deadline)
     body, failed = read_chunked(connection, limit, deadline)
   elseif length then
     if not length:find("^%d+$") or #length > 15 then
-      return malformed("its length is none")
+      return malformed("its length is malformed")
     elseif tonumber(length) > limit then
       return malformed("the body has more than %d bytes", limit)
     end

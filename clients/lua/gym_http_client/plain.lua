@@ -141,7 +141,7 @@ function write(value)
       return writer(value)
     end
   end
-  usage.raise("plain JSON cannot tell a %s", kind)
+  usage.raise("plain JSON cannot represent a %s", kind)
 end
 
 --- Write a value.

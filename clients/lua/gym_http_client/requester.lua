@@ -86,7 +86,7 @@ local function converse(self, connection, message, deadline)
   if not head then
     return nil, failed
   elseif head.status == 101 then
-    return nil, connections.failure("malformed", "it turns to a protocol nobody asked for")
+    return nil, connections.failure("malformed", "it switches to a protocol that was not requested")
   end
   local body, rest = http1.read_body(connection, head, self.options.max_body, deadline)
   if not body then

@@ -111,7 +111,7 @@ local function outcome_of(self, frame, asked)
     server_warnings.show(self.requester, failed.problem and failed.problem.warnings)
     return nil, failed
   elseif frame.forms % 16 ~= frames.BINARY then
-    return nil, nil, connections.failure("malformed", "a value is not in the form asked for")
+    return nil, nil, connections.failure("malformed", "a value is not in the requested form")
   end
   local value, failed = self.stream:value(frame)
   return value, nil, failed

@@ -9,7 +9,7 @@ namespace gym_http::detail {
 
 constexpr const char* binary_type = "application/vnd.gym-http.binary";
 
-/// What came back for a request.
+/// The answer to a request.
 struct Reply {
     int status = 0;
     std::string content_type{};
@@ -21,16 +21,16 @@ struct Reply {
     std::string_view text() const {
         return {reinterpret_cast<const char*>(body->data()), body->size()};
     }
-    /// Whether the body is of a type, whatever its parameters are.
+    /// Whether the body has a media type, with any parameters.
     bool is(std::string_view type) const {
         return std::string_view(content_type).substr(0, content_type.find(';')) == type;
     }
 };
 
-/// Whether a status says that nothing was done, and may be done later.
+/// Whether a status means that the request was not executed, and may succeed later.
 inline bool is_repeated(int status) { return status == 408 || status == 429 || status == 503; }
 
-/// What a problem says of itself; nothing where there is none.
+/// The message and code of a problem; nothing for other answers.
 struct Told {
     std::string message{};
     std::string code{};
@@ -53,19 +53,19 @@ inline Told told_by(const Reply& reply) {
     return told;
 }
 
-/// Whether an answer says that nothing was done, and may be done later. That an
-/// environment elsewhere is away is final where one was to be made: the server has
-/// waited already, as long as it was asked to.
+/// Whether the request was not executed and may succeed later, by its answer. That no
+/// external environment is connected is final for a create: the server has
+/// already waited for `wait_s`.
 inline bool is_repeated(const Reply& reply, bool creates) {
     return is_repeated(reply.status) && !(creates && told_by(reply).code == "external-away");
 }
 
-/// The last words, and behind them what was heard before, if that was something else.
+/// The message of the last failure, followed by an earlier, different one.
 inline std::string with_before(const std::string& last, const std::string& heard) {
     return heard.empty() || heard == last ? last : last + "; before that: " + heard;
 }
 
-/// Throws the error that a problem tells of, if it is one.
+/// Throws the error of a problem, if the body is one.
 inline void throw_problem(const Value& problem, int status, const std::string& url) {
     if (problem.kind() != Kind::dict) return;
     const Value* message = problem.find("message");
@@ -76,9 +76,9 @@ inline void throw_problem(const Value& problem, int status, const std::string& u
                    to_json(problem));
 }
 
-/// Throws what an answer that is not the expected one means.
-/// @throws ApiError The server told of a problem.
-/// @throws ProtocolError It is no answer of such a server.
+/// Throws the error of an unexpected answer.
+/// @throws ApiError The answer is a problem.
+/// @throws ProtocolError The answer is not from such a server.
 [[noreturn]] inline void throw_refusal(const Reply& reply, const std::string& url) {
     std::string why = "has no message";
     if (reply.status >= 400) {

@@ -10,7 +10,7 @@
 
 namespace gym_http::detail {
 
-/// What can be asked of an instance, by the numbers of streams.
+/// The operations of an instance, with their numbers on streams.
 enum class Operation : std::uint8_t {
     reset = 1,
     step = 2,
@@ -97,7 +97,7 @@ inline Ask exact_ask(Operation operation, const Value& body, std::string name = 
     return ask;
 }
 
-/// Signatures that have come, compiled.
+/// Compiled signatures of received values.
 class SignatureCache {
 public:
     std::shared_ptr<const Signature> get(std::string_view text) {
@@ -124,7 +124,7 @@ public:
     const std::string& path() const { return path_; }
     Http& http() { return http_; }
 
-    /// Asks, under a key. @throws Error There is no value for an answer.
+    /// Sends a request, under a key. @throws Error The answer is not a value.
     Value ask(const Ask& ask, const std::string& key, const Deadline& deadline) {
         Request request;
         request.method = is_get(ask.operation) ? "GET" : "POST";
@@ -163,7 +163,7 @@ private:
     SignatureCache signatures_{};
 };
 
-/// How an instance is asked.
+/// The transport of an instance's requests.
 class Transport {
 public:
     Transport() = default;
@@ -171,11 +171,11 @@ public:
     Transport& operator=(const Transport&) = delete;
     virtual ~Transport() = default;
 
-    /// Asks, and waits for the answer. @throws Error There is no value for an answer.
+    /// Sends a request, and waits for the answer. @throws Error The answer is not a value.
     virtual Value ask(const Ask& ask) = 0;
 };
 
-/// Asks over HTTP.
+/// Sends requests over HTTP.
 class RestTransport : public Transport {
 public:
     RestTransport(Http& http, const std::string& instance_id) : rest_(http, instance_id) {}
@@ -192,7 +192,7 @@ private:
     std::uint64_t number_ = 0;
 };
 
-/// Makes what asks an instance.
+/// Makes the transport of an instance's requests.
 using TransportMaker = std::unique_ptr<Transport> (*)(Http&, const std::string&);
 
 inline std::unique_ptr<Transport> over_rest(Http& http, const std::string& instance_id) {

@@ -1,5 +1,5 @@
 /// @file
-/// The binary form: a signature in JSON, then the bytes of all that it tells of.
+/// The binary form: a signature in JSON, then the bytes of its leaves.
 #ifndef GYM_HTTP_CLIENT_BINARY_HPP
 #define GYM_HTTP_CLIENT_BINARY_HPP
 
@@ -9,20 +9,20 @@ namespace gym_http {
 
 namespace detail {
 
-/// A value taken apart: its signature, padded with blanks, and its leaves.
+/// An encoded value: its signature, padded with blanks, and its leaves.
 struct Parts {
     std::string signature{};
     std::string leaves{};
 };
 
-/// Takes values apart.
+/// Encodes values.
 class Signer {
 public:
     Parts take_apart(const Value& value) {
         sign(value, 1);
         parts_.signature.append(padding_of(parts_.signature.size()), ' ');
         if (parts_.signature.size() > max_signature_bytes)
-            throw UsageError("a value has more parts than a signature tells of");
+            throw UsageError("a value has more parts than a signature may have");
         return std::move(parts_);
     }
 
@@ -149,7 +149,7 @@ inline void append_u32(std::string& out, std::uint32_t number) {
 /// The two numbers with which a value begins.
 struct ValueHeader {
     std::uint32_t size = 0;    ///< Of the signature; 0 if it was sent before.
-    std::uint32_t number = 0;  ///< What the signature is called; 0 if nothing.
+    std::uint32_t number = 0;  ///< The number of the signature; 0 if it has none.
 
     static ValueHeader read(span<const unsigned char> message, std::size_t start) {
         if (message.size() < start + 8)
@@ -182,10 +182,10 @@ inline std::string write_binary(const Value& value) {
     return message + parts.signature + parts.leaves;
 }
 
-/// Reads a value in the binary form, as over HTTP.
+/// Decodes a value in the binary form, as over HTTP.
 /// @param message All of it, at an address that is a multiple of 8.
-/// @param owner What keeps the message alive; arrays keep that in turn.
-/// @throws ProtocolError It is none.
+/// @param owner Keeps the message alive; arrays keep a reference to it.
+/// @throws ProtocolError The message is malformed.
 inline Value read_binary(span<const unsigned char> message, std::shared_ptr<const void> owner) {
     const auto header = detail::ValueHeader::read(message, 0);
     if (header.number != 0) throw ProtocolError("a value has bytes 4 to 8 that are not zero");
@@ -193,7 +193,7 @@ inline Value read_binary(span<const unsigned char> message, std::shared_ptr<cons
     return detail::LeafReader(message, 8 + header.size, std::move(owner)).whole(*signature);
 }
 
-/// Reads a value in the binary form, as over HTTP. @throws ProtocolError It is none.
+/// Decodes a value in the binary form, as over HTTP. @throws ProtocolError It is malformed.
 inline Value read_binary(Bytes message) {
     const auto owner = std::make_shared<const Bytes>(std::move(message));
     return read_binary({owner->data(), owner->size()}, owner);

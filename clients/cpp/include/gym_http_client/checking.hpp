@@ -1,5 +1,5 @@
 /// @file
-/// What values on the wire may be, whichever form they come in.
+/// Checks of received values, in any form.
 #ifndef GYM_HTTP_CLIENT_CHECKING_HPP
 #define GYM_HTTP_CLIENT_CHECKING_HPP
 
@@ -35,7 +35,7 @@ inline Shape read_shape(const Value& sizes, std::size_t item_size) {
     return shape;
 }
 
-/// @throws ProtocolError There is no such dtype, or no such shape.
+/// @throws ProtocolError The dtype or the shape is invalid.
 inline std::shared_ptr<const ArrayType> read_array_type(const Value& dtype, const Value& shape,
                                                         bool scalar = false) {
     if (dtype.kind() != Kind::text) throw ProtocolError("a dtype is no string");
@@ -46,7 +46,7 @@ inline std::shared_ptr<const ArrayType> read_array_type(const Value& dtype, cons
     return type;
 }
 
-/// @throws ProtocolError Bools are neither true nor false, or characters none.
+/// @throws ProtocolError A bool or a character is invalid.
 inline void check_elements(const Dtype& dtype, span<const unsigned char> content) {
     if (dtype.kind == 'b') {
         for (const unsigned char each : content) {
@@ -117,7 +117,7 @@ inline std::string identity_of(const Value& key) {
     }
 }
 
-/// @throws ProtocolError One is there twice.
+/// @throws ProtocolError A key is duplicate.
 inline void check_keys(const std::vector<Value>& keys) {
     std::unordered_set<std::string> known;
     for (const Value& key : keys) {

@@ -1,5 +1,5 @@
 /// @file
-/// Whether a value is an element of a space, as Gymnasium's `contains` says.
+/// Whether a value is an element of a space, as by Gymnasium's `contains`.
 #ifndef GYM_HTTP_CLIENT_CONTAINING_HPP
 #define GYM_HTTP_CLIENT_CONTAINING_HPP
 

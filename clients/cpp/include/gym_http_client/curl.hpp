@@ -1,5 +1,5 @@
 /// @file
-/// What libcurl is given: handles, headers, and where answers go.
+/// Use of libcurl: handles, headers, and receivers of answers.
 #ifndef GYM_HTTP_CLIENT_CURL_HPP
 #define GYM_HTTP_CLIENT_CURL_HPP
 
@@ -101,7 +101,7 @@ private:
         const auto size = std::strtoull(digits.c_str(), nullptr, 10);
         too_large = size > max_body;
         if (too_large) throw std::length_error("too large");
-        // Not more than comes: the number may be a lie.
+        // At most the received bytes: the announced number may be wrong.
         reply.body->reserve(std::min<std::size_t>(size, std::size_t(1) << 20U));
     }
 

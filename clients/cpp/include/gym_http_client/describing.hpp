@@ -170,8 +170,8 @@ inline Json numbers_data(const Dtype& dtype, const spaces::Numbers& numbers) {
 
 }  // namespace detail
 
-/// Reads the description of a space.
-/// @throws ProtocolError It is none, or of a space too large; told is where and why.
+/// Parses the description of a space.
+/// @throws ProtocolError It is malformed, or the space too large; the message has the place.
 inline Space read_space(const Json& description) {
     std::size_t budget = detail::Fields::max_bytes;
     return detail::read_space(detail::Fields(description, "", 1, budget));

@@ -18,7 +18,7 @@
 
 namespace gym_http {
 
-/// A float16, of which C++17 has none.
+/// A float16, which C++17 does not have.
 struct half {
     std::uint16_t bits = 0;  ///< As IEEE 754 has them.
 
@@ -66,7 +66,7 @@ inline half::half(double number) {
         bits = exponent > 15 ? static_cast<std::uint16_t>(sign | 0x7c00U) : sign;
         return;
     }
-    // Below 2^-14 the exponent stays, and leading zeros take the fraction's bits.
+    // Below 2^-14 the exponent stays, and leading zeros use the fraction's bits.
     const int shift = exponent < -14 ? 42 - 14 - exponent : 42;
     const std::uint64_t whole = fraction | 1ULL << 52U;
     std::uint64_t kept = whole >> shift;
@@ -77,7 +77,7 @@ inline half::half(double number) {
     bits = static_cast<std::uint16_t>(sign | kept);
 }
 
-/// The name on the wire of the dtype of a type; defined for what has one.
+/// The name on the wire of the dtype of a type; defined for types with a dtype.
 template <class T>
 struct dtype_of;
 
@@ -112,11 +112,11 @@ struct Dtype {
     char kind = 'V';           ///< One of `b i u f c S U m M`.
     std::size_t item_size = 0;  ///< In bytes.
 
-    /// Reads a name.
-    /// @throws ProtocolError It is none of those that are sent.
+    /// Parses a name.
+    /// @throws ProtocolError The name is unknown.
     static Dtype read(std::string_view name);
 
-    /// The type of C++ with elements of this dtype; empty when there is none.
+    /// The C++ type of this dtype's elements; empty if there is no such type.
     std::string spelt() const;
 };
 

@@ -16,7 +16,7 @@ namespace detail {
     throw ProtocolError(std::string("this is no element of its space: expected ") + expected);
 }
 
-/// The number that plain JSON tells of an element of a dtype.
+/// Converts plain JSON to a number of a dtype.
 inline Number plain_number(const Value& plain, const Dtype& dtype) {
     if (dtype.kind == 'f') {
         if (plain.is_none()) return Number(std::nan(""));
@@ -63,7 +63,7 @@ inline const Value& plain_member(const Value& plain, const Value& key) {
     return *found;
 }
 
-/// Elements that came one by one, or as Dicts and Tuples of such.
+/// A batch of elements, one by one, or as Dicts and Tuples of such.
 inline Value read_batch(const Space& space, const Value& plain) {
     if (const auto* dict = std::get_if<spaces::Dict>(&space.variant())) {
         Value::Members members;
@@ -147,8 +147,8 @@ struct ElementReader {
 
 }  // namespace detail
 
-/// Makes an element of a space of the plain JSON that tells of it.
-/// @throws ProtocolError It tells of none.
+/// Converts plain JSON to an element of a space.
+/// @throws ProtocolError It is not an element.
 inline Value read_element(const Space& space, const Value& plain) {
     return std::visit(detail::ElementReader{plain}, space.variant());
 }

@@ -7,45 +7,45 @@
 
 namespace gym_http {
 
-/// How an environment is made. What is not set is left to the server.
+/// The options of a new environment. The server has defaults for the others.
 struct EnvOptions {
     Json kwargs = Json::object();                 ///< The environment's own arguments.
-    std::optional<std::uint64_t> seed{};          ///< Of a first reset that brings none.
-    std::optional<std::string> render_mode{};     ///< As `rgb_array`; rendering needs one.
+    std::optional<std::uint64_t> seed{};          ///< Of the first reset, if that has no seed.
+    std::optional<std::string> render_mode{};     ///< Such as `rgb_array`; rendering needs one.
     std::optional<std::int64_t> max_episode_steps{};  ///< -1 for no limit.
     std::optional<bool> disable_env_checker{};    ///< As for `gymnasium.make`.
     Json wrappers = Json();                       ///< A list of names, or of objects.
-    std::optional<double> wait_s{};  ///< Seconds that the server waits for what is elsewhere.
-    std::optional<std::string> label{};  ///< Up to 64 characters, which lists show.
+    std::optional<double> wait_s{};  ///< Seconds that the server waits for an external environment.
+    std::optional<std::string> label{};  ///< Up to 64 characters, shown in lists.
 };
 
-/// What a reset gives.
+/// The result of a reset.
 struct Reset {
-    Value observation{};  ///< Keeps alive the buffer in which it came.
+    Value observation{};  ///< Keeps its receive buffer alive.
     Value info{};         ///< A dict.
 };
 
-/// What a step gives.
+/// The result of a step.
 struct Step {
-    Value observation{};      ///< Keeps alive the buffer in which it came.
+    Value observation{};      ///< Keeps its receive buffer alive.
     double reward = 0;        ///< Of this step.
-    bool terminated = false;  ///< Whether the episode came to its end.
-    bool truncated = false;   ///< Whether it was cut off.
+    bool terminated = false;  ///< Whether the episode ended.
+    bool truncated = false;   ///< Whether it was truncated.
     Value info{};             ///< A dict.
 
     /// Whether the episode is over.
     bool done() const { return terminated || truncated; }
 };
 
-/// What several steps give, in columns: an array where all are of one kind, else a list.
+/// The results of several steps, in columns: an array if all are of one kind, otherwise a list.
 struct Steps {
     Value observations{};   ///< One for each step.
     Value rewards{};        ///< One for each step.
     Value terminated{};     ///< One for each step.
     Value truncated{};      ///< One for each step.
     Value infos{};          ///< One for each step.
-    std::size_t count = 0;  ///< Steps that were taken.
-    std::string stopped{};  ///< Why no more: `episode`, `time`… Empty if all were.
+    std::size_t count = 0;  ///< Number of steps taken.
+    std::string stopped{};  ///< Why it stopped: `episode`, `time`… Empty if all steps were taken.
 };
 
 namespace detail {
@@ -74,23 +74,23 @@ public:
     /// @param env_id Gymnasium's name of it, as `CartPole-v1`.
     /// @param options How it is made.
     /// @throws TransportError There is no answer.
-    /// @throws ApiError The server refuses: there is no such environment…
-    /// @throws ProtocolError This is no such server.
+    /// @throws ApiError The server refuses, for example an unknown environment.
+    /// @throws ProtocolError The answer is not from such a server.
     Env(Server server, const std::string& env_id, const EnvOptions& options = {})
         : Env(std::move(server), env_id, options, detail::over_rest) {}
 
-    /// Goes on with an environment that is there, and closes it as if it were made here;
-    /// `release()` lets go of it instead.
-    /// @throws UsageError It is a vector, or that is no ID.
-    /// @throws ApiError There is no such instance.
+    /// Uses an existing environment, and closes it as if it were made here;
+    /// `release()` prevents that.
+    /// @throws UsageError It is a vector, or the ID is malformed.
+    /// @throws ApiError The instance is unknown.
     /// @throws TransportError There is no answer.
     static Env attach(Server server, const std::string& instance_id) {
         return Env(detail::Attached{std::move(server), instance_id}, detail::over_rest);
     }
 
     /// Begins an episode.
-    /// @param seed For the environment's generator; without one it goes on.
-    /// @param options What the environment takes.
+    /// @param seed For the environment's generator; without one it is not seeded.
+    /// @param options Options of the environment.
     Reset reset(std::optional<std::uint64_t> seed = {}, const Json& options = Json()) {
         Json body = seeded(seed);
         if (!options.is_null()) body["options"] = options;
@@ -98,10 +98,10 @@ public:
         return {member(answer, "observation"), member(answer, "info")};
     }
 
-    /// Takes an action.
-    /// @param action A number, a `std::vector` or anything else that JSON can say, which
+    /// Makes a step.
+    /// @param action A number, a `std::vector` or another value of JSON, which
     ///     the server casts to the action space; or a `Value`, which reaches the
-    ///     environment as it is.
+    ///     environment unchanged.
     template <class Action>
     Step step(const Action& action) {
         if constexpr (std::is_same_v<Action, Value>) {
@@ -117,10 +117,10 @@ public:
         }
     }
 
-    /// Takes an action that is written in braces.
+    /// Makes a step with an action in braces.
     Step step(const Json& action) { return step_json(action); }
 
-    /// Takes one action after the other; stops when the episode ends.
+    /// Makes one step after the other; stops when the episode ends.
     /// @param actions A list of JSON or of values, or an array with one in each row.
     template <class Actions>
     Steps steps(const Actions& actions) {
@@ -161,7 +161,7 @@ private:
                     member(answer, "terminated").to<bool>(),
                     member(answer, "truncated").to<bool>(), member(answer, "info")};
         } catch (const UsageError& error) {
-            throw ProtocolError("the answer is none to a step: " + error.message(),
+            throw ProtocolError("the answer is not that of a step: " + error.message(),
                                 Place{url("step/"), 200, ""});
         }
     }

@@ -1,11 +1,11 @@
 /// @file
-/// Errors: what a call of the client throws.
+/// Errors: the exceptions of the client.
 ///
 ///     Error
-///      ├─ TransportError   there was no answer
+///      ├─ TransportError   no answer arrived
 ///      ├─ ApiError         the server answered with a problem
-///      ├─ ProtocolError    what came is not what the protocol says
-///      └─ UsageError       a value was asked for, or given, as what it is not
+///      ├─ ProtocolError    the answer does not follow the protocol
+///      └─ UsageError       a value was read or passed as a wrong type
 #ifndef GYM_HTTP_CLIENT_ERROR_HPP
 #define GYM_HTTP_CLIENT_ERROR_HPP
 
@@ -19,28 +19,28 @@ namespace gym_http {
 /// JSON whose objects keep their order.
 using Json = nlohmann::ordered_json;
 
-/// Where a request went and what came back, as far as it is known.
+/// The URL of a request and its answer, as far as they are known.
 struct Place {
     std::string url{};   ///< Never holds the token.
     int status = 0;      ///< HTTP status; 0 when there was no answer.
     std::string code{};  ///< Short name of a problem, such as `unknown-instance`.
 };
 
-/// The base of all that is thrown; `what()` has the words, and where known the status,
+/// The base of all exceptions; `what()` has the message, and if known the status,
 /// the code and the URL.
 class Error : public std::runtime_error {
 public:
-    /// The words alone: those of the server, where it had some.
+    /// The message alone: the server's, if it has one.
     const std::string& message() const noexcept { return message_; }
-    /// HTTP status of the answer; 0 when there was none.
+    /// HTTP status of the answer; 0 without an answer.
     int status() const noexcept { return place_.status; }
-    /// Short name of the problem, for programs; empty when there is none.
+    /// Short name of the problem, for programs; may be empty.
     const std::string& code() const noexcept { return place_.code; }
     /// Where the request went; empty when the error is not about a request.
     const std::string& url() const noexcept { return place_.url; }
 
 protected:
-    /// Makes an error of words and a place.
+    /// Makes an error from a message and a place.
     explicit Error(std::string message, Place place = {})
         : std::runtime_error(told(message, place)),
           message_(std::move(message)),
@@ -64,7 +64,7 @@ private:
 /// There was no answer, so it is unknown whether the server did its work.
 class TransportError : public Error {
 public:
-    /// Makes an error of what the network said, and of the URL that was asked.
+    /// Makes an error from a network failure and the URL.
     TransportError(std::string message, std::string url)
         : Error(std::move(message), Place{std::move(url), 0, ""}) {}
 };
@@ -72,11 +72,11 @@ public:
 /// The server answered with a problem.
 class ApiError : public Error {
 public:
-    /// Makes an error of what the server said.
+    /// Makes an error from the server's answer.
     ApiError(std::string message, Place place, Json body)
         : Error(std::move(message), std::move(place)), body_(std::move(body)) {}
 
-    /// The whole problem, with whatever else the server tells: `reason`, `error_type`…
+    /// The whole problem, with all other members: `reason`, `error_type`…
     const Json& body() const noexcept { return body_; }
     /// The traceback of the environment's exception on the server; empty without one.
     std::string traceback() const {
@@ -89,23 +89,23 @@ private:
     Json body_;
 };
 
-/// What came is not what the protocol says: often a proxy, or another version.
+/// The answer does not follow the protocol: often of a proxy, or another version.
 class ProtocolError : public Error {
 public:
-    /// Makes an error of what is wrong with what came.
+    /// Makes an error from a reason.
     explicit ProtocolError(std::string message, Place place = {})
         : Error(std::move(message), std::move(place)) {}
 
-    /// The same error, told with the place where it happened.
+    /// The same error with the place of the failure.
     ProtocolError at(Place place) const {
         return ProtocolError(message(), std::move(place));
     }
 };
 
-/// A value was asked for, or given, as what it is not. Nothing was sent.
+/// A value was read or passed as a wrong type. Nothing was sent.
 class UsageError : public Error {
 public:
-    /// Makes an error of what is wrong, and what would be right.
+    /// Makes an error from the mistake and the correct use.
     explicit UsageError(std::string message) : Error(std::move(message)) {}
 };
 

@@ -10,16 +10,16 @@
 
 namespace gym_http::detail {
 
-/// What is sent.
+/// A request.
 struct Request {
     std::string method{};
     std::string path{};  ///< From the server's address on.
     std::string body{};
     std::string content_type = "application/json";
     std::string accept = binary_type;
-    std::string key{};     ///< Idempotency-Key; none if empty.
-    bool creates = false;  ///< Whether it makes an instance.
-    double wait_s = 0;     ///< What the server may wait for in it, on top of all limits.
+    std::string key{};     ///< Idempotency-Key; empty for no key.
+    bool creates = false;  ///< Whether it creates an instance.
+    double wait_s = 0;     ///< Seconds that the server may wait in it, on top of all limits.
 };
 
 /// Pauses between tries: the bound of each is twice that of the last.
@@ -37,7 +37,7 @@ private:
     unsigned count_ = 0;
 };
 
-/// The seconds that a server asks to wait; dates count as none.
+/// The seconds that a server requires to wait; 0 for dates.
 inline double seconds_of(const std::string& retry_after) {
     const bool digits = !retry_after.empty() && retry_after.size() < 9 &&
                         retry_after.find_first_not_of("0123456789") == std::string::npos;
@@ -61,9 +61,9 @@ public:
     const Server& server() const { return server_; }
     std::string url(const std::string& path) const { return server_.url + path; }
 
-    /// Sends a request until there is an answer that stands.
-    /// @throws TransportError There is none in time.
-    /// @throws ProtocolError It is too large.
+    /// Sends a request until there is a final answer.
+    /// @throws TransportError No answer arrived in time.
+    /// @throws ProtocolError The answer is too large.
     Reply send(const Request& request, const Deadline& deadline) {
         const HeaderList headers = headers_of(request);
         Pauses pauses;
@@ -130,7 +130,7 @@ private:
                code == CURLE_COULDNT_RESOLVE_PROXY;
     }
 
-    /// Whether what happened on the way may go better the next time.
+    /// Whether a failure of the network may pass.
     static bool is_repeated(CURLcode code) {
         return is_absent(code) || code == CURLE_OK || code == CURLE_GOT_NOTHING ||
                code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR ||
@@ -145,7 +145,7 @@ private:
     HeaderList headers_of(const Request& request) const {
         HeaderList list;
         add_header(list, "Accept: " + request.accept);
-        // libcurl would ask first before it sends a larger body.
+        // libcurl would wait for 100 Continue before it sends a larger body.
         add_header(list, "Expect:");
         if (request.method == "POST")
             add_header(list, "Content-Type: " + request.content_type);
@@ -180,7 +180,7 @@ private:
                              request.method == "GET" ? nullptr : request.method.c_str());
         }
         CURLcode code = curl_easy_perform(easy);
-        // libcurl takes a head that was cut off for a whole one.
+        // libcurl accepts a truncated head as a whole one.
         if (code == CURLE_OK && !receiving.head_ended) code = CURLE_PARTIAL_FILE;
         long status = 0;
         curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
@@ -193,7 +193,7 @@ private:
                                     " bytes, or a head of more than 65536",
                                 Place{url(request.path), reply.status, ""});
         }
-        // It lasts no longer than what it points to.
+        // It must not outlive the request.
         curl_easy_setopt(easy, CURLOPT_HTTPHEADER, nullptr);
         return code;
     }

@@ -1,5 +1,5 @@
 /// @file
-/// An instance on a server, as it is asked.
+/// An instance on a server, and its calls.
 #ifndef GYM_HTTP_CLIENT_INSTANCE_HPP
 #define GYM_HTTP_CLIENT_INSTANCE_HPP
 
@@ -9,13 +9,13 @@
 
 namespace gym_http {
 
-/// What stands for a picture.
+/// Placeholder for a frame.
 struct Png {
     Bytes content{};  ///< A whole PNG file.
 };
 
-/// What environments and vectors of them have in common. Move-only; the instance is
-/// closed with it. It serves one thread at a time; several may be used at once.
+/// The common part of environments and vectors. Move-only; the destructor closes the
+/// instance. It is used by one thread at a time; several may be used at once.
 class Instance {
 public:
     Instance(Instance&&) noexcept = default;  ///< Leaves nothing in the other one.
@@ -31,7 +31,7 @@ public:
     Instance& operator=(const Instance&) = delete;
     ~Instance() { abandon(); }  ///< Closes the instance; errors in that are lost.
 
-    /// Ends the instance. Once it has ended, this does nothing.
+    /// Ends the instance. Has no effect on an ended one.
     /// @throws TransportError There is no answer.
     /// @throws ApiError The server refuses.
     void close() {
@@ -40,7 +40,7 @@ public:
         end(*state, state->http.server().timeout_s);
     }
 
-    /// Lets go of the instance, which stays on the server: `attach` goes on with it.
+    /// Stops using the instance, which stays on the server: `attach` can use it.
     /// @returns Its ID.
     /// @throws UsageError It was closed, moved from or released.
     std::string release() {
@@ -54,20 +54,20 @@ public:
     /// Whether it was closed, moved from or released.
     bool closed() const noexcept { return !state_; }
 
-    /// The space of actions; asked for once.
-    /// @throws Error There is no such answer.
+    /// The action space; requested once.
+    /// @throws Error The request failed.
     const Space& action_space() { return space("action_space/", state().action_space); }
-    /// The space of observations; asked for once.
-    /// @throws Error There is no such answer.
+    /// The observation space; requested once.
+    /// @throws Error The request failed.
     const Space& observation_space() {
         return space("observation_space/", state().observation_space);
     }
 
-    /// What the server tells of the instance.
+    /// The server's description of the instance.
     Json describe() { return get(""); }
 
-    /// The present frame as the environment gave it: an array, text, or a list; None of
-    /// an environment that was made without a `render_mode`.
+    /// The present frame, unchanged: an array, text, or a list; None without
+    /// a `render_mode`.
     Value render() {
         return member(ask(detail::plain_ask(detail::Operation::render, Json::object())),
                       "rendered");
@@ -102,7 +102,7 @@ public:
         return value == nullptr ? Value() : *value;
     }
 
-    /// Sets an attribute; with `force` false, only one that is there.
+    /// Sets an attribute; with `force` false, only an existing one.
     /// @returns Whether it was set.
     bool set_attribute(const std::string& name, const Value& value, bool force = true) {
         return member(ask(detail::exact_ask(detail::Operation::set_attribute,
@@ -132,7 +132,7 @@ protected:
         state_->transport = maker(state_->http, state_->id);
     }
 
-    /// Goes on with an instance, which lives on if this throws.
+    /// Uses an existing instance, which stays open if this throws.
     Instance(detail::Attached attached, bool is_vector, detail::TransportMaker maker)
         : state_(std::make_unique<State>(std::move(attached.server))) {
         state_->num_envs = detail::find_instance(state_->http, attached.id);
@@ -221,7 +221,7 @@ private:
         try {
             end(*state, std::min(state->http.server().timeout_s, 5.0));
         } catch (...) {
-            // The server ends what nobody uses.
+            // The server ends unused instances.
         }
     }
 

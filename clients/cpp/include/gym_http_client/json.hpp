@@ -36,7 +36,7 @@ inline void write_text(std::string_view text, std::string& out) {
 
 inline void write_proper_text(std::string_view text, std::string& out) {
     if (utf8_of(text) != Utf8::proper)
-        throw UsageError("a string is not proper UTF-8, so JSON cannot say it");
+        throw UsageError("a string is not proper UTF-8, so JSON cannot represent it");
     write_text(text, out);
 }
 
@@ -63,7 +63,7 @@ void write_list(const Items& items, std::string& out, Write write) {
 
 /// Writes JSON, compact; floats by their shortest decimals, always with a point or an
 /// exponent.
-/// @throws UsageError There is a NaN or an infinity in it, or a string not in UTF-8.
+/// @throws UsageError The value has a NaN, an infinity, or a string not in UTF-8.
 inline void write_json(const Json& json, std::string& out) {
     if (json.is_object()) {
         out += '{';
@@ -138,7 +138,7 @@ inline void write_plain_key(const Value& key, std::string& out) {
 }  // namespace detail
 
 /// Writes a value as plain JSON: arrays as nested lists, tuples as lists.
-/// @throws UsageError Plain JSON cannot say it: NaN, bytes, a space.
+/// @throws UsageError Plain JSON cannot represent it: NaN, bytes, a space.
 inline void write_plain(const Value& value, std::string& out) {
     const auto write = [&](const Value& item) { write_plain(item, out); };
     std::size_t element = 0;
@@ -181,7 +181,7 @@ inline void write_plain(const Value& value, std::string& out) {
             break;
         }
         default:
-            throw UsageError(std::string("plain JSON cannot say a value of the kind ") +
+            throw UsageError(std::string("plain JSON cannot represent a value of the kind ") +
                              name_of(value.kind()));
     }
 }

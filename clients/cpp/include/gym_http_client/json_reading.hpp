@@ -12,7 +12,7 @@ namespace gym_http {
 
 namespace detail {
 
-/// How deep a signature or typed JSON is nested at most: a dict takes three levels.
+/// Maximum nesting of a signature or typed JSON: a dict has three levels.
 constexpr std::size_t max_tree_depth = 200;
 
 /// Reads JSON text, strictly.
@@ -141,7 +141,7 @@ private:
     Value real(std::string_view told) const {
         double number = 0;
         const auto read = std::from_chars(told.data(), told.data() + told.size(), number);
-        // What is out of range is left as it was; strtod tells small from large.
+        // strtod leaves a number out of range unchanged, but distinguishes small from large.
         if (read.ec == std::errc::result_out_of_range)
             number = std::strtod(std::string(told).c_str(), nullptr);
         if (!std::isfinite(number)) refuse("a number is beyond all floats");
@@ -225,8 +225,8 @@ private:
 
 }  // namespace detail
 
-/// Reads JSON: null, bools, ints of any size, floats, strings, lists and dicts.
-/// @throws ProtocolError It is none, has a key twice, or is nested too deep.
+/// Parses JSON: null, bools, ints of any size, floats, strings, lists and dicts.
+/// @throws ProtocolError It is malformed, has a duplicate key, or is nested too deep.
 inline Value read_json(std::string_view text, std::size_t max_depth = 128) {
     return detail::JsonReader(text, max_depth).whole();
 }

@@ -10,7 +10,7 @@ namespace gym_http {
 namespace detail {
 
 inline double finite(double number) {
-    // What prints JSON would make null of it, without a word.
+    // A JSON writer would silently convert it to null.
     if (!std::isfinite(number)) throw UsageError("JSON has no NaN and no infinity");
     return number;
 }
@@ -36,9 +36,9 @@ inline Json nested_json(const Value& array, std::size_t axis, std::size_t& eleme
 
 }  // namespace detail
 
-/// Makes JSON of a value: nested lists of arrays, lists of tuples, strings of integers
+/// Converts a value to JSON: nested lists of arrays, lists of tuples, strings of integers
 /// beyond 64 bits and of keys that are integers.
-/// @throws UsageError JSON cannot say it: NaN, bytes, a space, a graph.
+/// @throws UsageError JSON cannot represent it: NaN, bytes, a space, a graph.
 inline Json to_json(const Value& value) {
     std::size_t element = 0;
     switch (value.kind()) {
@@ -71,7 +71,7 @@ inline Json to_json(const Value& value) {
                 throw UsageError("JSON has no dtype " + value.dtype().name);
             return detail::nested_json(value, 0, element);
         default:
-            throw UsageError(std::string("JSON cannot say a value of the kind ") +
+            throw UsageError(std::string("JSON cannot represent a value of the kind ") +
                              name_of(value.kind()));
     }
 }

@@ -1,5 +1,5 @@
 /// @file
-/// Leaves: the bytes of a value, read as its signature says.
+/// Leaves: the bytes of a value, decoded by its signature.
 #ifndef GYM_HTTP_CLIENT_LEAVES_HPP
 #define GYM_HTTP_CLIENT_LEAVES_HPP
 
@@ -14,7 +14,7 @@ public:
                std::shared_ptr<const void> owner)
         : message_(message), at_(start), owner_(std::move(owner)) {}
 
-    /// Reads a whole value, whose leaves are all that is left.
+    /// Decodes a whole value, whose leaves are the rest of the bytes.
     Value whole(const Signature& signature) {
         Value value = read(signature);
         if (at_ != message_.size())

@@ -11,7 +11,7 @@ namespace gym_http {
 
 namespace detail {
 
-/// An instance that is there.
+/// An existing instance.
 struct Attached {
     Server server;
     std::string id;
@@ -23,7 +23,7 @@ inline bool is_instance_id(const std::string& text) {
 
 inline std::string instance_path(const std::string& id) { return "/v1/envs/" + id + "/"; }
 
-/// Sends what is answered with an object. @throws Error There is none.
+/// Sends a request whose answer is an object. @throws Error It failed.
 inline Json json_of(Http& http, const Request& request) {
     const Reply reply = http.send(request, Deadline(http.server().timeout_s + request.wait_s));
     const std::string where = http.url(request.path);
@@ -94,7 +94,7 @@ inline void end_instance(Http& http, const std::string& id, double seconds) {
     try {
         throw_refusal(reply, http.url(request.path));
     } catch (const ApiError& error) {
-        // That it is not there any more is what was wanted.
+        // An ended instance needs no close.
         if (error.code() != "unknown-instance" && error.code() != "instance-ended" &&
             error.code() != "server-restarted") {
             throw;
@@ -105,7 +105,7 @@ inline void end_instance(Http& http, const std::string& id, double seconds) {
 }  // namespace detail
 
 /// The instances of a server: the name of each one's environment, by its ID.
-/// @throws Error There is no such answer.
+/// @throws Error The request failed.
 inline std::map<std::string, std::string> list(Server server) {
     detail::Http http(std::move(server));
     const Json answer = detail::get_json(http, "/v1/envs/");
@@ -121,8 +121,8 @@ inline std::map<std::string, std::string> list(Server server) {
 }
 
 /// The instances of a server with their figures, as `instances`, and the last that ended, as
-/// `ended`: lists of objects, whose members docs/api.md tells.
-/// @throws Error There is no such answer.
+/// `ended`: lists of objects, whose members docs/api.md describes.
+/// @throws Error The request failed.
 inline Json instances(Server server) {
     detail::Http http(std::move(server));
     Json answer = detail::get_json(http, "/v1/instances/");

@@ -147,7 +147,7 @@ inline Number load(const Dtype& dtype, const unsigned char* bytes) {
     return Number(detail::load_unsigned(dtype.item_size, bytes, swapped));
 }
 
-/// Writes an element of a dtype of numbers, rounded or cut to what that holds.
+/// Writes an element of a dtype of numbers, rounded or truncated to that dtype.
 inline void store(const Dtype& dtype, const Number& number, unsigned char* bytes) {
     const bool swapped = dtype.order == '>';
     if (dtype.kind == 'f') {
@@ -174,7 +174,7 @@ inline Number rounded_to(const Dtype& dtype, const Number& number) {
     if (dtype.item_size == 2)
         return Number(static_cast<double>(static_cast<float>(half(number.real))));
     if (dtype.item_size == 4 && std::isfinite(number.real)) {
-        // Beyond what a float32 holds the cast is undefined.
+        // Beyond the range of a float32 the cast is undefined.
         const double limit = 0x1.ffffffp+127;
         if (std::fabs(number.real) >= limit)
             return Number(std::copysign(std::numeric_limits<double>::infinity(),

@@ -191,7 +191,7 @@ inline std::string printed_space(const Json& description) {
     try {
         return SpacePrinter().print(gym_http::read_space(description));
     } catch (const Error&) {
-        // Somebody made it who did not look.
+        // A program may have made an invalid description.
         return "space(...)";
     }
 }

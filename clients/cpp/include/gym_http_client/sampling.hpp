@@ -11,7 +11,7 @@ namespace gym_http {
 
 namespace detail {
 
-/// Draws numbers; what comes of a generator is the same with every standard library.
+/// Draws numbers, with the same results in every standard library.
 template <class Generator>
 class Dice {
 public:

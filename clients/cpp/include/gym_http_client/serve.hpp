@@ -1,5 +1,5 @@
 /// @file
-/// Lending: an environment of this program connects to a server, where agents find it.
+/// Provides an environment of this program to a server.
 ///
 /// This header needs no Boost.
 #ifndef GYM_HTTP_CLIENT_SERVE_HPP
@@ -15,13 +15,13 @@ namespace gym_http {
 
 /// Keeps one environment connected to a server, and answers for it.
 ///
-/// Agents find it there as `external/NAME`. A game calls `poll()` once a frame, another
-/// program `run()`. A connection that is lost is opened again, and goes on where it
-/// stopped. Handlers are called in `poll()` and `run()`, one at a time. For one thread,
-/// but for `stop()`.
+/// Agents create it as `external/NAME`. A game calls `poll()` once a frame, another
+/// program `run()`. A lost connection is opened again, and resumes.
+/// Handlers are called in `poll()` and `run()`, one at a time. For one thread,
+/// except `stop()`.
 class Lender {
 public:
-    /// Describes what is lent; nothing is opened yet.
+    /// Describes the environment; nothing is opened yet.
     /// @throws UsageError A handler is missing, or the token has a line break in it.
     Lender(Target target, Lent lent)
         : target_(std::move(target)),
@@ -32,16 +32,16 @@ public:
     }
     Lender(const Lender&) = delete;
     Lender& operator=(const Lender&) = delete;
-    /// Ends the connection; nobody is called back.
+    /// Ends the connection; no handler is called.
     ~Lender() {
         if (line_) line_->close();
     }
 
-    /// Does what can be done at once: connects, reads, calls handlers, and writes. It
-    /// never waits, and trouble with the network throws nothing.
-    /// @returns Whether it goes on: neither was it stopped, nor is it refused.
+    /// Does all that is possible at once: connects, reads, calls handlers, and writes. It
+    /// never waits, and does not throw for network errors.
+    /// @returns False after `stop()` or a refusal.
     bool poll() {
-        // A handler may call what calls this.
+        // A handler may call `poll` itself.
         if (over_ || polling_) return !over_;
         const Within within(polling_);
         if (stopped_) {
@@ -59,24 +59,24 @@ public:
     }
 
     /// Serves until `stop()`.
-    /// @throws ApiError The server does not take this environment, and says why.
+    /// @throws ApiError The server refuses this environment, with the reason.
     void run() {
         while (poll()) wait();
         if (refusal()) throw ApiError(*refusal());
     }
 
-    /// Has `run()` return, and `poll()` say that it is over. From any thread, and from
+    /// Makes `run()` return, and `poll()` return false. From any thread, and from
     /// handlers.
     void stop() {
         stopped_ = true;
         multi_->wake();
     }
 
-    /// Whether the server has welcomed it, on a connection that is there still.
+    /// Whether the server has welcomed it on the present connection.
     bool connected() const noexcept { return conversation_.is_welcome(); }
     /// Whether an agent has it.
     bool taken() const noexcept { return conversation_.taken(); }
-    /// Why the server does not take it; nothing if it does.
+    /// Why the server refuses the environment; nothing if it does not.
     const std::optional<ApiError>& refusal() const noexcept { return conversation_.refusal(); }
 
 private:
@@ -168,7 +168,7 @@ private:
         conversation_.log("stopped");
     }
 
-    /// Waits until there is something to do.
+    /// Waits for I/O or answers.
     void wait() const {
         if (line_ && line_->has_more()) return;
         if (!line_) return multi_->wait(CURL_SOCKET_BAD, false, due_.left());
@@ -192,7 +192,7 @@ private:
 
     detail::Deadline due_{0};  ///< When to connect again.
     detail::Pauses pauses_{};
-    std::string said_{};  ///< What the last failure was.
+    std::string said_{};  ///< The last failure.
 };
 
 }  // namespace gym_http

@@ -18,8 +18,8 @@ namespace gym_http {
 
 /// A warning of the server or the environment, as a local user would see it.
 struct Warning {
-    std::string category{};  ///< Its class in Python, as `UserWarning`.
-    std::string message{};   ///< What it says.
+    std::string category{};  ///< Its class in Python, such as `UserWarning`.
+    std::string message{};   ///< Its text.
 };
 
 /// Prints a warning to `std::cerr`, without the colours of a terminal.
@@ -37,10 +37,10 @@ inline void print_warning(const Warning& warning) {
 /// Where a server is, and how it is spoken to. An address alone becomes one.
 struct Server {
     std::string url;    ///< As `http://127.0.0.1:5000`.
-    std::string token;  ///< Shown to the server; from `GHS_TOKEN` unless set; may be empty.
-    double timeout_s = 60;          ///< For each call as a whole, all of its tries.
-    double try_timeout_s = 20;      ///< For each try; then it is sent again.
-    double first_contact_s = 5;     ///< While nobody has ever been at the address.
+    std::string token;  ///< Sent to the server; from `GHS_TOKEN` by default; may be empty.
+    double timeout_s = 60;          ///< For each call with its retries.
+    double try_timeout_s = 20;      ///< For each attempt; then it is repeated.
+    double first_contact_s = 5;     ///< Until a server has answered once.
     std::size_t max_body = std::size_t(256) << 20U;  ///< Bytes of an answer.
     /// Called with each warning of the server and the environment; may be empty.
     std::function<void(const Warning&)> on_warning = print_warning;
@@ -56,7 +56,7 @@ struct Server {
         if (url.rfind("http://", 0) != 0 && url.rfind("https://", 0) != 0)
             refuse(scheme == std::string::npos ? "" : url.substr(0, scheme + 3));
         while (url.back() == '/') url.pop_back();
-        // A token in the address would be told with each error.
+        // An error would show a token in the URL.
         const auto host = scheme + 3;
         const auto path = std::min(url.find('/', host), url.size());
         const auto at = url.rfind('@', path);
@@ -78,7 +78,7 @@ private:
     [[noreturn]] void refuse(const std::string& scheme) const {
         std::string rest = url.substr(scheme.size());
         rest.erase(0, rest.find_first_not_of('/'));
-        // As below, a token is not told.
+        // As below, without a token.
         const auto at = rest.rfind('@', rest.find('/'));
         if (at != std::string::npos) rest.erase(0, at + 1);
         throw UsageError("\"" + scheme + rest + "\" is no address of a server: \"http://" +
@@ -102,7 +102,7 @@ public:
         : end_(Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                   std::chrono::duration<double>(std::min(seconds, 1e8)))) {}
 
-    /// Seconds that are left; 0 or less when none are.
+    /// Seconds that are left; 0 or less after the deadline.
     double left() const {
         return std::chrono::duration<double>(end_ - Clock::now()).count();
     }
@@ -111,7 +111,7 @@ private:
     Clock::time_point end_;
 };
 
-/// Draws from what the system has for that, so that nobody else draws the same.
+/// Draws from the system's random source, so that names are unique.
 inline std::string random_name() {
     static constexpr char hex[] = "0123456789abcdef";
     std::random_device device;

@@ -1,5 +1,5 @@
 /// @file
-/// Signatures: what a value consists of.
+/// Signatures: the shape of a value's tree.
 #ifndef GYM_HTTP_CLIENT_SIGNATURE_HPP
 #define GYM_HTTP_CLIENT_SIGNATURE_HPP
 
@@ -17,11 +17,11 @@ inline std::size_t padding_of(std::size_t size) { return (8 - size % 8) % 8; }
 /// A signature, compiled: read once, used for each value that has it.
 struct Signature {
     Kind kind = Kind::none;
-    std::vector<Signature> parts{};           ///< Of what is made of others.
+    std::vector<Signature> parts{};           ///< Of containers.
     std::vector<Value> keys{};                ///< Of a dict.
     std::shared_ptr<const ArrayType> type{};  ///< Of an array or scalar.
     Shape shape{};                            ///< Of an array of objects.
-    Value constant{};                         ///< What has no leaf.
+    Value constant{};                         ///< Values without a leaf.
 };
 
 class SignatureReader {
@@ -125,7 +125,7 @@ private:
     }
 };
 
-/// Compiles a signature. @throws ProtocolError It is none.
+/// Compiles a signature. @throws ProtocolError It is malformed.
 inline std::shared_ptr<const Signature> compile(std::string_view text) {
     if (text.size() > max_signature_bytes)
         throw ProtocolError("a signature has more than 2**20 bytes");

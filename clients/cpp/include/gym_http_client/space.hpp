@@ -1,5 +1,5 @@
 /// @file
-/// Spaces: what actions and observations can be.
+/// Spaces of actions and observations.
 #ifndef GYM_HTTP_CLIENT_SPACE_HPP
 #define GYM_HTTP_CLIENT_SPACE_HPP
 
@@ -35,21 +35,21 @@ struct Box {
     Shape shape{};                     ///< Of the arrays.
     Numbers low{};                     ///< Bounds from below.
     Numbers high{};                    ///< Bounds from above.
-    Numbers bounded_below{};           ///< Whether there is one, 1 or 0.
-    Numbers bounded_above{};           ///< Whether there is one, 1 or 0.
+    Numbers bounded_below{};           ///< Whether there is a bound, 1 or 0.
+    Numbers bounded_above{};           ///< Whether there is a bound, 1 or 0.
 };
 
 /// Integers from `start` on.
 struct Discrete {
-    std::uint64_t n = 1;               ///< How many.
+    std::uint64_t n = 1;               ///< The number of integers.
     Number start{};                    ///< The first of them.
-    Dtype dtype = Dtype::read("<i8");  ///< Of what is sampled.
+    Dtype dtype = Dtype::read("<i8");  ///< Of samples.
 };
 
 /// Arrays of zeros and ones.
 struct MultiBinary {
     Shape shape{};       ///< Of the arrays.
-    bool is_flat = true;  ///< Whether the shape is told as a single number.
+    bool is_flat = true;  ///< Whether the shape is described as a single number.
 };
 
 /// Arrays of integers, each from a `Discrete` of its own.
@@ -95,14 +95,14 @@ struct Sequence {
 /// Graphs.
 struct Graph {
     Inner node_space{};  ///< Of each node.
-    Inner edge_space{};  ///< Of each edge; empty when edges have none.
+    Inner edge_space{};  ///< Of each edge; empty if edges have no values.
 };
 
 /// Any of them: a `std::variant`, for `std::visit` and `std::get_if`.
 struct Space : std::variant<Discrete, Box, MultiBinary, MultiDiscrete, Text, Dict, Tuple,
                             OneOf, Sequence, Graph> {
     using Variant = std::variant<Discrete, Box, MultiBinary, MultiDiscrete, Text, Dict,
-                                 Tuple, OneOf, Sequence, Graph>;  ///< What it is.
+                                 Tuple, OneOf, Sequence, Graph>;  ///< The space.
     using Variant::Variant;
 
     /// The space as one of its kind.
@@ -111,7 +111,7 @@ struct Space : std::variant<Discrete, Box, MultiBinary, MultiDiscrete, Text, Dic
     const Kind& as() const {
         if (const auto* found = std::get_if<Kind>(static_cast<const Variant*>(this)))
             return *found;
-        throw UsageError("the space is of another kind: visit it to tell which");
+        throw UsageError("the space is of another kind: visit it to learn which");
     }
 
     /// Whether it is of a kind.
@@ -121,17 +121,17 @@ struct Space : std::variant<Discrete, Box, MultiBinary, MultiDiscrete, Text, Dic
     }
 
     /// Draws an element: uniformly between bounds, exponentially from a single one on,
-    /// normally without any, as Gymnasium does.
-    /// @param generator Any uniform random bit generator, such as `std::mt19937`. What is
-    ///     drawn differs from what the server's own spaces draw.
-    /// @returns An exact value, which `contains` takes, and a step.
+    /// normally without any, as in Gymnasium.
+    /// @param generator Any uniform random bit generator, such as `std::mt19937`. Its
+    ///     samples differ from those of the server's spaces.
+    /// @returns An exact value, for `contains` and a step.
     template <class Generator>
     Value sample(Generator& generator) const;
 
     /// Whether a value is an element.
     ///
-    /// As in Gymnasium, arrays have to be of a dtype that the space's holds; nested lists
-    /// and plain numbers are taken for what they say.
+    /// As in Gymnasium, an array's dtype must be safely castable to the space's; nested lists
+    /// and plain numbers are converted.
     bool contains(const Value& value) const;
 
     /// The variant itself.

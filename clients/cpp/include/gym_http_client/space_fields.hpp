@@ -88,7 +88,7 @@ inline std::optional<Number> number_of(const Json& json, const Dtype& dtype) {
 /// The fields of one space, and where in the description it is.
 class Fields {
 public:
-    /// How much memory the arrays of all spaces of a description may take together.
+    /// Bytes that the arrays of all spaces of a description may have together.
     static constexpr std::size_t max_bytes = std::size_t(1) << 29U;
 
     Fields(const Json& json, std::string path, int depth, std::size_t& budget)
@@ -164,7 +164,7 @@ public:
         return sizes;
     }
 
-    /// Counts the elements of an array, and the memory that each of them takes.
+    /// Counts the elements of an array, and their bytes.
     std::size_t take(const Shape& shape, std::size_t item_size) const {
         // Of an empty array the other axes have to be possible ones, too.
         Shape sizes = shape;

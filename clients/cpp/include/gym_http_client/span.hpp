@@ -11,7 +11,7 @@
 
 namespace gym_http {
 
-/// Elements that somebody else owns.
+/// Elements with another owner.
 template <class T>
 class span {
 public:
@@ -30,7 +30,7 @@ public:
     constexpr T* data() const noexcept { return data_; }
     /// The number of elements.
     constexpr std::size_t size() const noexcept { return size_; }
-    /// Whether there are none.
+    /// Whether it is empty.
     constexpr bool empty() const noexcept { return size_ == 0; }
     /// Where the elements begin.
     constexpr T* begin() const noexcept { return data_; }

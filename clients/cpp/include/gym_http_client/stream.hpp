@@ -14,8 +14,8 @@ namespace gym_http {
 
 namespace detail {
 
-/// Asks over a stream while there is one, and over HTTP while there is none. Request n of
-/// session S has the key `S-n` either way, so one that goes again is not done twice.
+/// Sends requests over a stream, or over HTTP if there is none. Request n of
+/// session S has the key `S-n` over both, so a repeated one is not executed twice.
 class StreamTransport : public Transport {
 public:
     StreamTransport(Http& http, const std::string& instance_id) : rest_(http, instance_id) {}
@@ -26,7 +26,7 @@ public:
         try {
             return settled(ask, Deadline(server().timeout_s));
         } catch (const TransportError&) {
-            // Whether it was done is unknown, so what follows is of another session.
+            // Whether the request was executed is unknown, so later ones are of another session.
             begin();
             throw;
         }
@@ -59,8 +59,8 @@ private:
             } catch (const Lost& lost) {
                 if (stream_ && !lost_at_) lost_at_ = Clock::now();
                 stream_.reset();
-                // The server may have ended the stream in the midst of a message that is
-                // too large for it; over HTTP it says so, and what its limit is.
+                // The server may have ended the stream during a message that is
+                // too large for it; over HTTP it returns this error with its limit.
                 if (ask.body.size() > surely_read)
                     return rest_.ask(ask, key(), deadline);
                 again(pauses, deadline, with_before(lost.what(), heard), ask);
@@ -69,7 +69,7 @@ private:
                 if (!is_repeated(error.status()) || !wait(pauses.next(0), deadline)) throw;
                 heard = error.message();
             } catch (const ProtocolError& error) {
-                // What else comes on this stream has no meaning.
+                // Other messages on this stream have no meaning.
                 stream_.reset();
                 throw error.at(Place{error.url().empty() ? url(ask) : error.url(),
                                      error.status(), ""});
@@ -89,7 +89,7 @@ private:
         return true;
     }
 
-    /// Sees to it that there is a stream; tells whether there is.
+    /// Opens a stream if necessary; returns whether there is one.
     bool open(const Ask& ask, const Deadline& deadline) {
         if (stream_) return true;
         if (failed_handshakes_ >= max_failed_handshakes) return false;
@@ -112,7 +112,7 @@ private:
         return false;
     }
 
-    /// Says why steps are slow, for whoever runs a proxy.
+    /// Reports why steps are slow, for the operator of a proxy.
     static void warn(const std::string& url) {
         std::clog << "steps go over HTTP, which is slower than a stream: the handshakes of "
                      "streams were refused, last at "
@@ -155,7 +155,7 @@ private:
         Frame frame;
         frame.body_size = static_cast<std::uint32_t>(body_.size());
         frame.head_size = static_cast<std::uint32_t>(head.size());
-        // All earlier answers have come, since each is waited for.
+        // All earlier answers have arrived, since each is waited for.
         frame.status = 1;
         frame.operation = static_cast<std::uint8_t>(ask.operation);
         const unsigned form = ask.exact ? form_binary : ask.body.empty() ? form_none : form_plain;
@@ -167,7 +167,7 @@ private:
         message_ += body_;
     }
 
-    /// A problem as it would have come over HTTP.
+    /// A problem as over HTTP.
     static Value flattened(const Value& problem) {
         const Value* extras = problem.kind() == Kind::dict ? problem.find("extras") : nullptr;
         if (extras == nullptr || extras->kind() != Kind::dict) return problem;
@@ -182,8 +182,8 @@ private:
     }
 
     static constexpr int max_failed_handshakes = 3;
-    // The kernel takes smaller messages whole, so that the reason for the end of the
-    // stream can be read. In the midst of larger ones, sending just fails.
+    // The kernel accepts smaller messages whole, so that the reason for the end of the
+    // stream can be read. While a larger one is sent, sending fails.
     static constexpr std::size_t surely_read = std::size_t(64) << 10U;
 
     Rest rest_;
@@ -202,14 +202,14 @@ inline std::unique_ptr<Transport> over_stream(Http& http, const std::string& ins
 
 }  // namespace detail
 
-/// An `Env` that is asked over a stream, and over HTTP where there can be none.
+/// An `Env` that steps over a stream, or over HTTP if no stream can be opened.
 class StreamEnv : public Env {
 public:
     /// Makes an environment. @see Env::Env
     StreamEnv(Server server, const std::string& env_id, const EnvOptions& options = {})
         : Env(std::move(server), env_id, options, detail::over_stream) {}
 
-    /// Goes on with an environment that is there. @see Env::attach
+    /// Uses an existing environment. @see Env::attach
     static StreamEnv attach(Server server, const std::string& instance_id) {
         return StreamEnv(detail::Attached{std::move(server), instance_id});
     }
@@ -219,7 +219,7 @@ private:
         : Env(std::move(attached), detail::over_stream) {}
 };
 
-/// A `VectorEnv` that is asked over a stream, and over HTTP where there can be none.
+/// A `VectorEnv` that steps over a stream, or over HTTP if no stream can be opened.
 class StreamVectorEnv : public VectorEnv {
 public:
     /// Makes `num_envs` environments. @see VectorEnv::VectorEnv
@@ -227,7 +227,7 @@ public:
                     const VectorOptions& options = {})
         : VectorEnv(std::move(server), env_id, num_envs, options, detail::over_stream) {}
 
-    /// Goes on with a vector that is there. @see VectorEnv::attach
+    /// Uses an existing vector. @see VectorEnv::attach
     static StreamVectorEnv attach(Server server, const std::string& instance_id) {
         return StreamVectorEnv(detail::Attached{std::move(server), instance_id});
     }

@@ -18,7 +18,7 @@ namespace gym_http::detail {
 /// How a text is written.
 enum class Utf8 { none, with_surrogates, proper };
 
-/// The size of the character that begins a text, or 0 if none does.
+/// The size of the character that begins a text, or 0 if it is malformed.
 inline std::size_t character_size(std::string_view text) {
     const auto byte = [&](std::size_t at) {
         return at < text.size() ? static_cast<unsigned char>(text[at]) : 0U;
@@ -39,7 +39,7 @@ inline std::size_t character_size(std::string_view text) {
     return 0;
 }
 
-/// Tells how a text is written.
+/// Returns the form in which a text is written.
 inline Utf8 utf8_of(std::string_view text) {
     Utf8 found = Utf8::proper;
     while (!text.empty()) {
@@ -107,7 +107,7 @@ inline Bytes read_base64(std::string_view text) {
             if (value > 63) throw wrong;
             word = word << 6U | value;
         }
-        // Bits that say nothing are zero, so that the same bytes are the same text.
+        // Unused bits are zero, so that the same bytes are the same text.
         if ((word & ((1U << 8 * (4 - digits)) - 1)) != 0) throw wrong;
         for (std::size_t each = 0; each + 1 < digits; ++each)
             data.push_back(static_cast<unsigned char>(word >> (16 - 8 * each) & 255U));
@@ -146,7 +146,7 @@ std::string write_real(T number) {
     return sign + digits.substr(0, whole) + "." + digits.substr(whole);
 }
 
-/// The shortest decimal that is a given float16 when it is read back.
+/// The shortest decimal that is parsed as a float16.
 inline std::string write_real(half number) {
     const double exact = static_cast<double>(static_cast<float>(number));
     for (int precision = 0; precision < 5; ++precision) {

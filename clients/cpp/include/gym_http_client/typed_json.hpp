@@ -1,5 +1,5 @@
 /// @file
-/// Typed JSON: values of which JSON has no word are objects with a `$t`.
+/// Typed JSON: values that JSON does not have are objects with a `$t`.
 #ifndef GYM_HTTP_CLIENT_TYPED_JSON_HPP
 #define GYM_HTTP_CLIENT_TYPED_JSON_HPP
 

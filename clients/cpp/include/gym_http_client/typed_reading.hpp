@@ -97,7 +97,7 @@ private:
         if (text == "inf") return Value(HUGE_VAL);
         if (text == "-inf") return Value(-HUGE_VAL);
         if (text.size() != 16 || text.find_first_not_of("0123456789abcdef") != text.npos)
-            refuse("a float that is none");
+            refuse("a malformed float");
         const std::uint64_t bits = std::stoull(text, nullptr, 16);
         double number = 0;
         std::memcpy(&number, &bits, sizeof number);
@@ -147,7 +147,7 @@ private:
 
 }  // namespace detail
 
-/// Reads typed JSON. @throws ProtocolError It is none.
+/// Decodes typed JSON. @throws ProtocolError It is malformed.
 inline Value read_typed_json(std::string_view text) {
     return detail::TypedReader().value(read_json(text, detail::max_tree_depth), 1);
 }

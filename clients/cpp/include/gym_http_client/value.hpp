@@ -1,5 +1,5 @@
 /// @file
-/// Values: whatever an environment gives or takes, as it was on the server.
+/// Values of environments, without loss.
 #ifndef GYM_HTTP_CLIENT_VALUE_HPP
 #define GYM_HTTP_CLIENT_VALUE_HPP
 
@@ -20,15 +20,15 @@ namespace gym_http {
 
 /// Bytes that are owned.
 using Bytes = std::vector<unsigned char>;
-/// Sizes of the axes of an array; none of a scalar.
+/// Sizes of the axes of an array; empty for a scalar.
 using Shape = std::vector<std::size_t>;
 
-/// What a `Value` is.
+/// The kind of a `Value`.
 enum class Kind {
     none,         ///< Python's None
     boolean,      ///< bool
-    integer,      ///< int that 64 bits hold
-    big_integer,  ///< int beyond, as decimal digits
+    integer,      ///< int of at most 64 bits
+    big_integer,  ///< larger int, as decimal digits
     real,         ///< float
     text,         ///< str, in UTF-8
     bytes,        ///< bytes
@@ -51,16 +51,16 @@ inline const char* name_of(Kind kind) {
     return names[static_cast<std::size_t>(kind)];
 }
 
-/// What an array is but for its elements.
+/// The properties of an array except its elements.
 struct ArrayType {
     Dtype dtype{};          ///< Of the elements.
     Shape shape{};          ///< In C order.
     std::size_t count = 1;  ///< Of the elements.
 };
 
-/// A value: a tree of lists, tuples and dicts with numbers, texts and arrays in it.
+/// A value: a tree of lists, tuples and dicts with numbers, texts and arrays.
 ///
-/// Arrays are not copied out of the message in which they came: they keep its buffer
+/// Arrays are not copied from their message: they keep its buffer
 /// alive, and `as<T>()` is a view of it. Copies of a value share arrays.
 class Value {
 public:
@@ -92,7 +92,7 @@ public:
     static Value tuple(Items items) { return Value(Tuple{std::move(items)}); }
     /// A dict.
     static Value dict(Members members) { return Value(Dict{std::move(members)}); }
-    /// A NumPy array of elements in C order; one-dimensional unless a shape is given.
+    /// A NumPy array of elements in C order; one-dimensional without a shape.
     template <class T>
     static Value array(const std::vector<T>& elements);
     /// A NumPy array of elements in C order. @throws UsageError The shape does not fit.
@@ -113,11 +113,11 @@ public:
     static Value space(Json description) { return Value(SpaceData{std::move(description)}); }
     /// A mode of autoreset, such as `NextStep`.
     static Value autoreset(std::string mode) { return Value(Autoreset{std::move(mode)}); }
-    /// An array, or a scalar, over bytes that somebody keeps alive.
+    /// An array, or a scalar, over bytes that an owner keeps alive.
     static Value view(std::shared_ptr<const ArrayType> type, const unsigned char* data,
                       std::shared_ptr<const void> owner, bool scalar = false);
 
-    /// What it is.
+    /// Its kind.
     Kind kind() const noexcept { return static_cast<Kind>(held_.index()); }
     /// Whether it is None.
     bool is_none() const noexcept { return kind() == Kind::none; }
@@ -127,53 +127,53 @@ public:
     }
 
     /// The elements of an array or scalar, in C order, without a copy.
-    /// @throws UsageError It is none, or of another dtype.
+    /// @throws UsageError It is not an array or scalar, or of another dtype.
     template <class T>
     span<const T> as() const&;
     template <class T>
     span<const T> as() const&& = delete;  ///< The buffer might go with the value.
 
     /// A bool, number or string; a scalar or an array of one element as well.
-    /// @throws UsageError It is none, or `T` does not hold it exactly.
+    /// @throws UsageError It is another kind, or `T` cannot represent it exactly.
     template <class T>
     T to() const;
 
     /// The elements of an array of any numeric dtype, copied.
-    /// @throws UsageError It is none, or a double does not hold them exactly.
+    /// @throws UsageError It is another kind, or a double cannot represent them exactly.
     std::vector<double> to_doubles() const;
 
     /// The dtype of an array or scalar. @throws UsageError It is neither.
     const Dtype& dtype() const { return array_data("a dtype").type->dtype; }
     /// The shape of an array, scalar, or array of objects. @throws UsageError
     const Shape& shape() const;
-    /// The bytes of an array, a scalar, or of bytes. @throws UsageError It is none.
+    /// The bytes of an array, a scalar, or of bytes. @throws UsageError It is another kind.
     span<const unsigned char> raw() const;
 
     /// How many items, members, elements or bytes there are. @throws UsageError
     std::size_t size() const;
     /// Items of a list, tuple, array of objects, or the three parts of a graph.
-    /// @throws UsageError It is none of these.
+    /// @throws UsageError It is another kind.
     const Items& items() const;
-    /// An item. @throws UsageError There is none.
+    /// An item. @throws UsageError It does not exist.
     const Value& operator[](std::size_t index) const;
-    /// An item. @throws UsageError There is none.
+    /// An item. @throws UsageError It does not exist.
     const Value& operator[](int index) const { return (*this)[std::size_t(index)]; }
     /// Members of a dict. @throws UsageError It is no dict.
     const Members& members() const;
-    /// What stands under a key. @throws UsageError Nothing does.
+    /// The value of a key. @throws UsageError The key is missing.
     const Value& operator[](std::string_view key) const;
-    /// What stands under a key. @throws UsageError Nothing does.
+    /// The value of a key. @throws UsageError The key is missing.
     const Value& operator[](const char* key) const { return (*this)[std::string_view(key)]; }
-    /// What stands under a key, or nothing. @throws UsageError It is no dict.
+    /// The value of a key, or nothing. @throws UsageError It is not a dict.
     const Value* find(std::string_view key) const;
     /// One step along the first axis of an array, without a copy.
-    /// @throws UsageError There is none.
+    /// @throws UsageError It does not exist.
     Value row(std::size_t index) const;
 
-    /// A str, the digits of an int beyond 64 bits, or the name of a mode of autoreset.
-    /// @throws UsageError It is none of these.
+    /// A str, the digits of an int beyond 64 bits, or the name of an autoreset mode.
+    /// @throws UsageError It is another kind.
     const std::string& text() const;
-    /// The description of a space. @throws UsageError It is none.
+    /// The description of a space. @throws UsageError It is another kind.
     const Json& description() const;
 
     /// @cond
@@ -212,7 +212,7 @@ private:
 }  // namespace gym_http
 
 #include "gym_http_client/value_making.hpp"
-// After what makes them.
+// After the functions that make values.
 #include "gym_http_client/value_impl.hpp"
 
 #endif

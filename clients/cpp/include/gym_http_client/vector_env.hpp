@@ -7,7 +7,7 @@
 
 namespace gym_http {
 
-/// How a vector is made. What is not set is left to the server.
+/// The options of a new vector. The server has defaults for the others.
 struct VectorOptions : EnvOptions {
     std::optional<std::string> vectorization_mode{};  ///< `sync`, `async`…
     std::optional<std::string> autoreset_mode{};  ///< `next_step`, `same_step`, `disabled`.
@@ -15,9 +15,9 @@ struct VectorOptions : EnvOptions {
     std::optional<int> hosts{};                   ///< Processes over which it is spread.
 };
 
-/// What a step of a vector gives: one for each environment, in the order of these.
+/// The results of a vector's step: one for each environment, in order.
 struct VectorStep {
-    Value observations{};  ///< Keeps alive the buffer in which all came.
+    Value observations{};  ///< Keeps the receive buffer alive.
     Value rewards{};       ///< An array, mostly of float64.
     Value terminated{};    ///< An array of bool.
     Value truncated{};     ///< An array of bool.
@@ -35,13 +35,13 @@ public:
     /// Makes `num_envs` environments.
     /// @throws TransportError There is no answer.
     /// @throws ApiError The server refuses.
-    /// @throws ProtocolError This is no such server.
+    /// @throws ProtocolError The answer is not from such a server.
     VectorEnv(Server server, const std::string& env_id, std::size_t num_envs,
               const VectorOptions& options = {})
         : VectorEnv(std::move(server), env_id, num_envs, options, detail::over_rest) {}
 
-    /// Goes on with a vector that is there. @see Env::attach
-    /// @throws UsageError It is a single environment, or that is no ID.
+    /// Uses an existing vector. @see Env::attach
+    /// @throws UsageError It is a single environment, or the ID is malformed.
     static VectorEnv attach(Server server, const std::string& instance_id) {
         return VectorEnv(detail::Attached{std::move(server), instance_id}, detail::over_rest);
     }
@@ -51,7 +51,7 @@ public:
 
     /// Begins an episode in each environment, or in those of a mask.
     /// @param seed An integer, or a list with one for each.
-    /// @param options What the environments take, `reset_mask` among them.
+    /// @param options Options of the environments, `reset_mask` among them.
     Reset reset(const Json& seed = Json(), const Json& options = Json()) {
         Json body = Json::object();
         if (!seed.is_null()) body["seed"] = seed;
@@ -60,7 +60,7 @@ public:
         return {member(answer, "observation"), member(answer, "info")};
     }
 
-    /// Takes an action in each environment.
+    /// Makes a step in each environment.
     /// @param actions A `std::vector` with one for each, or a `Value` that is sent as is.
     template <class Actions>
     VectorStep step(const Actions& actions) {
@@ -73,7 +73,7 @@ public:
         }
     }
 
-    /// Takes actions that are written in braces.
+    /// Makes a step with actions in braces.
     VectorStep step(const Json& actions) { return step<Json>(actions); }
 
 protected:

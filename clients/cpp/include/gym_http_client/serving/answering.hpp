@@ -1,5 +1,5 @@
 /// @file
-/// Answering: what a server asks, as calls of an author's handlers.
+/// Calls an author's handlers for the requests of a server.
 #ifndef GYM_HTTP_CLIENT_SERVING_ANSWERING_HPP
 #define GYM_HTTP_CLIENT_SERVING_ANSWERING_HPP
 
@@ -11,7 +11,7 @@
 
 namespace gym_http::detail {
 
-/// What came of a request.
+/// The result of a request.
 struct Outcome {
     Value result{};  ///< A dict, unless there is an error.
     std::optional<EnvError> error{};
@@ -19,7 +19,7 @@ struct Outcome {
 
 inline Value value_of(const Json& json) { return read_json(write_json(json)); }
 
-/// Asks the handlers of one environment, one at a time.
+/// Calls the handlers of one environment, one at a time.
 class Answering {
 public:
     /// @throws UsageError A handler is missing.
@@ -33,7 +33,7 @@ public:
     /// Whether an agent has it.
     bool taken = false;
 
-    /// What it says of itself.
+    /// The members of its hello.
     Json hello(const std::string& resume) const {
         std::set<std::string> can(lent_.capabilities.begin(), lent_.capabilities.end());
         can.insert("replay");
@@ -58,14 +58,14 @@ public:
     /// Whether a handler has not answered yet.
     bool is_busy() const { return bool(look_); }
 
-    /// Gives what the handler that was asked last has answered, once.
+    /// Returns the answer of the last called handler, once.
     std::optional<Outcome> look() {
         auto told = look_();
         if (told) look_ = nullptr;
         return told;
     }
 
-    /// Asks a handler.
+    /// Calls a handler.
     void ask(const Said& said) {
         try {
             if (said.type == "init") return init(said);
@@ -116,7 +116,7 @@ private:
         }
     }
 
-    /// An error as agents are told of it.
+    /// The problem of an exception, for agents.
     static EnvError named(const EnvError& error, const std::string& name) {
         for (const char* undone :
              {"bad-parameter", "invalid-action", "reset-needed", "unsupported"}) {

@@ -18,20 +18,20 @@ public:
     Carrier& operator=(const Carrier&) = delete;
     virtual ~Carrier() = default;
 
-    /// What goes before all messages; empty if nothing does.
+    /// The bytes before all messages; may be empty.
     virtual std::string opening() const { return ""; }
     /// Whether messages may go.
     virtual bool is_open() const { return true; }
-    /// Takes bytes, and appends the messages that they end.
-    /// @throws LineLost There is no server.
-    /// @throws ProtocolError They are not what a server may send.
+    /// Parses bytes, and appends the completed messages.
+    /// @throws LineLost The server refuses.
+    /// @throws ProtocolError A server must not send them.
     virtual void feed(span<const unsigned char> bytes, std::deque<Message>& arrived) = 0;
     /// Appends the bytes of a message.
     virtual void append(Opcode opcode, std::string_view payload, std::string& out) = 0;
-    /// Appends what says that the environment leaves.
+    /// Appends the bytes that close the connection.
     virtual void append_farewell(std::string&) {}
-    /// Takes that the connection has ended before it was open.
-    /// @throws LineLost Says why.
+    /// Handles the end of a connection before it was open.
+    /// @throws LineLost With the reason.
     virtual void cut_off() const { throw LineLost("the connection was lost"); }
 };
 
@@ -52,7 +52,7 @@ public:
     }
 
     void append(Opcode opcode, std::string_view payload, std::string& out) override {
-        // Nobody else may foresee what goes over the line.
+        // Masks must be unpredictable.
         append_message(opcode, payload, std::random_device()(), out);
     }
 
@@ -88,7 +88,7 @@ public:
     }
 
     void append(Opcode, std::string_view payload, std::string& out) override {
-        // Others that are too large the server refuses, and the agent is told.
+        // The server refuses other messages that are too large, and the agent gets the error.
         if (std::uint64_t(payload.size()) > std::numeric_limits<std::uint32_t>::max())
             throw LineLost("a message has more than 4294967295 bytes");
         for (unsigned shift = 0; shift < 32; shift += 8)
@@ -104,7 +104,7 @@ private:
             throw ProtocolError("a message announces " + std::to_string(size_) +
                                 " bytes; the limit is " + std::to_string(max_message));
         payload_ = std::make_shared<Bytes>();
-        // Not more than comes: the number may be a lie.
+        // At most the received bytes: the announced number may be wrong.
         payload_->reserve(std::min<std::size_t>(size_, std::size_t(1) << 20U));
     }
 
@@ -116,7 +116,7 @@ private:
     }
 
     std::size_t size_ = 0;
-    unsigned counted_ = 0;  ///< Bytes of the count that have come.
+    unsigned counted_ = 0;  ///< Received bytes of the count.
     std::shared_ptr<Bytes> payload_{};
 };
 

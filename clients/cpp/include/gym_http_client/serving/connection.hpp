@@ -9,7 +9,7 @@
 
 namespace gym_http::detail {
 
-/// What all connections of a lender have in common: libcurl's threads for names, and the
+/// The common part of a provider's connections: libcurl's threads for names, and the
 /// certificates, which take long to load.
 class Multi {
 public:
@@ -22,7 +22,7 @@ public:
 
     CURLM* handle() const { return handle_; }
 
-    /// Waits until there is something to do for libcurl, or for a socket; up to a time.
+    /// Waits for libcurl or for a socket, up to a time.
     void wait(curl_socket_t socket, bool writing, double seconds) const {
         curl_waitfd each{};
         each.fd = socket;
@@ -49,14 +49,14 @@ public:
         curl_easy_setopt(easy, CURLOPT_URL, target.server.url.c_str());
         curl_easy_setopt(easy, CURLOPT_CONNECT_ONLY, 1L);
         curl_easy_setopt(easy, CURLOPT_HTTPPROXYTUNNEL, 1L);
-        // A proxy for HTTP is none for what is no HTTP.
+        // A proxy for HTTP cannot forward other protocols.
         if (target.plain_tcp) curl_easy_setopt(easy, CURLOPT_PROXY, "");
         // WebSockets begin with HTTP/1.1, so TLS must not agree on another version.
         curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
         curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, &found);
         curl_easy_setopt(easy, CURLOPT_SOCKOPTDATA, this);
 #if LIBCURL_VERSION_NUM >= 0x075700
-        // Else to give up would be to wait for the thread that looks up the name.
+        // Otherwise giving up would wait for the thread that looks up the name.
         curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
 #endif
         curl_multi_add_handle(multi_->handle(), easy);
@@ -65,7 +65,7 @@ public:
     Connection& operator=(const Connection&) = delete;
     ~Connection() { curl_multi_remove_handle(multi_->handle(), easy_.get()); }
 
-    /// Goes on with opening it; tells whether it is open.
+    /// Continues opening it; returns whether it is open.
     /// @throws LineLost It cannot be opened.
     bool open() {
         if (socket_ != CURL_SOCKET_BAD) return true;
@@ -88,7 +88,7 @@ public:
     bool is_calling() const { return calling_; }
     curl_socket_t socket() const { return socket_; }
 
-    /// Takes what has come; 0 bytes if nothing has.
+    /// Receives the available bytes; 0 if there are none.
     /// @throws LineLost It has ended.
     std::size_t receive(void* data, std::size_t size) {
         std::size_t came = 0;
@@ -98,7 +98,7 @@ public:
         return came;
     }
 
-    /// Sends what goes at once, in bytes.
+    /// Sends as many bytes as possible; returns their number.
     /// @throws LineLost It has ended.
     std::size_t send(const void* data, std::size_t size) {
         std::size_t sent = 0;

@@ -13,8 +13,8 @@ struct Saying {
     std::string payload{};
 };
 
-/// What one environment hears and says, over all its connections. Whoever has those hands
-/// it the messages that came, and sends what `next()` gives.
+/// The messages of one environment, over all its connections. The caller passes
+/// received messages in, and sends those of `next()`.
 class Conversation {
 public:
     /// @param url The server's address, for errors.
@@ -32,9 +32,9 @@ public:
         sayings_.push_back({op_text, write_json(hello)});
     }
 
-    /// Takes a message of the server's.
-    /// @throws LineLost This connection leads to nothing.
-    /// @throws Error It cannot be read.
+    /// Handles a message of the server.
+    /// @throws LineLost This connection cannot be used.
+    /// @throws Error The message is malformed.
     void take(const Message& message) {
         if (!speech_) return greet(read_json(message.text()));
         const Said said = speech_->read(message);
@@ -49,7 +49,7 @@ public:
         settle();
     }
 
-    /// Goes on with handlers, and says what they have answered.
+    /// Continues handlers, and queues their answers.
     void settle() {
         requests_.settle();
         if (!speech_) return;
@@ -57,10 +57,10 @@ public:
         if (told != nullptr) say(written(*told));
     }
 
-    /// Asks whether the server is there.
+    /// Sends a ping.
     void ping() { say(speech_->ping()); }
 
-    /// What is to be said next, once.
+    /// The next message to send, once.
     std::optional<Saying> next() {
         if (sayings_.empty()) return {};
         Saying saying = std::move(sayings_.front());
@@ -68,14 +68,14 @@ public:
         return saying;
     }
 
-    /// The connection is lost, and with it what was not said yet.
+    /// The connection is lost, with all unsent messages.
     void lose() {
         speech_.reset();
         sayings_.clear();
         requests_.lose();
     }
 
-    /// The environment is lent no more.
+    /// The environment is no longer provided.
     void end() {
         lose();
         requests_.forget();
@@ -83,13 +83,13 @@ public:
 
     /// Whether the server has welcomed it, on this connection.
     bool is_welcome() const { return speech_ != nullptr; }
-    /// What the last welcome said of heartbeats.
+    /// The heartbeat interval of the last welcome.
     double heartbeat_s() const { return heartbeat_s_; }
-    /// Why the server does not take the environment; nothing if it does.
+    /// Why the server refuses the environment; nothing if it does not.
     const std::optional<ApiError>& refusal() const { return refusal_; }
     /// Whether an agent has it.
     bool taken() const { return requests_.taken(); }
-    /// Tells the author what happened.
+    /// Logs an event for the author.
     void log(const std::string& words) const { requests_.log(words); }
 
 private:
@@ -100,7 +100,7 @@ private:
         const bool resumed = reply["resumed"].to<bool>();
         const std::string connection = reply["connection"].to<std::string>();
         heartbeat_s_ = reply["heartbeat_s"].to<double>();
-        // In memory only, as is what it goes on with.
+        // In memory only, as the game's state is.
         resume_ = reply["resume"].to<std::string>();
         if (!resumed) requests_.forget();
         if (lent_.dialect == Dialect::binary)

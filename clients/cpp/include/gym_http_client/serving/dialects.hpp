@@ -1,5 +1,5 @@
 /// @file
-/// Dialects: what is said between a server and an environment that connected in.
+/// Dialects: the messages between a server and an external environment.
 #ifndef GYM_HTTP_CLIENT_SERVING_DIALECTS_HPP
 #define GYM_HTTP_CLIENT_SERVING_DIALECTS_HPP
 
@@ -9,13 +9,13 @@
 
 namespace gym_http::detail {
 
-/// What the server says: a request, or `ping`, `pong` or `fault`.
+/// A message of the server: a request, or `ping`, `pong` or `fault`.
 struct Said {
     std::string type{};
     std::uint32_t id = 0;
-    Value given{};  ///< A dict: with what it asks.
+    Value given{};  ///< A dict: its arguments.
 
-    /// A member that is there and not null.
+    /// A member that is present and not null.
     const Value* find(std::string_view name) const {
         const Value* found = given.kind() == Kind::dict ? given.find(name) : nullptr;
         return found == nullptr || found->is_none() ? nullptr : found;
@@ -28,7 +28,7 @@ struct Said {
     }
 };
 
-/// JSON text of what may hold any words, such as those of an exception.
+/// JSON text of a string with any bytes, such as that of an exception.
 inline std::string careful_json(const Json& json) {
     return json.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
@@ -42,7 +42,7 @@ public:
     virtual ~Speech() = default;
 
     virtual Opcode opcode() const = 0;
-    /// @throws ProtocolError It is nothing that a server says.
+    /// @throws ProtocolError The message is malformed.
     virtual Said read(const Message& message) = 0;
     /// @throws UsageError The result cannot be encoded.
     virtual std::string answer(std::uint32_t id, const Value& result) = 0;

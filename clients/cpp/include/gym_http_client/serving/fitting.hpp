@@ -1,5 +1,5 @@
 /// @file
-/// What was given for an element of a space, as an element of it.
+/// Converts values to elements of a space.
 #ifndef GYM_HTTP_CLIENT_SERVING_FITTING_HPP
 #define GYM_HTTP_CLIENT_SERVING_FITTING_HPP
 
@@ -7,7 +7,7 @@
 
 namespace gym_http::detail {
 
-/// The shape of a space's arrays; nothing if its elements are none.
+/// The shape of a space's arrays; nothing if its elements are not arrays.
 inline const Shape* shape_of(const Space& space) {
     const auto& kind = space.variant();
     if (const auto* box = std::get_if<spaces::Box>(&kind)) return &box->shape;
@@ -26,9 +26,9 @@ inline Value reshaped(const Value& value, const Shape& shape) {
     return Value::view(std::move(type), array->data, array->owner);
 }
 
-/// Makes an element of a space of what was given for one: numbers and nested lists are
-/// cast, and arrays get its shape. What does not fit stays as it is, or is refused.
-/// @throws ProtocolError It is none.
+/// Converts a value to an element of a space: numbers and nested lists are
+/// cast, and arrays get its shape. Other values stay unchanged, or are refused.
+/// @throws ProtocolError It cannot be converted.
 inline Value fitted(const Space& space, const Value& value) {
     const auto& kind = space.variant();
     if (const auto* dict = std::get_if<spaces::Dict>(&kind); dict && value.kind() == Kind::dict) {

@@ -10,7 +10,7 @@
 
 namespace gym_http::detail {
 
-/// A request to upgrade a connection, and what is answered.
+/// A request to upgrade a connection, and its answer.
 class Handshake {
 public:
     explicit Handshake(const Server& server) {
@@ -34,8 +34,8 @@ public:
 
     const std::string& request() const { return request_; }
 
-    /// Takes bytes of the answer; tells whether that is whole.
-    /// @throws LineLost It is a refusal, or none.
+    /// Parses bytes of the answer; returns whether it is complete.
+    /// @throws LineLost It is a refusal, or malformed.
     bool take(std::string_view bytes) {
         came_ += bytes;
         const auto end = came_.find("\r\n\r\n");
@@ -58,10 +58,10 @@ public:
         return true;
     }
 
-    /// What came behind the answer.
+    /// The bytes after the answer.
     std::string_view early() const { return body_; }
 
-    /// Tells why there is no whole answer when the connection has ended.
+    /// Returns why there is no complete answer, after the connection has ended.
     [[noreturn]] void cut_off() const {
         if (!body_.empty()) end_with(status_of(came_));
         refuse("the connection was lost in the handshake");
@@ -93,7 +93,7 @@ private:
         refuse("the server refuses: " + words);
     }
 
-    /// The value of a field, whose name is given in lower case; empty if there is none.
+    /// The value of a field, whose name is in lower case; empty if it is missing.
     static std::string field(std::string_view head, std::string_view name) {
         for (auto at = head.find("\r\n"); at + 2 < head.size(); at = head.find("\r\n", at + 2)) {
             const std::string_view line =

@@ -8,25 +8,25 @@
 
 namespace gym_http::detail {
 
-/// Counts beats without a word. Not seconds, since a program that stood still for a while
-/// hears late what has come.
+/// Counts beats without a message. Not seconds, since a program that was suspended
+/// reads messages late.
 class Heartbeats {
 public:
-    /// Begins anew.
+    /// Starts again.
     void start(double seconds) {
         seconds_ = seconds;
         next_ = Deadline(seconds);
         quiet_ = 0;
     }
 
-    /// Notes that something was said.
+    /// Records a received message.
     void heard() { quiet_ = 0; }
 
     /// Seconds until the next one.
     double left() const { return next_.left(); }
 
-    /// Tells whether it is time to ask.
-    /// @throws LineLost That was in vain.
+    /// Returns whether to send a ping.
+    /// @throws LineLost The last ping had no answer.
     bool is_time() {
         if (left() > 0) return false;
         next_ = Deadline(seconds_);

@@ -8,25 +8,25 @@
 
 namespace gym_http {
 
-/// With what an instance is made.
+/// The arguments of a new instance.
 struct InitAsked {
     Value kwargs{};             ///< A dict, maybe an empty one.
     std::string render_mode{};  ///< One of the `render_modes`, or empty.
 };
 
-/// With what an episode begins.
+/// The arguments of a reset.
 struct ResetAsked {
-    std::optional<std::uint64_t> seed{};  ///< Asked of who has the capability `seed`.
-    Value options{};  ///< A dict, maybe an empty one; with the capability `options`.
+    std::optional<std::uint64_t> seed{};  ///< Only with the capability `seed`.
+    Value options{};  ///< A dict, possibly empty; with the capability `options`.
 };
 
-/// The spaces of an instance, where they are others than those that were told before.
+/// The spaces of an instance, if they differ from those of the environment.
 struct Spaces {
     std::optional<Space> observation{};  ///< Of observations.
     std::optional<Space> action{};       ///< Of actions.
 };
 
-/// What a step gives, as `Step`, or with several rewards.
+/// The result of a step, as `Step`, or with several rewards.
 struct StepGiven : Step {
     std::vector<double> rewards{};  ///< One for each of the `reward_channels`.
 
@@ -36,7 +36,7 @@ struct StepGiven : Step {
     StepGiven(Step step) : Step(std::move(step)) {}
 };
 
-/// What `close` gives.
+/// The result of `close`.
 struct Nothing {};
 
 /// How messages are written.
@@ -45,35 +45,35 @@ enum class Dialect {
     binary  ///< As frames, which is faster for pictures and large arrays.
 };
 
-/// An environment of this program, which is to be lent to a server.
+/// An environment of this program, which is provided to a server.
 ///
-/// Values are elements of their space; numbers and lists are cast to it, and of an array
-/// with as many elements as the space's the shape does not count. A handler that throws
-/// tells the agent of it: `EnvError` with a code.
+/// Values are elements of their space; numbers and lists are cast to it. An array with the
+/// right number of elements may have any shape. The agent receives an exception of a handler
+/// as an error: `EnvError` has a code.
 struct Lent {
     std::string name;         ///< A letter or digit, then up to 63 of `A-Za-z0-9_.-`.
-    Space observation_space;  ///< Of all instances, unless `init` says otherwise.
-    Space action_space;       ///< Of all instances, unless `init` says otherwise.
+    Space observation_space;  ///< Of all instances, unless `init` returns others.
+    Space action_space;       ///< Of all instances, unless `init` returns others.
 
     std::vector<std::string> capabilities{};     ///< Some of `seed`, `options` and `pause`.
-    std::vector<std::string> render_modes{};     ///< With what `render` can be asked for.
-    std::vector<std::string> reward_channels{};  ///< Of what a reward consists.
-    Json metadata = Json::object();              ///< As Gymnasium's environments have it.
-    double hz = 0;                               ///< Its rate, if it waits for nobody.
-    Dialect dialect = Dialect::json;             ///< How messages are written.
+    std::vector<std::string> render_modes{};     ///< The modes of `render`.
+    std::vector<std::string> reward_channels{};  ///< Names of the parts of a reward.
+    Json metadata = Json::object();              ///< As in Gymnasium's environments.
+    double hz = 0;                               ///< Its rate, if its time does not wait for steps.
+    Dialect dialect = Dialect::json;             ///< The form of messages.
 
-    Handler<Spaces, InitAsked> init{};    ///< Makes an instance; without, it takes no kwargs.
+    Handler<Spaces, InitAsked> init{};    ///< Makes an instance; without it, kwargs are refused.
     Handler<Reset, ResetAsked> reset{};   ///< Begins an episode.
-    Handler<Value> observe{};             ///< Observes, where there is no `reset`.
-    Handler<StepGiven, Value> step{};     ///< Acts. An action is as an `Env` gives it.
-    Handler<Value> render{};              ///< Gives a frame: an array, or text.
-    Handler<Nothing> close{};             ///< The agent is gone.
+    Handler<Value> observe{};             ///< Observes, if there is no `reset`.
+    Handler<StepGiven, Value> step{};     ///< Makes a step. An action has the type that `Env` returns.
+    Handler<Value> render{};              ///< Returns a frame: an array, or text.
+    Handler<Nothing> close{};             ///< The agent closed the instance.
 
-    std::function<void()> on_agent{};                 ///< An agent has come.
-    std::function<void()> on_agent_gone{};            ///< It went.
-    std::function<void(const std::string&)> log{};  ///< Takes a line; else `std::clog` does.
+    std::function<void()> on_agent{};                 ///< An agent came.
+    std::function<void()> on_agent_gone{};            ///< It left.
+    std::function<void(const std::string&)> log{};  ///< Called with a log line; by default `std::clog`.
 
-    /// Names an environment, and says what it is; the rest is set as members.
+    /// Names an environment with its spaces; the rest is set as members.
     Lent(std::string name_of_env, Space of_observations, Space of_actions)
         : name(std::move(name_of_env)),
           observation_space(std::move(of_observations)),

@@ -23,16 +23,16 @@ public:
 
     /// Whether messages go over it.
     bool is_open() const { return dialled_ && carrier_->is_open(); }
-    /// Whether something is to be read that came already.
+    /// Whether received bytes are still to be parsed.
     bool has_more() const { return has_more_; }
     /// Whether it waits for room to write.
     bool is_writing() const { return !out_.empty(); }
-    /// What to wait for; none while libcurl opens the connection.
+    /// The socket to wait for; none while libcurl opens the connection.
     curl_socket_t socket() const { return connection_.socket(); }
 
-    /// Does what can be done at once, and appends the messages that came.
+    /// Does all that is possible at once, and appends the received messages.
     /// @throws LineLost It has ended, or cannot be opened.
-    /// @throws ProtocolError What came is no message.
+    /// @throws ProtocolError A message is malformed.
     void poll(std::deque<Message>& arrived) {
         if (!dialled_ && !dial()) return;
         flush();
@@ -48,7 +48,7 @@ public:
         if (is_open()) flush();
     }
 
-    /// Says that this is the end; what did not go at once is lost.
+    /// Closes the connection; unsent bytes are lost.
     void close() noexcept {
         try {
             if (!is_open()) return;
@@ -90,13 +90,13 @@ private:
     void receive(std::deque<Message>& arrived) {
         buffer_.resize(piece);
         has_more_ = true;
-        // Whatever comes, a frame has to go on.
+        // A frame must be completed in any case.
         for (int pieces = 0; pieces < most_pieces; ++pieces) {
             std::size_t came = 0;
             try {
                 came = connection_.receive(buffer_.data(), buffer_.size());
             } catch (const LineLost&) {
-                // What was said before the end counts, as why it ends.
+                // Messages before the end count, also for its reason.
                 if (!is_open()) carrier_->cut_off();
                 if (!arrived.empty()) return;
                 throw;
@@ -115,9 +115,9 @@ private:
     std::unique_ptr<Carrier> carrier_;
     bool dialled_ = false;
     std::optional<Deadline> limit_{};
-    std::string out_{};    ///< What is being sent,
-    std::size_t sent_ = 0;  ///< so far,
-    std::string later_{};  ///< and what follows.
+    std::string out_{};    ///< Bytes to send,
+    std::size_t sent_ = 0;  ///< those already sent,
+    std::string later_{};  ///< and those that follow.
     Bytes buffer_{};
     bool has_more_ = false;
 };

@@ -17,7 +17,7 @@ enum Opcode : std::uint8_t {
     op_close = 8,
     op_ping = 9,
     op_pong = 10,
-    op_counted = 16  ///< Of no WebSocket: whether this is text, nobody says.
+    op_counted = 16  ///< Without a WebSocket, the kind of a message is unknown.
 };
 
 /// The connection has ended, or could not be opened.
@@ -59,7 +59,7 @@ inline void append_message(Opcode opcode, std::string_view payload, std::uint32_
         out[at] = static_cast<char>(out[at] ^ static_cast<char>(rest & 255U));
 }
 
-/// Checks what a close says: a status, and a reason.
+/// Checks the payload of a close frame: a status, and a reason.
 inline void check_close(std::string_view payload) {
     if (payload.empty()) return;
     unsigned code = 0;
@@ -78,8 +78,8 @@ class MessageReader {
 public:
     explicit MessageReader(std::size_t max_message) : max_message_(max_message) {}
 
-    /// Takes bytes, and appends the messages that they end.
-    /// @throws ProtocolError They are not what a server may send.
+    /// Parses bytes, and appends the completed messages.
+    /// @throws ProtocolError A server must not send them.
     void feed(span<const unsigned char> bytes, std::deque<Message>& arrived) {
         const unsigned char* at = bytes.begin();
         while (at != bytes.end()) {
@@ -99,7 +99,7 @@ private:
         std::uint64_t length = told < 126 ? told : 0;
         for (std::size_t each = 2; each < size; ++each) length = length << 8U | head_[each];
         if (size > 2 && length < (size == 4 ? 126U : 65536U))
-            throw ProtocolError("the length of a frame is not told the shortest way");
+            throw ProtocolError("the length of a frame is not in the shortest form");
         begin(length);
         return at;
     }
@@ -120,7 +120,7 @@ private:
             throw ProtocolError("a message has more than " + std::to_string(max_message_) +
                                 " bytes");
         payload_ = opcode == op_more ? std::move(begun_) : std::make_shared<Bytes>();
-        // Not more than comes: the number may be a lie.
+        // At most the received bytes: the announced number may be wrong.
         length_ = before + static_cast<std::size_t>(length);
         payload_->reserve(std::min<std::size_t>(length_, std::size_t(1) << 20U));
         in_payload_ = true;
@@ -153,7 +153,7 @@ private:
     bool in_payload_ = false;
     std::size_t length_ = 0;
     std::shared_ptr<Bytes> payload_{};
-    std::shared_ptr<Bytes> begun_{};  ///< A message that goes on in other frames.
+    std::shared_ptr<Bytes> begun_{};  ///< A message that continues in other frames.
     Opcode opcode_ = op_text;         ///< Of the message.
 };
 

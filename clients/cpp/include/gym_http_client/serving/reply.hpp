@@ -1,5 +1,5 @@
 /// @file
-/// Handlers: what a program does when it is asked, and how it answers, at once or later.
+/// Handlers: the functions of a program, which answer at once or later.
 #ifndef GYM_HTTP_CLIENT_SERVING_REPLY_HPP
 #define GYM_HTTP_CLIENT_SERVING_REPLY_HPP
 
@@ -11,20 +11,20 @@
 
 namespace gym_http {
 
-/// What a handler throws to tell an agent what went wrong, with a code.
+/// An exception of a handler with a code for the agent.
 ///
-/// With `bad-parameter`, `invalid-action`, `reset-needed` or `unsupported` it says that
-/// nothing was done, and the agent may go on; else it has to reset.
+/// `bad-parameter`, `invalid-action`, `reset-needed` and `unsupported` state that
+/// nothing has changed, and the agent may continue; otherwise it must reset.
 class EnvError : public Error {
 public:
-    /// Makes an error of words and a code.
+    /// Makes an error from a message and a code.
     explicit EnvError(std::string message, std::string code = "env-error")
         : Error(std::move(message), Place{"", 0, std::move(code)}) {}
 };
 
 namespace detail {
 
-/// Where an answer is put, by whichever thread, and from where it is taken.
+/// The place of an answer, for the thread that writes and the one that reads it.
 template <class Result>
 struct Slot {
     std::mutex mutex{};
@@ -35,9 +35,9 @@ struct Slot {
 
 }  // namespace detail
 
-/// The answer to a request, which is given once: now, some frames later, or by another
-/// thread. One that goes without having been given tells the agent of an error. It may
-/// outlive what it answers; then it does nothing.
+/// The answer to a request, which is called once: now, some frames later, or by another
+/// thread. If it is destroyed without a call, the agent gets an error. It may
+/// outlive its request; then it has no effect.
 template <class Result>
 class Reply {
 public:
@@ -46,8 +46,8 @@ public:
     /// @cond
     explicit Reply(std::shared_ptr<detail::Slot<Result>> slot) : slot_(std::move(slot)) {}
     /// @endcond
-    Reply(Reply&&) noexcept = default;  ///< Leaves one that answers nothing.
-    /// Drops what was here.
+    Reply(Reply&&) noexcept = default;  ///< Makes one without a request.
+    /// Discards the present request.
     Reply& operator=(Reply&& other) noexcept {
         if (this != &other) {
             drop();
@@ -57,9 +57,9 @@ public:
     }
     Reply(const Reply&) = delete;
     Reply& operator=(const Reply&) = delete;
-    ~Reply() { drop(); }  ///< Tells of an error, if it was not given.
+    ~Reply() { drop(); }  ///< Answers with an error, if it was not answered.
 
-    /// Whether it waits to be given.
+    /// Whether its request waits for the answer.
     explicit operator bool() const noexcept { return slot_ != nullptr; }
 
     /// Answers.
@@ -87,29 +87,29 @@ private:
         try {
             fail("the environment does not answer this");
         } catch (...) {
-            // Without memory there is no answer.
+            // Without memory the request gets no answer.
         }
     }
 
     std::shared_ptr<detail::Slot<Result>> slot_{};
 };
 
-/// A function that answers requests. It is made of a callable that is given what is
-/// asked for, and returns the answer; or of one that is given a `Reply` besides, and
-/// answers by that.
+/// A function that answers requests. It is made from a callable of the
+/// arguments that returns the answer; or from one with a `Reply` as the last argument,
+/// which answers later.
 template <class Result, class... Asked>
 class Handler {
 public:
-    /// None.
+    /// Empty.
     Handler() = default;
-    /// Takes a callable.
+    /// From a callable.
     template <class Act, std::enable_if_t<!std::is_same_v<std::decay_t<Act>, Handler>, int> = 0>
     Handler(Act act) {
         if constexpr (std::is_invocable_v<Act&, const Asked&..., Reply<Result>>) {
             act_ = std::move(act);
         } else {
             static_assert(std::is_invocable_v<Act&, const Asked&...>,
-                          "a handler takes what is asked for, and maybe a Reply by value");
+                          "a handler takes the arguments of its request, and optionally a Reply by value");
             using Given = std::invoke_result_t<Act&, const Asked&...>;
             act_ = [act = std::move(act)](const Asked&... asked, Reply<Result> reply) mutable {
                 if constexpr (std::is_void_v<Given>) {
@@ -122,9 +122,9 @@ public:
         }
     }
 
-    /// Whether there is one.
+    /// Whether it is not empty.
     explicit operator bool() const noexcept { return bool(act_); }
-    /// Asks it.
+    /// Calls it.
     void operator()(const Asked&... asked, Reply<Result> reply) const {
         act_(asked..., std::move(reply));
     }

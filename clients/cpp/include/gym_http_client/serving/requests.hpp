@@ -16,10 +16,10 @@ public:
         : lent_(lent), answering_(lent, std::move(wake)) {}
 
     Json hello(const std::string& resume) const { return answering_.hello(resume); }
-    /// Whether an agent has the environment, as it was told.
+    /// Whether an agent uses the environment, as the author was notified.
     bool taken() const { return told_taken_; }
 
-    /// Takes a request; what comes again is not done again.
+    /// Handles a request; a repeated one gets the stored answer.
     void take(const Said& said) {
         asked_ = true;
         if (said.id == last_) {
@@ -32,7 +32,7 @@ public:
         waiting_.push_back(said);
     }
 
-    /// Takes what handlers have answered, and asks them what waits for that.
+    /// Collects answers of handlers, and calls them with the waiting request.
     void settle() {
         while (true) {
             if (answering_.is_busy()) {
@@ -56,13 +56,13 @@ public:
         return &*told_;
     }
 
-    /// The connection is lost: on the next one, the server asks for the last answer anew.
+    /// The connection is lost: on the next one, the server repeats the last request.
     void lose() { due_ = asked_ = false; }
 
     /// The last request.
     std::uint32_t last() const { return last_; }
 
-    /// The server knows nothing of what was before.
+    /// The server has lost the earlier conversation.
     void forget() {
         last_ = 0;
         told_.reset();
@@ -73,7 +73,7 @@ public:
         tell_of_agent();
     }
 
-    /// Tells the author what happened.
+    /// Logs an event for the author.
     void log(const std::string& words) const {
         const std::string line = "external/" + lent_.name + ": " + words;
         if (lent_.log)
@@ -85,10 +85,10 @@ public:
 private:
     void finish(Outcome told) {
         if (told.error) log(told.error->message());
-        // Whoever asked is not there any more.
+        // The request belongs to an earlier conversation.
         if (abandoned_) answering_.taken = false;
         tell_of_agent();
-        // The server has given up what is not the last one.
+        // The server has given up all requests but the last.
         if (abandoned_ || running_ != last_) return;
         told_ = std::move(told);
         due_ = asked_;
@@ -109,12 +109,12 @@ private:
     const Lent& lent_;
     Answering answering_;
     std::deque<Said> waiting_{};
-    std::uint32_t last_ = 0;      ///< The last request that came,
-    std::optional<Outcome> told_{};  ///< its answer, in case that gets lost,
-    bool due_ = false;            ///< and whether that is to be sent.
-    bool asked_ = false;          ///< Whether that was asked on this connection.
-    std::uint32_t running_ = 0;   ///< The request that a handler has.
-    bool abandoned_ = false;      ///< Whether that is of a connection before.
+    std::uint32_t last_ = 0;      ///< The last request,
+    std::optional<Outcome> told_{};  ///< its answer, stored in case it is lost,
+    bool due_ = false;            ///< and whether to send it.
+    bool asked_ = false;          ///< Whether it was received on this connection.
+    std::uint32_t running_ = 0;   ///< The request that a handler executes.
+    bool abandoned_ = false;      ///< Whether it belongs to an earlier conversation.
     bool told_taken_ = false;
 };
 

@@ -72,7 +72,7 @@ inline Bytes sha1(std::string_view text) {
     return state.digest();
 }
 
-/// What answers the key of a WebSocket's handshake.
+/// The answer to the key of a WebSocket's handshake.
 inline std::string accept_of(const std::string& key) {
     const Bytes digest = sha1(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11");
     return write_base64({digest.data(), digest.size()});

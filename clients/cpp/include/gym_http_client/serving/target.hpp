@@ -1,5 +1,5 @@
 /// @file
-/// Where environments are lent to.
+/// The server that environments are provided to.
 #ifndef GYM_HTTP_CLIENT_SERVING_TARGET_HPP
 #define GYM_HTTP_CLIENT_SERVING_TARGET_HPP
 
@@ -7,8 +7,8 @@
 
 namespace gym_http {
 
-/// Where an environment is lent to: a server, by a WebSocket, or where that takes
-/// environments in by plain TCP. An address alone becomes one.
+/// The server that environments are provided to, by a WebSocket, or by plain TCP with
+/// `--external-tcp`. A URL converts to one.
 struct Target {
     /// The server; for plain TCP its host, its port for that, and its token.
     Server server;
@@ -16,11 +16,11 @@ struct Target {
 
     /// A server.
     Target(Server by_web_socket) : server(std::move(by_web_socket)) {}
-    /// An address, as `http://127.0.0.1:5000` or `tcp://127.0.0.1:5001`.
-    /// @throws UsageError It is none.
+    /// A URL, such as `http://127.0.0.1:5000` or `tcp://127.0.0.1:5001`.
+    /// @throws UsageError It is malformed.
     Target(const char* address) : Target(std::string(address)) {}
-    /// An address, as `http://127.0.0.1:5000` or `tcp://127.0.0.1:5001`.
-    /// @throws UsageError It is none.
+    /// A URL, such as `http://127.0.0.1:5000` or `tcp://127.0.0.1:5001`.
+    /// @throws UsageError It is malformed.
     Target(const std::string& address) : server(http_of(address)), plain_tcp(is_tcp(address)) {
         check();
     }

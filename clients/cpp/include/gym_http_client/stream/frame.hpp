@@ -11,7 +11,7 @@ namespace gym_http::detail {
 
 enum Form : std::uint8_t { form_none = 0, form_plain = 1, form_typed = 2, form_binary = 3 };
 
-/// A message of a stream; the body is told by where it is.
+/// A message of a stream, with the position of its body.
 struct Frame {
     static constexpr std::size_t header_size = 16;
 
@@ -35,7 +35,7 @@ struct Frame {
         append_u32(out, number);
     }
 
-    /// Reads the header of a whole message. @throws ProtocolError It is none.
+    /// Decodes the header of a whole message. @throws ProtocolError It is malformed.
     static Frame read(span<const unsigned char> message) {
         Frame frame;
         if (message.size() < header_size)
@@ -56,7 +56,7 @@ struct Frame {
         return frame;
     }
 
-    /// The head, padded as it is sent; empty if there is none.
+    /// The head, padded for sending; may be empty.
     static std::string head_of(const Json& head) {
         std::string text = write_json(head);
         return text.append(padding_of(text.size()), ' ');
@@ -77,7 +77,7 @@ constexpr std::size_t max_numbered_bytes = std::size_t(16) << 10U;
 /// The signatures that this side has sent on a stream.
 class Announcing {
 public:
-    /// Appends what goes before the leaves of a value.
+    /// Appends the prefix of the leaves of a value.
     void write(const std::string& signature, std::string& out) {
         const auto found = numbers_.find(signature);
         if (found != numbers_.end()) {
@@ -100,8 +100,8 @@ private:
 /// The signatures that the server has sent on a stream.
 class Announced {
 public:
-    /// Reads a value, which goes to the end of a message.
-    /// @throws ProtocolError It is none, or of a signature that was not sent.
+    /// Decodes a value that extends to the end of a message.
+    /// @throws ProtocolError It is malformed, or its signature was not sent.
     Value read(span<const unsigned char> message, std::size_t start,
                std::shared_ptr<const void> owner) {
         const ValueHeader header = ValueHeader::read(message, start);

@@ -20,13 +20,13 @@ namespace gym_http::detail {
 namespace net = boost::asio;
 using ErrorCode = boost::system::error_code;
 
-/// A stream of bytes as Boost.Beast takes one, with time limits, which those of Asio do
-/// not have when they block. libcurl knows of TLS, of proxies and of names.
+/// A stream of bytes for Boost.Beast, with timeouts, which blocking streams of Asio do
+/// not have. libcurl handles TLS, proxies and names.
 class Line {
 public:
     using executor_type = net::io_context::executor_type;
 
-    /// @throws TransportError There is no connection.
+    /// @throws TransportError The connection failed.
     Line(net::io_context& context, const Server& server, const Deadline& deadline)
         : context_(&context), easy_(new_easy()), secured_(server.url.rfind("https://", 0) == 0) {
         CURL* easy = easy_.get();
@@ -125,7 +125,7 @@ private:
         return size;
     }
 
-    /// Gives an `errno`, or 0.
+    /// Returns an `errno`, or 0.
     int receive(const net::mutable_buffer& buffer, std::size_t& size) {
         if (secured_)
             return errno_of(curl_easy_recv(easy_.get(), buffer.data(), buffer.size(), &size));

@@ -11,13 +11,13 @@
 
 namespace gym_http::detail {
 
-/// The stream is lost; what was asked may go again, by another one.
+/// The stream is lost; the request may be sent again, over another one.
 class Lost : public std::runtime_error {
 public:
     using std::runtime_error::runtime_error;
 };
 
-/// There is a server, but no stream, or none for this message; HTTP may do.
+/// The server opens no stream, or refuses this message; HTTP may work.
 class NoStream : public std::runtime_error {
 public:
     using std::runtime_error::runtime_error;
@@ -28,10 +28,10 @@ class WebSocket {
 public:
     /// Opens a stream.
     /// @param target The path and query of its address, behind that of the server.
-    /// @throws Lost There is no connection.
-    /// @throws NoStream The handshake is refused, as by a proxy.
-    /// @throws ApiError The server says what is wrong with the instance.
-    /// @throws ProtocolError What answers is of another protocol.
+    /// @throws Lost The connection failed.
+    /// @throws NoStream The handshake is refused, for example by a proxy.
+    /// @throws ApiError The server refuses because of the instance.
+    /// @throws ProtocolError The answer is of another protocol.
     WebSocket(const Server& server, const std::string& target, const std::string& url,
               const Deadline& deadline)
         : socket_(line_to(server, deadline)), url_(url) {
@@ -60,17 +60,17 @@ public:
                                 Place{url_, 101, ""});
     }
 
-    /// Sends a message, and waits for the one that answers.
+    /// Sends a message, and waits for its answer.
     /// @throws Lost There is no answer.
-    /// @throws NoStream The server does not take the message this way.
-    /// @throws ProtocolError What came is no message.
+    /// @throws NoStream The server does not accept the message over a stream.
+    /// @throws ProtocolError The answer is malformed.
     std::shared_ptr<const Bytes> exchange(const std::string& message,
                                           const Deadline& deadline) {
         ErrorCode error;
         socket_.next_layer().set_deadline(deadline);
         socket_.write(net::buffer(message), error);
         if (!error) {
-            // What still looks at the last message keeps it.
+            // Views of the last message keep it alive.
             if (received_.use_count() != 1) received_ = std::make_shared<Bytes>();
             received_->clear();
             auto buffer = net::dynamic_buffer(*received_);
@@ -81,8 +81,8 @@ public:
         return received_;
     }
 
-    Announcing announcing{};  ///< What was sent on this connection.
-    Announced announced{};    ///< What came on it.
+    Announcing announcing{};  ///< Sent signatures of this connection.
+    Announced announced{};    ///< Received signatures of this connection.
 
 private:
     static constexpr const char* protocol = "gym-http.v1";
@@ -136,7 +136,7 @@ private:
             const unsigned code = reason.code;
             const std::string words = "the stream was closed with " + std::to_string(code) + " " +
                                       std::string(reason.reason.c_str());
-            // Another stream would say the same of the same message.
+            // Another stream would refuse the same message.
             if (code == 1002 || code == 1003 || code == 1007 || code == 1009)
                 throw NoStream(words);
             throw Lost(words);
