@@ -36,7 +36,7 @@ test("options of making", function()
     function() local _ = gym.make(1) end)
   raises("num_envs is needed, as {num_envs = 8}: how many environments step as one",
     function() local _ = gym.make_vec("CartPole-v1", { url = url }) end)
-  raises("plain JSON cannot tell a function",
+  raises("plain JSON cannot represent a function",
     function() local _ = gym.make("CartPole-v1", { url = url, kwargs = { a = print } }) end)
 end)
 
