@@ -115,7 +115,7 @@ inline void frames(Report& report, const Json& each) {
         return report.refused("a refusal", [&] {
             static_cast<void>(detail::Frame::read(view).head(view));
         });
-    const Json& told = each["frame"];
+    const Json& outcome = each["frame"];
     const auto frame = detail::Frame::read(view);
     const Value head = frame.head(view);
     const Json actual{{"status", frame.status},
@@ -126,17 +126,17 @@ inline void frames(Report& report, const Json& each) {
                       {"head", to_json(head)},
                       {"body", hex(Bytes(message.begin() + std::ptrdiff_t(frame.body_start()),
                                          message.end()))}};
-    report.check("the frame", actual == told, told.dump(), actual.dump());
+    report.check("the frame", actual == outcome, outcome.dump(), actual.dump());
     detail::Frame written;
-    const std::string padded = told["head"].is_null() ? "" : detail::Frame::head_of(told["head"]);
-    const Bytes body = unhex(told["body"]);
+    const std::string padded = outcome["head"].is_null() ? "" : detail::Frame::head_of(outcome["head"]);
+    const Bytes body = unhex(outcome["body"]);
     written.body_size = static_cast<std::uint32_t>(body.size());
     written.head_size = static_cast<std::uint32_t>(padded.size());
-    written.status = told["status"];
-    written.operation = told["operation"];
-    written.forms = static_cast<std::uint8_t>(told["form"].get<unsigned>() |
-                                              told["answer_form"].get<unsigned>() << 4U);
-    written.number = told["number"];
+    written.status = outcome["status"];
+    written.operation = outcome["operation"];
+    written.forms = static_cast<std::uint8_t>(outcome["form"].get<unsigned>() |
+                                              outcome["answer_form"].get<unsigned>() << 4U);
+    written.number = outcome["number"];
     std::string text;
     written.write(text);
     text += padded;
@@ -146,16 +146,16 @@ inline void frames(Report& report, const Json& each) {
 
 inline void signatures(Report& report, const Json& each) {
     detail::Announced announced;
-    for (const Json& told : each["messages"]) {
-        const auto body = std::make_shared<const Bytes>(unhex(told["body"]));
+    for (const Json& outcome : each["messages"]) {
+        const auto body = std::make_shared<const Bytes>(unhex(outcome["body"]));
         const span<const unsigned char> view(body->data(), body->size());
-        if (told.value("refused", false)) {
+        if (outcome.value("refused", false)) {
             report.refused("a refusal",
                            [&] { static_cast<void>(announced.read(view, 0, body)); });
             continue;
         }
         const Value value = announced.read(view, 0, body);
-        report.check("the value", matches(told["value"], value), told["value"].dump(),
+        report.check("the value", matches(outcome["value"], value), outcome["value"].dump(),
                      write_typed_json(value));
     }
 }
@@ -224,15 +224,15 @@ void transcript(Report& report, const Json& each, const std::string& url) {
     check("observation", each["reset"]["observation"], first.observation);
     check("info", each["reset"]["info"], first.info);
     for (std::size_t at = 0; at < each["steps"].size(); ++at) {
-        const Json& told = each["steps"][at];
+        const Json& outcome = each["steps"][at];
         const Step step = env.step(each["actions"][at]);
-        check("observation", told["observation"], step.observation);
-        check("info", told["info"], step.info);
-        report.equal("reward", models::double_to_bits(build(told["reward"]).to<double>()),
+        check("observation", outcome["observation"], step.observation);
+        check("info", outcome["info"], step.info);
+        report.equal("reward", models::double_to_bits(build(outcome["reward"]).to<double>()),
                      models::double_to_bits(step.reward));
         report.check("flags",
-                     told["terminated"] == step.terminated && told["truncated"] == step.truncated,
-                     told.dump(), "others");
+                     outcome["terminated"] == step.terminated && outcome["truncated"] == step.truncated,
+                     outcome.dump(), "others");
     }
     env.close();
 }
@@ -253,8 +253,8 @@ inline int run(const std::string& folder, const std::string& url, const std::str
         if ((!only.empty() && only != file && only != name) ||
             (url.empty() && std::string(name) == "transcripts"))
             continue;
-        const Json told = read_file(folder + "/" + file);
-        for (const Json& each : told["cases"]) {
+        const Json outcome = read_file(folder + "/" + file);
+        for (const Json& each : outcome["cases"]) {
             report.begin(file, each["id"]);
             report.guarded([&, &act = check] { act(report, each); });
         }

@@ -39,9 +39,9 @@ public:
         return entry["gives"];
     }
 
-    static void expect(const Json& entry, const char* name, const Value& asked) {
+    static void expect(const Json& entry, const char* name, const Value& requested) {
         const std::string expected = write_typed_json(build(entry[name]));
-        const std::string actual = write_typed_json(asked);
+        const std::string actual = write_typed_json(requested);
         if (actual != expected)
             throw std::runtime_error(name + (" is " + actual) + ": expected " + expected);
     }
@@ -56,10 +56,10 @@ inline Lent scripted(const Json& each, Script& script) {
     lent.dialect = each["dialect"] == "binary" ? Dialect::binary : Dialect::json;
     lent.capabilities = {"seed", "options"};
     lent.log = [](const std::string&) {};
-    lent.reset = [&script](const ResetAsked& asked) {
+    lent.reset = [&script](const ResetAsked& requested) {
         const Json& entry = script.next("reset");
-        Script::expect(entry, "seed", asked.seed ? Value(*asked.seed) : Value());
-        Script::expect(entry, "options", asked.options);
+        Script::expect(entry, "seed", requested.seed ? Value(*requested.seed) : Value());
+        Script::expect(entry, "options", requested.options);
         const Json& gives = Script::gives(entry);
         return Reset{build(gives["observation"]), build(gives["info"])};
     };
@@ -77,14 +77,14 @@ inline Lent scripted(const Json& each, Script& script) {
     return lent;
 }
 
-inline std::string shown(const detail::Saying& saying) {
-    if (saying.opcode == detail::op_text) return "text\t" + saying.payload;
-    return "hex\t" + hex(saying.payload);
+inline std::string shown(const detail::Saying& sending) {
+    if (sending.opcode == detail::op_text) return "text\t" + sending.payload;
+    return "hex\t" + hex(sending.payload);
 }
 
-inline detail::Message message_of(const Json& said) {
-    const bool text = said.contains("text");
-    const Bytes bytes = text ? conformance::bytes_of(said["text"]) : unhex(said["hex"]);
+inline detail::Message message_of(const Json& received) {
+    const bool text = received.contains("text");
+    const Bytes bytes = text ? conformance::bytes_of(received["text"]) : unhex(received["hex"]);
     return {text ? detail::op_text : detail::op_binary, std::make_shared<Bytes>(bytes)};
 }
 
@@ -95,13 +95,13 @@ inline void talk(const Json& each) {
     detail::Conversation conversation(lent, "http://127.0.0.1:5000", [] {});
     conversation.begin("");
     const std::string id = each["id"];
-    for (const Json& said : each["messages"]) {
-        if (said["from"] == "environment") {
-            const auto saying = conversation.next();
-            if (!saying) throw std::runtime_error(id + ": it says nothing");
-            std::cout << id << "\t" << shown(*saying) << "\n";
-        } else if (said["from"] == "server") {
-            conversation.take(message_of(said));
+    for (const Json& received : each["messages"]) {
+        if (received["from"] == "environment") {
+            const auto sending = conversation.next();
+            if (!sending) throw std::runtime_error(id + ": it says nothing");
+            std::cout << id << "\t" << shown(*sending) << "\n";
+        } else if (received["from"] == "server") {
+            conversation.take(message_of(received));
         } else {
             conversation.begin("");
         }
@@ -111,8 +111,8 @@ inline void talk(const Json& each) {
 }
 
 inline int run(const std::string& folder) {
-    const Json told = conformance::read_file(folder + "/external.json");
-    for (const Json& each : told["cases"]) {
+    const Json outcome = conformance::read_file(folder + "/external.json");
+    for (const Json& each : outcome["cases"]) {
         if (can_talk(each)) talk(each);
     }
     return 0;

@@ -13,7 +13,7 @@ using namespace gym_http;
 
 // A conversation with a corridor whose steps and creation are answered when a test decides.
 struct Corridor {
-    std::vector<std::string> heard{};
+    std::vector<std::string> arrived{};
     Reply<StepGiven> step{};
     Reply<Spaces> making{};
     int resets = 0;
@@ -23,41 +23,41 @@ struct Corridor {
     Lent described() {
         Lent made("corridor", spaces::discrete(5), spaces::discrete(2));
         made.log = [](const std::string&) {};
-        made.on_agent = [this] { heard.emplace_back("came"); };
-        made.on_agent_gone = [this] { heard.emplace_back("went"); };
+        made.on_agent = [this] { arrived.emplace_back("came"); };
+        made.on_agent_gone = [this] { arrived.emplace_back("went"); };
         made.reset = [this](const ResetAsked&) { return Reset{resets++, {}}; };
         made.step = [this](const Value&, Reply<StepGiven> reply) { step = std::move(reply); };
         return made;
     }
 
     // Passes a message to it, and returns its messages.
-    std::string say(const std::string& text) {
+    std::string send_message(const std::string& text) {
         const auto payload = std::make_shared<Bytes>(text.begin(), text.end());
         conversation.take({detail::op_text, payload});
-        return said();
+        return received();
     }
-    std::string said() {
+    std::string received() {
         conversation.settle();
-        const auto saying = conversation.next();
-        return saying ? saying->payload : "";
+        const auto sending = conversation.next();
+        return sending ? sending->payload : "";
     }
-    std::string ask(int id, const std::string& type) {
+    std::string send_request(int id, const std::string& type) {
         const std::string action = type == "step" ? R"(,"action":1)" : "";
-        return say(R"({"type":")" + type + R"(","id":)" + std::to_string(id) + action + "}");
+        return send_message(R"({"type":")" + type + R"(","id":)" + std::to_string(id) + action + "}");
     }
     void connect(bool resumed) {
         conversation.begin("");
-        said();
+        received();
         const std::string way = resumed ? "true" : "false";
-        say(R"({"type":"welcome","connection":"c4d1e0f2","resume":"a","heartbeat_s":60,)"
+        send_message(R"({"type":"welcome","connection":"c4d1e0f2","resume":"a","heartbeat_s":60,)"
             R"("resumed":)" +
             way + "}");
     }
     void begin_step() {
         connect(false);
-        ask(1, "init");
-        ask(2, "reset");
-        check(ask(3, "step").empty(), "a step that is at work is not answered");
+        send_request(1, "init");
+        send_request(2, "reset");
+        check(send_request(3, "step").empty(), "a step that is at work is not answered");
     }
     void end_step() { step(Step{1, 1.0, false, false, {}}); }
 };
@@ -68,13 +68,13 @@ inline void an_agent_goes_once() {
     Corridor corridor;
     corridor.begin_step();
     corridor.connect(false);
-    check(corridor.heard == Heard{"came", "went"}, "the server forgot the agent");
-    check(corridor.ask(1, "init").empty(), "handlers run one after the other");
+    check(corridor.arrived == Heard{"came", "went"}, "the server forgot the agent");
+    check(corridor.send_request(1, "init").empty(), "handlers run one after the other");
     corridor.end_step();
-    check(corridor.said().find(R"({"id":1,"result")") == 0, "init is answered, and no step");
-    check(corridor.heard == Heard{"came", "went", "came"}, "another agent came");
+    check(corridor.received().find(R"({"id":1,"result")") == 0, "init is answered, and no step");
+    check(corridor.arrived == Heard{"came", "went", "came"}, "another agent came");
     corridor.conversation.end();
-    check(corridor.heard.back() == "went" && corridor.heard.size() == 4, "and went");
+    check(corridor.arrived.back() == "went" && corridor.arrived.size() == 4, "and went");
 }
 
 inline void nothing_is_left_of_what_was_forgotten() {
@@ -83,11 +83,11 @@ inline void nothing_is_left_of_what_was_forgotten() {
         corridor.making = std::move(reply);
     };
     corridor.connect(false);
-    corridor.ask(1, "init");
-    corridor.ask(2, "reset");
+    corridor.send_request(1, "init");
+    corridor.send_request(2, "reset");
     corridor.connect(false);
     corridor.making(Spaces{});
-    check(corridor.said().empty() && corridor.heard.empty(), "no agent came by what was forgotten");
+    check(corridor.received().empty() && corridor.arrived.empty(), "no agent came by what was forgotten");
     check(corridor.resets == 0, "what was not begun is not done");
 }
 
@@ -96,23 +96,23 @@ inline void answers_wait_to_be_asked_for() {
     corridor.begin_step();
     corridor.connect(true);
     corridor.end_step();
-    check(corridor.said().empty(), "on this connection nobody asked yet");
-    const std::string answer = corridor.ask(3, "step");
+    check(corridor.received().empty(), "on this connection nobody asked yet");
+    const std::string answer = corridor.send_request(3, "step");
     check(answer.find(R"({"id":3,"result")") == 0, "the step is answered, and was not done again");
     corridor.connect(true);
-    check(corridor.said().empty() && corridor.ask(3, "step") == answer, "as often as it is asked");
-    check(corridor.heard == Heard{"came"}, "the agent was there all the time");
+    check(corridor.received().empty() && corridor.send_request(3, "step") == answer, "as often as it is asked");
+    check(corridor.arrived == Heard{"came"}, "the agent was there all the time");
 }
 
 inline void who_is_refused_has_no_agent() {
     Corridor corridor;
     corridor.connect(false);
-    corridor.ask(1, "init");
+    corridor.send_request(1, "init");
     corridor.conversation.begin("a-token");
-    check(corridor.said().find(R"("token":"a-token")") != std::string::npos, "a token is shown");
-    corridor.say(R"({"type":"refused","code":"unauthorized","message":"no"})");
+    check(corridor.received().find(R"("token":"a-token")") != std::string::npos, "a token is shown");
+    corridor.send_message(R"({"type":"refused","code":"unauthorized","message":"no"})");
     check(corridor.conversation.refusal()->code() == "unauthorized", "it is refused");
-    check(corridor.heard == Heard{"came", "went"}, "and the agent is gone");
+    check(corridor.arrived == Heard{"came", "went"}, "and the agent is gone");
 }
 
 inline void ids_are_in_their_range() {
@@ -120,7 +120,7 @@ inline void ids_are_in_their_range() {
     corridor.connect(false);
     for (const char* id : {"-1", "4294967296", "1e2", "\"1\"", "99999999999999999999"})
         check_throws<ProtocolError>(
-            [&] { corridor.say(R"({"type":"init","id":)" + std::string(id) + "}"); }, id);
+            [&] { corridor.send_message(R"({"type":"init","id":)" + std::string(id) + "}"); }, id);
 }
 
 inline void messages_are_counted() {

@@ -33,8 +33,8 @@ std::string word_for(const Value& value) {
 }
 
 int show(const std::string& folder) {
-    const Json told = conformance::read_file(folder + "/values.json");
-    for (const Json& each : told["cases"]) {
+    const Json outcome = conformance::read_file(folder + "/values.json");
+    for (const Json& each : outcome["cases"]) {
         const Value value = each["binary"].is_string()
                                 ? read_binary(models::unhex(each["binary"]))
                                 : read_typed_json(each["typed"].get<std::string>());
@@ -98,7 +98,7 @@ int agree(const std::string& url, const std::string& env_id, const std::string& 
     return 0;
 }
 
-void tell(const char* kind, const Error& error) {
+void notify(const char* kind, const Error& error) {
     std::cout << "error kind=" << kind << " status="
               << (error.status() == 0 ? "-" : std::to_string(error.status()))
               << " code=" << (error.code().empty() ? "-" : error.code())
@@ -107,23 +107,23 @@ void tell(const char* kind, const Error& error) {
 }
 
 template <class Use>
-int told(const Use& use) {
+int outcome(const Use& use) {
     try {
         use();
         std::cout << "ok\n";
     } catch (const TransportError& error) {
-        tell("transport", error);
+        notify("transport", error);
     } catch (const ApiError& error) {
-        tell("api", error);
+        notify("api", error);
     } catch (const ProtocolError& error) {
-        tell("protocol", error);
+        notify("protocol", error);
     }
     return 0;
 }
 
 template <class E>
 int probe(const std::string& url, double timeout_s) {
-    return told([&] {
+    return outcome([&] {
         Server server(url);
         server.timeout_s = timeout_s;
         E env(server, "CartPole-v1");
@@ -136,7 +136,7 @@ int probe(const std::string& url, double timeout_s) {
 
 int create(const std::string& url, const std::string& env_id, double wait_s,
            double timeout_s) {
-    return told([&] {
+    return outcome([&] {
         Server server(url);
         server.timeout_s = timeout_s;
         server.try_timeout_s = std::min(server.try_timeout_s, timeout_s);

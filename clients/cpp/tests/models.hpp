@@ -44,12 +44,12 @@ inline std::string double_to_bits(double number) {
 }
 
 // The bytes of an array's elements, as they are on the wire.
-inline Bytes elements(const Json& told) {
-    if (told.contains("bytes")) return unhex(told["bytes"]);
-    const std::string dtype = told["dtype"];
+inline Bytes elements(const Json& outcome) {
+    if (outcome.contains("bytes")) return unhex(outcome["bytes"]);
+    const std::string dtype = outcome["dtype"];
     const std::size_t size = std::stoul(dtype.substr(2));
     Bytes bytes;
-    for (const Json& item : told["items"]) {
+    for (const Json& item : outcome["items"]) {
         Bytes element;
         if (dtype[1] == 'f') {
             element = unhex(item);
@@ -82,79 +82,79 @@ inline Value::Items build_all(const Json& list) {
 inline Value build(const Json& model) {
     const auto member = model.items().begin();
     const std::string& kind = member.key();
-    const Json& told = member.value();
+    const Json& outcome = member.value();
     if (kind == "none") return Value();
-    if (kind == "bool") return Value(told.get<bool>());
-    if (kind == "int") return Value::integer(told.get<std::string>());
-    if (kind == "float") return Value(bits_to_double(told));
-    if (kind == "str") return Value(told.get<std::string>());
+    if (kind == "bool") return Value(outcome.get<bool>());
+    if (kind == "int") return Value::integer(outcome.get<std::string>());
+    if (kind == "float") return Value(bits_to_double(outcome));
+    if (kind == "str") return Value(outcome.get<std::string>());
     if (kind == "wtf8") {
-        const Bytes bytes = unhex(told);
+        const Bytes bytes = unhex(outcome);
         return Value(std::string(bytes.begin(), bytes.end()));
     }
-    if (kind == "bytes") return Value::bytes(unhex(told));
-    if (kind == "list") return Value::list(build_all(told));
-    if (kind == "tuple") return Value::tuple(build_all(told));
+    if (kind == "bytes") return Value::bytes(unhex(outcome));
+    if (kind == "list") return Value::list(build_all(outcome));
+    if (kind == "tuple") return Value::tuple(build_all(outcome));
     if (kind == "dict") {
         Value::Members members;
-        for (const Json& pair : told) members.emplace_back(build(pair[0]), build(pair[1]));
+        for (const Json& pair : outcome) members.emplace_back(build(pair[0]), build(pair[1]));
         return Value::dict(std::move(members));
     }
-    if (kind == "nd") return Value::array(told["dtype"], told["shape"], elements(told));
-    if (kind == "ns") return Value::scalar(told["dtype"], elements(told));
-    if (kind == "oa") return Value::objects(told["shape"], build_all(told["items"]));
+    if (kind == "nd") return Value::array(outcome["dtype"], outcome["shape"], elements(outcome));
+    if (kind == "ns") return Value::scalar(outcome["dtype"], elements(outcome));
+    if (kind == "oa") return Value::objects(outcome["shape"], build_all(outcome["items"]));
     if (kind == "graph")
-        return Value::graph(build(told["nodes"]), build(told["edges"]), build(told["edge_links"]));
-    if (kind == "space") return Value::space(told);
-    if (kind == "autoreset") return Value::autoreset(told);
+        return Value::graph(build(outcome["nodes"]), build(outcome["edges"]), build(outcome["edge_links"]));
+    if (kind == "space") return Value::space(outcome);
+    if (kind == "autoreset") return Value::autoreset(outcome);
     throw std::runtime_error("a model of an unknown kind: " + kind);
 }
 
 inline bool match_all(const Json& models, const Value::Items& values);
 
-inline bool same_array(const Json& told, const Value& value) {
+inline bool same_array(const Json& outcome, const Value& value) {
     const auto raw = value.raw();
-    return value.dtype().name == told["dtype"] && elements(told) == Bytes(raw.begin(), raw.end());
+    return value.dtype().name == outcome["dtype"] && elements(outcome) == Bytes(raw.begin(), raw.end());
 }
 
 // Whether a decoded value equals a model.
 inline bool matches(const Json& model, const Value& value) {
     const auto member = model.items().begin();
     const std::string& kind = member.key();
-    const Json& told = member.value();
+    const Json& outcome = member.value();
     switch (value.kind()) {
         case Kind::none: return kind == "none";
-        case Kind::boolean: return kind == "bool" && told == value.to<bool>();
+        case Kind::boolean: return kind == "bool" && outcome == value.to<bool>();
         case Kind::integer:
-            return kind == "int" && told == std::to_string(value.to<std::int64_t>());
-        case Kind::big_integer: return kind == "int" && told == value.text();
-        case Kind::real: return kind == "float" && told == double_to_bits(value.to<double>());
+            return kind == "int" && outcome == std::to_string(value.to<std::int64_t>());
+        case Kind::big_integer: return kind == "int" && outcome == value.text();
+        case Kind::real: return kind == "float" && outcome == double_to_bits(value.to<double>());
         case Kind::text:
-            return (kind == "str" && told == value.text()) ||
-                   (kind == "wtf8" && told == hex(value.text()));
-        case Kind::bytes: return kind == "bytes" && told == hex(value.raw());
-        case Kind::list: return kind == "list" && match_all(told, value.items());
-        case Kind::tuple: return kind == "tuple" && match_all(told, value.items());
+            return (kind == "str" && outcome == value.text()) ||
+                   (kind == "wtf8" && outcome == hex(value.text()));
+        case Kind::bytes: return kind == "bytes" && outcome == hex(value.raw());
+        case Kind::list: return kind == "list" && match_all(outcome, value.items());
+        case Kind::tuple: return kind == "tuple" && match_all(outcome, value.items());
         case Kind::dict: {
-            if (kind != "dict" || told.size() != value.size()) return false;
-            for (std::size_t at = 0; at < told.size(); ++at) {
+            if (kind != "dict" || outcome.size() != value.size()) return false;
+            for (std::size_t at = 0; at < outcome.size(); ++at) {
                 const auto& [key, item] = value.members()[at];
-                if (!matches(told[at][0], key) || !matches(told[at][1], item)) return false;
+                if (!matches(outcome[at][0], key) || !matches(outcome[at][1], item)) return false;
             }
             return true;
         }
         case Kind::array:
-            return kind == "nd" && told["shape"] == Json(value.shape()) &&
-                   same_array(told, value);
-        case Kind::scalar: return kind == "ns" && same_array(told, value);
+            return kind == "nd" && outcome["shape"] == Json(value.shape()) &&
+                   same_array(outcome, value);
+        case Kind::scalar: return kind == "ns" && same_array(outcome, value);
         case Kind::objects:
-            return kind == "oa" && told["shape"] == Json(value.shape()) &&
-                   match_all(told["items"], value.items());
+            return kind == "oa" && outcome["shape"] == Json(value.shape()) &&
+                   match_all(outcome["items"], value.items());
         case Kind::graph:
-            return kind == "graph" && matches(told["nodes"], value[0]) &&
-                   matches(told["edges"], value[1]) && matches(told["edge_links"], value[2]);
-        case Kind::space: return kind == "space" && told == value.description();
-        case Kind::autoreset: return kind == "autoreset" && told == value.text();
+            return kind == "graph" && matches(outcome["nodes"], value[0]) &&
+                   matches(outcome["edges"], value[1]) && matches(outcome["edge_links"], value[2]);
+        case Kind::space: return kind == "space" && outcome == value.description();
+        case Kind::autoreset: return kind == "autoreset" && outcome == value.text();
     }
     return false;
 }

@@ -149,17 +149,17 @@ void operations(const std::string& url) {
 
 template <class E>
 void warnings(const std::string& url) {
-    std::vector<Warning> told;
+    std::vector<Warning> outcome;
     Server server(url);
-    server.on_warning = [&](const Warning& warning) { told.push_back(warning); };
+    server.on_warning = [&](const Warning& warning) { outcome.push_back(warning); };
     E env(server, "CartPole-v0");
     env.reset(42);
     // Gymnasium's own, of the version and of steps behind the end.
-    check(told.size() == 1 && told[0].category == "DeprecationWarning", "one of the version");
-    check(told[0].message.find("CartPole-v0 is out of date") != std::string::npos, "its words");
+    check(outcome.size() == 1 && outcome[0].category == "DeprecationWarning", "one of the version");
+    check(outcome[0].message.find("CartPole-v0 is out of date") != std::string::npos, "its words");
     for (int step = 0; step < 20; ++step) env.step(1);
-    check(told.size() == 2, "one of the steps");
-    check(told[1].message.find("already returned terminated = True") != std::string::npos,
+    check(outcome.size() == 2, "one of the steps");
+    check(outcome[1].message.find("already returned terminated = True") != std::string::npos,
           "its words, too");
 }
 

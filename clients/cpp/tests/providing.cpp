@@ -50,25 +50,25 @@ public:
         return spaces::Tuple{{spaces::discrete(5), spaces::box(-1, 1, {2})}};
     }
 
-    Spaces init(const InitAsked& asked) {
-        print({{"asked", "init"}, {"kwargs", to_json(asked.kwargs)}, {"mode", asked.render_mode}});
-        small_ = asked.kwargs.find("small") != nullptr;
+    Spaces init(const InitAsked& requested) {
+        print({{"request", "init"}, {"kwargs", to_json(requested.kwargs)}, {"mode", requested.render_mode}});
+        small_ = requested.kwargs.find("small") != nullptr;
         if (!small_) return {};
         return {Space(spaces::discrete(1000)), Space(spaces::discrete(5))};
     }
 
-    Reset reset(const ResetAsked& asked) {
-        if (asked.options.find("impossible") != nullptr)
+    Reset reset(const ResetAsked& requested) {
+        if (requested.options.find("impossible") != nullptr)
             throw EnvError("no such option", "bad-parameter");
-        const Value* mood = asked.options.find("mood");
+        const Value* mood = requested.options.find("mood");
         mood_ = mood == nullptr ? "" : mood->to<std::string>();
-        if (asked.seed) drawn_ = static_cast<std::uint32_t>(*asked.seed);
+        if (requested.seed) drawn_ = static_cast<std::uint32_t>(*requested.seed);
         steps_ = 0;
         return {observed(), Value::dict({{"steps", 0}})};
     }
 
     Step step(const Value& action) {
-        print({{"asked", "step"}});
+        print({{"request", "step"}});
         if (mood_ == "stuck") throw std::runtime_error("the crate is stuck \xff");
         if (mood_ == "mad") return {Value("no observation"), 0, false, false, {}};
         drawn_ ^= static_cast<std::uint32_t>(small_ ? action.to<int>() : action[0].to<int>());
@@ -116,8 +116,8 @@ int twin(const std::string& how, const std::string& url, const std::string& name
     lent.capabilities = {"seed", "options", "pause"};
     lent.render_modes = {"ansi"};
     lent.dialect = dialect == "binary" ? Dialect::binary : Dialect::json;
-    lent.init = [&](const InitAsked& asked) { return env.init(asked); };
-    lent.reset = [&](const ResetAsked& asked) { return env.reset(asked); };
+    lent.init = [&](const InitAsked& requested) { return env.init(requested); };
+    lent.reset = [&](const ResetAsked& requested) { return env.reset(requested); };
     lent.step = [&](const Value& action, Reply<StepGiven> reply) {
         if (env.mood() == "silent") return;
         if (env.mood() == "tired") return reply.fail("not now", "invalid-action");
@@ -184,7 +184,7 @@ struct Frames {
         ++count;
     }
 
-    Json told() const {
+    Json outcome() const {
         return {{"count", count}, {"missed", missed}, {"slow", slow}, {"busy", busy},
                 {"longest_ms", longest_ms}};
     }
@@ -226,7 +226,7 @@ int game(const std::string& url, const std::string& name, int later) {
     reading.join();
     lender.stop();
     lender.poll();
-    print({{"frames", frames.told()}, {"alone", alone.told()}});
+    print({{"frames", frames.outcome()}, {"alone", alone.outcome()}});
     return 0;
 }
 

@@ -29,11 +29,11 @@ inline void json_of_values() {
     check(to_json(Value::array(std::vector<bool>{true, false})).dump() == "[true,false]", "bools");
     check(to_json(Value()).is_null(), "None is null");
     const double nan = std::nan("");
-    for (const Value& unsaid : {Value::bytes({1}), Value(nan), Value::scalar(nan),
+    for (const Value& unsendable : {Value::bytes({1}), Value(nan), Value::scalar(nan),
                                 Value::space(Json()), Value::graph({}, {}, {}),
                                 Value::list({Value::bytes({1})}),
                                 Value::array(std::vector<std::complex<double>>(1))})
-        check_throws<UsageError>([&] { to_json(unsaid); }, "what JSON cannot say is refused");
+        check_throws<UsageError>([&] { to_json(unsendable); }, "what JSON cannot say is refused");
 }
 
 inline void printed_values() {
@@ -84,12 +84,12 @@ inline void addresses() {
         {"ftp://me:secret@there/x",
          "\"ftp://there/x\" is no address of a server: \"http://there/x\" would be"},
         {"", "\"\" is no address of a server: \"http://127.0.0.1:5000\" would be"}};
-    for (const auto& [wrong, told] : pairs) {
+    for (const auto& [wrong, outcome] : pairs) {
         try {
             const Server server(wrong);
             check(false, wrong);
         } catch (const UsageError& error) {
-            check(error.message() == told, error.what());
+            check(error.message() == outcome, error.what());
         }
     }
 }

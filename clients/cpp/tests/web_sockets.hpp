@@ -22,11 +22,11 @@ inline void read_messages(Report& report, const Json& each) {
     if (each.contains("refused"))
         return report.refused("a refusal", [&] { static_cast<void>(messages_in(bytes)); });
     const auto arrived = messages_in(bytes);
-    const Json& told = each["messages"];
-    report.equal("messages", std::to_string(told.size()), std::to_string(arrived.size()));
-    for (std::size_t at = 0; at < std::min(told.size(), arrived.size()); ++at) {
-        report.equal("an opcode", told[at]["opcode"].dump(), std::to_string(arrived[at].opcode));
-        report.equal("a payload", told[at]["payload"].get<std::string>(),
+    const Json& outcome = each["messages"];
+    report.equal("messages", std::to_string(outcome.size()), std::to_string(arrived.size()));
+    for (std::size_t at = 0; at < std::min(outcome.size(), arrived.size()); ++at) {
+        report.equal("an opcode", outcome[at]["opcode"].dump(), std::to_string(arrived[at].opcode));
+        report.equal("a payload", outcome[at]["payload"].get<std::string>(),
                      hex(*arrived[at].payload));
     }
 }
@@ -64,9 +64,9 @@ inline void web_sockets(Report& report, const Json& each) {
     if (each.contains("from_server")) return read_messages(report, each);
     std::string payload;
     if (each.contains("payload_repeat")) {
-        const Json& told = each["payload_repeat"];
-        const auto byte = static_cast<char>(told["byte"].get<int>());
-        payload.assign(told["count"].get<std::size_t>(), byte);
+        const Json& outcome = each["payload_repeat"];
+        const auto byte = static_cast<char>(outcome["byte"].get<int>());
+        payload.assign(outcome["count"].get<std::size_t>(), byte);
     } else {
         const Bytes bytes = unhex(each["payload"]);
         payload.assign(bytes.begin(), bytes.end());

@@ -35,8 +35,8 @@ export function apiError(problem, status, url) {
 /** Parse a problem; undefined if it is malformed. */
 export function problemIn(body) {
   try {
-    const told = parse(readUtf8(body));
-    return typeof told?.message === "string" ? told : undefined;
+    const reply = parse(readUtf8(body));
+    return typeof reply?.message === "string" ? reply : undefined;
   } catch {
     return undefined;
   }

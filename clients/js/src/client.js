@@ -36,7 +36,7 @@ export class Client {
   async makeVec(envId, options = {}) {
     checkOptions("makeVec", options);
     const { numEnvs = 1, vectorizationMode, vectorKwargs, autoresetMode, hosts } = options;
-    const asked = {
+    const requested = {
       env_id: envId,
       num_envs: numEnvs,
       vectorization_mode: vectorizationMode,
@@ -45,7 +45,7 @@ export class Client {
       hosts,
       ...optionsOf(options),
     };
-    return this.#made(asked, options);
+    return this.#made(requested, options);
   }
 
   async attach(instanceId, call) {
@@ -83,8 +83,8 @@ export class Client {
     );
   }
 
-  async #made(asked, call) {
-    const body = writeText(stringify(asked));
+  async #made(requested, call) {
+    const body = writeText(stringify(requested));
     const make = async (deadline) => {
       const how = { body, contentType: "application/json", creates: true };
       const answer = await this.#requester.request("POST", "/v1/envs/", deadline, how);
@@ -98,7 +98,7 @@ export class Client {
         throw error;
       }
     };
-    return this.#requester.within(call, make, waitOf(asked));
+    return this.#requester.within(call, make, waitOf(requested));
   }
 
   #abandon(id) {
@@ -110,10 +110,10 @@ export class Client {
   async #attached(id, deadline) {
     const url = this.#requester.url + pathOf(id);
     const answer = await this.#requester.request("GET", pathOf(id), deadline, { accept: TYPED });
-    const told = typedOf(answer, url);
+    const reply = typedOf(answer, url);
     try {
-      const kind = told.num_envs === undefined ? Env : VectorEnv;
-      return new kind(this.#requester, described(told), { stream: this.#stream });
+      const kind = reply.num_envs === undefined ? Env : VectorEnv;
+      return new kind(this.#requester, described(reply), { stream: this.#stream });
     } catch (error) {
       const words = `the description of ${url} cannot be read: ${error.message}`;
       throw new ProtocolError(words, { url, status: answer.status, cause: error });
@@ -139,21 +139,21 @@ function optionsOf({ kwargs, seed, renderMode, maxEpisodeSteps, disableEnvChecke
   };
 }
 
-function described(told) {
-  const space = (name) => (told[name] ? spaceOf(told[name]) : null);
+function described(reply) {
+  const space = (name) => (reply[name] ? spaceOf(reply[name]) : null);
   const env = {
-    instanceId: told.instance_id,
-    envId: told.env_id,
+    instanceId: reply.instance_id,
+    envId: reply.env_id,
     actionSpace: space("action_space"),
     observationSpace: space("observation_space"),
-    renderMode: told.render_mode,
-    spec: told.spec,
-    metadata: told.metadata,
+    renderMode: reply.render_mode,
+    spec: reply.spec,
+    metadata: reply.metadata,
   };
-  if (told.num_envs === undefined) return env;
+  if (reply.num_envs === undefined) return env;
   return {
     ...env,
-    numEnvs: told.num_envs,
+    numEnvs: reply.num_envs,
     singleActionSpace: space("single_action_space"),
     singleObservationSpace: space("single_observation_space"),
   };

@@ -26,10 +26,10 @@ export class Remote {
    * @param {object} told The instance's description.
    * @param {{ stream?: boolean }} options
    */
-  constructor(requester, told, { stream = true } = {}) {
+  constructor(requester, reply, { stream = true } = {}) {
     this.#requester = requester;
-    this.#session = new Session(requester, pathOf(told.instanceId), stream);
-    Object.assign(this, told);
+    this.#session = new Session(requester, pathOf(reply.instanceId), stream);
+    Object.assign(this, reply);
   }
 
   /** The server's address, without a token. */
@@ -42,34 +42,34 @@ export class Remote {
     return this.#session.transport;
   }
 
-  async reset(asked = {}) {
-    checkOptions("reset", asked);
-    const { seed, options, ...call } = asked;
-    const { observation, info } = await this.#ask(RESET, bodyOf({ seed, options }), call);
+  async reset(requested = {}) {
+    checkOptions("reset", requested);
+    const { seed, options, ...call } = requested;
+    const { observation, info } = await this.#sendRequest(RESET, bodyOf({ seed, options }), call);
     return { observation, info };
   }
 
   async step(action, call) {
     if (action === undefined) throw new TypeError("a step needs an action");
     checkOptions("step", call);
-    return this.#ask(STEP, this._stepBody(action), call);
+    return this.#sendRequest(STEP, this._stepBody(action), call);
   }
 
   async stepMany(actions, call) {
     checkOptions("stepMany", call);
-    return this.#ask(STEP, this.#playing(actions, { actions }), call);
+    return this.#sendRequest(STEP, this.#playing(actions, { actions }), call);
   }
 
-  async rollout(asked = {}) {
-    checkOptions("rollout", asked);
-    const { episodes, policy, actions, seed, options, maxSteps, ...call } = asked;
+  async rollout(requested = {}) {
+    checkOptions("rollout", requested);
+    const { episodes, policy, actions, seed, options, maxSteps, ...call } = requested;
     const members = { episodes, policy, actions, seed, options, max_steps: maxSteps };
-    return this.#ask(ROLLOUT, this.#playing(actions, members), call);
+    return this.#sendRequest(ROLLOUT, this.#playing(actions, members), call);
   }
 
   async render(call) {
     checkOptions("render", call);
-    return (await this.#ask(RENDER, NOTHING, call)).rendered;
+    return (await this.#sendRequest(RENDER, NOTHING, call)).rendered;
   }
 
   /** Describe the instance as it is now. */
@@ -113,9 +113,9 @@ export class Remote {
     return body;
   }
 
-  async #ask(operation, body, call) {
+  async #sendRequest(operation, body, call) {
     if (this.#closed) throw new TypeError(`${this.envId} ${this.instanceId} was closed`);
-    return this.#session.ask(operation, body, call);
+    return this.#session.sendRequest(operation, body, call);
   }
 }
 

@@ -91,19 +91,19 @@ export class Requester {
   }
 
   /** Show the warnings of an answer: a list of objects, or undefined. */
-  warn(told) {
-    if (!Array.isArray(told)) return;
-    for (const each of told) {
+  warn(reply) {
+    if (!Array.isArray(reply)) return;
+    for (const each of reply) {
       const { category = "UserWarning", message = "" } = each instanceof Map ? Object.fromEntries(each) : each;
       this.onWarning({ category: String(category), message: String(message) });
     }
   }
 
   #warnOf({ headers }) {
-    const told = headers.get("gym-warnings");
-    if (!told) return;
+    const reply = headers.get("gym-warnings");
+    if (!reply) return;
     try {
-      this.warn(JSON.parse(told));
+      this.warn(JSON.parse(reply));
     } catch (error) {
       if (!(error instanceof SyntaxError)) throw error;
     }
@@ -150,7 +150,7 @@ function showWarning({ category, message }) {
 /** Make the error of a call that timed out after some attempts; undefined for other errors. */
 export function lateError(reason, url, tries) {
   if (!(reason instanceof DeadlinePassed)) return undefined;
-  const before = tries?.heard ? `; before that: ${tries.heard}` : "";
+  const before = tries?.lastFailure ? `; before that: ${tries.lastFailure}` : "";
   return new TransportError(reason.message + before, { url });
 }
 

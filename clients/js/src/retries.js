@@ -43,7 +43,7 @@ export class Tries {
     this.met = met;
     this.creates = creates;
     /** The failure of the last attempt, as text. */
-    this.heard = "";
+    this.lastFailure = "";
     this.count = 1;
     this.began = performance.now();
   }
@@ -59,7 +59,7 @@ export class Tries {
     const pause = retryAfter(outcome) + this.#drawn();
     const left = this.met ? Infinity : this.began + FIRST_CONTACT - performance.now();
     if (pause >= Math.min(left, this.deadline.left())) return false;
-    this.heard = wordsOf(outcome);
+    this.lastFailure = wordsOf(outcome);
     await this.deadline.sleep(pause);
     this.count++;
     return true;
@@ -73,14 +73,14 @@ export class Tries {
 
 function wordsOf({ status, body, lost, message }) {
   if (lost !== undefined) return message ?? "";
-  const told = problemIn(body);
-  return told ? `${told.message} (${status})` : `status ${status}`;
+  const reply = problemIn(body);
+  return reply ? `${reply.message} (${status})` : `status ${status}`;
 }
 
 /** Milliseconds that a server requires to wait; 0 for dates. */
 function retryAfter({ headers }) {
-  const asked = headers?.get("retry-after") ?? "";
-  return /^[0-9]{1,9}$/.test(asked) ? Number(asked) * 1000 : 0;
+  const requested = headers?.get("retry-after") ?? "";
+  return /^[0-9]{1,9}$/.test(requested) ? Number(requested) * 1000 : 0;
 }
 
 /** A unique name: of a session, or as a prefix of keys. */

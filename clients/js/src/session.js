@@ -59,7 +59,7 @@ export class Session {
    * @param {import("./request_bodies.js").Body} body
    * @param {{ timeout?: number, signal?: AbortSignal }} [options]
    */
-  async ask(operation, body, options) {
+  async sendRequest(operation, body, options) {
     const deadline = this.#requester.deadline(options);
     let release;
     const before = this.#last;
@@ -133,10 +133,10 @@ export class Session {
     const answer = await deadline.race(stream.exchange(number, frame));
     this.#lostAt = null;
     if (answer.status === 200 && answer.form === Form.BINARY) return stream.announced.read(answer.body);
-    const told = problemIn(answer.body);
-    if (!told) throw new ProtocolError(`what came with status ${answer.status} is neither value nor problem`);
-    this.#requester.warn(told.extras?.warnings);
-    throw apiError({ ...told.extras, ...told }, answer.status, this.#requester.url + this.#path + path);
+    const reply = problemIn(answer.body);
+    if (!reply) throw new ProtocolError(`what came with status ${answer.status} is neither value nor problem`);
+    this.#requester.warn(reply.extras?.warnings);
+    throw apiError({ ...reply.extras, ...reply }, answer.status, this.#requester.url + this.#path + path);
   }
 
   /** Open a stream if possible; otherwise the request uses REST. */
@@ -162,15 +162,15 @@ export class Session {
   #refused(error) {
     const { answer } = error;
     if (answer && !isRepeated(answer)) {
-      const told = problemIn(answer.body);
-      if (told?.code && !NO_STREAMS.has(told.code)) {
-        throw apiError(told, answer.status, `${this.#requester.url}${this.#path}stream`);
+      const reply = problemIn(answer.body);
+      if (reply?.code && !NO_STREAMS.has(reply.code)) {
+        throw apiError(reply, answer.status, `${this.#requester.url}${this.#path}stream`);
       }
       this.#streams = false;
-      if (told?.code === "upgrade-required") {
+      if (reply?.code === "upgrade-required") {
         // A proxy may be the cause, and its operator needs to know.
         const url = `${this.#requester.url}${this.#path}stream`;
-        console.warn(`steps go over HTTP, which is slower than a stream: ${url} answered 426, ${told.message}`);
+        console.warn(`steps go over HTTP, which is slower than a stream: ${url} answered 426, ${reply.message}`);
       }
       return;
     }

@@ -76,6 +76,6 @@ test("an array as text shows its dtype, its shape and eight elements", () => {
 });
 
 test("an array in JSON is nested lists", () => {
-  const told = { a: array([[1, 2], [3, 4]]), b: array([2n ** 63n - 1n], { dtype: "int64" }), c: array(true, { dtype: "bool" }) };
-  assert.equal(JSON.stringify(told), '{"a":[[1,2],[3,4]],"b":["9223372036854775807"],"c":true}');
+  const reply = { a: array([[1, 2], [3, 4]]), b: array([2n ** 63n - 1n], { dtype: "int64" }), c: array(true, { dtype: "bool" }) };
+  assert.equal(JSON.stringify(reply), '{"a":[[1,2],[3,4]],"b":["9223372036854775807"],"c":true}');
 });

@@ -27,7 +27,7 @@ export async function talk(vector, print) {
   try {
     for (const { from, text, hex: raw } of vector.messages) {
       if (from === "environment") {
-        const message = await network.said();
+        const message = await network.received();
         print(typeof message === "string" ? `text\t${message}` : `hex\t${hex(message)}`);
       } else if (from === "server") {
         network.line.onmessage(text ?? unhex(raw));
@@ -43,13 +43,13 @@ export async function talk(vector, print) {
 
 /** Connections without a network, and the messages sent over them. */
 export class Network {
-  #said = [];
+  #received = [];
   #wake = () => {};
 
   open() {
     this.line = {
       send: (message) => {
-        this.#said.push(message);
+        this.#received.push(message);
         this.#wake();
       },
       close: () => {},
@@ -60,22 +60,22 @@ export class Network {
   }
 
   /** Wait for the next message. */
-  async said() {
+  async received() {
     const late = setTimeout(() => this.#wake(), PATIENCE);
-    if (!this.#said.length) await new Promise((resolve) => (this.#wake = resolve));
+    if (!this.#received.length) await new Promise((resolve) => (this.#wake = resolve));
     clearTimeout(late);
-    if (!this.#said.length) throw new Error("it says nothing");
-    return this.#said.shift();
+    if (!this.#received.length) throw new Error("it says nothing");
+    return this.#received.shift();
   }
 }
 
 /** The options of `serveEnv` for a case. */
 function scripted(vector) {
   const script = [...vector.script];
-  function next(handler, asked) {
+  function next(handler, requested) {
     const entry = script.shift();
     if (entry?.handler !== handler) throw new Error(`${handler} is not what the script goes on with`);
-    for (const [name, value] of Object.entries(asked)) {
+    for (const [name, value] of Object.entries(requested)) {
       if (!matches(entry[name], value)) throw new Error(`${name} is ${shown(value)}: expected ${JSON.stringify(entry[name])}`);
     }
     if (entry.raises) throw new Error(entry.raises);

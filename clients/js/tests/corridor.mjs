@@ -27,27 +27,27 @@ export const CORRIDOR = {
  *     author's notifications, and the means to send messages as a server does.
  */
 export async function lending(handlers, use) {
-  const [ended, heard, network] = [new AbortController(), [], new Network()];
+  const [ended, arrived, network] = [new AbortController(), [], new Network()];
   const given = {
     ...CORRIDOR,
-    onAgent: () => heard.push("came"),
-    onAgentGone: () => heard.push("went"),
+    onAgent: () => arrived.push("came"),
+    onAgentGone: () => arrived.push("went"),
     ...handlers,
   };
   const provider = new Provider(new ProvidedEnv(given), given, () => network.open(), "http://127.0.0.1:5000");
   const running = provider.run(ended.signal);
-  const say = (message) => network.line.onmessage(JSON.stringify(message));
+  const sendMessage = (message) => network.line.onmessage(JSON.stringify(message));
   const server = {
-    say,
-    said: async () => JSON.parse(await network.said()),
-    async ask(message) {
-      say(message);
-      return server.said();
+    sendMessage,
+    received: async () => JSON.parse(await network.received()),
+    async sendRequest(message) {
+      sendMessage(message);
+      return server.received();
     },
     /** Welcome it, on a connection that resumes nothing. */
     async welcome() {
-      assert.equal((await server.said()).type, "hello");
-      say({ ...WELCOME, resumed: false });
+      assert.equal((await server.received()).type, "hello");
+      sendMessage({ ...WELCOME, resumed: false });
     },
     lose: () => network.line.onclose(new Error("the connection was lost")),
     /** Have the present line send nothing any more. */
@@ -58,10 +58,10 @@ export async function lending(handlers, use) {
     },
   };
   try {
-    await use(heard, server);
+    await use(arrived, server);
   } finally {
     ended.abort();
     await running;
   }
-  return heard;
+  return arrived;
 }

@@ -81,7 +81,7 @@ async function agreeing(url, envId, seed, transport, path) {
 
 function probe(url, transport, limit = "60") {
   const options = { url, stream: transport === "stream", timeout: Number(limit) * 1000 };
-  return told(async () => {
+  return reply(async () => {
     const env = await make("CartPole-v1", options);
     try {
       await env.reset({ seed: 1 });
@@ -96,10 +96,10 @@ function probe(url, transport, limit = "60") {
 
 function create(url, envId, wait, limit = "60") {
   const options = { url, waitS: Number(wait), timeout: Number(limit) * 1000 };
-  return told(async () => (await make(envId, options)).close());
+  return reply(async () => (await make(envId, options)).close());
 }
 
-async function told(use) {
+async function reply(use) {
   try {
     await use();
     console.log("ok");

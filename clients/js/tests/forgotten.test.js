@@ -16,81 +16,81 @@ function working(gives) {
 
 test("the agent goes once, though a step is at work meanwhile", async () => {
   const work = working({ observation: 1, reward: 1 });
-  const told = await lending({ step: work.handler }, async (heard, server) => {
+  const reply = await lending({ step: work.handler }, async (arrived, server) => {
     await server.welcome();
-    await server.ask(INIT);
-    await server.ask(RESET);
-    server.say({ type: "step", id: 3, action: 1 });
+    await server.sendRequest(INIT);
+    await server.sendRequest(RESET);
+    server.sendMessage({ type: "step", id: 3, action: 1 });
     await work.isBegun;
     server.lose();
     await server.welcome();
-    assert.deepEqual(heard, ["came", "went"]);
-    server.say(INIT);
+    assert.deepEqual(arrived, ["came", "went"]);
+    server.sendMessage(INIT);
     work.end();
     // The step's result is not sent: its request was on an earlier connection.
-    assert.deepEqual([(await server.said()).id, heard], [1, ["came", "went", "came"]]);
+    assert.deepEqual([(await server.received()).id, arrived], [1, ["came", "went", "came"]]);
   });
-  assert.deepEqual(told, ["came", "went", "came", "went"]);
+  assert.deepEqual(reply, ["came", "went", "came", "went"]);
 });
 
 test("no agent comes by what was asked before the server forgot", async () => {
   const work = working(undefined);
-  const told = await lending({ init: work.handler }, async (heard, server) => {
+  const reply = await lending({ init: work.handler }, async (arrived, server) => {
     await server.welcome();
-    server.say(INIT);
+    server.sendMessage(INIT);
     await work.isBegun;
     // The server has given up the first request, and sends another.
-    server.say({ type: "close", id: 2 });
+    server.sendMessage({ type: "close", id: 2 });
     server.lose();
     await server.welcome();
     work.end();
-    assert.deepEqual(await server.ask({ type: "ping" }), { type: "pong" });
+    assert.deepEqual(await server.sendRequest({ type: "ping" }), { type: "pong" });
   });
-  assert.deepEqual(told, []);
+  assert.deepEqual(reply, []);
 });
 
 test("what was not begun when the server forgot is not done", async () => {
   const work = working({ observation: 1, reward: 1 });
   let resets = 0;
   const reset = () => ({ observation: resets++ });
-  await lending({ step: work.handler, reset }, async (heard, server) => {
+  await lending({ step: work.handler, reset }, async (arrived, server) => {
     await server.welcome();
-    await server.ask(INIT);
-    await server.ask(RESET);
-    server.say({ type: "step", id: 3, action: 1 });
+    await server.sendRequest(INIT);
+    await server.sendRequest(RESET);
+    server.sendMessage({ type: "step", id: 3, action: 1 });
     await work.isBegun;
-    server.say({ ...RESET, id: 4 });
+    server.sendMessage({ ...RESET, id: 4 });
     server.lose();
     await server.welcome();
     work.end();
-    await server.ask(INIT);
-    assert.equal((await server.ask(RESET)).result.observation, 1);
+    await server.sendRequest(INIT);
+    assert.equal((await server.sendRequest(RESET)).result.observation, 1);
   });
 });
 
 test("who ends it while a step is at work is told once that the agent went", async () => {
   const work = working({ observation: 1, reward: 1 });
-  const told = await lending({ step: work.handler }, async (heard, server) => {
+  const reply = await lending({ step: work.handler }, async (arrived, server) => {
     await server.welcome();
-    await server.ask(INIT);
-    await server.ask(RESET);
-    server.say({ type: "step", id: 3, action: 1 });
+    await server.sendRequest(INIT);
+    await server.sendRequest(RESET);
+    server.sendMessage({ type: "step", id: 3, action: 1 });
     await work.isBegun;
   });
   work.end();
   await new Promise((resolve) => setImmediate(resolve));
-  assert.deepEqual(told, ["came", "went"]);
+  assert.deepEqual(reply, ["came", "went"]);
 });
 
 test("who is refused when it comes back has no agent any more", async () => {
-  const heard = [];
-  const refused = lending({ onAgentGone: () => heard.push("went") }, async (_, server) => {
+  const arrived = [];
+  const refused = lending({ onAgentGone: () => arrived.push("went") }, async (_, server) => {
     await server.welcome();
-    await server.ask(INIT);
+    await server.sendRequest(INIT);
     server.lose();
-    await server.said();
-    server.say({ type: "refused", code: "bad-hello", message: "no" });
+    await server.received();
+    server.sendMessage({ type: "refused", code: "bad-hello", message: "no" });
   });
   await assert.rejects(refused, { code: "bad-hello" });
-  assert.deepEqual(heard, ["went"]);
+  assert.deepEqual(arrived, ["went"]);
 });

@@ -56,16 +56,16 @@ for (const how of transports) {
     }));
 
   test(`warnings of the server are shown over ${over}`, { skip }, async () => {
-    const told = [];
-    await using(make("CartPole-v0", { ...options, onWarning: (each) => told.push(each) }), async (env) => {
+    const reply = [];
+    await using(make("CartPole-v0", { ...options, onWarning: (each) => reply.push(each) }), async (env) => {
       await env.reset({ seed: 42 });
       // Gymnasium's own, of the version and of steps behind the end.
-      assert.deepEqual([told.length, told[0].category], [1, "DeprecationWarning"]);
-      assert.match(told[0].message, /CartPole-v0 is out of date/);
+      assert.deepEqual([reply.length, reply[0].category], [1, "DeprecationWarning"]);
+      assert.match(reply[0].message, /CartPole-v0 is out of date/);
       for (let step = 0; step < 20; step++) assert.equal((await env.step(1)).warnings, undefined);
     });
-    assert.equal(told.length, 2);
-    assert.match(told[1].message, /already returned terminated = True/);
+    assert.equal(reply.length, 2);
+    assert.match(reply[1].message, /already returned terminated = True/);
   });
 
   test(`several steps and whole episodes come in columns over ${over}`, { skip }, () =>
@@ -144,8 +144,8 @@ for (const how of transports) {
     }));
 
   test(`a vector steps as one over ${over}`, { skip }, () => {
-    const asked = { numEnvs: 3, vectorizationMode: "sync", autoresetMode: AutoresetMode.SAME_STEP };
-    return using(makeVec("CartPole-v1", { ...options, ...asked }), async (vector) => {
+    const requested = { numEnvs: 3, vectorizationMode: "sync", autoresetMode: AutoresetMode.SAME_STEP };
+    return using(makeVec("CartPole-v1", { ...options, ...requested }), async (vector) => {
       assert.equal(vector.numEnvs, 3);
       assert.equal(vector.metadata.autoreset_mode, AutoresetMode.SAME_STEP);
       assert.deepEqual(vector.singleObservationSpace.shape, [4]);

@@ -19,20 +19,20 @@ test("a seed that stands alone is not dropped in silence", async () => {
 });
 
 test("the nearest option is told for one that there is not", async () => {
-  const told = (name, meant) => typeError(`there is no option ${name}: did you mean ${meant}?`);
-  await assert.rejects(env.reset({ Seed: 42 }), told("Seed", "seed"));
-  await assert.rejects(env.rollout({ max_steps: 3 }), told("max_steps", "maxSteps"));
-  await assert.rejects(make("Any-v0", { url, render_mode: "ansi" }), told("render_mode", "renderMode"));
-  await assert.rejects(make("Any-v0", { url, rendermod: "ansi" }), told("rendermod", "renderMode"));
-  await assert.rejects(makeVec("Any-v0", { url, num_envs: 3 }), told("num_envs", "numEnvs"));
-  await assert.rejects(attach("c0ffee00", { url, maxBdy: 1 }), told("maxBdy", "maxBody"));
-  assert.throws(() => new Client({ URL: url }), told("URL", "url"));
+  const reply = (name, meant) => typeError(`there is no option ${name}: did you mean ${meant}?`);
+  await assert.rejects(env.reset({ Seed: 42 }), reply("Seed", "seed"));
+  await assert.rejects(env.rollout({ max_steps: 3 }), reply("max_steps", "maxSteps"));
+  await assert.rejects(make("Any-v0", { url, render_mode: "ansi" }), reply("render_mode", "renderMode"));
+  await assert.rejects(make("Any-v0", { url, rendermod: "ansi" }), reply("rendermod", "renderMode"));
+  await assert.rejects(makeVec("Any-v0", { url, num_envs: 3 }), reply("num_envs", "numEnvs"));
+  await assert.rejects(attach("c0ffee00", { url, maxBdy: 1 }), reply("maxBdy", "maxBody"));
+  assert.throws(() => new Client({ URL: url }), reply("URL", "url"));
 });
 
 test("all options are told where none is near", async () => {
   await assert.rejects(env.step(0, { seed: 1 }), typeError("there is no option seed; there are timeout, signal"));
-  const told = /^there is no option render; there are url, .*renderMode, .*signal$/;
-  await assert.rejects(make("Any-v0", { url, render: "ansi" }), { name: "TypeError", message: told });
+  const reply = /^there is no option render; there are url, .*renderMode, .*signal$/;
+  await assert.rejects(make("Any-v0", { url, render: "ansi" }), { name: "TypeError", message: reply });
   // A client knows its address already.
   await assert.rejects(new Client({ url }).make("Any-v0", { url }), /^TypeError: there is no option url; there are/);
 });

@@ -28,28 +28,28 @@ test("who is stopped before its line is open says nothing and waits for nothing"
 });
 
 for (const [how, handler] of Object.entries({ throws: fail, rejects: reject })) {
-  test(`a handler that ${how} is told of, and requests are answered`, async () => {
+  test(`a handler that ${how} is reply of, and requests are answered`, async () => {
     const lines = [];
     const given = { onAgent: handler, onAgentGone: handler, log: (line) => lines.push(line) };
     await lending(given, async (_, server) => {
       await server.welcome();
-      await server.ask(INIT);
-      assert.equal((await server.ask(RESET)).result.observation, 0);
+      await server.sendRequest(INIT);
+      assert.equal((await server.sendRequest(RESET)).result.observation, 0);
     });
     await new Promise((resolve) => setImmediate(resolve));
     assert.equal(lines.filter((line) => line === "external/corridor: a handler failed: no room").length, 2);
   });
 
   test(`a log that ${how} keeps nothing from being answered`, async () => {
-    const told = await lending({ log: handler }, async (_, server) => {
+    const reply = await lending({ log: handler }, async (_, server) => {
       await server.welcome();
-      await server.ask(INIT);
+      await server.sendRequest(INIT);
       server.lose();
       await server.welcome();
-      assert.equal((await server.ask(INIT)).id, 1);
-      assert.equal((await server.ask(RESET)).result.observation, 0);
+      assert.equal((await server.sendRequest(INIT)).id, 1);
+      assert.equal((await server.sendRequest(RESET)).result.observation, 0);
     });
-    assert.deepEqual(told, ["came", "went", "came", "went"]);
+    assert.deepEqual(reply, ["came", "went", "came", "went"]);
   });
 }
 
@@ -58,9 +58,9 @@ test("where an answer cannot be sent, another line is opened", async () => {
   await lending({ log: (line) => lines.push(line) }, async (_, server) => {
     await server.welcome();
     server.breakLine();
-    server.say(INIT);
+    server.sendMessage(INIT);
     await server.welcome();
-    assert.equal((await server.ask(INIT)).id, 1);
+    assert.equal((await server.sendRequest(INIT)).id, 1);
   });
   const words = "init cannot be answered: the line is broken; connecting again";
   assert.ok(lines.includes(`external/corridor: ${words}`), lines);

@@ -67,7 +67,7 @@ class Toy {
 
 const OPEN = {
   attributes: new Toy(),
-  generator: { state: () => ({ state }), setState: (told) => void (state = Number(told.state)) },
+  generator: { state: () => ({ state }), setState: (reply) => void (state = Number(reply.state)) },
 };
 
 createInterface({ input: process.stdin }).on("line", () => controller.abort());
@@ -86,7 +86,7 @@ await serveEnv({
   onAgentGone: () => print({ agent: false }),
   init({ kwargs, renderMode }) {
     slow = kwargs.slow ?? 0;
-    print({ asked: "init", kwargs, renderMode });
+    print({ request: "init", kwargs, renderMode });
     return kwargs.actions && { actionSpace: { type: "Discrete", n: kwargs.actions } };
   },
   async reset({ seed, options }) {
@@ -94,16 +94,16 @@ await serveEnv({
     if (seed !== null) draw = generator(seed);
     steps = 0;
     const observation = observed();
-    print({ asked: "reset", seed: String(seed), options, observation: shown(observation) });
+    print({ request: "reset", seed: String(seed), options, observation: shown(observation) });
     return { observation, info: { options } };
   },
   async step(action) {
     if (slow) await new Promise((resolve) => setTimeout(resolve, slow));
     if (++steps > 50) throw new Error("the crate is stuck");
     const observation = observed();
-    const told = { reward: draw(), terminated: steps === 50, truncated: false, info: { steps } };
-    print({ asked: "step", action: plain(action), ...told, observation: shown(observation) });
-    return { ...told, observation };
+    const reply = { reward: draw(), terminated: steps === 50, truncated: false, info: { steps } };
+    print({ request: "step", action: plain(action), ...reply, observation: shown(observation) });
+    return { ...reply, observation };
   },
   render: () => `step ${steps}`,
   ...(kind === "open" && OPEN),

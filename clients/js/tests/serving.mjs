@@ -51,22 +51,22 @@ async function playing(envId, options, use) {
 
 for (const dialect of ["json", "typed", "binary"]) {
   test(`agents get what handlers give, in ${dialect}`, { skip }, () => {
-    const heard = [];
+    const arrived = [];
     const given = {
       dialect,
       observationSpace: { type: "Box", low: 0, high: 9, shape: [2, 2], dtype: "uint8" },
       actionSpace: { type: "Box", low: -1, high: 1, shape: [2], dtype: "float32" },
       capabilities: ["seed", "options"],
       renderModes: ["rgb_array"],
-      onAgent: () => heard.push("came"),
-      onAgentGone: () => heard.push("went"),
+      onAgent: () => arrived.push("came"),
+      onAgentGone: () => arrived.push("went"),
       reset: async ({ seed, options }) => {
-        heard.push([seed, options]);
+        arrived.push([seed, options]);
         return { observation: Uint8Array.of(1, 2, 3, 4), info: { level: 7 } };
       },
       step: async (action) => {
         assert.ok(action instanceof NdArray);
-        heard.push(action.toArray());
+        arrived.push(action.toArray());
         return { observation: [[5, 6], [7, 8]], reward: 1, terminated: true, info: { a: [1, null] } };
       },
       render: () => ({ width: 1, height: 2, data: Uint8ClampedArray.of(1, 2, 3, 255, 4, 5, 6, 255) }),
@@ -82,13 +82,13 @@ for (const dialect of ["json", "typed", "binary"]) {
         const frame = await env.render();
         assert.deepEqual(frame.toArray(), [[[1, 2, 3]], [[4, 5, 6]]]);
       });
-      assert.deepEqual(heard, ["came", [2n ** 60n + 1n, { level: 7 }], [0.5, -1], "went"]);
+      assert.deepEqual(arrived, ["came", [2n ** 60n + 1n, { level: 7 }], [0.5, -1], "went"]);
       assert.match(lines[0], /^connected, connection \w+$/);
       assert.deepEqual(lines.slice(1), ["an agent came", "the agent went"]);
     });
   });
 
-  test(`what handlers throw is told to agents, in ${dialect}`, { skip }, () => {
+  test(`what handlers throw is reply to agents, in ${dialect}`, { skip }, () => {
     const refuse = () => {
       throw Object.assign(new Error("that way is closed"), { code: "invalid-action" });
     };
@@ -108,11 +108,11 @@ for (const dialect of ["json", "typed", "binary"]) {
 
 for (const transport of ["websocket", "http"]) {
   test(`several are lent by one name, by ${transport}`, { skip }, () => {
-    const heard = [];
+    const arrived = [];
     const factory = async (index) => {
       let steps = 0;
       return {
-        onAgent: () => heard.push(index),
+        onAgent: () => arrived.push(index),
         reset: () => ({ observation: index, info: { steps } }),
         step: async () => ({ observation: index, reward: ++steps }),
       };
@@ -128,7 +128,7 @@ for (const transport of ["websocket", "http"]) {
       } finally {
         await vector.close();
       }
-      assert.deepEqual(heard.sort(), [0, 1, 2]);
+      assert.deepEqual(arrived.sort(), [0, 1, 2]);
       assert.equal(lines.filter((line) => line === "an agent came").length, 3);
     });
   });

@@ -100,8 +100,8 @@ async function vectors(): Promise<boolean> {
 
 async function servers(): Promise<string> {
   const client = new Client(server);
-  const asked: RegistryOptions = { search: "taxi", available: true };
-  const entries: RegistryEntry[] = await client.registry({ ...asked, ...call });
+  const requested: RegistryOptions = { search: "taxi", available: true };
+  const entries: RegistryEntry[] = await client.registry({ ...requested, ...call });
   const names: Record<string, string> = await list(server);
   const listed: InstanceList = await instances(server);
   const present: ListedInstance | undefined = listed.instances[0];

@@ -7,8 +7,8 @@ local malformed = require("gym_http_client.malformed")
 local spaces = require("gym_http_client.spaces")
 
 local function space_in(self, description, name)
-  local told = description[name]
-  local space = type(told) == "table" and told.space ~= nil and told.space or told
+  local content = description[name]
+  local space = type(content) == "table" and content.space ~= nil and content.space or content
   local found, why = malformed.attempt(spaces.read, space)
   if not found then
     return nil, errors.protocol(("the %s %s"):format(name, why), self.url)

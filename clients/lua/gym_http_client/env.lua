@@ -74,7 +74,7 @@ end
 -- @treturn table info
 function Env:reset(arguments)
   self:check_open()
-  local answer, failed = self.session:ask("reset", plain.encode(options.of_reset(arguments)))
+  local answer, failed = self.session:perform("reset", plain.encode(options.of_reset(arguments)))
   if not answer then
     return nil, failed
   elseif answer == true or answer.observation == nil then
@@ -93,7 +93,7 @@ end
 -- @treturn table info
 function Env:step(action)
   self:check_open()
-  local answer, failed = self.session:ask("step", self.write_action(action))
+  local answer, failed = self.session:perform("step", self.write_action(action))
   if not answer then
     return nil, failed
   elseif answer == true or answer.observation == nil then
@@ -116,7 +116,7 @@ end
 -- with one for each step, `steps` and, if they are fewer than the actions, `stopped`
 function Env:step_many(list)
   self:check_open()
-  local answer, failed = self.session:ask("step", plain.encode({ actions = kinds.list(list) }))
+  local answer, failed = self.session:perform("step", plain.encode({ actions = kinds.list(list) }))
   if not answer then
     return nil, failed
   elseif answer == true or answer.steps == nil then
@@ -131,7 +131,8 @@ end
 -- @treturn table `episodes`, a list of tables, `steps` and maybe `stopped`
 function Env:rollout(arguments)
   self:check_open()
-  local answer, failed = self.session:ask("rollout", plain.encode(options.of_rollout(arguments)))
+  local answer, failed = self.session:perform("rollout",
+    plain.encode(options.of_rollout(arguments)))
   if not answer then
     return nil, failed
   elseif answer == true or answer.episodes == nil then
@@ -145,7 +146,7 @@ end
 -- environment was made without a `render_mode`
 function Env:render()
   self:check_open()
-  local answer, failed = self.session:ask("render", "{}")
+  local answer, failed = self.session:perform("render", "{}")
   if not answer then
     return nil, failed
   elseif answer == true or answer.rendered == nil then

@@ -67,9 +67,10 @@ function errors.api(problem, url, status)
 end
 
 local function problem_in(body)
-  local told = malformed.attempt(json.read, body)
-  if type(told) == "table" and kinds.of(told) == "dict" and type(told.message) == "string" then
-    return told
+  local content = malformed.attempt(json.read, body)
+  local is_dict = type(content) == "table" and kinds.of(content) == "dict"
+  if is_dict and type(content.message) == "string" then
+    return content
   end
   return nil
 end

@@ -161,11 +161,11 @@ local function read_to_end(connection, limit, deadline)
 end
 
 local function keeps_alive(head)
-  local said = (head.fields.connection or ""):lower()
+  local received = (head.fields.connection or ""):lower()
   if head.version == "1" then
-    return not said:find("close", 1, true)
+    return not received:find("close", 1, true)
   end
-  return said:find("keep%-alive") ~= nil
+  return received:find("keep%-alive") ~= nil
 end
 
 --- Read the body that belongs to a head.

@@ -16,7 +16,7 @@ local function path_of(instance_id, suffix)
   return "/v1/envs/" .. address.quoted(tostring(instance_id)) .. "/" .. (suffix or "")
 end
 
-local function ask(self, method, path, body, name, kind)
+local function perform(self, method, path, body, name, kind)
   local answer, failed = rest.plain(self.requester, method, path, body)
   if answer == nil or not name then
     return answer, failed
@@ -48,7 +48,7 @@ end
 --- List the instances.
 -- @treturn table environments' names by instance ID
 function legacy:env_list_all()
-  return ask(self, "GET", "/v1/envs/", nil, "all_envs", "table")
+  return perform(self, "GET", "/v1/envs/", nil, "all_envs", "table")
 end
 
 --- Begin an episode.
@@ -56,7 +56,7 @@ end
 -- @tparam[opt] table arguments `seed` and `options`
 -- @return the observation
 function legacy:env_reset(instance_id, arguments)
-  return ask(self, "POST", path_of(instance_id, "reset/"), checks.of_reset(arguments),
+  return perform(self, "POST", path_of(instance_id, "reset/"), checks.of_reset(arguments),
     "observation")
 end
 
@@ -96,12 +96,12 @@ end
 
 --- Return gym-http-api's description of the action space.
 function legacy:env_action_space_info(instance_id)
-  return ask(self, "GET", path_of(instance_id, "action_space/"), nil, "info", "table")
+  return perform(self, "GET", path_of(instance_id, "action_space/"), nil, "info", "table")
 end
 
 --- Draw an action on the server.
 function legacy:env_action_space_sample(instance_id)
-  return ask(self, "GET", path_of(instance_id, "action_space/sample"), nil, "action")
+  return perform(self, "GET", path_of(instance_id, "action_space/sample"), nil, "action")
 end
 
 local function contains(self, instance_id, which, value)
@@ -109,7 +109,7 @@ local function contains(self, instance_id, which, value)
     usage.raise("a value is needed to ask whether it is in the space")
   end
   local path = path_of(instance_id, which .. "/contains")
-  return ask(self, "POST", path, { value = value }, "member", "boolean")
+  return perform(self, "POST", path, { value = value }, "member", "boolean")
 end
 
 --- Return whether the action space contains a value.
@@ -120,7 +120,7 @@ end
 
 --- Return gym-http-api's description of the observation space.
 function legacy:env_observation_space_info(instance_id)
-  return ask(self, "GET", path_of(instance_id, "observation_space/"), nil, "info", "table")
+  return perform(self, "GET", path_of(instance_id, "observation_space/"), nil, "info", "table")
 end
 
 --- Return whether the observation space contains a value.
@@ -132,7 +132,7 @@ end
 --- Begin to record episodes on the server.
 -- @treturn boolean true
 function legacy:env_monitor_start(instance_id, directory, force, resume, video_callable)
-  return done(ask(self, "POST", path_of(instance_id, "monitor/start/"), {
+  return done(perform(self, "POST", path_of(instance_id, "monitor/start/"), {
     directory = directory,
     force = force or false,
     resume = resume or false,
@@ -143,19 +143,19 @@ end
 --- End the recording.
 -- @treturn boolean true
 function legacy:env_monitor_close(instance_id)
-  return done(ask(self, "POST", path_of(instance_id, "monitor/close/"), {}))
+  return done(perform(self, "POST", path_of(instance_id, "monitor/close/"), {}))
 end
 
 --- End an instance.
 -- @treturn boolean true
 function legacy:env_close(instance_id)
-  return done(ask(self, "POST", path_of(instance_id, "close/"), {}))
+  return done(perform(self, "POST", path_of(instance_id, "close/"), {}))
 end
 
 --- Upload results: the server answers that the website no longer exists.
 -- @treturn boolean true
 function legacy:upload(training_dir, algorithm_id, api_key)
-  return done(ask(self, "POST", "/v1/upload/", {
+  return done(perform(self, "POST", "/v1/upload/", {
     training_dir = training_dir,
     algorithm_id = algorithm_id or kinds.null,
     api_key = api_key or os.getenv("OPENAI_GYM_API_KEY") or kinds.null,

@@ -144,7 +144,7 @@ function Requester:request(method, path, request)
   local wait = request.creation_wait
   local deadline = request.deadline or self:deadline(wait)
   local answer_limit = self.options.answer_limit + (wait or 0)
-  local trying = retries.new(deadline, self.met, wait ~= nil, request.heard)
+  local trying = retries.new(deadline, self.met, wait ~= nil, request.last_failure)
   while true do
     local limit = math.min(deadline, socket.gettime() + answer_limit)
     local reply, failed = exchange(self, message, limit)

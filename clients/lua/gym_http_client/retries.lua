@@ -37,17 +37,17 @@ Tries.__index = Tries
 -- @tparam boolean met whether the server has answered before
 -- @tparam[opt] boolean creates whether the request makes an instance
 -- @tparam[opt] string heard an earlier failure
-function retries.new(deadline, met, creates, heard)
+function retries.new(deadline, met, creates, last_failure)
   local fields = {
-    deadline = deadline, met = met, creates = creates, heard = heard,
+    deadline = deadline, met = met, creates = creates, last_failure = last_failure,
     count = 1, began = socket.gettime(),
   }
   return setmetatable(fields, Tries)
 end
 
 local function asked_pause(reply)
-  local asked = reply.fields["retry-after"] or ""
-  return asked:find("^%d+$") and tonumber(asked:sub(1, 9)) or 0
+  local query = reply.fields["retry-after"] or ""
+  return query:find("^%d+$") and tonumber(query:sub(1, 9)) or 0
 end
 
 local function words_of(reply)
@@ -58,9 +58,9 @@ end
 -- Keep the last failure, unless it is only a timeout.
 local function hear(self, reply, failed)
   if reply then
-    self.heard = words_of(reply)
+    self.last_failure = words_of(reply)
   elseif failed.kind ~= "timeout" then
-    self.heard = failed.words
+    self.last_failure = failed.words
   end
 end
 
@@ -98,8 +98,8 @@ function Tries:error_of(failed, url)
     return errors.protocol(words:format(failed.words), url)
   end
   local words = "there is no answer: " .. failed.words
-  if failed.kind == "timeout" and self.heard then
-    words = words .. "; before that: " .. self.heard
+  if failed.kind == "timeout" and self.last_failure then
+    words = words .. "; before that: " .. self.last_failure
   end
   return errors.transport(words, url)
 end

@@ -19,12 +19,12 @@ end
 --- Show warnings.
 -- @tparam Requester requester whose options may have `on_warning`
 -- @param told a list of tables with `category` and `message`, or any other value
-function server_warnings.show(requester, told)
-  if type(told) ~= "table" or kinds.of(told) ~= "list" then
+function server_warnings.show(requester, content)
+  if type(content) ~= "table" or kinds.of(content) ~= "list" then
     return
   end
   local show = requester.options.on_warning or print_warning
-  for _, each in ipairs(told) do
+  for _, each in ipairs(content) do
     if type(each) == "table" and kinds.of(each) == "dict" then
       show({
         category = text_of(each.category, "UserWarning"),

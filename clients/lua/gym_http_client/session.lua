@@ -98,16 +98,16 @@ local function reopen(self, deadline)
 end
 
 -- The result of an answer: a value, or nil and an error; or nil, nil and a failure.
-local function outcome_of(self, frame, asked)
-  if frame.number ~= asked.number then
-    local why = ("answer %d came where %d was due"):format(frame.number, asked.number)
+local function outcome_of(self, frame, query)
+  if frame.number ~= query.number then
+    local why = ("answer %d came where %d was due"):format(frame.number, query.number)
     return nil, nil, connections.failure("malformed", why)
   elseif frame.status == 204 then
     return true
   elseif frame.status ~= 200 then
     local body = frame.message:sub(frame.body_at)
     local failed = errors.of_problem(body, frame.status,
-      self.requester:url(self.path .. asked.name .. "/"))
+      self.requester:url(self.path .. query.name .. "/"))
     server_warnings.show(self.requester, failed.problem and failed.problem.warnings)
     return nil, failed
   elseif frame.forms % 16 ~= frames.BINARY then
@@ -117,9 +117,9 @@ local function outcome_of(self, frame, asked)
   return value, nil, failed
 end
 
-local function by_stream(self, asked, deadline)
+local function by_stream(self, query, deadline)
   local limit = math.min(deadline, socket.gettime() + self.requester.options.answer_limit)
-  local sent, failed = self.stream:send(asked, limit)
+  local sent, failed = self.stream:send(query, limit)
   local frame
   if sent then
     frame, failed = self.stream:receive(limit)
@@ -127,22 +127,22 @@ local function by_stream(self, asked, deadline)
   if not frame then
     return nil, nil, failed
   end
-  return outcome_of(self, frame, asked)
+  return outcome_of(self, frame, query)
 end
 
-local function by_rest(self, asked, deadline, heard)
-  local body = asked.plain or ""
-  if asked.signature then
-    body = packing.write_u32(#asked.signature) .. "\0\0\0\0" .. asked.signature .. asked.leaves
+local function by_rest(self, query, deadline, last_failure)
+  local body = query.plain or ""
+  if query.signature then
+    body = packing.write_u32(#query.signature) .. "\0\0\0\0" .. query.signature .. query.leaves
   end
-  local path = self.path .. asked.name .. "/"
+  local path = self.path .. query.name .. "/"
   local reply, failed = self.requester:request("POST", path, {
     body = body,
-    content_type = asked.signature and media.BINARY or media.PLAIN,
+    content_type = query.signature and media.BINARY or media.PLAIN,
     accept = media.BINARY,
-    key = self.name .. "-" .. asked.number,
+    key = self.name .. "-" .. query.number,
     deadline = deadline,
-    heard = heard,
+    last_failure = last_failure,
   })
   if not reply then
     return nil, failed
@@ -158,12 +158,12 @@ local function by_rest(self, asked, deadline, heard)
   return value
 end
 
-local function may_be_too_large(asked, failure)
-  local size = #(asked.plain or "") + #(asked.leaves or "")
+local function may_be_too_large(query, failure)
+  local size = #(query.plain or "") + #(query.leaves or "")
   return failure.kind == "too-large" or (failure.kind == "lost" and size > SURELY_READ)
 end
 
-local function settled(self, asked, deadline)
+local function settled(self, query, deadline)
   local trying
   while self.streams do
     if not self.stream then
@@ -174,7 +174,7 @@ local function settled(self, asked, deadline)
         break
       end
     end
-    local value, problem, failure = by_stream(self, asked, deadline)
+    local value, problem, failure = by_stream(self, query, deadline)
     if problem and retries.is_repeated(problem) then
       -- It was not done, and may be later.
       break
@@ -183,16 +183,16 @@ local function settled(self, asked, deadline)
     end
     lose(self)
     self.lost_at = socket.gettime()
-    if may_be_too_large(asked, failure) then
+    if may_be_too_large(query, failure) then
       -- Over REST the server returns this error with its limit.
       break
     end
     trying = trying or retries.new(deadline, true)
     if not trying:again(nil, failure) then
-      return nil, trying:error_of(failure, self.requester:url(self.path .. asked.name .. "/"))
+      return nil, trying:error_of(failure, self.requester:url(self.path .. query.name .. "/"))
     end
   end
-  return by_rest(self, asked, deadline, trying and trying.heard)
+  return by_rest(self, query, deadline, trying and trying.last_failure)
 end
 
 --- Send a request, and wait for the answer.
@@ -202,23 +202,23 @@ end
 -- @tparam[opt] string leaves
 -- @return the value of the answer, or nil
 -- @treturn ?Error
-function Session:ask(name, plain, signature, leaves)
-  if self.asking then
+function Session:perform(name, plain, signature, leaves)
+  if self.requesting then
     -- The last call was interrupted: its answer would be mistaken for this one's.
     lose(self)
   end
-  self.asking = true
+  self.requesting = true
   if self.number == MAX_NUMBER then
     lose(self)
     self.name, self.number = random_bytes.name(), 0
   end
   self.number = self.number + 1
-  local asked = {
+  local query = {
     name = name, operation = frames.OPERATIONS[name], number = self.number,
     plain = plain, signature = signature, leaves = leaves,
   }
-  local value, failed = settled(self, asked, self.requester:deadline())
-  self.asking = false
+  local value, failed = settled(self, query, self.requester:deadline())
+  self.requesting = false
   if value == nil and failed.kind ~= "api" then
     -- A late answer would be mistaken for another's.
     lose(self)

@@ -35,14 +35,14 @@ end
 -- `leaves`, or neither
 -- @treturn ?boolean true
 -- @treturn ?table failure
-function Stream:send(asked, deadline)
+function Stream:send(query, deadline)
   local form, body = frames.NONE, ""
-  if asked.plain then
-    form, body = frames.PLAIN, asked.plain
-  elseif asked.signature then
-    form, body = frames.BINARY, self.announcing:header(asked.signature) .. asked.leaves
+  if query.plain then
+    form, body = frames.PLAIN, query.plain
+  elseif query.signature then
+    form, body = frames.BINARY, self.announcing:header(query.signature) .. query.leaves
   end
-  local message = frames.encode(asked.operation, asked.number, 1, form + 16 * frames.BINARY,
+  local message = frames.encode(query.operation, query.number, 1, form + 16 * frames.BINARY,
     body)
   return self.connection:send(websocket.frame(BINARY, message, random_bytes.bytes(4)), deadline)
 end

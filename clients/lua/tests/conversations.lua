@@ -35,31 +35,32 @@ function Connection:advance()
 end
 
 function Connection:send(message, is_text)
-  self.said[#self.said + 1] = is_text and "text\t" .. message or "hex\t" .. models.hex(message)
+  local text = is_text and "text\t" .. message or "hex\t" .. models.hex(message)
+  self.received[#self.received + 1] = text
 end
 
-function Connection.heard() return true end
+function Connection.has_received() return true end
 function Connection.wait() end
 function Connection.close() end
 
 local function built(gives)
-  local told = {}
+  local content = {}
   for name, model in pairs(gives) do
-    told[name] = models.build(model)
+    content[name] = models.build(model)
   end
-  return told
+  return content
 end
 
 -- The options of `serve.env` for a case.
 local function scripted(case)
   local at = 0
-  local function next_of(handler, asked)
+  local function next_of(handler, query)
     at = at + 1
     local entry = case.script[at] or {}
     if entry.handler ~= handler then
       error(handler .. " is not what the script goes on with", 0)
     end
-    for name, value in pairs(asked) do
+    for name, value in pairs(query) do
       if not models.matches(entry[name], value) then
         error(name .. " is not what the script expects", 0)
       end
@@ -95,21 +96,21 @@ end
 --- Play a conversation.
 -- @tparam table case of the vectors
 -- @tparam function say called with all messages of the environment
-function conversations.talk(case, say)
-  local given, said, line = scripted(case), {}, nil
+function conversations.talk(case, send_message)
+  local given, received, line = scripted(case), {}, nil
   local provider = Provider.new(given, provided.new(given), { address = { url = "" } }, function()
-    line = setmetatable({ arrived = {}, said = said }, Connection)
+    line = setmetatable({ arrived = {}, received = received }, Connection)
     return line
   end)
   for _, message in ipairs(case.messages) do
     if message.from == "environment" then
       for _ = 1, LOOKS do
-        if said[1] then
+        if received[1] then
           break
         end
         provider:poll(LOOK_SECONDS)
       end
-      say(table.remove(said, 1) or error(case.id .. ": it says nothing"))
+      send_message(table.remove(received, 1) or error(case.id .. ": it says nothing"))
     elseif message.from == "server" then
       line.arrived[1] = message.text or models.unhex(message.hex)
       provider:poll()

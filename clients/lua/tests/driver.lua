@@ -175,7 +175,7 @@ local function try_out(url, way, time_limit)
   return not done and failed or nil
 end
 
-local function tell(failed)
+local function notify(failed)
   if not failed then
     print("ok")
     return
@@ -186,7 +186,7 @@ local function tell(failed)
 end
 
 local function probe(url, way, time_limit)
-  tell(try_out(url, way, time_limit))
+  notify(try_out(url, way, time_limit))
 end
 
 local function create(url, env_id, wait, time_limit)
@@ -196,7 +196,7 @@ local function create(url, env_id, wait, time_limit)
   if env then
     gym.assert(env:close())
   end
-  tell(failed)
+  notify(failed)
 end
 
 local function bench(url, way, seconds)

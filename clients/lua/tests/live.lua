@@ -22,20 +22,20 @@ local function make(env_id, stream, options)
 end
 
 both("warnings of the server are shown", function(stream)
-  local told = {}
+  local content = {}
   local env = make("CartPole-v0", stream, {
-    on_warning = function(warning) told[#told + 1] = warning end,
+    on_warning = function(warning) content[#content + 1] = warning end,
   })
   gym.assert(env:reset({ seed = 42 }))
   -- Gymnasium's own, of the version and of steps behind the end.
-  equal(#told, 1)
-  equal(told[1].category, "DeprecationWarning")
-  equal(told[1].message:find("CartPole-v0 is out of date", 1, true) ~= nil, true)
+  equal(#content, 1)
+  equal(content[1].category, "DeprecationWarning")
+  equal(content[1].message:find("CartPole-v0 is out of date", 1, true) ~= nil, true)
   for _ = 1, 20 do
     gym.assert(env:step(1))
   end
-  equal(#told, 2)
-  equal(told[2].message:find("already returned terminated = True", 1, true) ~= nil, true)
+  equal(#content, 2)
+  equal(content[2].message:find("already returned terminated = True", 1, true) ~= nil, true)
   gym.assert(env:close())
 end)
 

@@ -20,19 +20,19 @@ function Connection:advance()
 end
 
 function Connection:send(message)
-  self.said[#self.said + 1] = message
+  self.received[#self.received + 1] = message
 end
 
-function Connection.heard() return true end
+function Connection.has_received() return true end
 function Connection.wait() end
 function Connection.close() end
 
 -- Provide a corridor, whose steps and creation are answered when a test decides, to a
 -- simulated server.
 local function corridor(changes)
-  local server = { heard = {}, said = {}, resets = 0 }
+  local server = { events = {}, received = {}, resets = 0 }
   local function note(word)
-    return function() server.heard[#server.heard + 1] = word end
+    return function() server.events[#server.events + 1] = word end
   end
   local given = {
     name = "corridor",
@@ -54,24 +54,24 @@ local function corridor(changes)
     given[name] = value
   end
   server.provider = Provider.new(given, provided.new(given), { address = { url = "" } }, function()
-    server.line = setmetatable({ arrived = {}, said = server.said }, Connection)
+    server.line = setmetatable({ arrived = {}, received = server.received }, Connection)
     return server.line
   end)
 
   -- Send a message, and return the answer, if there is one.
-  function server.ask(message)
+  function server.perform(message)
     server.line.arrived[1] = plain.encode(message)
     server.provider:poll()
-    return table.remove(server.said, 1)
+    return table.remove(server.received, 1)
   end
 
   -- Welcome it, on a connection that resumes nothing.
   function server.welcome()
     repeat
       server.provider:poll(0.05)
-    until server.said[1]
-    assert(table.remove(server.said, 1):find('"hello"', 1, true))
-    server.ask({
+    until server.received[1]
+    assert(table.remove(server.received, 1):find('"hello"', 1, true))
+    server.perform({
       type = "welcome", protocol = 1, connection = "c4d1e0f2", resume = "a", heartbeat_s = 60,
       resumed = false,
     })
@@ -92,18 +92,18 @@ local STEP = { type = "step", id = 3, action = 1 }
 
 test("the agent goes once, though a step is at work meanwhile", function()
   local server = corridor()
-  server.ask(INIT)
-  server.ask(RESET)
-  equal(server.ask(STEP), nil)
+  server.perform(INIT)
+  server.perform(RESET)
+  equal(server.perform(STEP), nil)
   server.lose()
   server.welcome()
-  items(server.heard, { "came", "went" })
+  items(server.events, { "came", "went" })
   equal(server.owed({ observation = 1, reward = 1 }), false)
-  assert(server.ask(INIT):find('"id":1', 1, true))
-  items(server.heard, { "came", "went", "came" })
+  assert(server.perform(INIT):find('"id":1', 1, true))
+  items(server.events, { "came", "went", "came" })
   server.provider:stop()
-  items(server.heard, { "came", "went", "came", "went" })
-  equal(server.said[1], nil)
+  items(server.events, { "came", "went", "came", "went" })
+  equal(server.received[1], nil)
 end)
 
 test("no agent comes by what was asked before the server forgot", function()
@@ -115,33 +115,33 @@ test("no agent comes by what was asked before the server forgot", function()
       end,
     }
   end)
-  equal(server.ask(INIT), nil)
+  equal(server.perform(INIT), nil)
   server.lose()
   server.welcome()
   equal(server.owed({}), false)
   server.provider:stop()
-  items(server.heard, {})
+  items(server.events, {})
 end)
 
 test("who ends it while a step is at work is told once that the agent went", function()
   local server = corridor()
-  server.ask(INIT)
-  server.ask(RESET)
-  server.ask(STEP)
+  server.perform(INIT)
+  server.perform(RESET)
+  server.perform(STEP)
   server.provider:stop()
   equal(server.owed({ observation = 1, reward = 1 }), false)
-  items(server.heard, { "came", "went" })
+  items(server.events, { "came", "went" })
 end)
 
 test("who is refused when it comes back has no agent any more", function()
   local server = corridor()
-  server.ask(INIT)
+  server.perform(INIT)
   server.lose()
   repeat
     server.provider:poll(0.05)
-  until server.said[1]
-  server.ask({ type = "refused", code = "bad-hello", message = "no" })
-  items(server.heard, { "came", "went" })
+  until server.received[1]
+  server.perform({ type = "refused", code = "bad-hello", message = "no" })
+  items(server.events, { "came", "went" })
 end)
 
 checking.run()

@@ -35,8 +35,8 @@ local state, steps, frame = 0, 0, 0
 local later, owed = 0, nil
 local longest, long = 0, 0
 
-local function print_json(told)
-  print(plain.encode(told))
+local function print_json(content)
+  print(plain.encode(content))
 end
 
 -- The interpreters' own generators differ.
@@ -72,12 +72,12 @@ local function outcome(action)
   if steps > 50 then
     error("the crate is stuck", 0)
   end
-  local told = {
+  local content = {
     observation = observed(), reward = draw(), terminated = steps == 50,
     info = { steps = steps },
   }
-  print_json({ asked = "step", action = shown(action), steps = steps })
-  return told
+  print_json({ request = "step", action = shown(action), steps = steps })
+  return content
 end
 
 local provider = serve.env({
@@ -101,7 +101,7 @@ local provider = serve.env({
   init = function(making)
     later = making.kwargs.later or 0
     local render_mode = making.render_mode or gym.null
-    print_json({ asked = "init", kwargs = making.kwargs, render_mode = render_mode })
+    print_json({ request = "init", kwargs = making.kwargs, render_mode = render_mode })
   end,
   reset = function(how)
     if how.options.impossible then
@@ -111,7 +111,7 @@ local provider = serve.env({
       state = how.seed % 4294967296
     end
     steps, owed = 0, nil
-    print_json({ asked = "reset", seed = how.seed or gym.null })
+    print_json({ request = "reset", seed = how.seed or gym.null })
     return { observation = observed(), info = { options = how.options } }
   end,
   step = function(action, answer)

@@ -32,12 +32,12 @@ local function corridor(changes)
 end
 
 -- Send a request, and return the result, which may come later.
-local function ask(env, request)
-  local told = {}
-  env:ask(request, function(result, problem)
-    told[#told + 1] = { result = result, problem = problem }
+local function perform(env, request)
+  local content = {}
+  env:perform(request, function(result, problem)
+    content[#content + 1] = { result = result, problem = problem }
   end)
-  return told
+  return content
 end
 
 test("what is missing or wrong is said where the program is wrong", function()
@@ -70,21 +70,21 @@ test("an answer is given once, and only while it is wanted", function()
       return answer
     end,
   }))
-  local told = ask(env, { type = "step", action = 1 })
-  equal(#told, 0)
+  local content = perform(env, { type = "step", action = 1 })
+  equal(#content, 0)
   equal(kept:is_wanted(), true)
   equal(kept({ observation = 3, reward = 1 }), true)
-  equal(#told, 1)
-  equal(told[1].result.terminated, false)
+  equal(#content, 1)
+  equal(content[1].result.terminated, false)
   equal(kept({ observation = 3, reward = 1 }), false)
   equal(kept:fail("no more"), false)
 
-  told = ask(env, { type = "step", action = 1 })
+  content = perform(env, { type = "step", action = 1 })
   local late = kept
-  equal(#ask(env, { type = "reset" }), 1)
+  equal(#perform(env, { type = "reset" }), 1)
   equal(late:is_wanted(), false)
   equal(late({ observation = 3, reward = 1 }), false)
-  equal(#told, 0)
+  equal(#content, 0)
 end)
 
 test("an answer that is given within the handler is the answer", function()
@@ -94,9 +94,9 @@ test("an answer that is given within the handler is the answer", function()
       return { observation = 4, reward = 1 }
     end,
   }))
-  local told = ask(env, { type = "step", action = 1 })
-  equal(#told, 1)
-  equal(told[1].result.observation.value, 2)
+  local content = perform(env, { type = "step", action = 1 })
+  equal(#content, 1)
+  equal(content[1].result.observation.value, 2)
 end)
 
 test("what handlers raise is told, with its code", function()
@@ -112,16 +112,16 @@ test("what handlers raise is told, with its code", function()
     { "gr\252n", "env-error", "step failed: gr?n" },
   }) do
     raised = case[1]
-    local problem = ask(env, { type = "step", action = 1 })[1].problem
+    local problem = perform(env, { type = "step", action = 1 })[1].problem
     equal(problem.code, case[2])
     equal(problem.message, case[3])
   end
   local nothing = provided.new(corridor({ step = function() end }))
-  local problem = ask(nothing, { type = "step", action = 1 })[1].problem
+  local problem = perform(nothing, { type = "step", action = 1 })[1].problem
   assert(problem.message:find("returned no observation", 1, true), problem.message)
-  equal(ask(env, { type = "dance" })[1].problem.code, "unsupported")
-  equal(ask(env, { type = "render" })[1].problem.code, "unsupported")
-  equal(ask(env, { type = "init", kwargs = { wide = true } })[1].problem.code, "bad-parameter")
+  equal(perform(env, { type = "dance" })[1].problem.code, "unsupported")
+  equal(perform(env, { type = "render" })[1].problem.code, "unsupported")
+  equal(perform(env, { type = "init", kwargs = { wide = true } })[1].problem.code, "bad-parameter")
 end)
 
 test("init may have other spaces, for its instance only", function()
@@ -130,10 +130,10 @@ test("init may have other spaces, for its instance only", function()
       return making.kwargs.wide and { observation_space = { type = "Discrete", n = 50 } }
     end,
   }))
-  local told = ask(env, { type = "init", kwargs = { wide = true }, render_mode = gym.null })
-  equal(told[1].result.observation_space.n, 50)
+  local content = perform(env, { type = "init", kwargs = { wide = true }, render_mode = gym.null })
+  equal(content[1].result.observation_space.n, 50)
   equal(env.taken, true)
-  ask(env, { type = "close" })
+  perform(env, { type = "close" })
   equal(env.taken, false)
   equal(env.observation_space.n, 5)
 end)

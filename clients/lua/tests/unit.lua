@@ -364,11 +364,11 @@ test("an error that the time is up tells what was heard before", function()
   local alone = "there is no answer: nothing within the time limit"
   equal(message(), alone)
   equal(message(late), alone)
-  local told = { status = 429, fields = {}, body = '{"message":"too many"}' }
-  equal(message(told, late), alone .. "; before that: too many (status 429)")
+  local content = { status = 429, fields = {}, body = '{"message":"too many"}' }
+  equal(message(content, late), alone .. "; before that: too many (status 429)")
   equal(message({ status = 503, fields = {}, body = "<html>" }),
     alone .. "; before that: status 503")
-  equal(message(told, { kind = "lost", words = "the connection was closed" }),
+  equal(message(content, { kind = "lost", words = "the connection was closed" }),
     alone .. "; before that: the connection was closed")
 end)
 

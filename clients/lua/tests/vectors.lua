@@ -33,8 +33,8 @@ local function shown(value, why)
   if value == nil then
     return "refused: " .. tostring(why)
   end
-  local told, text = pcall(typed_writer.encode, value)
-  return (told and text or tostring(value)):sub(1, 200)
+  local content, text = pcall(typed_writer.encode, value)
+  return (content and text or tostring(value)):sub(1, 200)
 end
 
 local function decoded(check, aspect, model, value, why)
@@ -254,12 +254,12 @@ local function play(case, check, url, way)
   decoded(check, way .. " reset info", case.reset.info, info)
   for index, step in ipairs(case.steps) do
     local at = way .. " step " .. index
-    local seen, reward, terminated, truncated, told = gym.assert(env:step(case.actions[index]))
+    local seen, reward, terminated, truncated, content = gym.assert(env:step(case.actions[index]))
     decoded(check, at, step.observation, seen)
     decoded(check, at .. " reward", step.reward, reward)
     check(terminated == step.terminated, at .. " terminated", step.terminated, terminated)
     check(truncated == step.truncated, at .. " truncated", step.truncated, truncated)
-    decoded(check, at .. " info", step.info, told)
+    decoded(check, at .. " info", step.info, content)
   end
   check(env:transport() == way, way .. " is the way", way, env:transport())
   gym.assert(env:close())

@@ -54,7 +54,7 @@ def test_programs_of_the_readme_run(
     # As if npm had installed it, and with this server where it looks by itself.
     package = tmp_path / "node_modules/gym-http-client"
     shutil.copytree(JS, package, ignore=shutil.ignore_patterns("node_modules"))
-    source = package / "src/http.js"
+    source = package / "src/requester.js"
     code = source.read_text(encoding="utf-8")
     assert code.count(f'"{DEFAULT}"') == 1
     source.write_text(code.replace(DEFAULT, server.url), encoding="utf-8")

@@ -110,7 +110,7 @@ class ReportingProcess:
         What they told before they answered is in the pipe when the answer comes.
         """
         self._take()
-        return [each for each in self.told if each.get("asked") == kind]
+        return [each for each in self.told if each.get("request") == kind]
 
     def wait_for(self, words: str) -> None:
         """Wait until it logs a line with these words."""

@@ -37,20 +37,20 @@ struct Told {
 };
 
 inline Told told_by(const Reply& reply) {
-    Told told;
+    Told outcome;
     try {
         const Value problem = read_json(reply.text());
-        if (problem.kind() != Kind::dict) return told;
+        if (problem.kind() != Kind::dict) return outcome;
         const auto text = [&](const char* name) {
             const Value* found = problem.find(name);
             return found != nullptr && found->kind() == Kind::text ? found->text() : "";
         };
-        told.message = text("message");
-        told.code = text("code");
+        outcome.message = text("message");
+        outcome.code = text("code");
     } catch (const ProtocolError&) {
         // A proxy's page.
     }
-    return told;
+    return outcome;
 }
 
 /// Whether the request was not executed and may succeed later, by its answer. That no
@@ -61,8 +61,8 @@ inline bool is_repeated(const Reply& reply, bool creates) {
 }
 
 /// The message of the last failure, followed by an earlier, different one.
-inline std::string with_before(const std::string& last, const std::string& heard) {
-    return heard.empty() || heard == last ? last : last + "; before that: " + heard;
+inline std::string with_before(const std::string& last, const std::string& last_failure) {
+    return last_failure.empty() || last_failure == last ? last : last + "; before that: " + last_failure;
 }
 
 /// Throws the error of a problem, if the body is one.

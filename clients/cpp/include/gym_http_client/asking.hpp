@@ -53,8 +53,8 @@ inline std::string quoted(const std::string& name) {
     return path;
 }
 
-inline std::string path_of(const Ask& ask) {
-    switch (ask.operation) {
+inline std::string path_of(const Ask& send_request) {
+    switch (send_request.operation) {
         case Operation::reset: return "reset/";
         case Operation::step: return "step/";
         case Operation::render: return "render/";
@@ -65,8 +65,8 @@ inline std::string path_of(const Ask& ask) {
         case Operation::generator:
         case Operation::set_generator: return "generator/";
         case Operation::attribute:
-        case Operation::set_attribute: return "attributes/" + quoted(ask.name) + "/";
-        case Operation::call_attribute: return "attributes/" + quoted(ask.name) + "/call/";
+        case Operation::set_attribute: return "attributes/" + quoted(send_request.name) + "/";
+        case Operation::call_attribute: return "attributes/" + quoted(send_request.name) + "/call/";
         case Operation::rollout: return "rollout/";
     }
     return "";
@@ -78,23 +78,23 @@ inline bool is_get(Operation operation) {
 
 /// An `Ask` with plain JSON.
 inline Ask plain_ask(Operation operation, const Json& body, std::string name = "") {
-    Ask ask;
-    ask.operation = operation;
-    ask.name = std::move(name);
-    write_json(body, ask.body);
-    return ask;
+    Ask send_request;
+    send_request.operation = operation;
+    send_request.name = std::move(name);
+    write_json(body, send_request.body);
+    return send_request;
 }
 
 /// An `Ask` with an exact value.
 inline Ask exact_ask(Operation operation, const Value& body, std::string name = "") {
-    Ask ask;
-    ask.operation = operation;
-    ask.name = std::move(name);
-    ask.exact = true;
+    Ask send_request;
+    send_request.operation = operation;
+    send_request.name = std::move(name);
+    send_request.exact = true;
     Parts parts = take_apart(body);
-    ask.signature = std::move(parts.signature);
-    ask.body = std::move(parts.leaves);
-    return ask;
+    send_request.signature = std::move(parts.signature);
+    send_request.body = std::move(parts.leaves);
+    return send_request;
 }
 
 /// Compiled signatures of received values.
@@ -125,18 +125,18 @@ public:
     Http& http() { return http_; }
 
     /// Sends a request, under a key. @throws Error The answer is not a value.
-    Value ask(const Ask& ask, const std::string& key, const Deadline& deadline) {
+    Value send_request(const Ask& send_request, const std::string& key, const Deadline& deadline) {
         Request request;
-        request.method = is_get(ask.operation) ? "GET" : "POST";
-        request.path = path_ + path_of(ask);
+        request.method = is_get(send_request.operation) ? "GET" : "POST";
+        request.path = path_ + path_of(send_request);
         request.key = key;
-        if (ask.exact) {
+        if (send_request.exact) {
             request.content_type = binary_type;
-            append_u32(request.body, static_cast<std::uint32_t>(ask.signature.size()));
+            append_u32(request.body, static_cast<std::uint32_t>(send_request.signature.size()));
             append_u32(request.body, 0);
-            request.body += ask.signature;
+            request.body += send_request.signature;
         }
-        request.body += ask.body;
+        request.body += send_request.body;
         const Reply reply = http_.send(request, deadline);
         if (reply.status == 204) return Value();
         const std::string url = http_.url(request.path);
@@ -172,7 +172,7 @@ public:
     virtual ~Transport() = default;
 
     /// Sends a request, and waits for the answer. @throws Error The answer is not a value.
-    virtual Value ask(const Ask& ask) = 0;
+    virtual Value send_request(const Ask& send_request) = 0;
 };
 
 /// Sends requests over HTTP.
@@ -180,9 +180,9 @@ class RestTransport : public Transport {
 public:
     RestTransport(Http& http, const std::string& instance_id) : rest_(http, instance_id) {}
 
-    Value ask(const Ask& ask) override {
+    Value send_request(const Ask& send_request) override {
         ++number_;
-        return rest_.ask(ask, session_ + "-" + std::to_string(number_),
+        return rest_.send_request(send_request, session_ + "-" + std::to_string(number_),
                          Deadline(rest_.http().server().timeout_s));
     }
 

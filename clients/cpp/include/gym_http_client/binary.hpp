@@ -35,8 +35,8 @@ private:
     }
 
     void varying(const void* data, std::size_t size) {
-        const std::uint64_t told = size;
-        word(&told);
+        const std::uint64_t outcome = size;
+        word(&outcome);
         leaf(data, size);
     }
 

@@ -24,9 +24,9 @@ inline Shape read_shape(const Value& sizes, std::size_t item_size) {
     Shape counted;
     for (const Value& size : sizes.items()) {
         if (size.kind() != Kind::integer) throw wrong;
-        const auto told = size.to<std::int64_t>();
-        if (told < 0 || told > std::numeric_limits<std::int32_t>::max()) throw wrong;
-        shape.push_back(static_cast<std::size_t>(told));
+        const auto outcome = size.to<std::int64_t>();
+        if (outcome < 0 || outcome > std::numeric_limits<std::int32_t>::max()) throw wrong;
+        shape.push_back(static_cast<std::size_t>(outcome));
         // Of an empty array the other axes have to be possible ones, too.
         counted.push_back(std::max<std::size_t>(shape.back(), 1));
     }

@@ -29,8 +29,8 @@ inline Space read_box(const Fields& fields) {
     const std::size_t count = fields.take(box.shape, 2 * box.dtype.item_size + 2);
     box.low = fields.numbers("low", box.dtype, count);
     box.high = fields.numbers("high", box.dtype, count);
-    const std::size_t told = std::max(box.low.told.size(), box.high.told.size());
-    for (std::size_t at = 0; at < told && count != 0; ++at) {
+    const std::size_t outcome = std::max(box.low.outcome.size(), box.high.outcome.size());
+    for (std::size_t at = 0; at < outcome && count != 0; ++at) {
         const Number &low = box.low[at], &high = box.high[at];
         if (at_most(high, low) && !at_most(low, high)) fields.refuse("low", "nowhere above high");
     }
@@ -38,9 +38,9 @@ inline Space read_box(const Fields& fields) {
     const auto bounded = [&](const char* name, const spaces::Numbers& limits, bool above) {
         if (fields.has(name)) return fields.numbers(name, flag, count);
         spaces::Numbers flags;
-        for (const Number& limit : limits.told) {
+        for (const Number& limit : limits.outcome) {
             const double real = limit.rounded();
-            flags.told.emplace_back(
+            flags.outcome.emplace_back(
                 std::uint64_t(above ? real < HUGE_VAL : real > -HUGE_VAL));
         }
         return flags;
@@ -85,10 +85,10 @@ inline Space read_multi_discrete(const Fields& fields) {
         space.shape = {fields.list("nvec").size()};
     const std::size_t count = fields.take(space.shape, 2 * space.dtype.item_size);
     space.nvec = fields.numbers("nvec", space.dtype, count);
-    for (const Number& n : space.nvec.told) {
+    for (const Number& n : space.nvec.outcome) {
         if (n.negative || n.magnitude == 0) fields.refuse("nvec", "integers from 1 on");
     }
-    space.start.told = {Number()};
+    space.start.outcome = {Number()};
     if (fields.has("start")) space.start = fields.numbers("start", space.dtype, count);
     return space;
 }
@@ -162,9 +162,9 @@ inline Json number_data(const Dtype& dtype, const Number& number) {
 }
 
 inline Json numbers_data(const Dtype& dtype, const spaces::Numbers& numbers) {
-    if (numbers.told.size() == 1) return number_data(dtype, numbers.told.front());
+    if (numbers.outcome.size() == 1) return number_data(dtype, numbers.outcome.front());
     Json list = Json::array();
-    for (const Number& number : numbers.told) list.push_back(number_data(dtype, number));
+    for (const Number& number : numbers.outcome) list.push_back(number_data(dtype, number));
     return list;
 }
 

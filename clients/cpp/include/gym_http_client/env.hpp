@@ -94,7 +94,7 @@ public:
     Reset reset(std::optional<std::uint64_t> seed = {}, const Json& options = Json()) {
         Json body = seeded(seed);
         if (!options.is_null()) body["options"] = options;
-        const Value answer = ask(detail::plain_ask(detail::Operation::reset, body));
+        const Value answer = send_request(detail::plain_ask(detail::Operation::reset, body));
         return {member(answer, "observation"), member(answer, "info")};
     }
 
@@ -105,13 +105,13 @@ public:
     template <class Action>
     Step step(const Action& action) {
         if constexpr (std::is_same_v<Action, Value>) {
-            return stepped(ask(detail::exact_ask(detail::Operation::step,
+            return stepped(send_request(detail::exact_ask(detail::Operation::step,
                                                  Value::dict({{"action", action}}))));
         } else if constexpr (std::is_integral_v<Action> && !std::is_same_v<Action, bool>) {
-            detail::Ask asked;
-            asked.operation = detail::Operation::step;
-            asked.body = "{\"action\":" + std::to_string(action) + "}";
-            return stepped(ask(asked));
+            detail::Ask requested;
+            requested.operation = detail::Operation::step;
+            requested.body = "{\"action\":" + std::to_string(action) + "}";
+            return stepped(send_request(requested));
         } else {
             return step_json(Json(action));
         }
@@ -125,10 +125,10 @@ public:
     template <class Actions>
     Steps steps(const Actions& actions) {
         if constexpr (std::is_same_v<Actions, Value>) {
-            return many(ask(detail::exact_ask(detail::Operation::step,
+            return many(send_request(detail::exact_ask(detail::Operation::step,
                                               Value::dict({{"actions", actions}}))));
         } else {
-            return many(ask(detail::plain_ask(detail::Operation::step,
+            return many(send_request(detail::plain_ask(detail::Operation::step,
                                               Json{{"actions", Json(actions)}})));
         }
     }
@@ -137,7 +137,7 @@ public:
     /// @param request `episodes`, `policy` or `actions`, `seed`, `options`, `max_steps`.
     /// @returns A dict of `episodes`, `steps` and `stopped`.
     Value rollout(const Json& request = Json::object()) {
-        return ask(detail::plain_ask(detail::Operation::rollout, request));
+        return send_request(detail::plain_ask(detail::Operation::rollout, request));
     }
 
 protected:
@@ -152,7 +152,7 @@ protected:
 private:
     Step step_json(const Json& action) {
         return stepped(
-            ask(detail::plain_ask(detail::Operation::step, Json{{"action", action}})));
+            send_request(detail::plain_ask(detail::Operation::step, Json{{"action", action}})));
     }
 
     Step stepped(const Value& answer) const {

@@ -42,12 +42,12 @@ public:
 protected:
     /// Makes an error from a message and a place.
     explicit Error(std::string message, Place place = {})
-        : std::runtime_error(told(message, place)),
+        : std::runtime_error(outcome(message, place)),
           message_(std::move(message)),
           place_(std::move(place)) {}
 
 private:
-    static std::string told(const std::string& message, const Place& place) {
+    static std::string outcome(const std::string& message, const Place& place) {
         std::string known;
         for (const std::string& part :
              {place.status != 0 ? std::to_string(place.status) : std::string(),
@@ -81,8 +81,8 @@ public:
     /// The traceback of the environment's exception on the server; empty without one.
     std::string traceback() const {
         const auto found = body_.find("traceback");
-        const bool told = found != body_.end() && found->is_string();
-        return told ? found->get<std::string>() : std::string();
+        const bool outcome = found != body_.end() && found->is_string();
+        return outcome ? found->get<std::string>() : std::string();
     }
 
 private:

@@ -26,11 +26,11 @@ struct Request {
 class Pauses {
 public:
     /// Seconds to wait before the next try.
-    double next(double asked) {
+    double next(double requested) {
         const double bound = std::min(0.05 * static_cast<double>(1ULL << std::min(count_, 30U)), 5.0);
         ++count_;
         // Not the program's own generator: that must not depend on the network.
-        return asked + bound * (static_cast<double>(std::random_device()()) / 4294967296.0);
+        return requested + bound * (static_cast<double>(std::random_device()()) / 4294967296.0);
     }
 
 private:
@@ -68,7 +68,7 @@ public:
         const HeaderList headers = headers_of(request);
         Pauses pauses;
         const Deadline first_contact(server_.first_contact_s);
-        std::string heard;
+        std::string last_failure;
         while (true) {
             Reply reply;
             const CURLcode code = attempt(request, headers.get(), deadline, reply);
@@ -87,11 +87,11 @@ public:
                                         Place{url(request.path), reply.status, ""});
                 const bool late = code == CURLE_OPERATION_TIMEDOUT;
                 throw TransportError(
-                    "no answer: " + with_before(words_of(code), late ? heard : ""),
+                    "no answer: " + with_before(words_of(code), late ? last_failure : ""),
                     url(request.path));
             }
             if (code != CURLE_OPERATION_TIMEDOUT)
-                heard = code == CURLE_OK ? words_of(reply) : words_of(code);
+                last_failure = code == CURLE_OK ? words_of(reply) : words_of(code);
             pause(pause_s);
         }
     }
@@ -99,8 +99,8 @@ public:
     /// Shows the warnings in a value, if they are its member `warnings`.
     void warn_of(const Value& answer) const {
         if (answer.kind() != Kind::dict) return;
-        const Value* told = answer.find("warnings");
-        if (told != nullptr) warn(*told);
+        const Value* outcome = answer.find("warnings");
+        if (outcome != nullptr) warn(*outcome);
     }
 
 private:
@@ -113,9 +113,9 @@ private:
         }
     }
 
-    void warn(const Value& told) const {
-        if (told.kind() != Kind::list || !server_.on_warning) return;
-        for (const Value& each : told.items()) {
+    void warn(const Value& outcome) const {
+        if (outcome.kind() != Kind::list || !server_.on_warning) return;
+        for (const Value& each : outcome.items()) {
             if (each.kind() != Kind::dict) continue;
             const auto text = [&](const char* name) {
                 const Value* found = each.find(name);

@@ -130,20 +130,20 @@ private:
             if (peek() == '+' || peek() == '-') ++at_;
             if (digits() == 0) refuse("expected a digit");
         }
-        const std::string_view told = text_.substr(first, at_ - first);
+        const std::string_view outcome = text_.substr(first, at_ - first);
         if (!real) {
             if (whole > 4300) refuse("an integer has more than 4300 digits");
-            return Value::integer(told);
+            return Value::integer(outcome);
         }
-        return this->real(told);
+        return this->real(outcome);
     }
 
-    Value real(std::string_view told) const {
+    Value real(std::string_view outcome) const {
         double number = 0;
-        const auto read = std::from_chars(told.data(), told.data() + told.size(), number);
+        const auto read = std::from_chars(outcome.data(), outcome.data() + outcome.size(), number);
         // strtod leaves a number out of range unchanged, but distinguishes small from large.
         if (read.ec == std::errc::result_out_of_range)
-            number = std::strtod(std::string(told).c_str(), nullptr);
+            number = std::strtod(std::string(outcome).c_str(), nullptr);
         if (!std::isfinite(number)) refuse("a number is beyond all floats");
         return Value(number);
     }

@@ -71,12 +71,12 @@ inline std::string create_instance(Http& http, const Json& body) {
 inline std::size_t find_instance(Http& http, const std::string& id) {
     if (!is_instance_id(id))
         throw UsageError("\"" + id + "\" is no ID of an instance: \"3c657dbc\" could be");
-    const Json told = get_json(http, instance_path(id));
+    const Json outcome = get_json(http, instance_path(id));
     const Place place{http.url(instance_path(id)), 200, ""};
-    if (told.value("instance_id", Json()) != id)
+    if (outcome.value("instance_id", Json()) != id)
         throw ProtocolError("the answer does not describe the instance \"" + id + "\"", place);
-    const auto count = told.find("num_envs");
-    if (count == told.end()) return 0;
+    const auto count = outcome.find("num_envs");
+    if (count == outcome.end()) return 0;
     if (!count->is_number_integer() || *count < 1)
         throw ProtocolError("\"num_envs\" is no integer from 1 on", place);
     return count->get<std::size_t>();

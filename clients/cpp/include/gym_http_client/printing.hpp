@@ -117,10 +117,10 @@ inline std::string printed_numbers(const Dtype& dtype, const spaces::Numbers& nu
 }
 
 inline std::string printed_bound(const Dtype& dtype, const spaces::Numbers& numbers) {
-    std::string first = numbers.told.empty() ? "[]" : printed(dtype, numbers.told.front());
-    for (const Number& each : numbers.told) {
+    std::string first = numbers.outcome.empty() ? "[]" : printed(dtype, numbers.outcome.front());
+    for (const Number& each : numbers.outcome) {
         if (printed(dtype, each) != first)
-            return printed_numbers(dtype, numbers, numbers.told.size());
+            return printed_numbers(dtype, numbers, numbers.outcome.size());
     }
     return first;
 }

@@ -99,7 +99,7 @@ private:
             // A WebSocket has shown it in its handshake.
             conversation_.begin(target_.plain_tcp ? target_.server.token : "");
         }
-        say();
+        send_message();
         line_->poll(arrived_);
         if (line_->is_open() && !welcome_) welcome_.emplace(welcome_s);
         while (!arrived_.empty()) {
@@ -110,14 +110,14 @@ private:
         }
         if (conversation_.is_welcome()) {
             if (beats_.is_time()) conversation_.ping();
-            say();
+            send_message();
         } else if (welcome_ && welcome_->left() <= 0) {
             throw detail::LineLost("the server does not answer to hello");
         }
     }
 
     void hear(const detail::Message& message) {
-        beats_.heard();
+        beats_.arrived();
         if (message.opcode == detail::op_ping)
             return line_->send(detail::op_pong, message.text());
         if (message.opcode == detail::op_pong) return;
@@ -135,12 +135,12 @@ private:
             pauses_ = {};
             said_.clear();
         }
-        say();
+        send_message();
     }
 
-    void say() {
-        while (const auto saying = conversation_.next())
-            line_->send(saying->opcode, saying->payload);
+    void send_message() {
+        while (const auto sending = conversation_.next())
+            line_->send(sending->opcode, sending->payload);
     }
 
     void lose(const std::string& words) {

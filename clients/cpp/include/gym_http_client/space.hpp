@@ -21,11 +21,11 @@ using Inner = std::shared_ptr<const Space>;
 
 /// A number for each element of an array, or one for all of them.
 struct Numbers {
-    std::vector<Number> told{};  ///< A single one goes for all.
+    std::vector<Number> outcome{};  ///< A single one goes for all.
 
     /// That of an element.
     const Number& operator[](std::size_t element) const {
-        return told.size() == 1 ? told.front() : told[element];
+        return outcome.size() == 1 ? outcome.front() : outcome[element];
     }
 };
 
@@ -158,10 +158,10 @@ inline Box box(double low, double high, Shape shape, const std::string& dtype = 
     Box space;
     space.dtype = Dtype::read(dtype);
     space.shape = std::move(shape);
-    space.low.told = {Number(low)};
-    space.high.told = {Number(high)};
-    space.bounded_below.told = {Number(std::uint64_t(low > -HUGE_VAL))};
-    space.bounded_above.told = {Number(std::uint64_t(high < HUGE_VAL))};
+    space.low.outcome = {Number(low)};
+    space.high.outcome = {Number(high)};
+    space.bounded_below.outcome = {Number(std::uint64_t(low > -HUGE_VAL))};
+    space.bounded_above.outcome = {Number(std::uint64_t(high < HUGE_VAL))};
     return space;
 }
 

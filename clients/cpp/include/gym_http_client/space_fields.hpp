@@ -12,7 +12,7 @@ namespace gym_http::detail {
 constexpr std::int64_t max_exact = std::int64_t(1) << 53;
 
 struct DtypeName {
-    const char* told;
+    const char* outcome;
     const char* wire;
 };
 
@@ -26,7 +26,7 @@ constexpr DtypeName dtype_names[] = {
 
 inline std::string dtype_name(const Dtype& dtype) {
     for (const DtypeName& each : dtype_names) {
-        if (dtype.name == each.wire) return each.told;
+        if (dtype.name == each.wire) return each.outcome;
     }
     return dtype.name;
 }
@@ -145,9 +145,9 @@ public:
     }
 
     Dtype dtype(std::string_view kinds, const char* fallback) const {
-        const std::string told = text("dtype", fallback);
+        const std::string outcome = text("dtype", fallback);
         for (const DtypeName& each : dtype_names) {
-            if (told == each.told && kinds.find(each.wire[1]) != std::string_view::npos)
+            if (outcome == each.outcome && kinds.find(each.wire[1]) != std::string_view::npos)
                 return Dtype::read(each.wire);
         }
         refuse("dtype", "the name of a dtype that such a space can have");
@@ -155,8 +155,8 @@ public:
 
     Shape shape(const char* name) const {
         Shape sizes;
-        for (const Json& told : list(name)) {
-            const auto size = integer_of(told, Dtype::read("<i8"));
+        for (const Json& outcome : list(name)) {
+            const auto size = integer_of(outcome, Dtype::read("<i8"));
             if (!size || size->negative || sizes.size() == 32)
                 refuse(name, "a list of at most 32 sizes from 0 on");
             sizes.push_back(static_cast<std::size_t>(size->magnitude));
@@ -177,19 +177,19 @@ public:
     spaces::Numbers numbers(const char* name, const Dtype& dtype, std::size_t count) const {
         const std::string expected = "numbers that " + dtype_name(dtype) + " holds";
         spaces::Numbers numbers;
-        const Json& told = get(name);
-        if (!told.is_array()) {
-            const auto number = number_of(told, dtype);
+        const Json& outcome = get(name);
+        if (!outcome.is_array()) {
+            const auto number = number_of(outcome, dtype);
             if (!number) refuse(name, expected);
-            numbers.told = {*number};
+            numbers.outcome = {*number};
             return numbers;
         }
-        if (told.size() != count)
+        if (outcome.size() != count)
             refuse(name, "one number, or a flat list of " + std::to_string(count));
-        for (const Json& each : told) {
+        for (const Json& each : outcome) {
             const auto number = number_of(each, dtype);
             if (!number) refuse(name, expected);
-            numbers.told.push_back(*number);
+            numbers.outcome.push_back(*number);
         }
         return numbers;
     }

@@ -204,7 +204,7 @@ private:
     const Array& array_data(const char* wanted) const;
     Number number() const;
     [[noreturn]] void refuse(const std::string& wanted) const;
-    std::string told() const;
+    std::string type_name() const;
 
     Held held_;
 };

@@ -7,7 +7,7 @@
 
 namespace gym_http {
 
-inline std::string Value::told() const {
+inline std::string Value::type_name() const {
     if (!is_array()) return std::string("a ") + name_of(kind());
     const std::string spelt = dtype().spelt();
     return std::string("an ") + name_of(kind()) + " of dtype " + dtype().name +
@@ -15,7 +15,7 @@ inline std::string Value::told() const {
 }
 
 inline void Value::refuse(const std::string& wanted) const {
-    throw UsageError("asked for " + wanted + ", but this is " + told());
+    throw UsageError("asked for " + wanted + ", but this is " + type_name());
 }
 
 inline const Value::Array& Value::array_data(const char* wanted) const {

@@ -7,7 +7,7 @@ const SCALE = 120;
 const POLE = 120;
 
 const find = (id) => document.getElementById(id);
-const said = find("said");
+const received = find("said");
 const brush = find("scene").getContext("2d");
 
 /** Draw a cart at a place, and its pole at an angle from upright. */
@@ -44,13 +44,13 @@ async function play(env) {
     await frame();
     const step = await env.step(env.actionSpace.sample());
     [observation, done] = [step.observation, step.terminated || step.truncated];
-    said.textContent = `${++steps} steps over ${env.transport}${done ? ", and over" : ""}`;
+    received.textContent = `${++steps} steps over ${env.transport}${done ? ", and over" : ""}`;
   }
   draw(observation.data);
 }
 
 async function begin() {
-  said.textContent = "…";
+  received.textContent = "…";
   find("play").disabled = true;
   let env;
   const leave = () => env?.close({ keepalive: true }).catch(() => {});
@@ -60,7 +60,7 @@ async function begin() {
     await play(env);
   } catch (error) {
     if (!(error instanceof GymHttpError)) throw error;
-    said.textContent = `It does not work: ${error.message}`;
+    received.textContent = `It does not work: ${error.message}`;
   } finally {
     removeEventListener("pagehide", leave);
     await env?.close().catch(() => {});
@@ -72,5 +72,5 @@ find("where").addEventListener("submit", (event) => {
   event.preventDefault();
   void begin();
 });
-const asked = new URLSearchParams(location.search).get("url");
-if (asked) find("url").value = asked;
+const requested = new URLSearchParams(location.search).get("url");
+if (requested) find("url").value = requested;

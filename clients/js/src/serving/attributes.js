@@ -27,12 +27,12 @@ export class Attributes {
   /** Describe the environment. */
   described(renderMode) {
     const { metadata = {}, renderModes = [], spec = null } = this.#given;
-    const told = spec ? null : "the environment has no spec";
+    const reply = spec ? null : "the environment has no spec";
     return {
       metadata: { ...metadata, render_modes: renderModes },
       render_mode: renderMode,
       spec,
-      spec_error: told,
+      spec_error: reply,
     };
   }
 

@@ -100,10 +100,10 @@ export class BinaryDialect {
       this.#announced = new Announced();
       this.#numbers = new Map();
     }
-    const told = head?.value === undefined ? { type, id } : { type, id, name: head.value };
-    if (!body.length) return told;
+    const reply = head?.value === undefined ? { type, id } : { type, id, name: head.value };
+    if (!body.length) return reply;
     const given = form === Form.BINARY ? this.#announced.read(body) : parse(readUtf8(body));
-    return { ...(given instanceof Map ? Object.fromEntries(given) : given), ...told };
+    return { ...(given instanceof Map ? Object.fromEntries(given) : given), ...reply };
   }
 
   /** Encode the result of a request. */

@@ -25,7 +25,7 @@ export class PollingConnection {
     this.#requester = requester;
     this.onmessage = (_message) => {};
     this.onclose = (_error) => {};
-    this.onheard = () => {};
+    this.onbytes = () => {};
   }
 
   /** Send a message; after the end, nothing happens. */
@@ -34,7 +34,7 @@ export class PollingConnection {
   }
 
   close() {
-    this.onmessage = this.onclose = this.onheard = () => {};
+    this.onmessage = this.onclose = this.onbytes = () => {};
     this.#ended.abort();
   }
 
@@ -67,7 +67,7 @@ export class PollingConnection {
   async #fetch() {
     while (!this.#ended.signal.aborted) {
       const answer = await this.#call("GET", `${this.#path}request/?wait_s=${this.#waitS}`);
-      this.onheard();
+      this.onbytes();
       if (answer.status === 204) continue;
       if (answer.status !== 200) throw errorOf(answer, this.#requester.url);
       const isText = answer.headers.get("content-type")?.startsWith(TEXT);

@@ -82,9 +82,9 @@ export class Provider {
       signal?.addEventListener("abort", leave);
       connection.onclose = lose;
       // For transports whose heartbeats are not messages.
-      connection.onheard = () => beats.heard();
+      connection.onbytes = () => beats.arrived();
       connection.onmessage = (message) => {
-        beats.heard();
+        beats.arrived();
         try {
           this.#receiveWelcome(parse(message));
         } catch (error) {
@@ -94,7 +94,7 @@ export class Provider {
         const { heartbeat_s: seconds } = parse(message);
         beats.start(seconds * 1000, () => connection.send(this.#dialect.control("ping")), lose);
         connection.onmessage = (next) => {
-          beats.heard();
+          beats.arrived();
           try {
             this.#receive(connection, this.#dialect.read(next), lose);
           } catch (error) {
@@ -211,7 +211,7 @@ class Heartbeats {
     }, pause);
   }
 
-  heard() {
+  arrived() {
     this.#quiet = 0;
   }
 

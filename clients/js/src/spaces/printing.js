@@ -25,14 +25,14 @@ export function spaceText(description) {
   return PRINTERS[description.type](description);
 }
 
-function numbers(told, dtype) {
-  return Array.isArray(told) ? list(told.map((each) => numberText(each, dtype))) : numberText(told, dtype);
+function numbers(reply, dtype) {
+  return Array.isArray(reply) ? list(reply.map((each) => numberText(each, dtype))) : numberText(reply, dtype);
 }
 
 /** An array of which the description may have only the one number that is everywhere. */
-function filled(told, shape) {
+function filled(reply, shape) {
   const size = shape.reduce((product, each) => product * each, 1);
-  return list(Array.isArray(told) ? told : new Array(Math.min(size, SHOWN + 1)).fill(told));
+  return list(Array.isArray(reply) ? reply : new Array(Math.min(size, SHOWN + 1)).fill(reply));
 }
 
 function list(items) {
@@ -44,14 +44,14 @@ function tuple(sizes) {
   return sizes.length === 1 ? `(${sizes[0]},)` : `(${sizes.join(", ")})`;
 }
 
-function numberText(told, dtype) {
-  if (typeof told === "boolean") return pythonFlag(told);
-  if (typeof told !== "number" || !dtype.includes("f")) return String(told);
-  const size = Math.abs(told);
+function numberText(reply, dtype) {
+  if (typeof reply === "boolean") return pythonFlag(reply);
+  if (typeof reply !== "number" || !dtype.includes("f")) return String(reply);
+  const size = Math.abs(reply);
   if (size !== 0 && (size >= 1e16 || size < 1e-4)) {
-    return told.toExponential().replace(/e([+-])(\d)$/, "e$10$2");
+    return reply.toExponential().replace(/e([+-])(\d)$/, "e$10$2");
   }
-  return `${Object.is(told, -0) ? "-0" : told}${Number.isInteger(told) ? ".0" : ""}`;
+  return `${Object.is(reply, -0) ? "-0" : reply}${Number.isInteger(reply) ? ".0" : ""}`;
 }
 
 function pythonFlag(flag) {

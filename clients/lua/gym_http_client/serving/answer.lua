@@ -11,17 +11,17 @@ Answer.__index = Answer
 
 -- Make the answer to a request; `tell` is called once, with the result, or nil and
 -- the error.
-function answers.new(tell)
-  return setmetatable({ tell = tell }, Answer)
+function answers.new(notify)
+  return setmetatable({ notify = notify }, Answer)
 end
 
 function Answer:__call(given)
-  local tell = self.tell
-  self.tell = nil
-  if tell then
-    tell(given, nil)
+  local notify = self.notify
+  self.notify = nil
+  if notify then
+    notify(given, nil)
   end
-  return tell ~= nil
+  return notify ~= nil
 end
 
 --- Answer with an error.
@@ -30,23 +30,23 @@ end
 -- `"unsupported"`, if nothing has changed; otherwise the agent must reset
 -- @treturn boolean whether the answer was still wanted
 function Answer:fail(message, code)
-  local tell = self.tell
-  self.tell = nil
-  if tell then
-    tell(nil, { message = message, code = code })
+  local notify = self.notify
+  self.notify = nil
+  if notify then
+    notify(nil, { message = message, code = code })
   end
-  return tell ~= nil
+  return notify ~= nil
 end
 
 --- Return whether an answer is still wanted.
 -- @treturn boolean
 function Answer:is_wanted()
-  return self.tell ~= nil
+  return self.notify ~= nil
 end
 
 -- The agent waits no more.
 function answers.drop(answer)
-  answer.tell = nil
+  answer.notify = nil
 end
 
 return answers

@@ -154,10 +154,10 @@ function Connection:advance()
 end
 
 --- Whether bytes have arrived since the last call.
-function Connection:heard()
-  local heard = self.socket.heard
-  self.socket.heard = false
-  return heard
+function Connection:has_received()
+  local received = self.socket.has_received
+  self.socket.has_received = false
+  return received
 end
 
 --- Send a message.

@@ -77,11 +77,11 @@ function Binary:read(message)
     given = frame.forms % 16 == frames.BINARY and self.announced:read(message, frame.body_at)
       or json.read(message:sub(frame.body_at))
   end
-  local told = { type = name, id = frame.number }
+  local content = { type = name, id = frame.number }
   for key, value in pairs(members_of(given)) do
-    told[key] = told[key] or value
+    content[key] = content[key] or value
   end
-  return told
+  return content
 end
 
 function Binary:answer(id, result)

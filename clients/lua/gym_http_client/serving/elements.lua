@@ -93,7 +93,7 @@ function elements.given(space, value)
 end
 
 --- Convert plain JSON to an element.
-function elements.asked(space, tree)
+function elements.query(space, tree)
   if is_plain(tree) then
     return malformed.attempt(space.read_plain, space, tree) or tree
   end

@@ -17,8 +17,8 @@ end
 --- Return what to do after silence.
 -- @tparam boolean heard whether bytes have arrived since the last call
 -- @treturn ?string `"ping"`, or `"leave"`
-function Heartbeats:beat(heard)
-  if heard then
+function Heartbeats:beat(arrived)
+  if arrived then
     self.quiet = 0
   end
   local now = socket.gettime()

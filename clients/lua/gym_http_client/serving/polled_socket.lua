@@ -116,7 +116,7 @@ local function fill(self, deadline)
   local data, reason, partial = self.raw:receive(PIECE)
   data = data or partial or ""
   if data ~= "" then
-    self.heard = true
+    self.has_received = true
     self.pieces[#self.pieces + 1] = data
     self.size, self.turn = self.size + #data, self.turn + #data
     return true

@@ -31,9 +31,9 @@ local function space_of(given, name)
   return space or usage.raise("%s %s", name, why)
 end
 
-local function set_spaces(self, told)
+local function set_spaces(self, content)
   for _, name in ipairs(SPACES) do
-    self[name] = space_of(told[name] or self.given[name], name)
+    self[name] = space_of(content[name] or self.given[name], name)
   end
 end
 
@@ -65,12 +65,12 @@ local function given_of(value)
   return value ~= kinds.null and value or nil
 end
 
-local function observed(self, told)
-  if type(told) ~= "table" or told.observation == nil then
+local function observed(self, content)
+  if type(content) ~= "table" or content.observation == nil then
     refuse(nil, "returned no observation: expected a table, as {observation = 1}")
   end
-  local info = told.info or {}
-  return elements.given(self.observation_space, told.observation), info
+  local info = content.info or {}
+  return elements.given(self.observation_space, content.observation), info
 end
 
 local function as_float(reward)
@@ -80,10 +80,10 @@ end
 -- BEGIN calls the handler of a request; FINISH converts its result.
 local BEGIN, FINISH = {}, {}
 
-function BEGIN.init(self, asked, answer)
-  local kwargs, init = given_of(asked.kwargs) or {}, self.given.init
+function BEGIN.init(self, query, answer)
+  local kwargs, init = given_of(query.kwargs) or {}, self.given.init
   if init then
-    return init({ kwargs = kwargs, render_mode = given_of(asked.render_mode) }, answer)
+    return init({ kwargs = kwargs, render_mode = given_of(query.render_mode) }, answer)
   elseif next(kwargs) ~= nil then
     refuse("bad-parameter", "kwargs has %s: expected none, since this environment has no arguments",
       table.concat(kinds.keys(kwargs), ", "))
@@ -91,8 +91,8 @@ function BEGIN.init(self, asked, answer)
   return {}
 end
 
-function FINISH.init(self, told)
-  set_spaces(self, type(told) == "table" and told or {})
+function FINISH.init(self, content)
+  set_spaces(self, type(content) == "table" and content or {})
   self.taken = true
   return {
     observation_space = self.observation_space:describe(),
@@ -100,26 +100,26 @@ function FINISH.init(self, told)
   }
 end
 
-function BEGIN.reset(self, asked, answer)
+function BEGIN.reset(self, query, answer)
   if self.given.reset then
-    local how = { seed = given_of(asked.seed), options = given_of(asked.options) or {} }
+    local how = { seed = given_of(query.seed), options = given_of(query.options) or {} }
     return self.given.reset(how, answer)
   end
   return { observation = self.given.observe() }
 end
 
-function FINISH.reset(self, told)
-  local observation, info = observed(self, told)
+function FINISH.reset(self, content)
+  local observation, info = observed(self, content)
   return { observation = observation, info = info }
 end
 
-function BEGIN.step(self, asked, answer)
-  return self.given.step(elements.asked(self.action_space, asked.action), answer)
+function BEGIN.step(self, query, answer)
+  return self.given.step(elements.query(self.action_space, query.action), answer)
 end
 
-function FINISH.step(self, told)
-  local observation, info = observed(self, told)
-  local reward = told.reward
+function FINISH.step(self, content)
+  local observation, info = observed(self, content)
+  local reward = content.reward
   if type(reward) == "table" and kinds.of(reward) == "list" then
     local channels = {}
     for index, each in ipairs(reward) do
@@ -129,7 +129,7 @@ function FINISH.step(self, told)
   end
   return {
     observation = observation, info = info, reward = as_float(reward),
-    terminated = told.terminated or false, truncated = told.truncated or false,
+    terminated = content.terminated or false, truncated = content.truncated or false,
   }
 end
 
@@ -140,8 +140,8 @@ function BEGIN.render(self, _, answer)
   return self.given.render(answer)
 end
 
-function FINISH.render(_, told)
-  return { rendered = elements.frame(told) }
+function FINISH.render(_, content)
+  return { rendered = elements.frame(content) }
 end
 
 function BEGIN.close(self, _, answer)
@@ -157,14 +157,15 @@ end
 
 -- The server's problem for an error of a handler.
 local function problem_of(raised, name)
-  local told = type(raised) == "table" and raised.message ~= nil and raised or { message = raised }
-  local words = tostring(told.message)
+  local has_message = type(raised) == "table" and raised.message ~= nil
+  local content = has_message and raised or { message = raised }
+  local words = tostring(content.message)
   if not text.is_unicode(words) then
     -- JSON cannot represent it.
     words = words:gsub("[\128-\255]", "?")
   end
-  if UNDONE[told.code] then
-    return { code = told.code, message = words }
+  if UNDONE[content.code] then
+    return { code = content.code, message = words }
   end
   return { code = "env-error", message = ("%s failed: %s"):format(name, words) }
 end
@@ -173,8 +174,8 @@ end
 -- or later, or never if another request replaces it.
 -- @tparam table asked with `type`
 -- @tparam function tell
-function ProvidedEnv:ask(asked, tell)
-  local name = asked.type
+function ProvidedEnv:perform(query, notify)
+  local name = query.type
   self:forget()
   local answer
   answer = answers.new(function(given, raised)
@@ -183,16 +184,16 @@ function ProvidedEnv:ask(asked, tell)
       ok, result = pcall(FINISH[name], self, given)
     end
     if ok then
-      tell(result)
+      notify(result)
     else
-      tell(nil, problem_of(result, name))
+      notify(nil, problem_of(result, name))
     end
   end)
   self.present = answer
   local begin = BEGIN[name] or function()
     refuse("unsupported", "this environment does not support %s", tostring(name))
   end
-  local ok, given = pcall(begin, self, asked, answer)
+  local ok, given = pcall(begin, self, query, answer)
   if not ok and answer:is_wanted() then
     local raised = type(given) == "table" and given.message ~= nil and given or { message = given }
     answer:fail(raised.message, raised.code)

@@ -72,9 +72,9 @@ end
 local function leave(self, why)
   if self.dialect then
     log(self, why .. "; connecting again")
-  elseif why ~= self.said then
+  elseif why ~= self.received then
     log(self, why .. "; trying again")
-    self.said = why
+    self.received = why
   end
   drop(self)
   -- Not all at the same moment, where many lost the same server.
@@ -102,43 +102,43 @@ local function greeted(self, message)
   self.resume = welcome.resume
   self.heartbeats = heartbeats.new(welcome.heartbeat_s)
   self.dialect = dialects.new(self.env.dialect)
-  self.pause, self.said = FIRST_PAUSE, nil
+  self.pause, self.received = FIRST_PAUSE, nil
   log(self, ("%s, connection %s"):format(welcome.resumed == true and "resumed" or "connected",
     malformed.elided(welcome.connection)))
 end
 
-local function say(self, message)
+local function send_message(self, message)
   self.connection:send(message, self.dialect.is_text)
 end
 
 -- Send the last answer, if there is one; after a new connection the server repeats the request.
 local function deliver(self)
   local last, dialect = self.last, self.dialect
-  if not dialect or not last.told then
+  if not dialect or not last.content then
     return
   end
-  local problem = last.told.problem
+  local problem = last.content.problem
   if not problem then
-    local ok, message = pcall(dialect.answer, dialect, last.id, last.told.result)
+    local ok, message = pcall(dialect.answer, dialect, last.id, last.content.result)
     if ok then
-      return say(self, message)
+      return send_message(self, message)
     end
     local words = "the result of the environment cannot be encoded: " .. tostring(message)
     problem = { code = "env-error", message = words }
     log(self, words)
   end
-  say(self, dialect:failure(last.id, problem))
+  send_message(self, dialect:failure(last.id, problem))
 end
 
 -- Answer a request; a repeated one gets the stored answer.
-local function asked(self, request)
+local function query(self, request)
   if request.id == self.last.id then
     return deliver(self)
   end
   local record, taken = { id = request.id }, self.env.taken
   self.last = record
-  self.env:ask(request, function(result, problem)
-    record.told = { result = result, problem = problem }
+  self.env:perform(request, function(result, problem)
+    record.content = { result = result, problem = problem }
     if problem then
       log(self, problem.message)
     elseif self.env.taken and not taken then
@@ -153,24 +153,25 @@ local function asked(self, request)
 end
 
 local function take(self, message)
-  local said, why = malformed.attempt(self.dialect.read, self.dialect, message)
-  if not said then
+  local received, why = malformed.attempt(self.dialect.read, self.dialect, message)
+  if not received then
     leave(self, "a message of the server " .. why)
-  elseif said.type == "ping" then
-    say(self, self.dialect:control("pong"))
-  elseif said.type == "fault" then
-    local field = said.field and said.field ~= "" and " in " .. tostring(said.field) or ""
-    log(self, ("the server found a fault%s: %s"):format(field, tostring(said.message)))
-  elseif said.type ~= "pong" then
-    asked(self, said)
+  elseif received.type == "ping" then
+    send_message(self, self.dialect:control("pong"))
+  elseif received.type == "fault" then
+    local name = received.field
+    local field = name and name ~= "" and " in " .. tostring(name) or ""
+    log(self, ("the server found a fault%s: %s"):format(field, tostring(received.message)))
+  elseif received.type ~= "pong" then
+    query(self, received)
   end
 end
 
 -- Find out whether the server is still there.
 local function listen(self)
-  local due = self.heartbeats:beat(self.connection:heard())
+  local due = self.heartbeats:beat(self.connection:has_received())
   if due == "ping" then
-    say(self, self.dialect:control("ping"))
+    send_message(self, self.dialect:control("ping"))
   elseif due == "leave" then
     leave(self, "the server sends nothing")
   end

@@ -60,20 +60,20 @@ public:
 
     /// Returns the answer of the last called handler, once.
     std::optional<Outcome> look() {
-        auto told = look_();
-        if (told) look_ = nullptr;
-        return told;
+        auto outcome = look_();
+        if (outcome) look_ = nullptr;
+        return outcome;
     }
 
     /// Calls a handler.
-    void ask(const Said& said) {
+    void send_request(const Said& received) {
         try {
-            if (said.type == "init") return init(said);
-            if (said.type == "reset") return reset(said);
-            if (said.type == "step") return step(said);
-            if (said.type == "render") return render();
-            if (said.type == "close") return close();
-            throw EnvError("this environment does not support " + said.type, "unsupported");
+            if (received.type == "init") return init(received);
+            if (received.type == "reset") return reset(received);
+            if (received.type == "step") return step(received);
+            if (received.type == "render") return render();
+            if (received.type == "close") return close();
+            throw EnvError("this environment does not support " + received.type, "unsupported");
         } catch (const EnvError& error) {
             look_ = [error] { return std::optional<Outcome>(Outcome{{}, error}); };
         }
@@ -84,7 +84,7 @@ private:
 
     template <class Result, class Finish, class... Asked>
     void call(const std::string& name, const Handler<Result, Asked...>& handler, Finish finish,
-              const Asked&... asked) {
+              const Asked&... requested) {
         const auto slot = std::make_shared<Slot<Result>>();
         slot->wake = wake_;
         look_ = [slot, name, finish] { return told_by(*slot, name, finish); };
@@ -93,7 +93,7 @@ private:
             if (!slot->result) slot->error.emplace(error);
         };
         try {
-            handler(asked..., gym_http::Reply<Result>(slot));
+            handler(requested..., gym_http::Reply<Result>(slot));
         } catch (const EnvError& error) {
             fail(error);
         } catch (const std::exception& error) {
@@ -125,15 +125,15 @@ private:
         return EnvError(name + " failed: " + error.message());
     }
 
-    static Value dict_of(const Said& said, const char* name) {
-        const Value* found = said.find(name);
+    static Value dict_of(const Said& received, const char* name) {
+        const Value* found = received.find(name);
         return found != nullptr && found->kind() == Kind::dict ? *found : Value::dict({});
     }
 
     static Value info_of(const Value& info) { return info.is_none() ? Value::dict({}) : info; }
 
-    void init(const Said& said) {
-        const InitAsked asked{dict_of(said, "kwargs"), said.text("render_mode")};
+    void init(const Said& received) {
+        const InitAsked requested{dict_of(received, "kwargs"), received.text("render_mode")};
         const auto finish = [this](const Spaces& given) {
             spaces_ = own_spaces();
             if (given.observation) spaces_.observation = given.observation;
@@ -142,29 +142,29 @@ private:
             return Value::dict({{"observation_space", value_of(describe(*spaces_.observation))},
                                 {"action_space", value_of(describe(*spaces_.action))}});
         };
-        if (lent_.init) return call("init", lent_.init, finish, asked);
-        if (asked.kwargs.size() != 0)
+        if (lent_.init) return call("init", lent_.init, finish, requested);
+        if (requested.kwargs.size() != 0)
             throw EnvError("kwargs are given, as " +
-                               to_string(asked.kwargs.members().front().first) +
+                               to_string(requested.kwargs.members().front().first) +
                                ": expected none, since this environment has no arguments",
                            "bad-parameter");
         call("init", Handler<Spaces>([] { return Spaces{}; }), finish);
     }
 
-    void reset(const Said& said) {
+    void reset(const Said& received) {
         const auto finish = [this](const Reset& given) {
             return Value::dict({{"observation", fitted(*spaces_.observation, given.observation)},
                                 {"info", info_of(given.info)}});
         };
         if (lent_.reset)
             return call("reset", lent_.reset, finish,
-                        ResetAsked{seed_of(said), dict_of(said, "options")});
+                        ResetAsked{seed_of(received), dict_of(received, "options")});
         call("reset", lent_.observe,
              [finish](const Value& observation) { return finish(Reset{observation, {}}); });
     }
 
-    static std::optional<std::uint64_t> seed_of(const Said& said) {
-        const Value* seed = said.find("seed");
+    static std::optional<std::uint64_t> seed_of(const Said& received) {
+        const Value* seed = received.find("seed");
         if (seed == nullptr) return {};
         const auto number = integer_in(*seed, Dtype::read("<u8"));
         if (number && !number->negative) return number->magnitude;
@@ -172,7 +172,7 @@ private:
                        "bad-parameter");
     }
 
-    void step(const Said& said) {
+    void step(const Said& received) {
         const auto finish = [this](const StepGiven& given) {
             Value reward(given.reward);
             if (!lent_.reward_channels.empty())
@@ -183,7 +183,7 @@ private:
                                 {"truncated", given.truncated},
                                 {"info", info_of(given.info)}});
         };
-        const Value* action = said.find("action");
+        const Value* action = received.find("action");
         try {
             const Value element = fitted(*spaces_.action, action == nullptr ? Value() : *action);
             call("step", lent_.step, finish, element);

@@ -72,10 +72,10 @@ public:
         int running = 0;
         curl_multi_perform(multi_->handle(), &running);
         int left = 0;
-        for (CURLMsg* said = nullptr;
-             (said = curl_multi_info_read(multi_->handle(), &left)) != nullptr;) {
-            if (said->msg != CURLMSG_DONE || said->easy_handle != easy_.get()) continue;
-            const CURLcode code = said->data.result;
+        for (CURLMsg* received = nullptr;
+             (received = curl_multi_info_read(multi_->handle(), &left)) != nullptr;) {
+            if (received->msg != CURLMSG_DONE || received->easy_handle != easy_.get()) continue;
+            const CURLcode code = received->data.result;
             if (code == CURLE_OK)
                 curl_easy_getinfo(easy_.get(), CURLINFO_ACTIVESOCKET, &socket_);
             if (socket_ != CURL_SOCKET_BAD) return true;

@@ -37,15 +37,15 @@ public:
     /// @throws Error The message is malformed.
     void take(const Message& message) {
         if (!speech_) return greet(read_json(message.text()));
-        const Said said = speech_->read(message);
-        if (said.type == "ping") return say(speech_->pong());
-        if (said.type == "pong") return;
-        if (said.type == "fault") {
-            const std::string field = said.text("field");
+        const Said received = speech_->read(message);
+        if (received.type == "ping") return send_message(speech_->pong());
+        if (received.type == "pong") return;
+        if (received.type == "fault") {
+            const std::string field = received.text("field");
             return log("the server found a fault" + (field.empty() ? "" : " in " + field) + ": " +
-                       said.text("message"));
+                       received.text("message"));
         }
-        requests_.take(said);
+        requests_.take(received);
         settle();
     }
 
@@ -53,19 +53,19 @@ public:
     void settle() {
         requests_.settle();
         if (!speech_) return;
-        const Outcome* told = requests_.due();
-        if (told != nullptr) say(written(*told));
+        const Outcome* outcome = requests_.due();
+        if (outcome != nullptr) send_message(written(*outcome));
     }
 
     /// Sends a ping.
-    void ping() { say(speech_->ping()); }
+    void ping() { send_message(speech_->ping()); }
 
     /// The next message to send, once.
     std::optional<Saying> next() {
         if (sayings_.empty()) return {};
-        Saying saying = std::move(sayings_.front());
+        Saying sending = std::move(sayings_.front());
         sayings_.pop_front();
-        return saying;
+        return sending;
     }
 
     /// The connection is lost, with all unsent messages.
@@ -120,11 +120,11 @@ private:
         end();
     }
 
-    std::string written(const Outcome& told) {
+    std::string written(const Outcome& outcome) {
         const std::uint32_t id = requests_.last();
-        if (told.error) return speech_->failure(id, *told.error);
+        if (outcome.error) return speech_->failure(id, *outcome.error);
         try {
-            return speech_->answer(id, told.result);
+            return speech_->answer(id, outcome.result);
         } catch (const UsageError& error) {
             const EnvError failure("the result of the environment cannot be encoded: " + error.message());
             log(failure.message());
@@ -132,7 +132,7 @@ private:
         }
     }
 
-    void say(std::string payload) { sayings_.push_back({speech_->opcode(), std::move(payload)}); }
+    void send_message(std::string payload) { sayings_.push_back({speech_->opcode(), std::move(payload)}); }
 
     const Lent& lent_;
     std::string url_;

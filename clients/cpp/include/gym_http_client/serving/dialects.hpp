@@ -58,17 +58,17 @@ public:
 
     Said read(const Message& message) override {
         if (message.opcode == op_binary) throw ProtocolError("a message is no text");
-        Said said;
-        said.given = read_json(message.text());
-        said.type = said.text("type");
-        if (said.type.empty()) throw ProtocolError("a message has no type");
-        if (const Value* id = said.find("id")) {
+        Said received;
+        received.given = read_json(message.text());
+        received.type = received.text("type");
+        if (received.type.empty()) throw ProtocolError("a message has no type");
+        if (const Value* id = received.find("id")) {
             const std::int64_t number = id->kind() == Kind::integer ? id->to<std::int64_t>() : -1;
             if (number < 0 || number > std::numeric_limits<std::uint32_t>::max())
                 throw ProtocolError("an id is no integer from 0 to 4294967295");
-            said.id = static_cast<std::uint32_t>(number);
+            received.id = static_cast<std::uint32_t>(number);
         }
-        return said;
+        return received;
     }
 
     std::string answer(std::uint32_t id, const Value& result) override {
@@ -95,19 +95,19 @@ public:
         if (message.opcode == op_text) throw ProtocolError("a message is text");
         const span<const unsigned char> bytes(message.payload->data(), message.payload->size());
         const Frame frame = Frame::read(bytes);
-        Said said;
-        said.type = type_of(frame.operation);
-        said.id = frame.number;
-        if (said.type == "init") {
+        Said received;
+        received.type = type_of(frame.operation);
+        received.id = frame.number;
+        if (received.type == "init") {
             announced_ = Announced();
             announcing_ = Announcing();
         }
         const std::size_t start = frame.body_start();
-        if (frame.body_size == 0) return said;
-        said.given = frame.form() == form_binary
+        if (frame.body_size == 0) return received;
+        received.given = frame.form() == form_binary
                          ? announced_.read(bytes, start, message.payload)
                          : read_json(text_at(bytes, start, frame.body_size));
-        return said;
+        return received;
     }
 
     std::string answer(std::uint32_t id, const Value& result) override {
@@ -118,8 +118,8 @@ public:
     }
 
     std::string failure(std::uint32_t id, const EnvError& error) override {
-        const Json told{{"code", error.code()}, {"message", error.message()}};
-        return framed(502, 0, form_plain, id, careful_json(told));
+        const Json outcome{{"code", error.code()}, {"message", error.message()}};
+        return framed(502, 0, form_plain, id, careful_json(outcome));
     }
 
     std::string ping() override { return framed(0, 50, form_none, 0, ""); }

@@ -20,7 +20,7 @@ public:
     }
 
     /// Records a received message.
-    void heard() { quiet_ = 0; }
+    void arrived() { quiet_ = 0; }
 
     /// Seconds until the next one.
     double left() const { return next_.left(); }

@@ -93,10 +93,10 @@ private:
         head_[head_size_++] = *at++;
         if (head_size_ < 2) return at;
         if ((head_[1] & 0x80U) != 0) throw ProtocolError("a frame of the server is masked");
-        const unsigned told = head_[1] & 127U;
-        const std::size_t size = told < 126 ? 2 : told == 126 ? 4 : 10;
+        const unsigned outcome = head_[1] & 127U;
+        const std::size_t size = outcome < 126 ? 2 : outcome == 126 ? 4 : 10;
         if (head_size_ < size) return at;
-        std::uint64_t length = told < 126 ? told : 0;
+        std::uint64_t length = outcome < 126 ? outcome : 0;
         for (std::size_t each = 2; each < size; ++each) length = length << 8U | head_[each];
         if (size > 2 && length < (size == 4 ? 126U : 65536U))
             throw ProtocolError("the length of a frame is not in the shortest form");

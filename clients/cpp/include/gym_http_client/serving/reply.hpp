@@ -111,12 +111,12 @@ public:
             static_assert(std::is_invocable_v<Act&, const Asked&...>,
                           "a handler takes the arguments of its request, and optionally a Reply by value");
             using Given = std::invoke_result_t<Act&, const Asked&...>;
-            act_ = [act = std::move(act)](const Asked&... asked, Reply<Result> reply) mutable {
+            act_ = [act = std::move(act)](const Asked&... requested, Reply<Result> reply) mutable {
                 if constexpr (std::is_void_v<Given>) {
-                    act(asked...);
+                    act(requested...);
                     reply(Result{});
                 } else {
-                    reply(Result(act(asked...)));
+                    reply(Result(act(requested...)));
                 }
             };
         }
@@ -125,8 +125,8 @@ public:
     /// Whether it is not empty.
     explicit operator bool() const noexcept { return bool(act_); }
     /// Calls it.
-    void operator()(const Asked&... asked, Reply<Result> reply) const {
-        act_(asked..., std::move(reply));
+    void operator()(const Asked&... requested, Reply<Result> reply) const {
+        act_(requested..., std::move(reply));
     }
 
 private:

@@ -20,32 +20,32 @@ public:
     bool taken() const { return told_taken_; }
 
     /// Handles a request; a repeated one gets the stored answer.
-    void take(const Said& said) {
+    void take(const Said& received) {
         asked_ = true;
-        if (said.id == last_) {
+        if (received.id == last_) {
             due_ = told_.has_value();
             return;
         }
-        last_ = said.id;
+        last_ = received.id;
         told_.reset();
         due_ = false;
-        waiting_.push_back(said);
+        waiting_.push_back(received);
     }
 
     /// Collects answers of handlers, and calls them with the waiting request.
     void settle() {
         while (true) {
             if (answering_.is_busy()) {
-                auto told = answering_.look();
-                if (!told) return;
-                finish(std::move(*told));
+                auto outcome = answering_.look();
+                if (!outcome) return;
+                finish(std::move(*outcome));
             }
             if (waiting_.empty()) return;
             const Said next = std::move(waiting_.front());
             waiting_.pop_front();
             running_ = next.id;
             abandoned_ = false;
-            answering_.ask(next);
+            answering_.send_request(next);
         }
     }
 
@@ -83,14 +83,14 @@ public:
     }
 
 private:
-    void finish(Outcome told) {
-        if (told.error) log(told.error->message());
+    void finish(Outcome outcome) {
+        if (outcome.error) log(outcome.error->message());
         // The request belongs to an earlier conversation.
         if (abandoned_) answering_.taken = false;
         tell_of_agent();
         // The server has given up all requests but the last.
         if (abandoned_ || running_ != last_) return;
-        told_ = std::move(told);
+        told_ = std::move(outcome);
         due_ = asked_;
     }
 

@@ -48,9 +48,9 @@ struct Frame {
         frame.operation = at[10];
         frame.forms = at[11];
         std::memcpy(&frame.number, at + 12, 4);
-        const std::uint64_t told =
+        const std::uint64_t outcome =
             std::uint64_t(header_size) + frame.head_size + frame.body_size;
-        if (told != message.size() || frame.head_size > (1U << 16U))
+        if (outcome != message.size() || frame.head_size > (1U << 16U))
             throw ProtocolError("a message of " + std::to_string(message.size()) +
                                 " bytes announces others");
         return frame;
