@@ -131,7 +131,7 @@ def train(url: str, env_id: str, steps: int, seed: int) -> float:
 
 
 def main() -> None:
-    """Train with what the command line says."""
+    """Train with the options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("url", help="the server's")
     parser.add_argument("--env-id", default="CartPole-v1")

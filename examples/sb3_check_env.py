@@ -1,4 +1,4 @@
-"""Asks Stable-Baselines3 what it thinks of remote environments, and of local ones.
+"""Checks remote and local environments with Stable-Baselines3, and compares the results.
 
 python sb3_check_env.py http://127.0.0.1:5000
 
@@ -33,13 +33,13 @@ ENV_IDS = (
 
 
 class Opinion(NamedTuple):
-    """What the checker said: its verdict and its warnings."""
+    """The checker's verdict and its warnings."""
 
     verdict: str
     warnings: list[str]
 
 
-def ask(env: gymnasium.Env[Any, Any]) -> Opinion:
+def check(env: gymnasium.Env[Any, Any]) -> Opinion:
     """Have an environment checked, and close it."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -51,15 +51,15 @@ def ask(env: gymnasium.Env[Any, Any]) -> Opinion:
             verdict = f"{type(error).__name__}: {error}"
         finally:
             env.close()
-    said = [f"{each.category.__name__}: {each.message}" for each in caught]
-    return Opinion(verdict, said)
+    warned = [f"{each.category.__name__}: {each.message}" for each in caught]
+    return Opinion(verdict, warned)
 
 
 def compare(url: str, env_id: str) -> bool:
     """Compare an environment's two opinions, and print them in a row."""
     # Gymnasium has a checker too, which warns where the environment is.
-    remote = ask(RemoteEnv(url, env_id, disable_env_checker=True))
-    local = ask(gymnasium.make(env_id, disable_env_checker=True))
+    remote = check(RemoteEnv(url, env_id, disable_env_checker=True))
+    local = check(gymnasium.make(env_id, disable_env_checker=True))
     same = remote == local
     answer = "same" if same else "OTHER"
     print(f"{env_id:25} {answer:8} {len(local.warnings):8}  {local.verdict}")

@@ -104,7 +104,7 @@ def train(env: VectorEnv[Any, Any, Any], generations: int, seed: int) -> Learned
 
 
 def trained(where: str, env: VectorEnv[Any, Any, Any], options: Any) -> Learned:
-    """Train, tell how that went, and close the environments."""
+    """Train, print the results, and close the environments."""
     began = time.monotonic()
     try:
         learned = train(env, options.generations, options.seed)

@@ -1,17 +1,17 @@
 /**
- * The page: a person plays by keyboard, until an agent comes.
+ * The page: a person plays by keyboard until an agent takes over.
  *
- * In the address, `?server=` is the server that the game is lent to, `?name=` what it is
- * called there, and `?fast` has agents play without being drawn. A server's token, if it
- * has one, goes after `#token=`.
+ * In the URL, `?server=` is the server that the game connects to, `?name=` its name
+ * there, and with `?fast` agents play without drawing. The server's token, if it has one,
+ * is in `#token=`.
  */
 
 import { FRUITS, SIZE, sceneOf } from "./scene.js";
 
 const find = (id) => document.getElementById(id);
-const asked = new URLSearchParams(location.search);
-const url = asked.get("server") ?? "http://127.0.0.1:5000";
-const name = asked.get("name") ?? "catch";
+const query = new URLSearchParams(location.search);
+const url = query.get("server") ?? "http://127.0.0.1:5000";
+const name = query.get("name") ?? "catch";
 const token = new URLSearchParams(location.hash.slice(1)).get("token") ?? undefined;
 
 const Catch = sceneOf(Phaser);
@@ -24,8 +24,8 @@ const game = new Phaser.Game({
   zoom: 3,
   scene: Catch,
 });
-find("fast").checked = asked.has("fast");
-// For whoever looks into it in the console.
+find("fast").checked = query.has("fast");
+// For use in the console.
 globalThis.game = game;
 
 function scene() {
@@ -41,7 +41,7 @@ function log(line) {
   find("log").textContent += `${line}\n`;
 }
 
-async function lend() {
+async function provide() {
   try {
     const { serveScene } = await import(`${url}/v1/external/client/phaser.js`);
     await serveScene({
@@ -65,11 +65,11 @@ async function lend() {
       onAgentGone: () => setAgent(false),
     });
   } catch (error) {
-    log(`The game cannot be lent to ${url}: ${error.message}. Does it allow ${location.origin}?`);
+    log(`The game cannot connect to ${url}: ${error.message}. Does it allow ${location.origin}?`);
   }
 }
 
 game.events.once("ready", () => {
   setAgent(false);
-  void lend();
+  void provide();
 });

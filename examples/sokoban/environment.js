@@ -12,7 +12,7 @@ const KWARGS = ["crates", "fast", "observation"];
 const OPTIONS = ["crates", "level"];
 const LARGEST = 2 ** 32 - 1;
 
-/** What `serveEnv` is told, beside where and for whom. */
+/** The environment's options of `serveEnv`, except server and name. */
 export class Environment {
   #random = generator(Date.now());
   #kwargs = {};
@@ -37,8 +37,8 @@ export class Environment {
     this.game = new Game(makeLevel(level, crates));
   }
 
-  /** Give the handlers. */
-  lending() {
+  /** Return the handlers. */
+  options() {
     return {
       observationSpace: SPACES.symbolic,
       actionSpace: { type: "Discrete", n: MOVES.length },

@@ -1,9 +1,8 @@
 /**
- * The page: a person plays by keyboard, until an agent comes.
+ * The page: a person plays by keyboard until an agent takes over.
  *
- * In the address, `?server=` is the server that the game is lent to, and `?name=` what it
- * is called there. A server's token, if it has one, goes after `#token=`, which no browser
- * sends anywhere.
+ * In the URL, `?server=` is the server that the game connects to, and `?name=` its name
+ * there. The server's token, if it has one, is in `#token=`, which browsers do not send.
  */
 
 import { Environment } from "./environment.js";
@@ -22,9 +21,9 @@ const KEYS = {
 };
 
 const find = (id) => document.getElementById(id);
-const asked = new URLSearchParams(location.search);
-const server = asked.get("server") ?? "http://127.0.0.1:5000";
-const name = asked.get("name") ?? "sokoban";
+const query = new URLSearchParams(location.search);
+const server = query.get("server") ?? "http://127.0.0.1:5000";
+const name = query.get("name") ?? "sokoban";
 const token = new URLSearchParams(location.hash.slice(1)).get("token") ?? undefined;
 
 const environment = new Environment(show);
@@ -33,7 +32,7 @@ let hasAgent = false;
 function show(game, fast) {
   if (fast || find("fast").checked) return undefined;
   redraw();
-  // Who looks elsewhere gets no frames, and need not be waited for.
+  // A hidden page needs no frames and no pause.
   return document.hidden ? undefined : new Promise((resolve) => setTimeout(resolve, PAUSE));
 }
 
@@ -72,11 +71,11 @@ function log(line) {
   find("log").scrollTop = find("log").scrollHeight;
 }
 
-async function lend() {
+async function provide() {
   try {
     const { serveEnv } = await import(`${server}/v1/external/client/serve.js`);
     await serveEnv({
-      ...environment.lending(),
+      ...environment.options(),
       url: server,
       token,
       name,
@@ -86,7 +85,7 @@ async function lend() {
     });
   } catch (error) {
     log(
-      `The game cannot be lent to ${server}: ${error.message}. ` +
+      `The game cannot connect to ${server}: ${error.message}. ` +
         `Is it started with --allow-origin ${location.origin}?`,
     );
   }
@@ -95,4 +94,4 @@ async function lend() {
 addEventListener("keydown", press);
 find("two").addEventListener("change", () => begin());
 setAgent(false);
-void lend();
+void provide();

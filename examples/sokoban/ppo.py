@@ -23,7 +23,7 @@ from gym_http_client import RemoteEnv
 
 TILES = 7
 AT_ONCE = 2048
-#: Most that a level takes is 18 steps; who is lost begins anew soon.
+#: A level needs at most 18 steps; a lost agent begins again soon.
 LONGEST = 30
 
 
@@ -44,7 +44,7 @@ class Levels(gymnasium.Wrapper[Any, Any, Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin the next level, unless the options say which."""
+        """Begin the next level, or that of the options."""
         options = options or {"level": next(self._turns)}
         observation, info = self.env.reset(seed=seed, options=options)
         return _shown(observation), info
@@ -108,7 +108,7 @@ def train(env: Levels, levels: int, most: int, seed: int) -> list[list[int]] | N
 
 
 def main() -> int:
-    """Train, tell the solutions, and return the exit status."""
+    """Train, print the solutions, and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("url", nargs="?", default="http://127.0.0.1:5000")
     parser.add_argument("--levels", type=int, default=2)

@@ -1,4 +1,4 @@
-"""Learns to solve levels of the game that a page lends, from a table.
+"""Learns to solve levels of a page's game, with a table.
 
     python train.py [--levels N] [--env-id external/sokoban] [URL]
 
@@ -62,7 +62,7 @@ class Table:
 
 
 def play(env: Any, table: Table, level: int) -> tuple[bool, int]:
-    """Play a level once; tell whether it was solved, and in how many steps."""
+    """Play a level once; return whether it was solved, and in how many steps."""
     observation, _ = env.reset(options={"level": level})
     steps = 0
     while True:
@@ -96,7 +96,7 @@ def solve(env: Any, level: int, episodes: int = 60) -> tuple[int, int]:
 
 
 def main() -> None:
-    """Solve the first levels, and tell how long that took."""
+    """Solve the first levels, and print the time."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("url", nargs="?", default="http://127.0.0.1:5000")
     parser.add_argument("--env-id", default="external/sokoban")

@@ -85,7 +85,7 @@ function Device:observation()
   return { self.room, self.radiator, self:outside(), self:hour() }
 end
 
---- What the device does while nobody tells it: the thermostat that it was sold with.
+--- The device's own control without an agent: a thermostat.
 function Device:regulate()
   if self.room < 20.5 then
     self.power = 1

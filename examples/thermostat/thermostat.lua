@@ -2,8 +2,8 @@
 --
 --     lua thermostat.lua [URL] [HZ] [NAME]
 --
--- It has a clock of its own: so many times a second five minutes pass in it, whether an
--- agent has said something or not. Made with `fast = true`, it waits for the agent.
+-- It has its own clock: HZ times a second five minutes pass in it, whether an agent has
+-- acted or not. Made with `fast = true`, it waits for the agent.
 local folder = arg[0]:match("^(.*)/[^/]*$") or "."
 package.path = folder .. "/?.lua;" .. package.path
 
@@ -19,16 +19,16 @@ local POWERS = { [0] = 0, 0.5, 1 }
 
 local device = devices.new()
 local fast = false
--- What passed since the last answer, and the answer that is owed at the next tick.
+-- Reward and ticks since the last answer, and the pending answer of the next tick.
 local worth, ticks, owed = 0, 0, nil
 
 local function outcome()
-  local told = {
+  local step = {
     observation = device:observation(), reward = worth, truncated = device:is_over(),
     info = { ticks = ticks },
   }
   worth, ticks, owed = 0, 0, nil
-  return told
+  return step
 end
 
 local function tick()
@@ -62,7 +62,7 @@ function handlers.step(action, answer)
   return answer
 end
 
-local lending = serve.env({
+local provider = serve.env({
   url = url,
   name = arg[3] or "thermostat",
   observation_space = {
@@ -81,14 +81,14 @@ local lending = serve.env({
 
 local due = socket.gettime() + 1 / hz
 while true do
-  local lent, failed = lending:poll(math.max(0, due - socket.gettime()))
-  if not lent then
+  local ok, failed = provider:poll(math.max(0, due - socket.gettime()))
+  if not ok then
     io.stderr:write(tostring(failed), "\n")
     os.exit(1)
   end
   if socket.gettime() >= due then
     due = math.max(due + 1 / hz, socket.gettime())
-    if not lending.taken then
+    if not provider.taken then
       device:regulate()
       device:go_on()
     elseif not fast then

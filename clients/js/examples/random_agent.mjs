@@ -1,5 +1,5 @@
 /**
- * Plays an environment at random, and tells what it got.
+ * Plays an environment at random, and prints the results.
  *
  *     node random_agent.mjs [URL] [ENV_ID] [EPISODES]
  */

@@ -223,7 +223,7 @@ def test_without_permission_the_page_names_the_missing_flag(
 ) -> None:
     with Server() as other:
         page.open(f"{origin}/?server={other.url}")
-        wait_until(lambda: "cannot be lent" in said(page, "log"), 20.0)
+        wait_until(lambda: "cannot connect to" in said(page, "log"), 20.0)
         assert f"--allow-origin {origin}" in said(page, "log")
 
 
