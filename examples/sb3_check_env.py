@@ -1,4 +1,4 @@
-"""Checks remote and local environments with Stable-Baselines3, and compares the results.
+"""Checks remote and local environments with Stable-Baselines3, and compares both.
 
 python sb3_check_env.py http://127.0.0.1:5000
 
