@@ -62,17 +62,17 @@ struct Corridor {
     void end_step() { step(Step{1, 1.0, false, false, {}}); }
 };
 
-using Heard = std::vector<std::string>;
+using Events = std::vector<std::string>;
 
 inline void an_agent_goes_once() {
     Corridor corridor;
     corridor.begin_step();
     corridor.connect(false);
-    check(corridor.arrived == Heard{"came", "went"}, "the server forgot the agent");
+    check(corridor.arrived == Events{"came", "went"}, "the server forgot the agent");
     check(corridor.send_request(1, "init").empty(), "handlers run one after the other");
     corridor.end_step();
     check(corridor.received().find(R"({"id":1,"result")") == 0, "init is answered, and no step");
-    check(corridor.arrived == Heard{"came", "went", "came"}, "another agent came");
+    check(corridor.arrived == Events{"came", "went", "came"}, "another agent came");
     corridor.conversation.end();
     check(corridor.arrived.back() == "went" && corridor.arrived.size() == 4, "and went");
 }
@@ -101,7 +101,7 @@ inline void answers_wait_to_be_asked_for() {
     check(answer.find(R"({"id":3,"result")") == 0, "the step is answered, and was not done again");
     corridor.connect(true);
     check(corridor.received().empty() && corridor.send_request(3, "step") == answer, "as often as it is asked");
-    check(corridor.arrived == Heard{"came"}, "the agent was there all the time");
+    check(corridor.arrived == Events{"came"}, "the agent was there all the time");
 }
 
 inline void who_is_refused_has_no_agent() {
@@ -112,7 +112,7 @@ inline void who_is_refused_has_no_agent() {
     check(corridor.received().find(R"("token":"a-token")") != std::string::npos, "a token is shown");
     corridor.send_message(R"({"type":"refused","code":"unauthorized","message":"no"})");
     check(corridor.conversation.refusal()->code() == "unauthorized", "it is refused");
-    check(corridor.arrived == Heard{"came", "went"}, "and the agent is gone");
+    check(corridor.arrived == Events{"came", "went"}, "and the agent is gone");
 }
 
 inline void ids_are_in_their_range() {

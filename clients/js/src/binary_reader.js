@@ -204,7 +204,7 @@ function compiled(tree) {
   try {
     return nodeOf(tree, 1);
   } catch (error) {
-    // For other values than lists, the caller asked for the first members.
+    // For other values than lists, the caller requested the first members.
     if (error instanceof TypeError) throw bad(tree);
     throw error;
   }

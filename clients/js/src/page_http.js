@@ -17,7 +17,7 @@ const INIT = { redirect: "manual", cache: "no-store", credentials: "omit" };
 export async function exchange(url, init, deadline, maxBody) {
   const response = await fetch(url, { ...INIT, ...init, signal: deadline.signal });
   if (response.type === "opaqueredirect") {
-    throw new ProtocolError(`${url} leads elsewhere: is it a gym_http_server?`, { url });
+    throw new ProtocolError(`${url} redirects: is it a gym_http_server?`, { url });
   }
   const { status, headers } = response;
   return { status, headers, body: await bodyOf(response, new ArrivingBody(maxBody, url, status)) };

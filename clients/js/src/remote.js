@@ -23,7 +23,7 @@ export class Remote {
 
   /**
    * @param {import("./requester.js").Requester} requester
-   * @param {object} told The instance's description.
+   * @param {object} reply The instance's description.
    * @param {{ stream?: boolean }} options
    */
   constructor(requester, reply, { stream = true } = {}) {

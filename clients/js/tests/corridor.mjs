@@ -23,10 +23,10 @@ export const CORRIDOR = {
  * Provide a corridor to a simulated network.
  *
  * @param {object} handlers Others than the corridor's.
- * @param {(heard: string[], network: object) => Promise<void>} use Is called with the
+ * @param {(arrived: string[], network: object) => Promise<void>} use Is called with the
  *     author's notifications, and the means to send messages as a server does.
  */
-export async function lending(handlers, use) {
+export async function provide(handlers, use) {
   const [ended, arrived, network] = [new AbortController(), [], new Network()];
   const given = {
     ...CORRIDOR,

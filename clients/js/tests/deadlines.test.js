@@ -51,7 +51,7 @@ test("a server's Retry-After is waited for, within the time there is", async () 
   deadline.done();
 });
 
-test("answers are not asked for again", async () => {
+test("answers are not requested again", async () => {
   const deadline = new Deadline(1000);
   for (const status of [200, 400, 409, 410, 422, 500, 502, 504]) {
     assert.ok(!(await new Tries(deadline, true).again({ status })), status);
@@ -65,14 +65,14 @@ const problem = (status, code) => ({
   body: new TextEncoder().encode(JSON.stringify({ code, message: "not now" })),
 });
 
-test("what is final where an instance is made is asked for again elsewhere", () => {
+test("a final answer of a create is retried in other calls", () => {
   assert.ok(!isRepeated(problem(503, "external-away"), true));
   assert.ok(isRepeated(problem(503, "external-away")));
   assert.ok(isRepeated(problem(503, "draining"), true));
   assert.ok(isRepeated({ status: 503, body: new Uint8Array([255]) }, true));
 });
 
-test("when the time is up, what was heard before is told", async () => {
+test("a timeout contains the last failure", async () => {
   const deadline = new Deadline(Infinity);
   deadline.sleep = async () => {};
   const tries = new Tries(deadline, true);

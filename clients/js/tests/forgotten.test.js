@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { INIT, RESET, lending } from "./corridor.mjs";
+import { INIT, RESET, provide } from "./corridor.mjs";
 
 /** A handler that runs until the test ends it. */
 function working(gives) {
@@ -16,7 +16,7 @@ function working(gives) {
 
 test("the agent goes once, though a step is at work meanwhile", async () => {
   const work = working({ observation: 1, reward: 1 });
-  const reply = await lending({ step: work.handler }, async (arrived, server) => {
+  const reply = await provide({ step: work.handler }, async (arrived, server) => {
     await server.welcome();
     await server.sendRequest(INIT);
     await server.sendRequest(RESET);
@@ -33,9 +33,9 @@ test("the agent goes once, though a step is at work meanwhile", async () => {
   assert.deepEqual(reply, ["came", "went", "came", "went"]);
 });
 
-test("no agent comes by what was asked before the server forgot", async () => {
+test("a request of a lost session brings no agent", async () => {
   const work = working(undefined);
-  const reply = await lending({ init: work.handler }, async (arrived, server) => {
+  const reply = await provide({ init: work.handler }, async (arrived, server) => {
     await server.welcome();
     server.sendMessage(INIT);
     await work.isBegun;
@@ -53,7 +53,7 @@ test("what was not begun when the server forgot is not done", async () => {
   const work = working({ observation: 1, reward: 1 });
   let resets = 0;
   const reset = () => ({ observation: resets++ });
-  await lending({ step: work.handler, reset }, async (arrived, server) => {
+  await provide({ step: work.handler, reset }, async (arrived, server) => {
     await server.welcome();
     await server.sendRequest(INIT);
     await server.sendRequest(RESET);
@@ -68,9 +68,9 @@ test("what was not begun when the server forgot is not done", async () => {
   });
 });
 
-test("who ends it while a step is at work is told once that the agent went", async () => {
+test("a stop during a step notifies the author once", async () => {
   const work = working({ observation: 1, reward: 1 });
-  const reply = await lending({ step: work.handler }, async (arrived, server) => {
+  const reply = await provide({ step: work.handler }, async (arrived, server) => {
     await server.welcome();
     await server.sendRequest(INIT);
     await server.sendRequest(RESET);
@@ -82,9 +82,9 @@ test("who ends it while a step is at work is told once that the agent went", asy
   assert.deepEqual(reply, ["came", "went"]);
 });
 
-test("who is refused when it comes back has no agent any more", async () => {
+test("a refusal after a lost connection frees the environment", async () => {
   const arrived = [];
-  const refused = lending({ onAgentGone: () => arrived.push("went") }, async (_, server) => {
+  const refused = provide({ onAgentGone: () => arrived.push("went") }, async (_, server) => {
     await server.welcome();
     await server.sendRequest(INIT);
     server.lose();

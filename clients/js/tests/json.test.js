@@ -30,7 +30,7 @@ test("members keep their order, in a Map where objects would not", () => {
   assert.deepEqual([...parse('{"2": 1, "1": 2}').keys()], ["2", "1"]);
 });
 
-test("what is no JSON is refused, and where is told", () => {
+test("malformed JSON is refused with its position", () => {
   for (const text of ["", "[1,]", '{"a":1,"a":2}', "01", "NaN", '"\u0001"', "[1] 2", "1e999"]) {
     assert.throws(() => parse(text), ProtocolError, text);
   }

@@ -178,7 +178,7 @@ for (const how of transports) {
     }));
 }
 
-test("a server tells what it has and what it can make", { skip }, async () => {
+test("a server lists instances and environments", { skip }, async () => {
   const client = new Client({ url });
   assert.equal((await client.info()).name, "gym_http_server");
   const [taxi] = await registry({ url, search: "taxi", available: true });

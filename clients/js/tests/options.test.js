@@ -18,7 +18,7 @@ test("a seed that stands alone is not dropped in silence", async () => {
   await assert.rejects(env.reset(null), typeError("reset takes an object, as { seed: 42 }; got null"));
 });
 
-test("the nearest option is told for one that there is not", async () => {
+test("an error names the nearest option", async () => {
   const reply = (name, meant) => typeError(`there is no option ${name}: did you mean ${meant}?`);
   await assert.rejects(env.reset({ Seed: 42 }), reply("Seed", "seed"));
   await assert.rejects(env.rollout({ max_steps: 3 }), reply("max_steps", "maxSteps"));
@@ -29,7 +29,7 @@ test("the nearest option is told for one that there is not", async () => {
   assert.throws(() => new Client({ URL: url }), reply("URL", "url"));
 });
 
-test("all options are told where none is near", async () => {
+test("an error lists all options if none is near", async () => {
   await assert.rejects(env.step(0, { seed: 1 }), typeError("there is no option seed; there are timeout, signal"));
   const reply = /^there is no option render; there are url, .*renderMode, .*signal$/;
   await assert.rejects(make("Any-v0", { url, render: "ansi" }), { name: "TypeError", message: reply });
@@ -50,7 +50,7 @@ test("options that are no object are refused", async () => {
   await assert.rejects(env.rollout(2), TypeError);
 });
 
-test("a token in an address is not told", async () => {
+test("an error does not show a token", async () => {
   const refused = await make("Any-v0", "http://:secret@127.0.0.1:9").catch((error) => error);
   assert.match(refused.message, /got "http:\/\/…@127.0.0.1:9"$/);
 });

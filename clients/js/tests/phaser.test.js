@@ -5,7 +5,7 @@ import { serveScene } from "../src/phaser.js";
 
 const GIVEN = { scene: { game: {} }, begin() {}, act() {}, outcome() {}, signal: AbortSignal.abort() };
 
-test("what a scene is lent with has to be there", async () => {
+test("missing options of a scene are refused", async () => {
   for (const name of ["begin", "act", "outcome"]) {
     await assert.rejects(serveScene({ ...GIVEN, [name]: undefined }), new TypeError(`${name} is not a function`));
   }

@@ -6,14 +6,14 @@ import { createServer } from "node:http";
 import { test } from "node:test";
 
 import { serveEnv } from "../src/serve.js";
-import { CORRIDOR, INIT, RESET, lending } from "./corridor.mjs";
+import { CORRIDOR, INIT, RESET, provide } from "./corridor.mjs";
 
 const fail = () => {
   throw new Error("no room");
 };
 const reject = async () => fail();
 
-test("who is stopped before its line is open says nothing and waits for nothing", { timeout: 5000 }, async (context) => {
+test("a stop before the connection is open sends nothing and ends at once", { timeout: 5000 }, async (context) => {
   let calls = 0;
   const server = createServer(() => calls++).listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -31,7 +31,7 @@ for (const [how, handler] of Object.entries({ throws: fail, rejects: reject })) 
   test(`a handler that ${how} is reply of, and requests are answered`, async () => {
     const lines = [];
     const given = { onAgent: handler, onAgentGone: handler, log: (line) => lines.push(line) };
-    await lending(given, async (_, server) => {
+    await provide(given, async (_, server) => {
       await server.welcome();
       await server.sendRequest(INIT);
       assert.equal((await server.sendRequest(RESET)).result.observation, 0);
@@ -41,7 +41,7 @@ for (const [how, handler] of Object.entries({ throws: fail, rejects: reject })) 
   });
 
   test(`a log that ${how} keeps nothing from being answered`, async () => {
-    const reply = await lending({ log: handler }, async (_, server) => {
+    const reply = await provide({ log: handler }, async (_, server) => {
       await server.welcome();
       await server.sendRequest(INIT);
       server.lose();
@@ -55,7 +55,7 @@ for (const [how, handler] of Object.entries({ throws: fail, rejects: reject })) 
 
 test("where an answer cannot be sent, another line is opened", async () => {
   const lines = [];
-  await lending({ log: (line) => lines.push(line) }, async (_, server) => {
+  await provide({ log: (line) => lines.push(line) }, async (_, server) => {
     await server.welcome();
     server.breakLine();
     server.sendMessage(INIT);

@@ -20,8 +20,8 @@ const CORRIDOR = {
 };
 
 /** Provide environments while `use` runs with the name and the logged lines. */
-async function lending(given, use) {
-  const name = `lent-${process.pid}-${++count}`;
+async function provide(given, use) {
+  const name = `provided-${process.pid}-${++count}`;
   const controller = new AbortController();
   const lines = [];
   let [there, missing] = [undefined, given.n ?? 1];
@@ -71,7 +71,7 @@ for (const dialect of ["json", "typed", "binary"]) {
       },
       render: () => ({ width: 1, height: 2, data: Uint8ClampedArray.of(1, 2, 3, 255, 4, 5, 6, 255) }),
     };
-    return lending(given, async (envId, lines) => {
+    return provide(given, async (envId, lines) => {
       await playing(envId, { renderMode: "rgb_array" }, async (env) => {
         const begun = await env.reset({ seed: 2n ** 60n + 1n, options: { level: 7 } });
         assert.deepEqual([begun.observation.toArray(), begun.info], [[[1, 2], [3, 4]], { level: 7 }]);
@@ -93,7 +93,7 @@ for (const dialect of ["json", "typed", "binary"]) {
       throw Object.assign(new Error("that way is closed"), { code: "invalid-action" });
     };
     const step = (action) => (action ? refuse() : { observation: 1, reward: NaN });
-    return lending({ dialect, step }, async (envId, lines) =>
+    return provide({ dialect, step }, async (envId, lines) =>
       playing(envId, {}, async (env) => {
         await env.reset();
         await assert.rejects(env.step(1), { code: "invalid-action", message: /that way is closed/ });
@@ -107,7 +107,7 @@ for (const dialect of ["json", "typed", "binary"]) {
 }
 
 for (const transport of ["websocket", "http"]) {
-  test(`several are lent by one name, by ${transport}`, { skip }, () => {
+  test(`several environments of one name, by ${transport}`, { skip }, () => {
     const arrived = [];
     const factory = async (index) => {
       let steps = 0;
@@ -117,7 +117,7 @@ for (const transport of ["websocket", "http"]) {
         step: async () => ({ observation: index, reward: ++steps }),
       };
     };
-    return lending({ n: 3, factory, transport }, async (envId, lines) => {
+    return provide({ n: 3, factory, transport }, async (envId, lines) => {
       const vector = await makeVec(envId, { url, numEnvs: 3 });
       try {
         const indices = (await vector.reset()).observation.toArray();
@@ -135,7 +135,7 @@ for (const transport of ["websocket", "http"]) {
 }
 
 test("when one of several is refused, all end", { skip }, async () => {
-  const [name, lines] = [`lent-${process.pid}-${++count}`, []];
+  const [name, lines] = [`provided-${process.pid}-${++count}`, []];
   const factory = (index) => (index === 2 ? { name: "two words" } : {});
   const log = (line) => lines.push(line);
   await assert.rejects(serveEnv({ ...CORRIDOR, url, name, n: 3, factory, log }), { code: "bad-hello" });
@@ -147,7 +147,7 @@ test("init may have other spaces, for its instance only", { skip }, () => {
     if (!kwargs.wide) throw Object.assign(new Error("not so narrow"), { code: "bad-parameter" });
     return { observationSpace: { type: "Discrete", n: 50 } };
   };
-  return lending({ init, reset: () => ({ observation: 40 }) }, async (envId) => {
+  return provide({ init, reset: () => ({ observation: 40 }) }, async (envId) => {
     await assert.rejects(make(envId, { url }), { status: 400, message: /not so narrow/ });
     await playing(envId, { kwargs: { wide: true } }, async (env) => {
       assert.equal(env.observationSpace.n, 50);
@@ -157,13 +157,13 @@ test("init may have other spaces, for its instance only", { skip }, () => {
 });
 
 test("without reset, the present observation is observed", { skip }, () =>
-  lending({ reset: undefined, observe: async () => 3 }, (envId) =>
+  provide({ reset: undefined, observe: async () => 3 }, (envId) =>
     playing(envId, {}, async (env) => {
       assert.deepEqual(await env.reset(), { observation: 3, info: { continued: true } });
     }),
   ));
 
-test("what is wrong from the beginning is said", { skip }, async () => {
+test("wrong options are refused", { skip }, async () => {
   await assert.rejects(serveEnv({ ...CORRIDOR, url, name: "two words" }), { code: "bad-hello" });
   await assert.rejects(serveEnv({ ...CORRIDOR, url, name: "a", step: undefined }), TypeError);
   await assert.rejects(serveEnv({ ...CORRIDOR, url, name: "a", actionSpace: undefined }), TypeError);
@@ -176,11 +176,11 @@ test("what is wrong from the beginning is said", { skip }, async () => {
   await assert.rejects(serveEnv({ ...CORRIDOR, url, name: "a", attributes: 1 }), TypeError);
 });
 
-test("who is stopped before it began does nothing", async () => {
+test("a stop before the start does nothing", async () => {
   await serveEnv({ ...CORRIDOR, url: "http://127.0.0.1:1", name: "a", signal: AbortSignal.abort() });
 });
 
-test("large arrays and frames are binary unless told", () => {
+test("large arrays and frames are binary by default", () => {
   const pixels = { type: "Box", low: 0, high: 255, shape: [84, 84], dtype: "uint8" };
   assert.equal(new ProvidedEnv(CORRIDOR).dialect, "json");
   assert.equal(new ProvidedEnv({ ...CORRIDOR, observationSpace: pixels }).dialect, "binary");

@@ -9,7 +9,7 @@ local options = require("gym_http_client.options")
 
 local attributes = {}
 
-local function ask_member(self, path, body, name)
+local function request_member(self, path, body, name)
   self:check_open()
   local answer, failed = rest.exact(self.requester, body and "POST" or "GET", self.path .. path,
     body, self.raw)
@@ -22,21 +22,21 @@ end
 --- Have the server draw an action.
 -- @tparam[opt] table arguments `seed` and `mask`
 function attributes:sample_action(arguments)
-  return ask_member(self, "action_space/sample",
+  return request_member(self, "action_space/sample",
     options.of_sample(arguments, "sample_action"), "action")
 end
 
 --- Have the server draw an observation.
 -- @tparam[opt] table arguments `seed` and `mask`
 function attributes:sample_observation(arguments)
-  return ask_member(self, "observation_space/sample",
+  return request_member(self, "observation_space/sample",
     options.of_sample(arguments, "sample_observation"), "observation")
 end
 
 --- Get an attribute of the environment.
 -- @tparam string name
 function attributes:get(name)
-  return ask_member(self, "attributes/" .. address.quoted(name) .. "/", nil, "value")
+  return request_member(self, "attributes/" .. address.quoted(name) .. "/", nil, "value")
 end
 
 --- Set an attribute of the environment.
@@ -44,7 +44,7 @@ end
 -- @param value
 -- @treturn boolean true
 function attributes:set(name, value)
-  return ask_member(self, "attributes/" .. address.quoted(name) .. "/", { value = value }, "set")
+  return request_member(self, "attributes/" .. address.quoted(name) .. "/", { value = value }, "set")
 end
 
 --- Call a method of the environment.
@@ -52,7 +52,7 @@ end
 -- @param ... its arguments
 function attributes:call(name, ...)
   local path = "attributes/" .. address.quoted(name) .. "/call/"
-  return ask_member(self, path, { args = kinds.list({ ... }) }, "value")
+  return request_member(self, path, { args = kinds.list({ ... }) }, "value")
 end
 
 --- Return the state of the environment's random generator, for `set_generator`.

@@ -127,7 +127,7 @@ function certificates.secure(raw, host, tls, seconds)
   refused = ok and certificates.doubt(secured, host, tls) or not ok and refused or nil
   if not ok or refused then
     secured:close()
-    return nil, "the server could not prove who it is: " .. tostring(refused)
+    return nil, "the server could not prove its identity: " .. tostring(refused)
   end
   return secured
 end

@@ -38,9 +38,9 @@ local function absent(reason)
   if TIMEOUTS[reason] then
     return failed(reason)
   end
-  local nobody = reason == "connection refused" or tostring(reason):find("host", 1, true)
+  local is_absent = reason == "connection refused" or tostring(reason):find("host", 1, true)
     or tostring(reason):find("resolution", 1, true) or tostring(reason):find("service", 1, true)
-  return failure(nobody and "absent" or "lost", "no connection: " .. tostring(reason))
+  return failure(is_absent and "absent" or "lost", "no connection: " .. tostring(reason))
 end
 
 --- Open a connection.

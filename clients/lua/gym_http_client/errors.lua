@@ -87,7 +87,7 @@ function errors.of_reply(reply, url)
 end
 
 -- Return the message and the code of the problem in an answer; nil for other answers.
-function errors.told_by(reply)
+function errors.message_and_code(reply)
   local problem = problem_in(reply.body)
   if problem then
     return problem.message, problem.code

@@ -106,7 +106,7 @@ end
 
 local function contains(self, instance_id, which, value)
   if value == nil then
-    usage.raise("a value is needed to ask whether it is in the space")
+    usage.raise("a value is missing: expected the value to check")
   end
   local path = path_of(instance_id, which .. "/contains")
   return perform(self, "POST", path, { value = value }, "member", "boolean")

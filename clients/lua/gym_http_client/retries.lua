@@ -25,7 +25,7 @@ function retries.is_repeated(reply, creates)
   if not REPEATED[reply.status] or not creates then
     return REPEATED[reply.status] or false
   end
-  local _, code = errors.told_by(reply)
+  local _, code = errors.message_and_code(reply)
   return not FINAL_OF_CREATION[code or ""]
 end
 
@@ -36,7 +36,7 @@ Tries.__index = Tries
 -- @tparam number deadline of all of them
 -- @tparam boolean met whether the server has answered before
 -- @tparam[opt] boolean creates whether the request makes an instance
--- @tparam[opt] string heard an earlier failure
+-- @tparam[opt] string last_failure an earlier failure
 function retries.new(deadline, met, creates, last_failure)
   local fields = {
     deadline = deadline, met = met, creates = creates, last_failure = last_failure,
@@ -45,18 +45,18 @@ function retries.new(deadline, met, creates, last_failure)
   return setmetatable(fields, Tries)
 end
 
-local function asked_pause(reply)
+local function required_pause(reply)
   local query = reply.fields["retry-after"] or ""
   return query:find("^%d+$") and tonumber(query:sub(1, 9)) or 0
 end
 
 local function words_of(reply)
-  local message = errors.told_by(reply)
+  local message = errors.message_and_code(reply)
   return message and ("%s (status %d)"):format(message, reply.status) or "status " .. reply.status
 end
 
 -- Keep the last failure, unless it is only a timeout.
-local function hear(self, reply, failed)
+local function remember(self, reply, failed)
   if reply then
     self.last_failure = words_of(reply)
   elseif failed.kind ~= "timeout" then
@@ -79,11 +79,11 @@ function Tries:again(reply, failed)
     last = math.min(last, self.began + FIRST_CONTACT)
   end
   local bound = math.min(FIRST * 2 ^ math.min(self.count - 1, 30), LONGEST)
-  local pause = (reply and asked_pause(reply) or 0) + random_bytes.fraction() * bound
+  local pause = (reply and required_pause(reply) or 0) + random_bytes.fraction() * bound
   if socket.gettime() + pause >= last then
     return false
   end
-  hear(self, reply, failed)
+  remember(self, reply, failed)
   socket.sleep(pause)
   self.count = self.count + 1
   return true

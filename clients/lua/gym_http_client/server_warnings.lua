@@ -18,7 +18,7 @@ end
 
 --- Show warnings.
 -- @tparam Requester requester whose options may have `on_warning`
--- @param told a list of tables with `category` and `message`, or any other value
+-- @param content a list of tables with `category` and `message`, or any other value
 function server_warnings.show(requester, content)
   if type(content) ~= "table" or kinds.of(content) ~= "list" then
     return

@@ -82,7 +82,7 @@ local function reopen(self, deadline)
   elseif failed or retries.is_repeated(reply) then
     do_without(self)
   else
-    local message, code = errors.told_by(reply)
+    local message, code = errors.message_and_code(reply)
     if code and not NO_STREAMS[code] then
       return errors.of_reply(reply, self.requester:url(self.path .. "stream"))
     end

@@ -31,7 +31,7 @@ function stream.new(connection, max_message, raw)
 end
 
 --- Send a request.
--- @tparam table asked `operation`, `number`, and `plain` JSON, or a `signature` and
+-- @tparam table query `operation`, `number`, and `plain` JSON, or a `signature` and
 -- `leaves`, or neither
 -- @treturn ?boolean true
 -- @treturn ?table failure

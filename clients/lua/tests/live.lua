@@ -39,7 +39,7 @@ both("warnings of the server are shown", function(stream)
   gym.assert(env:close())
 end)
 
-both("an episode goes as its seed says", function(stream)
+both("a seed determines an episode", function(stream)
   local env = make("CartPole-v1", stream)
   local observation, info = gym.assert(env:reset({ seed = 42 }))
   -- By Gymnasium.
@@ -58,7 +58,7 @@ both("an episode goes as its seed says", function(stream)
   misuse("closed", env.step, env, 1)
 end)
 
-both("an action that can be none is refused, and the stream goes on", function(stream)
+both("an invalid action is refused, and the stream stays open", function(stream)
   local env = make("CartPole-v1", stream)
   gym.assert(env:reset({ seed = 1 }))
   for _, action in ipairs({ 2, -1, 0.5, "left", { 1, 2 } }) do
@@ -92,7 +92,7 @@ both("a call that was interrupted leaves nothing for the next one", function(str
   gym.assert(other:close())
 end)
 
-both("a step before the reset is told", function(stream)
+both("a step before the reset is an error", function(stream)
   local env = make("CartPole-v1", stream)
   local observation, failed = env:step(0)
   equal(observation, nil)
@@ -168,7 +168,7 @@ both("frames are arrays, text and files", function(stream)
   gym.assert(text:close())
 end)
 
-both("arrays come raw if they are asked for so", function(stream)
+both("arrays are raw with the option raw", function(stream)
   local env = make("CartPole-v1", stream, { raw = true })
   local observation = gym.assert(env:reset({ seed = 42 }))
   if rawget(_G, "jit") then
@@ -278,7 +278,7 @@ test("an instance is shared, and gone when it is closed", function()
   equal(failed.code, "unknown-instance")
 end)
 
-test("a server tells what there is", function()
+test("a server lists instances and environments", function()
   local client = gym.new(url)
   local env = gym.assert(client:make("CartPole-v1", { label = "from Lua" }))
   equal(gym.assert(client:list())[env.instance_id], "CartPole-v1")

@@ -106,7 +106,7 @@ test("the agent goes once, though a step is at work meanwhile", function()
   equal(server.received[1], nil)
 end)
 
-test("no agent comes by what was asked before the server forgot", function()
+test("a request of a lost session brings no agent", function()
   local server = corridor(function(server)
     return {
       init = function(_, answer)
@@ -123,7 +123,7 @@ test("no agent comes by what was asked before the server forgot", function()
   items(server.events, {})
 end)
 
-test("who ends it while a step is at work is told once that the agent went", function()
+test("a stop during a step notifies the author once", function()
   local server = corridor()
   server.perform(INIT)
   server.perform(RESET)
@@ -133,7 +133,7 @@ test("who ends it while a step is at work is told once that the agent went", fun
   items(server.events, { "came", "went" })
 end)
 
-test("who is refused when it comes back has no agent any more", function()
+test("a refusal after a lost connection frees the environment", function()
   local server = corridor()
   server.perform(INIT)
   server.lose()

@@ -40,7 +40,7 @@ local function perform(env, request)
   return content
 end
 
-test("what is missing or wrong is said where the program is wrong", function()
+test("wrong options raise at the line of the program", function()
   misuse("serving.lua:44", function() serve.env(corridor({ step = gym.null })) end)
   misuse("needs the option step", serve.env, corridor({ step = gym.null }))
   misuse("needs the option name", serve.env, corridor({ name = gym.null }))
@@ -54,7 +54,7 @@ test("what is missing or wrong is said where the program is wrong", function()
   misuse("looks like tcp://", serve.env, corridor({ url = "tcp://127.0.0.1" }))
 end)
 
-test("frames and large arrays are binary unless told", function()
+test("frames and large arrays are binary by default", function()
   local pixels = { type = "Box", low = 0, high = 255, shape = { 84, 84 }, dtype = "uint8" }
   equal(provided.new(corridor()).dialect, "json")
   equal(provided.new(corridor({ observation_space = pixels })).dialect, "binary")
@@ -99,7 +99,7 @@ test("an answer that is given within the handler is the answer", function()
   equal(content[1].result.observation.value, 2)
 end)
 
-test("what handlers raise is told, with its code", function()
+test("errors of handlers are sent with their code", function()
   local raised
   local env = provided.new(corridor({ step = function() error(raised, 0) end }))
   for _, case in ipairs({

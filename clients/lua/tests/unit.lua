@@ -317,7 +317,7 @@ test("the network draws nothing from the agent's generator", function()
   equal(math.random(), first)
 end)
 
-test("errors are told in words", function()
+test("errors are printed with their message", function()
   local body = '{"code":"unknown-env","message":"no such environment","extra":1}'
   local failed = errors.of_reply({ status = 400, body = body }, "http://host/v1/envs/")
   equal(tostring(failed),
@@ -339,7 +339,7 @@ test("a pause that would outlast the time ends the tries", function()
   equal(retries.new(socket.gettime() + 10, true):again(nil, { kind = "untrusted" }), false)
 end)
 
-test("what is final where an instance is made is said again elsewhere", function()
+test("a final answer of a create is retried in other calls", function()
   local function reply(code)
     return { status = 503, fields = {}, body = ('{"code":"%s","message":"no"}'):format(code) }
   end
@@ -351,7 +351,7 @@ test("what is final where an instance is made is said again elsewhere", function
     true)
 end)
 
-test("an error that the time is up tells what was heard before", function()
+test("a timeout contains the last failure", function()
   local socket = require("socket")
   local late = { kind = "timeout", words = "nothing within the time limit" }
   local function message(...)

@@ -102,7 +102,7 @@ def test_an_untrusted_server_is_refused(
 ) -> None:
     with secured(server.port, certificate) as port:
         with Lending(f"https://localhost:{port}", tmp_path) as lending:
-            lending.wait_for("could not prove who it is")
+            lending.wait_for("could not prove its identity")
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
         with Lending(f"https://127.0.0.1:{port}", tmp_path) as lending:
             lending.wait_for("its certificate is not for 127.0.0.1")

@@ -31,13 +31,13 @@ struct Reply {
 inline bool is_repeated(int status) { return status == 408 || status == 429 || status == 503; }
 
 /// The message and code of a problem; nothing for other answers.
-struct Told {
+struct ProblemText {
     std::string message{};
     std::string code{};
 };
 
-inline Told told_by(const Reply& reply) {
-    Told outcome;
+inline ProblemText outcome_of(const Reply& reply) {
+    ProblemText outcome;
     try {
         const Value problem = read_json(reply.text());
         if (problem.kind() != Kind::dict) return outcome;
@@ -57,7 +57,7 @@ inline Told told_by(const Reply& reply) {
 /// external environment is connected is final for a create: the server has
 /// already waited for `wait_s`.
 inline bool is_repeated(const Reply& reply, bool creates) {
-    return is_repeated(reply.status) && !(creates && told_by(reply).code == "external-away");
+    return is_repeated(reply.status) && !(creates && outcome_of(reply).code == "external-away");
 }
 
 /// The message of the last failure, followed by an earlier, different one.

@@ -28,7 +28,7 @@ enum class Operation : std::uint8_t {
 };
 
 /// A request to an instance.
-struct Ask {
+struct InstanceRequest {
     Operation operation{};
     std::string name{};       ///< Of an attribute.
     bool exact = false;       ///< Whether it is in the binary form, else plain JSON.
@@ -53,8 +53,8 @@ inline std::string quoted(const std::string& name) {
     return path;
 }
 
-inline std::string path_of(const Ask& send_request) {
-    switch (send_request.operation) {
+inline std::string path_of(const InstanceRequest& query) {
+    switch (query.operation) {
         case Operation::reset: return "reset/";
         case Operation::step: return "step/";
         case Operation::render: return "render/";
@@ -65,8 +65,8 @@ inline std::string path_of(const Ask& send_request) {
         case Operation::generator:
         case Operation::set_generator: return "generator/";
         case Operation::attribute:
-        case Operation::set_attribute: return "attributes/" + quoted(send_request.name) + "/";
-        case Operation::call_attribute: return "attributes/" + quoted(send_request.name) + "/call/";
+        case Operation::set_attribute: return "attributes/" + quoted(query.name) + "/";
+        case Operation::call_attribute: return "attributes/" + quoted(query.name) + "/call/";
         case Operation::rollout: return "rollout/";
     }
     return "";
@@ -76,25 +76,25 @@ inline bool is_get(Operation operation) {
     return operation == Operation::generator || operation == Operation::attribute;
 }
 
-/// An `Ask` with plain JSON.
-inline Ask plain_ask(Operation operation, const Json& body, std::string name = "") {
-    Ask send_request;
-    send_request.operation = operation;
-    send_request.name = std::move(name);
-    write_json(body, send_request.body);
-    return send_request;
+/// An `InstanceRequest` with plain JSON.
+inline InstanceRequest plain_request(Operation operation, const Json& body, std::string name = "") {
+    InstanceRequest query;
+    query.operation = operation;
+    query.name = std::move(name);
+    write_json(body, query.body);
+    return query;
 }
 
-/// An `Ask` with an exact value.
-inline Ask exact_ask(Operation operation, const Value& body, std::string name = "") {
-    Ask send_request;
-    send_request.operation = operation;
-    send_request.name = std::move(name);
-    send_request.exact = true;
+/// An `InstanceRequest` with an exact value.
+inline InstanceRequest exact_request(Operation operation, const Value& body, std::string name = "") {
+    InstanceRequest query;
+    query.operation = operation;
+    query.name = std::move(name);
+    query.exact = true;
     Parts parts = take_apart(body);
-    send_request.signature = std::move(parts.signature);
-    send_request.body = std::move(parts.leaves);
-    return send_request;
+    query.signature = std::move(parts.signature);
+    query.body = std::move(parts.leaves);
+    return query;
 }
 
 /// Compiled signatures of received values.
@@ -125,18 +125,18 @@ public:
     Http& http() { return http_; }
 
     /// Sends a request, under a key. @throws Error The answer is not a value.
-    Value send_request(const Ask& send_request, const std::string& key, const Deadline& deadline) {
+    Value send_request(const InstanceRequest& query, const std::string& key, const Deadline& deadline) {
         Request request;
-        request.method = is_get(send_request.operation) ? "GET" : "POST";
-        request.path = path_ + path_of(send_request);
+        request.method = is_get(query.operation) ? "GET" : "POST";
+        request.path = path_ + path_of(query);
         request.key = key;
-        if (send_request.exact) {
+        if (query.exact) {
             request.content_type = binary_type;
-            append_u32(request.body, static_cast<std::uint32_t>(send_request.signature.size()));
+            append_u32(request.body, static_cast<std::uint32_t>(query.signature.size()));
             append_u32(request.body, 0);
-            request.body += send_request.signature;
+            request.body += query.signature;
         }
-        request.body += send_request.body;
+        request.body += query.body;
         const Reply reply = http_.send(request, deadline);
         if (reply.status == 204) return Value();
         const std::string url = http_.url(request.path);
@@ -172,7 +172,7 @@ public:
     virtual ~Transport() = default;
 
     /// Sends a request, and waits for the answer. @throws Error The answer is not a value.
-    virtual Value send_request(const Ask& send_request) = 0;
+    virtual Value send_request(const InstanceRequest& query) = 0;
 };
 
 /// Sends requests over HTTP.
@@ -180,9 +180,9 @@ class RestTransport : public Transport {
 public:
     RestTransport(Http& http, const std::string& instance_id) : rest_(http, instance_id) {}
 
-    Value send_request(const Ask& send_request) override {
+    Value send_request(const InstanceRequest& query) override {
         ++number_;
-        return rest_.send_request(send_request, session_ + "-" + std::to_string(number_),
+        return rest_.send_request(query, session_ + "-" + std::to_string(number_),
                          Deadline(rest_.http().server().timeout_s));
     }
 

@@ -94,7 +94,7 @@ public:
     Reset reset(std::optional<std::uint64_t> seed = {}, const Json& options = Json()) {
         Json body = seeded(seed);
         if (!options.is_null()) body["options"] = options;
-        const Value answer = send_request(detail::plain_ask(detail::Operation::reset, body));
+        const Value answer = send_request(detail::plain_request(detail::Operation::reset, body));
         return {member(answer, "observation"), member(answer, "info")};
     }
 
@@ -105,10 +105,10 @@ public:
     template <class Action>
     Step step(const Action& action) {
         if constexpr (std::is_same_v<Action, Value>) {
-            return stepped(send_request(detail::exact_ask(detail::Operation::step,
+            return stepped(send_request(detail::exact_request(detail::Operation::step,
                                                  Value::dict({{"action", action}}))));
         } else if constexpr (std::is_integral_v<Action> && !std::is_same_v<Action, bool>) {
-            detail::Ask requested;
+            detail::InstanceRequest requested;
             requested.operation = detail::Operation::step;
             requested.body = "{\"action\":" + std::to_string(action) + "}";
             return stepped(send_request(requested));
@@ -125,10 +125,10 @@ public:
     template <class Actions>
     Steps steps(const Actions& actions) {
         if constexpr (std::is_same_v<Actions, Value>) {
-            return many(send_request(detail::exact_ask(detail::Operation::step,
+            return many(send_request(detail::exact_request(detail::Operation::step,
                                               Value::dict({{"actions", actions}}))));
         } else {
-            return many(send_request(detail::plain_ask(detail::Operation::step,
+            return many(send_request(detail::plain_request(detail::Operation::step,
                                               Json{{"actions", Json(actions)}})));
         }
     }
@@ -137,7 +137,7 @@ public:
     /// @param request `episodes`, `policy` or `actions`, `seed`, `options`, `max_steps`.
     /// @returns A dict of `episodes`, `steps` and `stopped`.
     Value rollout(const Json& request = Json::object()) {
-        return send_request(detail::plain_ask(detail::Operation::rollout, request));
+        return send_request(detail::plain_request(detail::Operation::rollout, request));
     }
 
 protected:
@@ -152,7 +152,7 @@ protected:
 private:
     Step step_json(const Json& action) {
         return stepped(
-            send_request(detail::plain_ask(detail::Operation::step, Json{{"action", action}})));
+            send_request(detail::plain_request(detail::Operation::step, Json{{"action", action}})));
     }
 
     Step stepped(const Value& answer) const {

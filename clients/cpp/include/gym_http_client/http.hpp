@@ -188,8 +188,8 @@ private:
         reply.status = static_cast<int>(status);
         if (receiving.failed) throw std::bad_alloc();
         if (receiving.too_large) {
-            const std::string limit_told = std::to_string(server_.max_body);
-            throw ProtocolError("the answer has a body of more than " + limit_told +
+            const std::string limit_text = std::to_string(server_.max_body);
+            throw ProtocolError("the answer has a body of more than " + limit_text +
                                     " bytes, or a head of more than 65536",
                                 Place{url(request.path), reply.status, ""});
         }
@@ -199,7 +199,7 @@ private:
     }
 
     static std::string words_of(const Reply& reply) {
-        const std::string message = told_by(reply).message;
+        const std::string message = outcome_of(reply).message;
         return (message.empty() ? "" : message + " ") + "(status " +
                std::to_string(reply.status) + ")";
     }

@@ -69,7 +69,7 @@ public:
     /// The present frame, unchanged: an array, text, or a list; None without
     /// a `render_mode`.
     Value render() {
-        return member(send_request(detail::plain_ask(detail::Operation::render, Json::object())),
+        return member(send_request(detail::plain_request(detail::Operation::render, Json::object())),
                       "rendered");
     }
 
@@ -88,13 +88,13 @@ public:
 
     /// An action that the server draws; `seed` seeds the space first.
     Value sample_action(std::optional<std::uint64_t> seed = {}) {
-        return member(send_request(detail::plain_ask(detail::Operation::action_sample, seeded(seed))),
+        return member(send_request(detail::plain_request(detail::Operation::action_sample, seeded(seed))),
                       "action");
     }
 
     /// An attribute of the environment, or of one of its wrappers; None of a method.
     Value attribute(const std::string& name) {
-        detail::Ask requested;
+        detail::InstanceRequest requested;
         requested.operation = detail::Operation::attribute;
         requested.name = name;
         const Value answer = send_request(requested);
@@ -105,7 +105,7 @@ public:
     /// Sets an attribute; with `force` false, only an existing one.
     /// @returns Whether it was set.
     bool set_attribute(const std::string& name, const Value& value, bool force = true) {
-        return member(send_request(detail::exact_ask(detail::Operation::set_attribute,
+        return member(send_request(detail::exact_request(detail::Operation::set_attribute,
                                             Value::dict({{"value", value}, {"force", force}}),
                                             name)),
                       "set")
@@ -114,7 +114,7 @@ public:
 
     /// Calls a method of the environment.
     Value call(const std::string& name, Value::Items args = {}, Value::Members kwargs = {}) {
-        return member(send_request(detail::exact_ask(detail::Operation::call_attribute,
+        return member(send_request(detail::exact_request(detail::Operation::call_attribute,
                                             Value::dict({{"args", Value::list(std::move(args))},
                                                          {"kwargs", Value::dict(std::move(kwargs))}}),
                                             name)),
@@ -147,7 +147,7 @@ protected:
     /// How many environments there are in a vector that was attached to.
     std::size_t attached_envs() const { return state().num_envs; }
 
-    Value send_request(const detail::Ask& requested) {
+    Value send_request(const detail::InstanceRequest& requested) {
         Value answer = state().transport->send_request(requested);
         state().http.warn_of(answer);
         return answer;

@@ -105,7 +105,7 @@ private:
         while (!arrived_.empty()) {
             const detail::Message message = std::move(arrived_.front());
             arrived_.pop_front();
-            hear(message);
+            handle(message);
             if (over_) return;
         }
         if (conversation_.is_welcome()) {
@@ -116,7 +116,7 @@ private:
         }
     }
 
-    void hear(const detail::Message& message) {
+    void handle(const detail::Message& message) {
         beats_.arrived();
         if (message.opcode == detail::op_ping)
             return line_->send(detail::op_pong, message.text());

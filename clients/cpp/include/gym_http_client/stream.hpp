@@ -20,11 +20,11 @@ class StreamTransport : public Transport {
 public:
     StreamTransport(Http& http, const std::string& instance_id) : rest_(http, instance_id) {}
 
-    Value send_request(const Ask& send_request) override {
+    Value send_request(const InstanceRequest& query) override {
         if (number_ == 0xffffffff) begin();
         ++number_;
         try {
-            return settled(send_request, Deadline(server().timeout_s));
+            return settled(query, Deadline(server().timeout_s));
         } catch (const TransportError&) {
             // Whether the request was executed is unknown, so later ones are of another session.
             begin();
@@ -35,7 +35,7 @@ public:
 private:
     const Server& server() { return rest_.http().server(); }
     std::string key() const { return session_ + "-" + std::to_string(number_); }
-    std::string url(const Ask& send_request) { return rest_.http().url(rest_.path() + path_of(send_request)); }
+    std::string url(const InstanceRequest& query) { return rest_.http().url(rest_.path() + path_of(query)); }
 
     void begin() {
         session_ = random_name();
@@ -44,26 +44,26 @@ private:
         stream_.reset();
     }
 
-    Value settled(const Ask& send_request, const Deadline& deadline) {
+    Value settled(const InstanceRequest& query, const Deadline& deadline) {
         Pauses pauses;
         std::string last_failure;
         while (true) {
             try {
-                if (!open(send_request, deadline)) return rest_.send_request(send_request, key(), deadline);
-                Value answer = exchange(send_request, deadline);
+                if (!open(query, deadline)) return rest_.send_request(query, key(), deadline);
+                Value answer = exchange(query, deadline);
                 lost_at_.reset();
                 return answer;
             } catch (const NoStream&) {
                 stream_.reset();
-                return rest_.send_request(send_request, key(), deadline);
+                return rest_.send_request(query, key(), deadline);
             } catch (const Lost& lost) {
                 if (stream_ && !lost_at_) lost_at_ = Clock::now();
                 stream_.reset();
                 // The server may have ended the stream during a message that is
                 // too large for it; over HTTP it returns this error with its limit.
-                if (send_request.body.size() > surely_read)
-                    return rest_.send_request(send_request, key(), deadline);
-                again(pauses, deadline, with_before(lost.what(), last_failure), send_request);
+                if (query.body.size() > surely_read)
+                    return rest_.send_request(query, key(), deadline);
+                again(pauses, deadline, with_before(lost.what(), last_failure), query);
                 last_failure = lost.what();
             } catch (const ApiError& error) {
                 if (!is_repeated(error.status()) || !wait(pauses.next(0), deadline)) throw;
@@ -71,16 +71,16 @@ private:
             } catch (const ProtocolError& error) {
                 // Other messages on this stream have no meaning.
                 stream_.reset();
-                throw error.at(Place{error.url().empty() ? url(send_request) : error.url(),
+                throw error.at(Place{error.url().empty() ? url(query) : error.url(),
                                      error.status(), ""});
             }
         }
     }
 
     void again(Pauses& pauses, const Deadline& deadline, const std::string& words,
-               const Ask& send_request) {
+               const InstanceRequest& query) {
         if (!wait(pauses.next(0), deadline))
-            throw TransportError("no answer: " + words, url(send_request));
+            throw TransportError("no answer: " + words, url(query));
     }
 
     static bool wait(double seconds, const Deadline& deadline) {
@@ -90,7 +90,7 @@ private:
     }
 
     /// Opens a stream if necessary; returns whether there is one.
-    bool open(const Ask& send_request, const Deadline& deadline) {
+    bool open(const InstanceRequest& query, const Deadline& deadline) {
         if (stream_) return true;
         if (failed_handshakes_ >= max_failed_handshakes) return false;
         std::string target = rest_.path() + "stream?session=" + session_;
@@ -100,13 +100,13 @@ private:
         }
         const double limit = std::min({deadline.left(), server().try_timeout_s, 10.0});
         try {
-            stream_ = std::make_unique<WebSocket>(server(), target, url(send_request), Deadline(limit));
+            stream_ = std::make_unique<WebSocket>(server(), target, url(query), Deadline(limit));
             failed_handshakes_ = 0;
             return true;
         } catch (const Lost&) {
         } catch (const NoStream&) {
             // Not only on 426: Beast keeps the answer of a refused handshake to itself.
-            if (failed_handshakes_ + 1 == max_failed_handshakes) warn(url(send_request));
+            if (failed_handshakes_ + 1 == max_failed_handshakes) warn(url(query));
         }
         ++failed_handshakes_;
         return false;
@@ -123,8 +123,8 @@ private:
                   << std::endl;
     }
 
-    Value exchange(const Ask& send_request, const Deadline& deadline) {
-        write(send_request);
+    Value exchange(const InstanceRequest& query, const Deadline& deadline) {
+        write(query);
         const double limit = std::min(deadline.left(), server().try_timeout_s);
         const auto message = stream_->exchange(message_, Deadline(limit));
         const span<const unsigned char> bytes(message->data(), message->size());
@@ -140,25 +140,25 @@ private:
             const Value problem =
                 flattened(read_json(text_at(bytes, start, frame.body_size)));
             rest_.http().warn_of(problem);
-            throw_problem(problem, frame.status, url(send_request));
+            throw_problem(problem, frame.status, url(query));
         }
         throw ProtocolError("what came with status " + std::to_string(frame.status) +
                             " is neither a value nor a problem");
     }
 
-    void write(const Ask& send_request) {
+    void write(const InstanceRequest& query) {
         std::string head;
-        if (!send_request.name.empty()) head = Frame::head_of(Json{{"value", send_request.name}});
+        if (!query.name.empty()) head = Frame::head_of(Json{{"value", query.name}});
         body_.clear();
-        if (send_request.exact) stream_->announcing.write(send_request.signature, body_);
-        body_ += send_request.body;
+        if (query.exact) stream_->announcing.write(query.signature, body_);
+        body_ += query.body;
         Frame frame;
         frame.body_size = static_cast<std::uint32_t>(body_.size());
         frame.head_size = static_cast<std::uint32_t>(head.size());
         // All earlier answers have arrived, since each is waited for.
         frame.status = 1;
-        frame.operation = static_cast<std::uint8_t>(send_request.operation);
-        const unsigned form = send_request.exact ? form_binary : send_request.body.empty() ? form_none : form_plain;
+        frame.operation = static_cast<std::uint8_t>(query.operation);
+        const unsigned form = query.exact ? form_binary : query.body.empty() ? form_none : form_plain;
         frame.forms = static_cast<std::uint8_t>(form | unsigned(form_binary) << 4U);
         frame.number = number_;
         message_.clear();

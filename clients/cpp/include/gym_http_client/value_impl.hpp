@@ -15,7 +15,7 @@ inline std::string Value::type_name() const {
 }
 
 inline void Value::refuse(const std::string& wanted) const {
-    throw UsageError("asked for " + wanted + ", but this is " + type_name());
+    throw UsageError("expected " + wanted + ", but this is " + type_name());
 }
 
 inline const Value::Array& Value::array_data(const char* wanted) const {
@@ -116,7 +116,7 @@ inline const Value::Items& Value::items() const {
 inline const Value& Value::operator[](std::size_t index) const {
     const Items& all = items();
     if (index >= all.size())
-        throw UsageError("asked for item " + std::to_string(index) + " of " +
+        throw UsageError("there is no item " + std::to_string(index) + " of " +
                          std::to_string(all.size()));
     return all[index];
 }
@@ -136,14 +136,14 @@ inline const Value* Value::find(std::string_view key) const {
 
 inline const Value& Value::operator[](std::string_view key) const {
     if (const Value* value = find(key)) return *value;
-    throw UsageError("asked for the key \"" + std::string(key) + "\", which is not there");
+    throw UsageError("there is no key \"" + std::string(key) + "\"");
 }
 
 inline Value Value::row(std::size_t index) const {
     const Array& array = array_data("a row");
     const Shape& shape = array.type->shape;
     if (shape.empty() || index >= shape.front())
-        throw UsageError("asked for row " + std::to_string(index) + " of an array with " +
+        throw UsageError("there is no row " + std::to_string(index) + " of an array with " +
                          std::to_string(shape.empty() ? 0 : shape.front()));
     auto type = std::make_shared<ArrayType>();
     type->dtype = array.type->dtype;

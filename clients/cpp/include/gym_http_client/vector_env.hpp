@@ -56,7 +56,7 @@ public:
         Json body = Json::object();
         if (!seed.is_null()) body["seed"] = seed;
         if (!options.is_null()) body["options"] = options;
-        const Value answer = send_request(detail::plain_ask(detail::Operation::reset, body));
+        const Value answer = send_request(detail::plain_request(detail::Operation::reset, body));
         return {member(answer, "observation"), member(answer, "info")};
     }
 
@@ -65,10 +65,10 @@ public:
     template <class Actions>
     VectorStep step(const Actions& actions) {
         if constexpr (std::is_same_v<Actions, Value>) {
-            return stepped(send_request(detail::exact_ask(detail::Operation::step,
+            return stepped(send_request(detail::exact_request(detail::Operation::step,
                                                  Value::dict({{"action", actions}}))));
         } else {
-            return stepped(send_request(detail::plain_ask(detail::Operation::step,
+            return stepped(send_request(detail::plain_request(detail::Operation::step,
                                                  Json{{"action", Json(actions)}})));
         }
     }

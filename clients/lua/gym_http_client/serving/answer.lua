@@ -9,7 +9,7 @@ local answers = {}
 local Answer = {}
 Answer.__index = Answer
 
--- Make the answer to a request; `tell` is called once, with the result, or nil and
+-- Make the answer to a request; `notify` is called once, with the result, or nil and
 -- the error.
 function answers.new(notify)
   return setmetatable({ notify = notify }, Answer)

@@ -15,7 +15,7 @@ function heartbeats.new(seconds)
 end
 
 --- Return what to do after silence.
--- @tparam boolean heard whether bytes have arrived since the last call
+-- @tparam boolean arrived whether bytes have arrived since the last call
 -- @treturn ?string `"ping"`, or `"leave"`
 function Heartbeats:beat(arrived)
   if arrived then

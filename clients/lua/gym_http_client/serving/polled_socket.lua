@@ -74,7 +74,7 @@ local function secure(self, host, tls, deadline)
     if ok then
       break
     elseif not WAITS[reason] then
-      return nil, failure("untrusted", "the server could not prove who it is: " .. reason)
+      return nil, failure("untrusted", "the server could not prove its identity: " .. reason)
     end
     local going, failed = pause(self, WAITS[reason], deadline)
     if not going then
@@ -83,7 +83,7 @@ local function secure(self, host, tls, deadline)
   end
   why = certificates.doubt(secured, host, tls)
   if why then
-    return nil, failure("untrusted", "the server could not prove who it is: " .. why)
+    return nil, failure("untrusted", "the server could not prove its identity: " .. why)
   end
   return true
 end

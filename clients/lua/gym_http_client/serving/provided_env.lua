@@ -170,10 +170,10 @@ local function problem_of(raised, name)
   return { code = "env-error", message = ("%s failed: %s"):format(name, words) }
 end
 
---- Execute a request; `tell` is called once, with a result, or nil and a problem, at once
+--- Execute a request; `notify` is called once, with a result, or nil and a problem, at once
 -- or later, or never if another request replaces it.
--- @tparam table asked with `type`
--- @tparam function tell
+-- @tparam table query with `type`
+-- @tparam function notify
 function ProvidedEnv:perform(query, notify)
   local name = query.type
   self:forget()

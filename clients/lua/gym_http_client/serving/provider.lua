@@ -46,7 +46,7 @@ local function call(self, handler)
   end
 end
 
-local function tell_free(self)
+local function notify_free(self)
   log(self, "the agent went")
   call(self, self.given.on_agent_gone)
 end
@@ -57,7 +57,7 @@ local function set_free(self)
   self.last = {}
   self.env:set_free()
   if taken then
-    tell_free(self)
+    notify_free(self)
   end
 end
 
@@ -148,7 +148,7 @@ local function query(self, request)
     deliver(self)
   end)
   if self.last == record and taken and not self.env.taken then
-    tell_free(self)
+    notify_free(self)
   end
 end
 

@@ -66,7 +66,7 @@ public:
     }
 
     /// Calls a handler.
-    void send_request(const Said& received) {
+    void send_request(const ServerMessage& received) {
         try {
             if (received.type == "init") return init(received);
             if (received.type == "reset") return reset(received);
@@ -87,7 +87,7 @@ private:
               const Asked&... requested) {
         const auto slot = std::make_shared<Slot<Result>>();
         slot->wake = wake_;
-        look_ = [slot, name, finish] { return told_by(*slot, name, finish); };
+        look_ = [slot, name, finish] { return outcome_of(*slot, name, finish); };
         const auto fail = [&slot](const EnvError& error) {
             const std::lock_guard<std::mutex> lock(slot->mutex);
             if (!slot->result) slot->error.emplace(error);
@@ -104,7 +104,7 @@ private:
     }
 
     template <class Result, class Finish>
-    static std::optional<Outcome> told_by(Slot<Result>& slot, const std::string& name,
+    static std::optional<Outcome> outcome_of(Slot<Result>& slot, const std::string& name,
                                        const Finish& finish) {
         const std::lock_guard<std::mutex> lock(slot.mutex);
         if (slot.error) return Outcome{{}, named(*slot.error, name)};
@@ -125,14 +125,14 @@ private:
         return EnvError(name + " failed: " + error.message());
     }
 
-    static Value dict_of(const Said& received, const char* name) {
+    static Value dict_of(const ServerMessage& received, const char* name) {
         const Value* found = received.find(name);
         return found != nullptr && found->kind() == Kind::dict ? *found : Value::dict({});
     }
 
     static Value info_of(const Value& info) { return info.is_none() ? Value::dict({}) : info; }
 
-    void init(const Said& received) {
+    void init(const ServerMessage& received) {
         const InitAsked requested{dict_of(received, "kwargs"), received.text("render_mode")};
         const auto finish = [this](const Spaces& given) {
             spaces_ = own_spaces();
@@ -151,7 +151,7 @@ private:
         call("init", Handler<Spaces>([] { return Spaces{}; }), finish);
     }
 
-    void reset(const Said& received) {
+    void reset(const ServerMessage& received) {
         const auto finish = [this](const Reset& given) {
             return Value::dict({{"observation", fitted(*spaces_.observation, given.observation)},
                                 {"info", info_of(given.info)}});
@@ -163,7 +163,7 @@ private:
              [finish](const Value& observation) { return finish(Reset{observation, {}}); });
     }
 
-    static std::optional<std::uint64_t> seed_of(const Said& received) {
+    static std::optional<std::uint64_t> seed_of(const ServerMessage& received) {
         const Value* seed = received.find("seed");
         if (seed == nullptr) return {};
         const auto number = integer_in(*seed, Dtype::read("<u8"));
@@ -172,7 +172,7 @@ private:
                        "bad-parameter");
     }
 
-    void step(const Said& received) {
+    void step(const ServerMessage& received) {
         const auto finish = [this](const StepGiven& given) {
             Value reward(given.reward);
             if (!lent_.reward_channels.empty())

@@ -37,7 +37,7 @@ public:
     /// @throws Error The message is malformed.
     void take(const Message& message) {
         if (!speech_) return greet(read_json(message.text()));
-        const Said received = speech_->read(message);
+        const ServerMessage received = speech_->read(message);
         if (received.type == "ping") return send_message(speech_->pong());
         if (received.type == "pong") return;
         if (received.type == "fault") {

@@ -10,7 +10,7 @@
 namespace gym_http::detail {
 
 /// A message of the server: a request, or `ping`, `pong` or `fault`.
-struct Said {
+struct ServerMessage {
     std::string type{};
     std::uint32_t id = 0;
     Value given{};  ///< A dict: its arguments.
@@ -43,7 +43,7 @@ public:
 
     virtual Opcode opcode() const = 0;
     /// @throws ProtocolError The message is malformed.
-    virtual Said read(const Message& message) = 0;
+    virtual ServerMessage read(const Message& message) = 0;
     /// @throws UsageError The result cannot be encoded.
     virtual std::string answer(std::uint32_t id, const Value& result) = 0;
     virtual std::string failure(std::uint32_t id, const EnvError& error) = 0;
@@ -56,9 +56,9 @@ class JsonSpeech : public Speech {
 public:
     Opcode opcode() const override { return op_text; }
 
-    Said read(const Message& message) override {
+    ServerMessage read(const Message& message) override {
         if (message.opcode == op_binary) throw ProtocolError("a message is no text");
-        Said received;
+        ServerMessage received;
         received.given = read_json(message.text());
         received.type = received.text("type");
         if (received.type.empty()) throw ProtocolError("a message has no type");
@@ -91,11 +91,11 @@ class BinarySpeech : public Speech {
 public:
     Opcode opcode() const override { return op_binary; }
 
-    Said read(const Message& message) override {
+    ServerMessage read(const Message& message) override {
         if (message.opcode == op_text) throw ProtocolError("a message is text");
         const span<const unsigned char> bytes(message.payload->data(), message.payload->size());
         const Frame frame = Frame::read(bytes);
-        Said received;
+        ServerMessage received;
         received.type = type_of(frame.operation);
         received.id = frame.number;
         if (received.type == "init") {

@@ -17,10 +17,10 @@ public:
 
     Json hello(const std::string& resume) const { return answering_.hello(resume); }
     /// Whether an agent uses the environment, as the author was notified.
-    bool taken() const { return told_taken_; }
+    bool taken() const { return notified_taken_; }
 
     /// Handles a request; a repeated one gets the stored answer.
-    void take(const Said& received) {
+    void take(const ServerMessage& received) {
         asked_ = true;
         if (received.id == last_) {
             due_ = told_.has_value();
@@ -41,7 +41,7 @@ public:
                 finish(std::move(*outcome));
             }
             if (waiting_.empty()) return;
-            const Said next = std::move(waiting_.front());
+            const ServerMessage next = std::move(waiting_.front());
             waiting_.pop_front();
             running_ = next.id;
             abandoned_ = false;
@@ -70,7 +70,7 @@ public:
         waiting_.clear();
         abandoned_ = answering_.is_busy();
         answering_.taken = false;
-        tell_of_agent();
+        notify_author();
     }
 
     /// Logs an event for the author.
@@ -87,18 +87,18 @@ private:
         if (outcome.error) log(outcome.error->message());
         // The request belongs to an earlier conversation.
         if (abandoned_) answering_.taken = false;
-        tell_of_agent();
+        notify_author();
         // The server has given up all requests but the last.
         if (abandoned_ || running_ != last_) return;
         told_ = std::move(outcome);
         due_ = asked_;
     }
 
-    void tell_of_agent() {
-        if (answering_.taken == told_taken_) return;
-        told_taken_ = answering_.taken;
-        log(told_taken_ ? "an agent came" : "the agent went");
-        const auto& handler = told_taken_ ? lent_.on_agent : lent_.on_agent_gone;
+    void notify_author() {
+        if (answering_.taken == notified_taken_) return;
+        notified_taken_ = answering_.taken;
+        log(notified_taken_ ? "an agent came" : "the agent went");
+        const auto& handler = notified_taken_ ? lent_.on_agent : lent_.on_agent_gone;
         try {
             if (handler) handler();
         } catch (const std::exception& error) {
@@ -108,14 +108,14 @@ private:
 
     const Lent& lent_;
     Answering answering_;
-    std::deque<Said> waiting_{};
+    std::deque<ServerMessage> waiting_{};
     std::uint32_t last_ = 0;      ///< The last request,
     std::optional<Outcome> told_{};  ///< its answer, stored in case it is lost,
     bool due_ = false;            ///< and whether to send it.
     bool asked_ = false;          ///< Whether it was received on this connection.
     std::uint32_t running_ = 0;   ///< The request that a handler executes.
     bool abandoned_ = false;      ///< Whether it belongs to an earlier conversation.
-    bool told_taken_ = false;
+    bool notified_taken_ = false;
 };
 
 }  // namespace gym_http::detail
