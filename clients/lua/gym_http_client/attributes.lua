@@ -44,7 +44,8 @@ end
 -- @param value
 -- @treturn boolean true
 function attributes:set(name, value)
-  return request_member(self, "attributes/" .. address.quoted(name) .. "/", { value = value }, "set")
+  return request_member(self, "attributes/" .. address.quoted(name) .. "/",
+    { value = value }, "set")
 end
 
 --- Call a method of the environment.
