@@ -160,7 +160,7 @@ class Copy(Protocol):
 
     @property
     def value(self) -> Any:
-        """What the environment gave, or the problem."""
+        """The answer of the environment, or the problem."""
 
 
 class WatchOutput:
@@ -179,8 +179,8 @@ class WatchOutput:
             self._whole = False
             lines.append(f"        … {copy.dropped} more, faster than this is printed")
         if copy.status != _OK:
-            said = copy.value.get("message", copy.value)
-            lines.append(_fit(f"{copy.number:>6}  {copy.op:<6}  failed: {said}"))
+            message = copy.value.get("message", copy.value)
+            lines.append(_fit(f"{copy.number:>6}  {copy.op:<6}  failed: {message}"))
             return lines
         described = getattr(self, f"_{copy.op}", _brief)(copy.value)
         lines.append(_fit(f"{copy.number:>6}  {copy.op:<6}  {described}"))

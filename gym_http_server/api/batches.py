@@ -1,8 +1,8 @@
 """Steps of many instances in one request, each of them executed once.
 
-Every step has a key, its own or one that it gets here. So a step whose answer is not
-in the answer of the request is not lost: its host keeps it, and gives it to whoever
-sends the step again with this key.
+Every step has an idempotency key, of the client or made here. So a step whose answer is
+not in the answer of the request is not lost: its host keeps the answer, and returns it
+when the step is sent again with this key.
 """
 
 from __future__ import annotations
@@ -271,14 +271,14 @@ def _check_json(reply: Frame) -> None:
 
 def _told(reply: _Reply, environ: Environ) -> dict[str, Any]:
     headers = answer_head(reply.frame).headers
-    told: dict[str, Any] = {"replayed": "Idempotent-Replayed" in headers}
+    result: dict[str, Any] = {"replayed": "Idempotent-Replayed" in headers}
     if reply.problem is not None:
         answer = problem_answer(reply.problem, environ)
         body = bytes(answer.body).rstrip()
-        told |= {"problem": msgspec.Raw(body), "status": answer.status}
+        result |= {"problem": msgspec.Raw(body), "status": answer.status}
     else:
         body = bytes(reply.frame.body).rstrip()
-        told |= {"answer": msgspec.Raw(body), "status": reply.frame.status}
+        result |= {"answer": msgspec.Raw(body), "status": reply.frame.status}
     if WARNINGS_HEADER in headers:
-        told[WARNINGS] = msgspec.Raw(headers[WARNINGS_HEADER].encode())
-    return told
+        result[WARNINGS] = msgspec.Raw(headers[WARNINGS_HEADER].encode())
+    return result

@@ -1,9 +1,9 @@
 """Access control: the token, the Host and the Origin of a request.
 
-A caller that can create an environment can run code. So a server that others can reach
-wants a token, and one on loopback, where there is none, makes sure that no web page
-in the user's browser is the one that asks: not from another origin, and not under
-another name for this machine (DNS rebinding).
+A caller that can create an environment can run code. So a server that other machines
+can reach requires a token. A server on loopback without a token refuses requests of web
+pages in the user's browser: those from another origin, and those under another name of
+this machine (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -167,8 +167,8 @@ class Guard:
         )
         if not visit:
             raise OriginRefused(
-                f"web pages from elsewhere (Sec-Fetch-Site: {site:.40}) may not use "
-                "this server; if they shall, start it with --allow-origin"
+                f"web pages of other sites (Sec-Fetch-Site: {site:.40}) may not use "
+                "this server; to allow them, start it with --allow-origin"
             )
 
     def _check_host(self, environ: Environ) -> None:
@@ -209,14 +209,14 @@ class Guard:
         return True
 
     def _take(self, ticket: str) -> Identity:
-        # Whoever brings one stands or falls with it, so that what works without a
-        # token works with one as well.
+        # A request with a ticket is refused if the ticket is wrong, also on a server
+        # without a token: so clients behave the same on both.
         name = self._tickets.take(ticket)
         identity = None if name is None else self._named(name)
         if identity is None:
             raise TicketRefused(
-                "the ticket opens no stream: it is none of this server's, was used "
-                "before, or is too old; POST /v1/tickets/ gives a new one",
+                "the ticket opens no stream: it is unknown to this server, was used "
+                "before, or is too old; POST /v1/tickets/ issues a new one",
                 headers={"WWW-Authenticate": _CHALLENGE},
             )
         return identity

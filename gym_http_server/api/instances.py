@@ -113,7 +113,7 @@ def _create(web: Web, environ: Environ) -> Answer:
     if web.draining:
         raise Draining("the server is stopping and makes no new instances")
     key = key_of(environ)
-    # The one supervisor reads it, while everybody else waits.
+    # The supervisor reads it, and all other requests wait meanwhile.
     body = read_body(environ, min(web.settings.max_body, MAX_CREATE_BYTES))
     # A client with a key sends the request again, and gets the instance.
     client = None if key else environ.get("gunicorn.socket")

@@ -1,14 +1,14 @@
 """Tickets: each opens one stream, for clients that cannot send the token in a header.
 
-A web page can put no header on a WebSocket, and the token is never part of an
-address. So the page asks for a ticket, with the token, and puts that into the address
-of the stream: what can be read there later is of no use any more.
+A web page cannot set headers of a WebSocket, and the token is never part of an address.
+So the page requests a ticket, with the token, and puts the ticket into the address of
+the stream. A used ticket in a log or a history opens nothing.
 
-An unused ticket is a link in the run directory, where all web workers see it, and
-taking it is unlinking it, which succeeds once. The link's name is a digest, from which
-nobody makes the ticket; so how long a search for it takes tells nothing either. Where
-it points is no place, but the time at which it expires, and the name of the token that
-it was issued to.
+An unused ticket is a symbolic link in the run directory, where all web workers see it.
+Taking it is unlinking it, which succeeds once. The link's name is a digest, which does
+not reveal the ticket, and neither does the duration of a search for it. The link's
+target is the time at which the ticket expires, and the name of the token that it was
+issued to.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Tickets:
             return
         if len(names) - self._sweep(names) >= MAX_TICKETS:
             raise TooManyTickets(
-                f"there are {MAX_TICKETS} tickets that nobody has used; each is "
+                f"there are {MAX_TICKETS} unused tickets; each is "
                 f"forgotten after {LIFETIME_S} s",
                 headers={"Retry-After": "5"},
             )

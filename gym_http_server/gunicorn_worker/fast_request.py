@@ -30,7 +30,7 @@ _MAX_KNOWN_HEAD = 1024
 _REQUEST_LINE = re.compile(rb"(GET|POST|DELETE) (/[\w./~-]*) HTTP/1\.1")
 _HEADER_LINE = re.compile(rb"([A-Za-z0-9-]+):[ \t]*([!-~](?:[ -~]*[!-~])?)[ \t]*")
 _SIZE = re.compile("[0-9]{1,5}").fullmatch
-#: Headers that say nothing about connections, framing, proxies or protocols.
+#: Headers without effect on connections, framing, proxies or protocols.
 _HARMLESS = frozenset(
     b"""
     accept accept-encoding accept-language authorization cache-control content-type
@@ -205,7 +205,7 @@ def _common_environ(
 ) -> dict[str, Any]:
     """Have gunicorn make what the environments of all requests have in common."""
     _, environ = wsgi.create(_Nothing, client, peer, server, cfg)
-    # It belongs to an answer, of which there is none yet.
+    # It belongs to an answer.
     del environ["wsgi.early_hints"]
     environ["wsgi.multithread"] = True
     if cfg.is_ssl:
@@ -236,7 +236,7 @@ _Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
 class _Start:
-    """What an application says before the body."""
+    """The start_response of one request, which keeps its arguments."""
 
     __slots__ = ("early", "headers", "status")
     early: list[bytes]
@@ -256,7 +256,7 @@ class _Start:
 
 
 class FastReplies:
-    """Answers whole requests with what the application says.
+    """Answers fast requests by calling the application.
 
     Args:
         cfg: gunicorn's configuration.
@@ -315,7 +315,7 @@ class FastReplies:
 
     @staticmethod
     def _begin(response: Response, start: _Start) -> None:
-        # Not before the first chunk, when it may not have been said yet.
+        # The application may call start_response as late as for the first chunk.
         if response.status is None:
             response.start_response(start.status, start.headers)
             for chunk in start.early:

@@ -122,7 +122,7 @@ def body_with(name: str, body: bytes) -> bytes:
 
     Args:
         name: The member's name.
-        body: The member, whose signature may be a number's. If it is none, it stays as
+        body: The member, whose signature may be a number's. Another body stays as
             it is.
     """
     size = int.from_bytes(body[:4], "little")

@@ -66,7 +66,7 @@ RIGHT, WRONG = 0, 1
 _ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # What comes of answers that are built as no check could know.
 _UNFORESEEN = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
-#: Answers are held against the document all the time, and told of in the end.
+#: The group of mismatches between answers and the document, reported in the end.
 ANSWERS = "answers"
 
 
@@ -75,13 +75,13 @@ PASSED, FAILED, ABSENT = "passed", "failed", "absent"
 
 @dataclass(frozen=True)
 class CheckResult:
-    """How one check ended.
+    """The result of one check.
 
     Attributes:
         id: The check.
         result: `PASSED`, `FAILED` or `ABSENT`.
-        expected: What should have come, if it failed.
-        actual: What came, if it failed; if it is absent, how that is known.
+        expected: The expected answer, if it failed.
+        actual: The answer, if it failed; if absent, how the server shows that.
     """
 
     id: str
@@ -91,11 +91,11 @@ class CheckResult:
 
 
 class Report:
-    """Outcomes, and lines about them.
+    """The results of checks, and lines about them.
 
     Args:
         say: Prints a line.
-        busy: Shows which group is being checked, if there is anybody to see it.
+        busy: Shows which group is being checked, on a terminal.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Report:
         return ", ".join(f"{counts[each]} {each}" for each in (PASSED, FAILED, ABSENT))
 
     def group(self, name: str, outcomes: list[CheckResult]) -> None:
-        """Take what came of one group, and say it in a line, and one for each wrong."""
+        """Add the results of a group; print a line for it and for each failure."""
         self.outcomes += outcomes
         counts = Counter(outcome.result for outcome in outcomes)
         actual = [f"{counts[each]} {each}" for each in (PASSED, FAILED, ABSENT)]
@@ -134,7 +134,7 @@ class Report:
                 self._say(f"  absent {outcome.id}: {outcome.actual}")
 
     def to_json(self, url: str) -> dict[str, object]:
-        """Give all of it for a program.
+        """Return the report for a program.
 
         Args:
             url: The server, without a token.
@@ -170,8 +170,8 @@ def validate(
         The exit status: `RIGHT`, or `WRONG` if something is.
 
     Raises:
-        StartError: Nobody is there, it cannot make the environment, or `only` names
-            nothing.
+        StartError: The server does not answer, it cannot make the environment, or
+            `only` matches no check.
     """
     say = _sayer(as_json)
     target = Target(address, timeout_s, env_id or CART_POLE)
@@ -206,7 +206,7 @@ def _leaver(target: Target) -> Callable[[int, object], None]:
     """Make the handler of what interrupts: the next call is not made.
 
     An exception out of a handler may come anywhere, where it is lost, or a lock is.
-    Who cannot wait interrupts twice.
+    A second signal ends the program at once.
     """
 
     def leave(number: int, frame: object) -> None:
@@ -249,10 +249,10 @@ def _chosen(only: list[str]) -> list[tuple[CheckGroup, list[Check]]]:
 
 
 def _greet(target: Target) -> None:
-    """Learn what the server says of itself.
+    """Request the server's description of itself.
 
     Raises:
-        StartError: Nobody is there.
+        StartError: The server does not answer.
     """
     try:
         about = target.get("/v1/")
@@ -270,7 +270,7 @@ def _greet(target: Target) -> None:
         if document.status == 200:
             target.document = Document(document.json())
     except (Mismatch, AttributeError, TypeError):
-        # The checks will say so.
+        # The checks report it.
         return
 
 

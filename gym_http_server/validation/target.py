@@ -23,7 +23,7 @@ CLOSING_S = 10.0
 TRIES = 3
 MAX_WAIT_S = 5
 _NO_JSON: Any = object()
-# What a server says of an environment that it does not have.
+# Codes of a server that does not have an environment.
 _NOT_HERE = {"unknown-env", "dependency-missing", "env-refused"}
 
 
@@ -36,8 +36,8 @@ class Target:
         env_id: The environment with which everything is checked that any will do for.
 
     Attributes:
-        about: What it says of itself; ``None`` if it says nothing.
-        document: Its OpenAPI document; ``None`` if there is none, or none that is.
+        about: Its description of itself; ``None`` if it has none.
+        document: Its OpenAPI document; ``None`` if it has none, or a malformed one.
         against_document: By operation and status, what was wrong with an answer; ""
             if nothing.
         interrupted_by: The number of the signal that ends the checks; 0 so far.
@@ -59,7 +59,7 @@ class Target:
         self._shared: dict[str, TargetInstance] = {}
 
     def go_on(self) -> None:
-        """Leave, if a signal said so.
+        """Raise if a signal has arrived.
 
         Raises:
             SystemExit: It did.
@@ -123,7 +123,7 @@ class Target:
                 self.against_document[key] = mismatch
 
     def claims(self, capability: str) -> bool:
-        """Whether the server says that it has something."""
+        """Return whether the server claims a capability."""
         actual = (self.about or {}).get("capabilities")
         return isinstance(actual, list) and capability in actual
 
@@ -228,7 +228,7 @@ class Target:
         left = []
         for key, body in list(self._making.items()):
             with contextlib.suppress(CallFailed, Mismatch):
-                # Under its key, a create says again what it has made.
+                # Repeated under its key, a create returns the same instance.
                 actual = self._create(key, body).json()
                 if isinstance(actual, dict) and "instance_id" in actual:
                     self._open[actual["instance_id"]] = None
@@ -278,7 +278,7 @@ class TargetInstance:
 
 
 def _is_unknown(answer: Response) -> bool:
-    """Whether an answer says in gym-http-api's words that there is no environment."""
+    """Return whether an answer reports an unknown environment as gym-http-api did."""
     return answer.status == 400 and b"malformed environment ID" in answer.body
 
 

@@ -22,7 +22,7 @@ def from_typed(data: Json) -> Form:
     """Read typed JSON, parsed.
 
     Raises:
-        Mismatch: It is none.
+        Mismatch: The JSON is malformed.
     """
     match data:
         case None:

@@ -49,7 +49,7 @@ class Closed(Exception):
 
 
 class WebSocket:
-    """A WebSocket, or what became of the wish for one.
+    """A WebSocket, or the refusal of its handshake.
 
     Args:
         target: The server.
@@ -154,7 +154,7 @@ class WebSocket:
         """Send bytes as they are.
 
         Raises:
-            Closed: There is nobody to take them.
+            Closed: The server has closed the connection.
         """
         try:
             self._socket.sendall(data)

@@ -158,7 +158,7 @@ def _served(target: Target) -> None:
 @document("valid")
 def _valid(target: Target) -> None:
     if target.document is None:
-        raise Absent("there is none")
+        raise Absent("there is no document")
     for fault in target.document.faults():
         raise Mismatch("a valid document", fault)
 
@@ -166,7 +166,7 @@ def _valid(target: Target) -> None:
 @document("routes")
 def _routes(target: Target) -> None:
     if target.document is None:
-        raise Absent("there is none")
+        raise Absent("there is no document")
     for capability, routes in ROUTES.items():
         if capability and not target.claims(capability):
             continue
@@ -179,7 +179,7 @@ def _routes(target: Target) -> None:
 def _routes_are_there(target: Target) -> None:
     """Expect all routes of the document."""
     if target.document is None:
-        raise Absent("there is none")
+        raise Absent("there is no document")
     for path, item in target.document.data["paths"].items():
         if "get" not in item:
             continue

@@ -41,7 +41,7 @@ def needs_attributes(target: Target) -> None:
     """Leave out what needs attributes, or values without loss.
 
     Raises:
-        Absent: There are none.
+        Absent: The server has no attributes, or no lossless values.
     """
     target.needs("attributes", target.shared().get("attributes/gravity/"))
     target.needs("lossless")
@@ -79,10 +79,10 @@ def _binary(case: dict[str, Any], target: Target) -> None:
 
 
 def back(answer: Response) -> Form:
-    """Give the member ``value`` of an answer, whatever its form.
+    """Return the member ``value`` of an answer in any form.
 
     Raises:
-        Mismatch: There is none.
+        Mismatch: There is no such member.
     """
     equal(answer.status, 200, "status")
     if answer.media == BINARY:
