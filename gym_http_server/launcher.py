@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import importlib.machinery
-import keyword
 import logging
 import os
 import resource
 import select
 import signal
 import socket
-import stat
 import subprocess
 import sys
 import time
@@ -29,6 +26,7 @@ from gym_http_server.access import quotas
 from gym_http_server.errors import StartError
 from gym_http_server.instances.supervisor_client import SupervisorClient
 from gym_http_server.listeners import file_name
+from gym_http_server.module_paths import resolve_imports
 from gym_http_server.rundir.directory import RunDir
 from gym_http_server.settings import PREFIX, Settings
 from gym_http_server.supervisor import processes
@@ -49,99 +47,6 @@ LOOK_SECONDS = 0.5
 _STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 # A log rotation tool, for example, may send them by mistake.
 _IGNORED = (signal.SIGUSR1, signal.SIGUSR2)
-
-
-def _imports(settings: Settings) -> tuple[tuple[str, ...], list[str]]:
-    """Return the names of the modules to import, and the directories they are in.
-
-    Raises:
-        StartError: One is not there, or others can write its directory.
-    """
-    names, folders = [], []
-    paths = [each for each in settings.import_ if _is_path(each)]
-    if len(paths) < len(settings.import_) or settings.allow_module:
-        folders.append(_safe_folder(os.getcwd(), "the working directory"))
-    for each in settings.import_:
-        if each in paths:
-            path = _module_file(each)
-            folder, name = os.path.split(path.removesuffix(".py"))
-            if folder not in folders:
-                folders.append(_safe_folder(folder, "the directory"))
-            _check_found(path, name, folders)
-            names.append(name)
-        else:
-            names.append(each)
-    return tuple(names), folders
-
-
-def _is_path(module: str) -> bool:
-    return "/" in module or module.endswith(".py")
-
-
-def _module_file(given: str) -> str:
-    """Return the absolute path of a Python file, or of a package's directory."""
-    path = os.path.abspath(given)
-    package = os.path.isfile(os.path.join(path, "__init__.py"))
-    if not package and not (path.endswith(".py") and os.path.isfile(path)):
-        raise StartError(
-            f"cannot import {given!r}: expected a module's name, as my_envs, or the "
-            f"path of a Python file or package, and {path} is neither"
-        )
-    name = os.path.basename(path).removesuffix(".py")
-    if not name.isidentifier() or keyword.iskeyword(name):
-        raise StartError(
-            f"cannot import {given!r}: expected a file name that Python can import, "
-            f"of letters, digits and _, and {name!r} is not; rename the file"
-        )
-    return path
-
-
-def _check_found(path: str, name: str, folders: list[str]) -> None:
-    """Check that importing a name finds a certain file, in all processes."""
-    spec = importlib.machinery.PathFinder.find_spec(name, [*sys.path, *folders])
-    found = os.path.abspath((spec and spec.origin) or "built-in")
-    known = name in sys.builtin_module_names
-    if known or found not in (path, os.path.join(path, "__init__.py")):
-        raise StartError(
-            f"cannot import {path}: another module is named {name!r}, "
-            f"{'built into Python' if known else found}; rename the file"
-        )
-
-
-def _safe_folder(folder: str, what: str) -> str:
-    """Return a directory that modules may be imported from.
-
-    Raises:
-        StartError: Other users can write it.
-    """
-    writers = _writers(folder)
-    if writers:
-        raise StartError(
-            f"{what} {folder} can be written by {writers}, and --import "
-            "and --allow-module let modules be imported from there: start the server "
-            "in a directory that only you can write"
-        )
-    return folder
-
-
-def _writers(folder: str) -> str:
-    """Name the other users that can change a directory's content; "" if none can."""
-    owner = os.stat(folder).st_uid
-    if owner not in (0, os.geteuid()):
-        return f"its owner, user {owner}"
-    whole = folder
-    while True:
-        found = os.stat(folder)
-        # In a parent with the sticky bit, others cannot replace the directory.
-        if folder == whole or not found.st_mode & stat.S_ISVTX:
-            where = "" if folder == whole else f" of {folder}"
-            if found.st_mode & stat.S_IWOTH:
-                return f"every user{where}"
-            if found.st_mode & stat.S_IWGRP and found.st_gid != os.getegid():
-                return f"group {found.st_gid}{where}"
-        if folder == os.path.dirname(folder):
-            return ""
-        folder = os.path.dirname(folder)
 
 
 def _raise_descriptor_limit() -> None:
@@ -306,7 +211,7 @@ class Launcher:
     def _start_supervisor(self) -> int:
         reader, writer = os.pipe()
         passed = [self._alive_reader, self._heartbeat.writer, writer]
-        modules, folders = _imports(self._settings)
+        modules, folders = resolve_imports(self._settings)
         settings = self._settings.without_token()
         settings = dataclasses.replace(settings, import_=modules)
         start = {

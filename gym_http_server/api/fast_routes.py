@@ -5,7 +5,7 @@ rest of a step. So the routes with nothing but an instance ID in their path are 
 up in a table, made from the same ``url_map``, and call the same views. All other
 requests take Flask's dispatch.
 
-GAIN
+Measure the gain with ``python -m benchmarks --without fast-routes``.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ gunicorn reads every request as if it were the oddest one. Here a request is rea
 bytes have only one meaning: a plain path, headers that are known to be harmless and
 occur once, and the body directly behind. gunicorn reads all others, and answers every
 error. Answers go out in one piece, with a head that is kept for the next one.
+
+Measure the gain with ``python -m benchmarks --without fast-request``.
 """
 
 from __future__ import annotations
