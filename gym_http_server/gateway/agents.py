@@ -11,7 +11,7 @@ from gym_http_server.access import CREATE, STEP, Identity
 from gym_http_server.gateway.context import Context
 from gym_http_server.gateway.host_stream import HostStream
 from gym_http_server.gateway.messages import Agent, refusal, welcome
-from gym_http_server.gateway.outbox import Outbox
+from gym_http_server.gateway.router import Outbox
 from gym_http_server.gateway.supervisor_call import SupervisorCall
 from gym_http_wire.frames import HEADER, Frame
 from gym_http_wire.handshakes import new_session
@@ -28,8 +28,7 @@ from gym_http_wire.problems import BadParameter, Problem
 __all__ = ["AgentPeer"]
 
 #: Operation by which an agent ends its instance: over HTTP, that is a route.
-CLOSE = 49
-_CLOSE_OP = bytes([CLOSE])
+_CLOSE_OP = bytes([Op.CLOSE])
 _AT_OP = 10
 _encode = msgspec.json.Encoder().encode
 
@@ -47,7 +46,7 @@ class AgentPeer:
 
     Args:
         context: What everybody needs.
-        post: Where what is said to it goes out.
+        outbox: Where what is said to it goes out.
         identity: The identity of the token that it has shown.
         greeting: What it said first.
         on_over: Called when the conversation is over.
@@ -59,14 +58,14 @@ class AgentPeer:
     def __init__(
         self,
         context: Context,
-        post: Outbox,
+        outbox: Outbox,
         identity: Identity,
         greeting: Agent,
         on_over: Callable[[], None],
     ) -> None:
         identity.require(STEP)
         self._context = context
-        self._post = post
+        self._outbox = outbox
         self._on_over = on_over
         self._text = greeting.dialect == "json"
         self._session = greeting.session or new_session()
@@ -77,7 +76,7 @@ class AgentPeer:
         # Of the create request, as JSON.
         self._warnings = b""
         self._instance_id = greeting.instance_id
-        self._asking: SupervisorCall | None = None
+        self._call: SupervisorCall | None = None
         self._stream: HostStream | None = None
         if greeting.instance_id:
             self._open(identity.only)
@@ -85,9 +84,9 @@ class AgentPeer:
         identity.require(CREATE)
         head = RequestHead(key=greeting.key, owner=identity.only, creator=identity.name)
         question = request(Op.CREATE, bytes(greeting.create), head)
-        self._asking = SupervisorCall(context, question, self._made)
+        self._call = SupervisorCall(context, question, self._made)
 
-    def hear(self, payload: bytes) -> None:
+    def receive(self, payload: bytes) -> None:
         """Pass on what it asks."""
         if self._stream is None or not self._welcomed:
             words = "a message came before the welcome: wait for that"
@@ -101,7 +100,7 @@ class AgentPeer:
         self._stream.close()
         key = f"{self._session}-{number}"
         head = RequestHead(instance_id=self._instance_id, key=key)
-        self._asking = SupervisorCall(
+        self._call = SupervisorCall(
             self._context,
             request(Op.END, head=head),
             lambda answer: self._closed(number, answer),
@@ -116,8 +115,8 @@ class AgentPeer:
         """Take note that it is gone; its instance stays."""
         if self._stream is not None:
             self._stream.close()
-        elif self._asking is not None:
-            made = self._asking.cancel()
+        elif self._call is not None:
+            made = self._call.cancel()
             if made is not None and made.status == 200:
                 self._instance_id = _instance_in(made)
         if self._its_own and not self._welcomed and self._instance_id:
@@ -150,15 +149,17 @@ class AgentPeer:
     def _opened(self) -> None:
         self._welcomed = True
         most = self._context.settings.max_request
-        self._post.say(welcome(self._instance_id, self._session, most, self._warnings))
+        self._outbox.send(
+            welcome(self._instance_id, self._session, most, self._warnings)
+        )
 
     def _said(self, payload: bytes) -> None:
-        self._post.say(payload)
-        if self._post.full_since and self._stream is not None:
+        self._outbox.send(payload)
+        if self._outbox.full_since and self._stream is not None:
             self._stream.pause()
 
     def _refuse(self, problem: Problem) -> None:
-        self._post.say(refusal(problem))
+        self._outbox.send(refusal(problem))
         self._on_over()
 
     def _closing(self, payload: bytes) -> int | None:
@@ -182,9 +183,9 @@ class AgentPeer:
             return
         if self._text:
             told: dict[str, Any] = {"number": number, "status": 204, "body": None}
-            self._post.say(_encode(told))
+            self._outbox.send(_encode(told))
         else:
-            self._post.say(HEADER.pack(0, 0, 204, 0, 0, number))
+            self._outbox.send(HEADER.pack(0, 0, 204, 0, 0, number))
         self._on_over()
 
 

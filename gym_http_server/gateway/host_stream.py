@@ -74,12 +74,12 @@ class HostStream:
         self._on_end: Callable[[Problem], None] | None = on_end
         self._reader: FrameReader | None = FrameReader(MAX_GREETING)
         self._head: bytes | None = b""
-        self._carrier = WebSocketFraming(context.settings.max_message, client=True)
+        self._framing = WebSocketFraming(context.settings.max_message, client=True)
         self._early: list[bytes] = []
         # Answers that are due, and how often it was asked what became of the host.
         self._owed = 0
         self._tries = 0
-        self._line: BufferedSocket | None = None
+        self._socket: BufferedSocket | None = None
         if not _INSTANCE_ID(instance_id):
             problem = UnknownInstance(f"{instance_id:.80}")
             context.timers.add(0.0, lambda: self._end(problem))
@@ -109,36 +109,36 @@ class HostStream:
             self._ask_why()
             return
         most = MAX_WAITING * context.settings.max_message
-        self._line = BufferedSocket(
+        self._socket = BufferedSocket(
             context.poller, end, self._hear, self._ask_why, most
         )
         head = RequestHead(value=msgspec.json.encode(hello).decode())
-        self._line.send(encode(request(Op.STREAM, head=head)))
+        self._socket.send(encode(request(Op.STREAM, head=head)))
 
     def send(self, payload: bytes) -> None:
         """Send a message."""
         self._owed += 1
-        message = self._carrier.message(payload, text=self._text)
+        message = self._framing.message(payload, text=self._text)
         if self._head is not None:
             self._early.append(message)
-        elif self._line is not None:
-            self._line.send(message)
+        elif self._socket is not None:
+            self._socket.send(message)
 
     def pause(self) -> None:
         """Read nothing for a while."""
-        if self._line is not None:
-            self._line.pause()
+        if self._socket is not None:
+            self._socket.pause()
 
     def resume(self) -> None:
         """Read again."""
-        if self._line is not None:
-            self._line.resume()
+        if self._socket is not None:
+            self._socket.resume()
 
     def close(self) -> None:
         """Leave; the instance stays."""
         self._on_end = None
-        if self._line is not None:
-            self._line.close()
+        if self._socket is not None:
+            self._socket.close()
 
     def _hear(self, data: bytes) -> None:
         try:
@@ -174,25 +174,25 @@ class HostStream:
             return b""
         self._head = None
         self._on_open()
-        if self._line is not None:
-            self._line.send(b"".join(self._early))
+        if self._socket is not None:
+            self._socket.send(b"".join(self._early))
         self._early.clear()
         return rest
 
     def _hear_messages(self, data: bytes) -> None:
-        carrier = self._carrier
-        for heard in carrier.feed(data):
+        framing = self._framing
+        for heard in framing.feed(data):
             self._owed -= 1
             self.on_message(heard.payload)
-        if carrier.replies and self._line is not None:
-            replies, carrier.replies = carrier.replies, b""
-            self._line.send(replies)
-        if carrier.over:
+        if framing.replies and self._socket is not None:
+            replies, framing.replies = framing.replies, b""
+            self._socket.send(replies)
+        if framing.over:
             self._lose()
 
     def _lose(self) -> None:
-        if self._line is not None:
-            self._line.close()
+        if self._socket is not None:
+            self._socket.close()
         self._ask_why()
 
     def _ask_why(self) -> None:

@@ -6,12 +6,14 @@ import contextlib
 import errno
 import os
 import socket
+import time
+from collections import deque
 from typing import Any, NamedTuple
 
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
-__all__ = ["NONE", "Came", "Change", "Router", "Unreachable", "address_of"]
+__all__ = ["NONE", "Change", "Message", "Outbox", "Router", "Unreachable", "address_of"]
 
 #: Messages on their way to a peer, and as many from it, before they are kept back.
 HIGH_WATER = 64
@@ -26,7 +28,7 @@ class Unreachable(Exception):
     """The peer is gone."""
 
 
-class Came(NamedTuple):
+class Message(NamedTuple):
     """A message.
 
     Attributes:
@@ -93,7 +95,7 @@ class Router:
         """
         return self._socket.fileno(), self._monitor.fileno()
 
-    def receive(self) -> Came | None:
+    def receive(self) -> Message | None:
         """Give the next message, if there is one."""
         try:
             pieces = self._socket.recv_multipart(zmq.NOBLOCK, copy=False)
@@ -103,7 +105,7 @@ class Router:
         asking = len(pieces) >= _PIECES_OF_REQ and not len(pieces[1])
         whole = len(pieces) == (_PIECES_OF_REQ if asking else _PIECES_OF_DEALER)
         payload = last.bytes if whole else None
-        return Came(identity, _descriptor_of(last), asking, payload)
+        return Message(identity, _descriptor_of(last), asking, payload)
 
     def send(self, identity: bytes, payload: bytes, *, asking: bool) -> bool:
         """Send a message.
@@ -142,10 +144,64 @@ class Router:
         self._context.term()
 
 
-def address_of(came: Came) -> str:
+class Outbox:
+    """One peer's.
+
+    Args:
+        router: Takes it.
+        message: The peer's first message.
+        troubled: Those whose peers take nothing, or are gone; this one, too, then.
+
+    Attributes:
+        identity: Of the peer.
+        descriptor: Of the peer's connection.
+        asking: Whether the peer is a REQ.
+        full_since: Monotonic seconds; 0 while everything goes out at once.
+        lost: Whether the peer turned out to be gone.
+    """
+
+    def __init__(self, router: Router, message: Message, troubled: set[Outbox]) -> None:
+        self.identity = message.identity
+        self.descriptor = message.descriptor
+        self.asking = message.asking
+        self.full_since = 0.0
+        self.lost = False
+        self._router = router
+        self._troubled = troubled
+        self._waiting: deque[bytes] = deque()
+
+    def send(self, payload: bytes) -> None:
+        """Send a message, or keep it until the peer takes it."""
+        self._waiting.append(payload)
+        if not self.full_since:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send what waits, as far as the peer takes it."""
+        waiting, taken = self._waiting, False
+        try:
+            while waiting and self._router.send(
+                self.identity, waiting[0], asking=self.asking
+            ):
+                waiting.popleft()
+                taken = True
+        except Unreachable:
+            self.lost = True
+            waiting.clear()
+        if not waiting:
+            self.full_since = 0.0
+        elif taken or not self.full_since:
+            self.full_since = time.monotonic()
+        if self.full_since or self.lost:
+            self._troubled.add(self)
+        else:
+            self._troubled.discard(self)
+
+
+def address_of(message: Message) -> str:
     """Return the IP address that a message came from; "" if its connection is gone."""
     try:
-        with socket.socket(fileno=os.dup(came.descriptor)) as connection:
+        with socket.socket(fileno=os.dup(message.descriptor)) as connection:
             return str(connection.getpeername()[0])
     except OSError:
         return ""

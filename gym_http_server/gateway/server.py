@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import functools
 import logging
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from gym_http_server.access import CREATE, STEP, Identity
+from gym_http_server import boot
+from gym_http_server.access import CREATE, STEP, Identity, Keys
+from gym_http_server.authentication import Authenticator, WrongTokens
 from gym_http_server.errors import (
     BodyTooLarge,
     Draining,
@@ -25,11 +28,10 @@ from gym_http_server.errors import (
 )
 from gym_http_server.gateway.admission import LOOK_SECONDS, Admission
 from gym_http_server.gateway.agents import AgentPeer
-from gym_http_server.gateway.context import Context
-from gym_http_server.gateway.external_connections import ExternalPeer
+from gym_http_server.gateway.context import Context, GatewaySettings
+from gym_http_server.gateway.external_peers import ExternalPeer
 from gym_http_server.gateway.messages import First, agent_of, first_of, refusal
-from gym_http_server.gateway.outbox import Outbox
-from gym_http_server.gateway.router import NONE, Came, Router, address_of
+from gym_http_server.gateway.router import NONE, Message, Outbox, Router, address_of
 from gym_http_server.gateway.tango import (
     KINDS,
     TangoAgent,
@@ -37,9 +39,10 @@ from gym_http_server.gateway.tango import (
     problem_answer,
 )
 from gym_http_server.log_lines import LimitedLog
+from gym_http_server.service_process import isolate, run_service
 from gym_http_wire.problems import BadParameter, Problem
 
-__all__ = ["Gateway"]
+__all__ = ["run"]
 
 TICK_SECONDS = 1.0
 #: Between two tries to send to somebody who took nothing.
@@ -55,7 +58,7 @@ log = logging.getLogger("gym_http_server.gateway")
 class Peer(Protocol):
     """A far side or an agent."""
 
-    def hear(self, payload: bytes) -> None:
+    def receive(self, payload: bytes) -> None:
         """Take a message."""
 
     def resume(self) -> None:
@@ -67,7 +70,7 @@ class Peer(Protocol):
 
 @dataclass(eq=False)
 class _Entry:
-    post: Outbox
+    outbox: Outbox
     peer: Peer
 
 
@@ -84,8 +87,8 @@ class Gateway:
         self._router = router
         self._entries: dict[bytes, _Entry] = {}
         self._by_descriptor: dict[int, bytes] = {}
-        self._strangers = Admission(
-            context.settings.max_strangers, 2 * context.settings.max_first
+        self._admission = Admission(
+            context.settings.max_unaccepted, 2 * context.settings.max_first
         )
         # The agent of Tango's, of which there can be one.
         self._tango = b""
@@ -105,10 +108,10 @@ class Gateway:
             more = self._take_messages()
             if not more:
                 # Not earlier: an unread message may be the first of a stranger.
-                self._strangers.close_oldest()
-                self._strangers.close_greedy()
+                self._admission.close_oldest()
+                self._admission.close_greedy()
             tick = BLOCKED_TICK_SECONDS if context.troubled else TICK_SECONDS
-            if self._strangers:
+            if self._admission:
                 tick = min(tick, LOOK_SECONDS)
             context.poller.serve(0.0 if more else context.timers.left(tick))
             context.timers.serve()
@@ -118,80 +121,82 @@ class Gateway:
         stopping = Draining("the server is stopping")
         for entry in list(self._entries.values()):
             entry.peer.leave()
-            entry.post.say(_refusal(entry.post.asking, stopping))
+            entry.outbox.send(_refusal(entry.outbox.asking, stopping))
         self._router.close()
 
     def _take_messages(self) -> bool:
         """Take what has come; tell whether there may be more."""
         for _ in range(TURN):
-            came = self._router.receive()
-            if came is None:
+            message = self._router.receive()
+            if message is None:
                 return False
-            self._hear(came)
+            self._hear(message)
         return True
 
     def _take_changes(self) -> None:
         """Count new connections, and drop peers whose connections have ended."""
         while (change := self._router.change()) is not None:
             if change.opened:
-                self._strangers.add(change.descriptor)
+                self._admission.add(change.descriptor)
                 continue
-            self._strangers.remove(change.descriptor)
+            self._admission.remove(change.descriptor)
             identity = self._by_descriptor.get(change.descriptor)
             if identity is not None:
-                self._drop(self._entries[identity].post)
+                self._drop(self._entries[identity].outbox)
 
     def _look_after(self) -> None:
         """Send to those who took nothing, and let go of those who are gone."""
         now = time.monotonic()
-        for post in list(self._context.troubled):
-            entry = self._entries.get(post.identity)
-            if entry is None or entry.post is not post:
-                self._context.troubled.discard(post)
+        for outbox in list(self._context.troubled):
+            entry = self._entries.get(outbox.identity)
+            if entry is None or entry.outbox is not outbox:
+                self._context.troubled.discard(outbox)
                 continue
-            post.flush()
-            if post.lost or (post.full_since and now - post.full_since > GONE_SECONDS):
-                self._drop(post)
-            elif not post.full_since:
+            outbox.flush()
+            if outbox.lost or (
+                outbox.full_since and now - outbox.full_since > GONE_SECONDS
+            ):
+                self._drop(outbox)
+            elif not outbox.full_since:
                 entry.peer.resume()
 
-    def _hear(self, came: Came) -> None:
-        entry = self._entries.get(came.identity)
-        if entry is not None and entry.post.descriptor != came.descriptor:
+    def _hear(self, message: Message) -> None:
+        entry = self._entries.get(message.identity)
+        if entry is not None and entry.outbox.descriptor != message.descriptor:
             # Another connection took the name of one that has ended.
-            self._drop(entry.post)
+            self._drop(entry.outbox)
             entry = None
         if entry is None:
-            self._greet(came)
-        elif came.payload is None:
-            entry.post.say(_refusal(entry.post.asking, _in_pieces()))
-            self._drop(entry.post)
+            self._greet(message)
+        elif message.payload is None:
+            entry.outbox.send(_refusal(entry.outbox.asking, _in_pieces()))
+            self._drop(entry.outbox)
         else:
-            entry.peer.hear(came.payload)
+            entry.peer.receive(message.payload)
 
-    def _greet(self, came: Came) -> None:
+    def _greet(self, message: Message) -> None:
         """Take the first message of somebody."""
         self._take_changes()
-        self._strangers.heard(came.descriptor)
-        post = Outbox(self._router, came, self._context.troubled)
+        self._admission.heard(message.descriptor)
+        outbox = Outbox(self._router, message, self._context.troubled)
         try:
-            peer = self._peer(came, post)
+            peer = self._peer(message, outbox)
         except Problem as problem:
             if not isinstance(problem, Unauthorized | TooManyWrongTokens):
-                peer_name = address_of(came) or "a local socket"
+                peer_name = address_of(message) or "a local socket"
                 words = f"refused the first message from {peer_name}: "
                 self._refusals.warning(words + problem.message)
-            post.say(_refusal(came.asking, problem))
+            outbox.send(_refusal(message.asking, problem))
             return
-        self._entries[post.identity] = _Entry(post, peer)
-        self._by_descriptor[post.descriptor] = post.identity
-        self._strangers.remove(post.descriptor)
-        if not isinstance(peer, AgentPeer) and came.payload is not None:
-            peer.hear(came.payload)
+        self._entries[outbox.identity] = _Entry(outbox, peer)
+        self._by_descriptor[outbox.descriptor] = outbox.identity
+        self._admission.remove(outbox.descriptor)
+        if not isinstance(peer, AgentPeer) and message.payload is not None:
+            peer.receive(message.payload)
 
-    def _peer(self, came: Came, post: Outbox) -> Peer:
-        context, payload = self._context, came.payload
-        if came.descriptor == NONE:
+    def _peer(self, message: Message, outbox: Outbox) -> Peer:
+        context, payload = self._context, message.payload
+        if message.descriptor == NONE:
             # Nobody would tell when such a one is gone.
             raise BadParameter("this is no ZMTP 3: expected that, as of libzmq 4")
         if payload is None:
@@ -203,21 +208,21 @@ class Gateway:
             )
         first = first_of(payload)
         shown = first.token.encode()
-        identity = context.authenticator.identify(shown, address_of(came))
+        identity = context.authenticator.identify(shown, address_of(message))
         most = context.settings.max_peers
         if len(self._entries) >= most:
             raise TooManyPeers(f"there are {most} others already, and no more can be")
-        on_over = functools.partial(self._forget, post)
-        if came.asking:
-            return self._tango_agent(first, identity, post, on_over)
+        on_over = functools.partial(self._forget, outbox)
+        if message.asking:
+            return self._tango_agent(first, identity, outbox, on_over)
         if first.type == "hello":
             try:
-                return ExternalPeer(context, post, identity, on_over)
+                return ExternalPeer(context, outbox, identity, on_over)
             except OSError as error:
                 # Peers without a word have used up this process's descriptors.
                 raise TooManyPeers(f"there is no room for another: {error}") from None
         if first.type == "agent":
-            return AgentPeer(context, post, identity, agent_of(payload), on_over)
+            return AgentPeer(context, outbox, identity, agent_of(payload), on_over)
         raise BadParameter(
             f"type is {first.type!r:.80}: expected hello, of an environment, or agent; "
             "if there was one, its conversation is over"
@@ -227,7 +232,7 @@ class Gateway:
         self,
         first: First,
         identity: Identity,
-        post: Outbox,
+        outbox: Outbox,
         on_over: Callable[[], None],
     ) -> TangoAgent:
         if first.type not in KINDS:
@@ -237,24 +242,24 @@ class Gateway:
         identity.require(CREATE, STEP)
         if self._tango:
             raise TangoTaken("another agent has the environment: it has to close first")
-        self._tango = post.identity
-        return TangoAgent(self._context, post, identity, on_over)
+        self._tango = outbox.identity
+        return TangoAgent(self._context, outbox, identity, on_over)
 
-    def _drop(self, post: Outbox) -> None:
+    def _drop(self, outbox: Outbox) -> None:
         """Let go of somebody who is gone."""
-        entry = self._entries.get(post.identity)
-        self._forget(post)
-        if entry is not None and entry.post is post:
+        entry = self._entries.get(outbox.identity)
+        self._forget(outbox)
+        if entry is not None and entry.outbox is outbox:
             entry.peer.leave()
 
-    def _forget(self, post: Outbox) -> None:
+    def _forget(self, outbox: Outbox) -> None:
         """Forget somebody whose conversation is over."""
-        entry = self._entries.get(post.identity)
-        if entry is None or entry.post is not post:
+        entry = self._entries.get(outbox.identity)
+        if entry is None or entry.outbox is not outbox:
             return
-        del self._entries[post.identity]
-        self._by_descriptor.pop(post.descriptor, None)
-        if self._tango == post.identity:
+        del self._entries[outbox.identity]
+        self._by_descriptor.pop(outbox.descriptor, None)
+        if self._tango == outbox.identity:
             self._tango = b""
 
 
@@ -264,3 +269,21 @@ def _refusal(asking: bool, problem: Problem) -> bytes:
 
 def _in_pieces() -> Problem:
     return BadParameter("a message has several frames: expected one")
+
+
+def run(door: int, left: int, settings: GatewaySettings, parent_pid: int) -> int:
+    """Be the gateway until the end; return the exit status.
+
+    Args:
+        door: Descriptor of the socket by which peers come in.
+        left: Descriptor of what the launcher left, with the token.
+        settings: The gateway's settings.
+        parent_pid: The supervisor; the process ends with it.
+    """
+    isolate(parent_pid)
+    whole, run_dir = boot.read_from(left)
+    most = settings.max_message
+    router = Router(os.dup(door), settings.place, most, settings.heartbeat_s)
+    authenticator = Authenticator(Keys.of(whole), WrongTokens(), "show it as token")
+    gateway = Gateway(Context(run_dir, settings, authenticator), router)
+    return run_service(gateway, "gateway")

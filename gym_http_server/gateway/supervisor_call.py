@@ -30,24 +30,24 @@ class SupervisorCall:
     ) -> None:
         self._on_answer = on_answer
         self._reader = FrameReader(MAX_ANSWER)
-        self._line: BufferedSocket | None = None
+        self._socket: BufferedSocket | None = None
         try:
             end = connected(context.run.supervisor_socket)
         except OSError:
             context.timers.add(0.0, self._fail)
             return
-        self._line = BufferedSocket(
+        self._socket = BufferedSocket(
             context.poller, end, self._hear, self._fail, MAX_QUEUED
         )
-        self._line.send(encode(question))
+        self._socket.send(encode(question))
 
     def cancel(self) -> Frame | None:
         """Ask no more; give the answer, if it has come this moment."""
         self._on_answer = _nobody
-        if self._line is None:
+        if self._socket is None:
             return None
-        data = self._line.last_words()
-        self._line.close()
+        data = self._socket.last_words()
+        self._socket.close()
         try:
             return next(iter(self._reader.feed(data)), None)
         except FrameError:
@@ -67,8 +67,8 @@ class SupervisorCall:
         self._over(problem_answer(SupervisorUnavailable(words)))
 
     def _over(self, answer: Frame) -> None:
-        if self._line is not None:
-            self._line.close()
+        if self._socket is not None:
+            self._socket.close()
         on_answer, self._on_answer = self._on_answer, _nobody
         on_answer(answer)
 

@@ -20,7 +20,7 @@ import msgspec
 from gym_http_server.access import Identity
 from gym_http_server.gateway.context import Context
 from gym_http_server.gateway.host_stream import HostStream
-from gym_http_server.gateway.outbox import Outbox
+from gym_http_server.gateway.router import Outbox
 from gym_http_server.gateway.supervisor_call import SupervisorCall
 from gym_http_server.rundir.directory import open_plain_file
 from gym_http_wire.frames import Frame
@@ -57,7 +57,7 @@ class TangoAgent:
 
     Args:
         context: What everybody needs.
-        post: Where answers go out.
+        outbox: Where answers go out.
         identity: The identity of the token that it has shown.
         on_over: Called when it has closed its environment.
     """
@@ -65,33 +65,33 @@ class TangoAgent:
     def __init__(
         self,
         context: Context,
-        post: Outbox,
+        outbox: Outbox,
         identity: Identity,
         on_over: Callable[[], None],
     ) -> None:
         self._context = context
         self._identity = identity
-        self._post = post
+        self._outbox = outbox
         self._on_over = on_over
         # What is to be answered: "" is nothing.
         self._asked = ""
         # What the host is asked once it can be.
         self._waiting: dict[str, Any] = {}
         self._instance_id = ""
-        self._asking: SupervisorCall | None = None
+        self._call: SupervisorCall | None = None
         self._stream: HostStream | None = None
         # Whether actions are texts, and not numbers written as such.
         self._texts = False
 
-    def hear(self, payload: bytes) -> None:
+    def receive(self, payload: bytes) -> None:
         """Take what it asks."""
-        if self._asked or self._post.full_since:
+        if self._asked or self._outbox.full_since:
             # No REQ does so; its answers are counted.
             return
         try:
             asked = _read(payload)
         except Problem as problem:
-            self._post.say(problem_answer(problem))
+            self._outbox.send(problem_answer(problem))
             return
         self._asked = asked["type"]
         if self._asked == "close":
@@ -108,8 +108,8 @@ class TangoAgent:
 
     def leave(self) -> None:
         """Take note that it is gone: so goes its environment."""
-        if self._asking is not None:
-            made = self._asking.cancel()
+        if self._call is not None:
+            made = self._call.cancel()
             if made is not None and made.status == 200:
                 self._instance_id = _instance_in(made)
         self._asked = ""
@@ -119,10 +119,10 @@ class TangoAgent:
         env_id = f"external/{self._context.settings.tango_name}"
         head = RequestHead(owner=self._identity.only, creator=self._identity.name)
         question = request(Op.CREATE, _encode({"env_id": env_id}), head)
-        self._asking = SupervisorCall(self._context, question, self._made)
+        self._call = SupervisorCall(self._context, question, self._made)
 
     def _made(self, answer: Frame) -> None:
-        self._asking = None
+        self._call = None
         if answer.status != 200:
             self._fail(problem_of(answer))
             return
@@ -177,9 +177,9 @@ class TangoAgent:
         body = told["body"]
         if told["status"] != 200:
             error = {"code": body["code"], "message": body["message"]}
-            self._post.say(_encode({"error": error | {"status": told["status"]}}))
+            self._outbox.send(_encode({"error": error | {"status": told["status"]}}))
             return
-        self._post.say(_encode({name: body[name] for name in _GIVEN[asked]}))
+        self._outbox.send(_encode({name: body[name] for name in _GIVEN[asked]}))
 
     def _lost(self, problem: Problem) -> None:
         """Take note that the instance has ended; the next message makes another."""
@@ -190,7 +190,7 @@ class TangoAgent:
 
     def _fail(self, problem: Problem) -> None:
         self._asked = ""
-        self._post.say(problem_answer(problem))
+        self._outbox.send(problem_answer(problem))
 
     def _close(self) -> None:
         if not self._instance_id:
@@ -200,7 +200,7 @@ class TangoAgent:
 
     def _closed(self) -> None:
         self._asked = ""
-        self._post.say(b'{"info":"closed"}')
+        self._outbox.send(b'{"info":"closed"}')
         self._on_over()
 
     def _end(self, on_answer: Callable[[Frame], None]) -> None:
@@ -210,7 +210,7 @@ class TangoAgent:
             stream.close()
         if instance_id:
             head = RequestHead(instance_id=instance_id)
-            self._asking = SupervisorCall(
+            self._call = SupervisorCall(
                 self._context, request(Op.END, head=head), on_answer
             )
 

@@ -339,7 +339,7 @@ class GatewayProcess(ServiceProcess):
             log.error("the gateway cannot start: %s", error)
             return 1
         from gym_http_server.gateway.context import GatewaySettings
-        from gym_http_server.gateway.process import run
+        from gym_http_server.gateway.server import run
 
         settings = self._settings
         gateway_settings = GatewaySettings(
@@ -349,7 +349,7 @@ class GatewayProcess(ServiceProcess):
             max_request=settings.max_body,
             max_first=max(settings.max_body, MAX_HELLO_BYTES),
             max_peers=settings.max_external + MAX_AGENTS,
-            max_strangers=max(settings.max_external, MAX_UNAUTHENTICATED),
+            max_unaccepted=max(settings.max_external, MAX_UNAUTHENTICATED),
             tango_name=settings.tango_name,
         )
         return run(listener, tokens, gateway_settings, parent)

@@ -14,7 +14,7 @@ from gym_http_server.errors import ConversationEnded
 from gym_http_server.gateway.buffered_socket import BufferedSocket
 from gym_http_server.gateway.context import Context
 from gym_http_server.gateway.messages import REFUSED, refusal
-from gym_http_server.gateway.outbox import Outbox
+from gym_http_server.gateway.router import Outbox
 from gym_http_wire.external.framing import CountedFraming, FramingError
 
 __all__ = ["ExternalPeer"]
@@ -28,7 +28,7 @@ class ExternalPeer:
 
     Args:
         context: What everybody needs.
-        post: Where what is said to it goes out.
+        outbox: Where what is said to it goes out.
         identity: The identity of the token that it has shown.
         on_over: Called when the conversation is over.
     """
@@ -36,17 +36,17 @@ class ExternalPeer:
     def __init__(
         self,
         context: Context,
-        post: Outbox,
+        outbox: Outbox,
         identity: Identity,
         on_over: Callable[[], None],
     ) -> None:
-        self._post = post
+        self._outbox = outbox
         self._on_over = on_over
         self._refused = False
         most = context.settings.max_message
-        self._carrier = CountedFraming(most)
+        self._framing = CountedFraming(most)
         ours, theirs = socket.socketpair()
-        self._line = BufferedSocket(
+        self._socket = BufferedSocket(
             context.poller, ours, self._said, self._ended, MAX_WAITING * most
         )
         with theirs:
@@ -55,33 +55,33 @@ class ExternalPeer:
             except OSError:
                 context.timers.add(0.0, self._ended)
 
-    def hear(self, payload: bytes) -> None:
+    def receive(self, payload: bytes) -> None:
         """Pass on what it says."""
-        self._line.send(self._carrier.message(payload, text=True))
+        self._socket.send(self._framing.message(payload, text=True))
 
     def resume(self) -> None:
         """Go on, since it takes messages again."""
-        self._line.resume()
+        self._socket.resume()
 
     def leave(self) -> None:
         """Take note that it is gone."""
-        self._line.close()
+        self._socket.close()
 
     def _said(self, data: bytes) -> None:
         try:
-            for heard in self._carrier.feed(data):
+            for heard in self._framing.feed(data):
                 self._refused = heard.payload.startswith(REFUSED)
-                self._post.say(heard.payload)
+                self._outbox.send(heard.payload)
         except FramingError:
-            self._line.close()
+            self._socket.close()
             self._ended()
             return
-        if self._post.full_since:
-            self._line.pause()
+        if self._outbox.full_since:
+            self._socket.pause()
 
     def _ended(self) -> None:
         if not self._refused:
             # No connection of its own ends by which it could know.
             words = "the server ended the conversation; say hello again"
-            self._post.say(refusal(ConversationEnded(words)))
+            self._outbox.send(refusal(ConversationEnded(words)))
         self._on_over()
