@@ -346,12 +346,12 @@ class ExternalConnection:
         payload = self._framing.whole(data)
         if payload is None:
             return None
-        said = self._dialect.decode_step(payload, reader)
-        if said is None or said[0] != number:
+        decoded = self._dialect.decode_step(payload, reader)
+        if decoded is None or decoded[0] != number:
             return None
         self._heard_at = self._answer_due = now
         self._pinged_at = None
-        return said[1]
+        return decoded[1]
 
     def follow(self, call: Call, data: bytes, now: float) -> None:
         """Await the answer to a request of `write_step` as that to a call.
@@ -402,7 +402,7 @@ class ExternalConnection:
             self._outgoing += ping
 
     def end(self, words: str, now: float, code: int = Close.GOING_AWAY) -> None:
-        """End the connection, and tell the environment why."""
+        """End the connection, with the reason in the close frame."""
         if self.state is not ConnectionState.LOST:
             self._outgoing += self._framing.encode_close(words, code)
             self.lose(words, now)
@@ -439,21 +439,21 @@ class ExternalConnection:
                 raise BadMessage(words, field="message", fatal=True)
             if self.state is ConnectionState.FREE:
                 # No answer matters, so its content is not parsed.
-                said: Control | Answer | int = dialect.peek_id(message.payload)
+                decoded: Control | Answer | int = dialect.peek_id(message.payload)
             else:
-                said = dialect.decode_answer(message.payload)
+                decoded = dialect.decode_answer(message.payload)
         except BadMessage as error:
             close = self._framing.encode_close(str(error), Close.UNSUPPORTED)
             self._reject(error, close, now)
             return
-        if isinstance(said, Control):
-            if said.op == Op.PING:
+        if isinstance(decoded, Control):
+            if decoded.op == Op.PING:
                 self._send(dialect.encode_control(Op.PONG))
             return
-        number = said if isinstance(said, int) else said.number
+        number = decoded if isinstance(decoded, int) else decoded.number
         call = self._call
-        if call is not None and number == call.number and isinstance(said, Answer):
-            call.answer = said
+        if call is not None and number == call.number and isinstance(decoded, Answer):
+            call.answer = decoded
             self._answer_due = now
             self._complete()
         elif number >= self.details.next_number:

@@ -1,4 +1,4 @@
-"""Routes for environments that live elsewhere: to connect in, and to learn how."""
+"""Routes for external environments, and for the JavaScript client that they import."""
 
 from __future__ import annotations
 
@@ -55,15 +55,15 @@ def add_routes(app: flask.Flask, web: Web) -> None:
 
 
 def connect_in(web: Web, environ: Environ, hello: str = "") -> Answer:
-    """Take the connection of an environment.
+    """Accept the connection of an external environment.
 
     Args:
         web: What every route needs.
         environ: Its handshake.
-        hello: What it is, if it does not say so itself.
+        hello: Its hello, if it does not send one itself.
 
     Raises:
-        Problem: It is not taken.
+        Problem: It is not accepted.
     """
     check_framing(environ)
     accept = check_upgrade(
@@ -77,7 +77,7 @@ def connect_in(web: Web, environ: Environ, hello: str = "") -> Answer:
         raise Draining("the server is stopping and lets no environment in")
     offered = environ.get("HTTP_SEC_WEBSOCKET_PROTOCOL", "").split(",")
     chosen = PROTOCOL if PROTOCOL in map(str.strip, offered) else ""
-    take = web.broker.relay if web.settings.stream_relay else web.broker.hand_over
+    take = web.broker.relay if web.settings.stream_relay else web.broker.pass_on
     early = environ["wsgi.input"].reader.unreader.take_buffered()
     client = environ["gunicorn.socket"]
     caller = caller_of(environ)
@@ -89,7 +89,7 @@ def _hello(web: Web, environ: Environ) -> Answer:
     hello = read_body(environ, min(web.settings.max_body, MAX_HELLO_BYTES))
     if web.draining:
         raise Draining("the server is stopping and lets no environment in")
-    return frame_answer(web.broker.say_hello(hello, caller_of(environ)))
+    return frame_answer(web.broker.hello(hello, caller_of(environ)))
 
 
 def _next_request(web: Web, environ: Environ, connection: str) -> Answer:
@@ -105,11 +105,9 @@ def _next_request(web: Web, environ: Environ, connection: str) -> Answer:
 
 
 def _answer(web: Web, environ: Environ, connection: str) -> Answer:
-    # As long as on any other way in, which the welcome has told.
+    # The limit of all transports, which the welcome has announced.
     body = read_body(environ, web.settings.max_answer)
-    return frame_answer(
-        web.broker.take_answer(connection, body, caller_of(environ).only)
-    )
+    return frame_answer(web.broker.answer(connection, body, caller_of(environ).only))
 
 
 def _switching(accept: str, protocol: str) -> str:
@@ -125,7 +123,7 @@ def _switching(accept: str, protocol: str) -> str:
 
 
 def _client(environ: Environ, name: str) -> Answer:
-    """Give a file of the JavaScript client, which pages import from here."""
+    """Return a file of the JavaScript client, which pages import from here."""
     source = _sources().get(name)
     if source is None:
         raise NotFound(f"the client has no file {name!r:.80}; it begins with serve.js")
@@ -143,7 +141,7 @@ def _sources() -> dict[str, bytes]:
 
 
 def _scripts(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
-    # All names are known beforehand, so what is asked for is never looked up on disk.
+    # All names are known beforehand, so no name of a request is looked up on disk.
     for each in folder.iterdir():
         if each.is_dir():
             yield from _scripts(each, f"{path}{each.name}/")

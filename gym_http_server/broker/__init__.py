@@ -1,1 +1,1 @@
-"""The broker: the process where environments that live elsewhere wait to be taken."""
+"""The broker: the process that holds the free connections of external environments."""

@@ -43,7 +43,7 @@ class IdleConnection:
         identity: Identity of the token that it has shown; ``None``: it has to show one
             in its hello.
         now: Monotonic seconds.
-        by_tcp: Whether it came by plain TCP, as anybody can.
+        by_tcp: Whether it came by plain TCP.
 
     Attributes:
         sock, protocol, identity, by_tcp: The same.

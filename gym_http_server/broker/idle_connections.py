@@ -95,7 +95,7 @@ class IdleConnections:
                 one in its hello.
             details: Those of a connection that another process had.
             implicit_hello: Whether another party supplies its hello.
-            by_tcp: Whether it came by plain TCP, as anybody can.
+            by_tcp: Whether it came by plain TCP.
         """
         now = time.monotonic()
         protocol = ExternalConnection(

@@ -56,7 +56,7 @@ class Broker:
         listener: Where web workers and the gateway connect.
         control: The connection to the supervisor, which passes on those of hosts.
         settings: The broker's settings.
-        peers: Tells processes of the server from those of environments.
+        peers: Distinguishes processes of the server from those of environments.
         tcp_listener: Where environments connect by plain TCP; ``None``: they cannot.
         authenticator: Checks their tokens; ``None``: they need none.
     """

@@ -1,4 +1,4 @@
-"""The gateway: the process where far sides and agents come in by ZeroMQ."""
+"""The gateway: the process that external environments and agents reach by ZeroMQ."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ __all__ = ["check_installed"]
 
 
 def check_installed() -> None:
-    """See to it that there is pyzmq, and that it can be loaded.
+    """Check that pyzmq is installed and can be loaded.
 
     Raises:
-        StartError: There is none, or it cannot.
+        StartError: It is not installed, or cannot be loaded.
     """
     try:
         from zmq import ROUTER  # noqa: F401
@@ -21,7 +21,7 @@ def check_installed() -> None:
                 "--zmq needs pyzmq, which is not installed: "
                 "pip install 'gymnasium-http-server[zmq]'"
             ) from None
-        # Of a library that is missing, as of files that are left of another version.
+        # A library may be missing, or files of another version may be left.
         raise StartError(
             f"--zmq needs pyzmq, which is installed but cannot be loaded: {error}: "
             "pip install --force-reinstall pyzmq"

@@ -10,14 +10,14 @@ import time
 
 __all__ = ["LOOK_SECONDS", "Admission"]
 
-#: Between two looks at what connections have received.
+#: Seconds between two checks of what connections have received.
 LOOK_SECONDS = 0.1
 # The field bytes_received of the kernel's struct tcp_info.
 _INFO_BYTES, _RECEIVED_OFFSET = 136, 128
 
 
 class Admission:
-    """Connections whose peers have not begun a conversation, oldest first.
+    """The connections without an accepted first message, oldest first.
 
     ZeroMQ owns the sockets and may have closed and reused a descriptor by the time that
     its events are read. So a connection is known by descriptor and peer address.
@@ -27,14 +27,14 @@ class Admission:
 
     Args:
         most: How many may be open.
-        most_bytes: Bytes that one may send before a message of it is whole.
+        most_bytes: Bytes that one may send before its first message is complete.
     """
 
     def __init__(self, most: int, most_bytes: int) -> None:
         self._most = most
         self._most_bytes = most_bytes
         self._peers: dict[int, object] = {}
-        # Bytes of whole messages, by descriptor.
+        # Bytes of complete messages, by descriptor.
         self._read: dict[int, int] = {}
         self._due = 0.0
 
@@ -48,14 +48,14 @@ class Admission:
         with contextlib.suppress(OSError), _duplicate(descriptor) as line:
             self._peers[descriptor] = line.getpeername()
 
-    def heard(self, descriptor: int) -> None:
-        """Note that a message has come whole, and was refused."""
+    def note_refused(self, descriptor: int) -> None:
+        """Note that a complete message has arrived, and was refused."""
         if descriptor in self._peers:
             with contextlib.suppress(OSError), _duplicate(descriptor) as line:
                 self._read[descriptor] = _received(line)
 
     def close_greedy(self) -> None:
-        """Shut down connections that have sent too much, at some intervals."""
+        """Shut down connections that have sent too much; at most every 0.1 s."""
         now = time.monotonic()
         if now < self._due:
             return

@@ -1,4 +1,4 @@
-"""Agents: who drives an instance by ZeroMQ, with the messages of streams."""
+"""Agents that drive an instance by ZeroMQ, with the messages of streams."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from gym_http_wire.problems import BadParameter, Problem
 
 __all__ = ["AgentPeer"]
 
-#: Operation by which an agent ends its instance: over HTTP, that is a route.
+# An agent ends its instance by this operation, for which HTTP has a route.
 _CLOSE_OP = bytes([Op.CLOSE])
 _AT_OP = 10
 _encode = msgspec.json.Encoder().encode
@@ -42,13 +42,13 @@ _decode_closing = msgspec.json.Decoder(_Closing).decode
 
 
 class AgentPeer:
-    """One of them.
+    """One agent.
 
     Args:
-        context: What everybody needs.
-        outbox: Where what is said to it goes out.
+        context: What all peers share.
+        outbox: Sends messages to it.
         identity: The identity of the token that it has shown.
-        greeting: What it said first.
+        greeting: Its first message.
         on_over: Called when the conversation is over.
 
     Raises:
@@ -70,10 +70,10 @@ class AgentPeer:
         self._text = greeting.dialect == "json"
         self._session = greeting.session or new_session()
         self._lost_s = greeting.lost
-        # Whether nobody but this one could ever learn the ID of what is made for it.
+        # Whether no other client could learn the ID of the instance it creates.
         self._its_own = not (greeting.key or greeting.instance_id)
         self._welcomed = False
-        # Of the create request, as JSON.
+        # Warnings of the create request, as JSON.
         self._warnings = b""
         self._instance_id = greeting.instance_id
         self._call: SupervisorCall | None = None
@@ -83,11 +83,11 @@ class AgentPeer:
             return
         identity.require(CREATE)
         head = RequestHead(key=greeting.key, owner=identity.only, creator=identity.name)
-        question = request(Op.CREATE, bytes(greeting.create), head)
-        self._call = SupervisorCall(context, question, self._made)
+        frame = request(Op.CREATE, bytes(greeting.create), head)
+        self._call = SupervisorCall(context, frame, self._made)
 
     def receive(self, payload: bytes) -> None:
-        """Pass on what it asks."""
+        """Pass a request of the agent on."""
         if self._stream is None or not self._welcomed:
             words = "a message came before the welcome: wait for that"
             self._refuse(BadParameter(words))
@@ -107,12 +107,12 @@ class AgentPeer:
         )
 
     def resume(self) -> None:
-        """Go on, since it takes messages again."""
+        """Continue, since the agent reads messages again."""
         if self._stream is not None:
             self._stream.resume()
 
     def leave(self) -> None:
-        """Take note that it is gone; its instance stays."""
+        """Clean up, since the agent is gone; its instance stays."""
         if self._stream is not None:
             self._stream.close()
         elif self._call is not None:
@@ -142,7 +142,7 @@ class AgentPeer:
             lost_s=self._lost_s,
             owner=owner,
             on_open=self._opened,
-            on_message=self._said,
+            on_message=self._send_on,
             on_end=self._refuse,
         )
 
@@ -153,7 +153,7 @@ class AgentPeer:
             welcome(self._instance_id, self._session, most, self._warnings)
         )
 
-    def _said(self, payload: bytes) -> None:
+    def _send_on(self, payload: bytes) -> None:
         self._outbox.send(payload)
         if self._outbox.full_since and self._stream is not None:
             self._stream.pause()
@@ -163,7 +163,7 @@ class AgentPeer:
         self._on_over()
 
     def _closing(self, payload: bytes) -> int | None:
-        """Give the number of a request to end the instance; ``None`` of all others."""
+        """Return the number of a request to end the instance; else ``None``."""
         if not self._text:
             if payload[_AT_OP : _AT_OP + 1] != _CLOSE_OP or len(payload) < HEADER.size:
                 return None
@@ -173,7 +173,7 @@ class AgentPeer:
         try:
             closing = _decode_closing(payload)
         except (msgspec.MsgspecError, ValueError, RecursionError):
-            # The host says what is wrong with it.
+            # The host answers with the error.
             return None
         return closing.number if closing.op == "close" else None
 
@@ -182,8 +182,8 @@ class AgentPeer:
             self._refuse(problem_of(answer))
             return
         if self._text:
-            told: dict[str, Any] = {"number": number, "status": 204, "body": None}
-            self._outbox.send(_encode(told))
+            message: dict[str, Any] = {"number": number, "status": 204, "body": None}
+            self._outbox.send(_encode(message))
         else:
             self._outbox.send(HEADER.pack(0, 0, 204, 0, 0, number))
         self._on_over()

@@ -1,4 +1,4 @@
-"""Lines: the gateway's own ends of connections inside the server. None ever waits."""
+"""Sockets that never wait: the gateway's ends of connections inside the server."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def connected(path: str) -> socket.socket:
     """Connect to a Unix socket, without waiting.
 
     Raises:
-        OSError: Nobody is there, or peers have used up this process's descriptors.
+        OSError: Nothing listens there, or this process has no descriptors left.
     """
     end = socket.socket(socket.AF_UNIX)
-    # A host could send one whose close takes hours, in this process.
+    # The close of a descriptor that a host sends could take hours.
     refuse_descriptors(end)
     try:
         end.setblocking(False)
@@ -32,14 +32,14 @@ def connected(path: str) -> socket.socket:
 
 
 class BufferedSocket:
-    """One of them.
+    """One socket, with a buffer of what is to be sent.
 
     Args:
-        poller: Watches it.
-        end: Its socket.
-        on_data: Called with what has come.
-        on_end: Called once when the other end is gone, or takes too little.
-        max_queued: Bytes that may wait for the other end to take them.
+        poller: Polls it.
+        end: The socket.
+        on_data: Called with received bytes.
+        on_end: Called once when the other end is gone, or reads too slowly.
+        max_queued: Bytes that may wait until the other end reads them.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class BufferedSocket:
         poller.add(end, self._serve)
 
     def send(self, data: bytes) -> None:
-        """Send, and keep what is not taken at once."""
+        """Send bytes, and keep those that the socket does not take at once."""
         if not self._open:
             return
         self._out += data
@@ -71,27 +71,27 @@ class BufferedSocket:
             self._fail()
 
     def pause(self) -> None:
-        """Read nothing for a while."""
+        """Stop reading until `resume`."""
         if self._open and not self._paused:
             self._paused = True
             self._poller.remove(self._end)
 
     def resume(self) -> None:
-        """Read again."""
+        """Read again after `pause`."""
         if self._open and self._paused:
             self._paused = False
             self._poller.add(self._end, self._serve)
             self._flush()
 
-    def last_words(self) -> bytes:
-        """Give what has come and was not read, before it is closed."""
+    def read_rest(self) -> bytes:
+        """Return the bytes that have arrived and were not read yet."""
         try:
             return self._end.recv(RECEIVE_BYTES) if self._open else b""
         except OSError:
             return b""
 
     def close(self) -> None:
-        """Close it without a word."""
+        """Close the socket, without calling `on_end`."""
         if self._open:
             self._open = False
             if not self._paused:
@@ -121,7 +121,7 @@ class BufferedSocket:
         except BlockingIOError:
             pass
         except OSError:
-            # Reading tells the end, after what was said before it.
+            # Reading shows the end, behind what was sent before it.
             self._out.clear()
         if not self._paused:
             self._poller.want(self._end, READ | WRITE if self._out else READ)

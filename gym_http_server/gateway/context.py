@@ -1,4 +1,4 @@
-"""The context: what everybody in the gateway needs."""
+"""What all peers of the gateway share: settings, timers, the broker's connection."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ __all__ = ["Context", "GatewaySettings", "Timers"]
 
 
 class GatewaySettings(msgspec.Struct, frozen=True):
-    """What the gateway has to know.
+    """The gateway's settings.
 
     Attributes:
         place: Where it listens, as ``tcp://HOST:PORT``.
-        heartbeat_s: After as long without a word from a connection, it is pinged.
+        heartbeat_s: Seconds of silence after which a connection is pinged.
         max_message: Bytes that a message may have.
         max_request: Bytes that a message of an agent to its instance may have.
         max_first: Bytes that a peer's first message may have.
-        max_peers: Far sides and agents at a time.
+        max_peers: External environments and agents at a time.
         max_unaccepted: Connections without an accepted first message at a time.
-        tango_name: The environment that agents of Tango's drive.
+        tango_name: The environment that Tango's agents drive.
     """
 
     place: str
@@ -48,36 +48,36 @@ class GatewaySettings(msgspec.Struct, frozen=True):
 
 
 class Timers:
-    """What is to be done later."""
+    """Calls that are due later."""
 
     def __init__(self) -> None:
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._count = itertools.count()
 
     def add(self, seconds: float, call: Callable[[], None]) -> None:
-        """Have something called in so many seconds."""
+        """Schedule a call in so many seconds."""
         due = time.monotonic() + seconds
         heapq.heappush(self._due, (due, next(self._count), call))
 
     def serve(self) -> None:
-        """Call what is due."""
+        """Make the calls that are due."""
         now = time.monotonic()
         while self._due and self._due[0][0] <= now:
             heapq.heappop(self._due)[2]()
 
     def left(self, most: float) -> float:
-        """Give the seconds until something is due."""
+        """Return the seconds until a call is due, at most so many."""
         if not self._due:
             return most
         return min(most, max(0.0, self._due[0][0] - time.monotonic()))
 
 
 class BrokerConnection:
-    """The connection to the broker, opened again if the broker is another one.
+    """The connection to the broker, opened again when another broker runs.
 
     Args:
         run: The run directory.
-        poller: Watches it.
+        poller: Polls it.
     """
 
     def __init__(self, run: RunDir, poller: Poller) -> None:
@@ -85,27 +85,27 @@ class BrokerConnection:
         self._poller = poller
         self._socket: FrameSocket | None = None
 
-    def hand_over(self, end: socket.socket, identity: Identity) -> None:
-        """Hand one end of a far side's connection over.
+    def pass_on(self, end: socket.socket, identity: Identity) -> None:
+        """Pass one end of an environment's connection on.
 
         Args:
             end: The end.
-            identity: The identity of the token that the far side has shown.
+            identity: The identity of the token that the environment has shown.
 
         Raises:
             OSError: There is no broker.
         """
-        come = {"greeting": "", "framing": COUNTED, "identity": identity}
-        head = RequestHead(value=msgspec.json.encode(come).decode())
+        details = {"greeting": "", "framing": COUNTED, "identity": identity}
+        head = RequestHead(value=msgspec.json.encode(details).decode())
         frame = request(Op.EXTERNAL_CONNECT, head=head)
         if self._socket is not None:
             with contextlib.suppress(OSError):
                 self._socket.send(frame, end.fileno())
                 return
             self._drop()
-        line = self._connected()
+        connection = self._connected()
         try:
-            line.send(frame, end.fileno())
+            connection.send(frame, end.fileno())
         except OSError:
             self._drop()
             raise
@@ -119,23 +119,23 @@ class BrokerConnection:
             raise
         limit_sending(end)
         self._socket = FrameSocket(end)
-        self._poller.add(self._socket, self._hear)
+        self._poller.add(self._socket, self._receive)
         return self._socket
 
-    def _hear(self, events: int) -> None:
-        # It says that it has taken them, and nothing else.
+    def _receive(self, events: int) -> None:
+        # It only confirms each connection.
         if self._socket is not None and self._socket.receive() is None:
             self._drop()
 
     def _drop(self) -> None:
-        line, self._socket = self._socket, None
-        if line is not None:
-            self._poller.remove(line)
-            line.close()
+        connection, self._socket = self._socket, None
+        if connection is not None:
+            self._poller.remove(connection)
+            connection.close()
 
 
 class Context:
-    """All of it.
+    """Everything that peers share.
 
     Args:
         run: The run directory.
@@ -152,5 +152,5 @@ class Context:
         self.poller = Poller()
         self.timers = Timers()
         self.broker = BrokerConnection(run, self.poller)
-        # Those to whom nothing can be sent at the moment.
+        # Outboxes whose peers do not read at the moment.
         self.troubled: set[Outbox] = set()

@@ -1,7 +1,7 @@
-"""Far sides: environments that live elsewhere, and come in by ZeroMQ.
+"""External environments that connect by ZeroMQ.
 
-To everybody else such a one is a connection like those by plain TCP: one end of a pair
-of sockets, of which the gateway has the other.
+To all other parts such an environment has a connection like one by plain TCP: one end
+of a pair of sockets, whose other end the gateway has.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from gym_http_wire.external.framing import CountedFraming, FramingError
 
 __all__ = ["ExternalPeer"]
 
-#: Of the largest messages, how many may wait for a host to take them.
+#: Messages of the largest size that may wait until a host reads them.
 MAX_WAITING = 2
 
 
 class ExternalPeer:
-    """One of them.
+    """One external environment.
 
     Args:
-        context: What everybody needs.
-        outbox: Where what is said to it goes out.
+        context: What all peers share.
+        outbox: Sends messages to it.
         identity: The identity of the token that it has shown.
         on_over: Called when the conversation is over.
     """
@@ -47,31 +47,31 @@ class ExternalPeer:
         self._framing = CountedFraming(most)
         ours, theirs = socket.socketpair()
         self._socket = BufferedSocket(
-            context.poller, ours, self._said, self._ended, MAX_WAITING * most
+            context.poller, ours, self._send_on, self._ended, MAX_WAITING * most
         )
         with theirs:
             try:
-                context.broker.hand_over(theirs, identity)
+                context.broker.pass_on(theirs, identity)
             except OSError:
                 context.timers.add(0.0, self._ended)
 
     def receive(self, payload: bytes) -> None:
-        """Pass on what it says."""
+        """Pass a message of the environment on."""
         self._socket.send(self._framing.message(payload, text=True))
 
     def resume(self) -> None:
-        """Go on, since it takes messages again."""
+        """Continue, since the environment reads messages again."""
         self._socket.resume()
 
     def leave(self) -> None:
-        """Take note that it is gone."""
+        """Close its connection, since the environment is gone."""
         self._socket.close()
 
-    def _said(self, data: bytes) -> None:
+    def _send_on(self, data: bytes) -> None:
         try:
-            for heard in self._framing.feed(data):
-                self._refused = heard.payload.startswith(REFUSED)
-                self._outbox.send(heard.payload)
+            for message in self._framing.feed(data):
+                self._refused = message.payload.startswith(REFUSED)
+                self._outbox.send(message.payload)
         except FramingError:
             self._socket.close()
             self._ended()
@@ -81,7 +81,7 @@ class ExternalPeer:
 
     def _ended(self) -> None:
         if not self._refused:
-            # No connection of its own ends by which it could know.
+            # ZeroMQ does not show it the end of a connection.
             words = "the server ended the conversation; say hello again"
             self._outbox.send(refusal(ConversationEnded(words)))
         self._on_over()

@@ -1,4 +1,4 @@
-"""Streams: the gateway as the client of a host's stream, on behalf of an agent."""
+"""The gateway as the client of a host's stream, on behalf of an agent."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from gym_http_wire.problems import Problem
 __all__ = ["HostStream"]
 
 MAX_GREETING = 64 * 1024
-#: Messages that wait for a host, as bytes: so many of the largest.
+#: Messages of the largest size that may wait until the host reads them.
 MAX_WAITING = 4
-#: How often, and every how many seconds, it is asked why a host is gone.
+#: How often, and at which interval in seconds, to ask why a host has ended.
 FATE_TRIES, FATE_SECONDS = 40, 0.05
 _END_OF_HEAD = b"\r\n\r\n"
-_NONSENSE = (
+_MALFORMED = (
     msgspec.MsgspecError,
     KeyError,
     RecursionError,
@@ -37,11 +37,11 @@ _INSTANCE_ID = re.compile(r"[0-9a-f]{8}").fullmatch
 
 
 class HostStream:
-    """One of them.
+    """A stream of one instance.
 
     Args:
-        context: What everybody needs.
-        instance_id: The instance, as somebody said it.
+        context: What all peers share.
+        instance_id: The instance, as the peer named it.
         session: Name of the session.
         text: Whether messages are text, else binary.
         lost_s: Seconds since the agent lost an answer along with a stream.
@@ -70,13 +70,13 @@ class HostStream:
         self._text = text
         self._lost_s = lost_s
         self._on_open = on_open
-        self.on_message = on_message
+        self._on_message = on_message
         self._on_end: Callable[[Problem], None] | None = on_end
         self._reader: FrameReader | None = FrameReader(MAX_GREETING)
         self._head: bytes | None = b""
         self._framing = WebSocketFraming(context.settings.max_message, client=True)
         self._early: list[bytes] = []
-        # Answers that are due, and how often it was asked what became of the host.
+        # Answers that are due, and how often the supervisor was asked about the host.
         self._owed = 0
         self._tries = 0
         self._socket: BufferedSocket | None = None
@@ -89,13 +89,13 @@ class HostStream:
             self._connect(hello)
             return
         head = RequestHead(instance_id=instance_id, owner=owner)
-        question = request(Op.FATE, head=head)
+        frame = request(Op.FATE, head=head)
         SupervisorCall(
-            context, question, lambda answer: self._hear_owner(answer, hello)
+            context, frame, lambda answer: self._receive_owner(answer, hello)
         )
 
-    def _hear_owner(self, answer: Frame, hello: StreamHandshake) -> None:
-        """Go on, unless the supervisor does not know the instance as the owner's."""
+    def _receive_owner(self, answer: Frame, hello: StreamHandshake) -> None:
+        """Connect if the supervisor knows the instance as the owner's."""
         if answer.status != 200:
             self._end(problem_of(answer))
         elif self._on_end is not None:
@@ -106,11 +106,11 @@ class HostStream:
         try:
             end = connected(context.run.host_socket(self._instance_id))
         except OSError:
-            self._ask_why()
+            self._request_reason()
             return
         most = MAX_WAITING * context.settings.max_message
         self._socket = BufferedSocket(
-            context.poller, end, self._hear, self._ask_why, most
+            context.poller, end, self._receive, self._request_reason, most
         )
         head = RequestHead(value=msgspec.json.encode(hello).decode())
         self._socket.send(encode(request(Op.STREAM, head=head)))
@@ -125,38 +125,38 @@ class HostStream:
             self._socket.send(message)
 
     def pause(self) -> None:
-        """Read nothing for a while."""
+        """Stop reading until `resume`."""
         if self._socket is not None:
             self._socket.pause()
 
     def resume(self) -> None:
-        """Read again."""
+        """Read again after `pause`."""
         if self._socket is not None:
             self._socket.resume()
 
     def close(self) -> None:
-        """Leave; the instance stays."""
+        """Close the stream; the instance stays."""
         self._on_end = None
         if self._socket is not None:
             self._socket.close()
 
-    def _hear(self, data: bytes) -> None:
+    def _receive(self, data: bytes) -> None:
         try:
-            self._take(data)
-        except _NONSENSE:
-            # Environments may forge what hosts say.
+            self._process(data)
+        except _MALFORMED:
+            # An environment may forge the messages of its host.
             self._lose()
 
-    def _take(self, data: bytes) -> None:
+    def _process(self, data: bytes) -> None:
         if self._reader is not None:
-            data = self._hear_greeting(self._reader, data)
+            data = self._receive_answer(self._reader, data)
         if self._reader is None and self._head is not None:
-            data = self._hear_head(self._head + data)
+            data = self._receive_head(self._head + data)
         if self._head is None and data and self._on_end is not None:
-            self._hear_messages(data)
+            self._receive_messages(data)
 
-    def _hear_greeting(self, reader: FrameReader, data: bytes) -> bytes:
-        """Take the host's answer; give what has come behind it."""
+    def _receive_answer(self, reader: FrameReader, data: bytes) -> bytes:
+        """Process the host's answer; return the bytes behind it."""
         answer = reader.feed_first(data)
         if answer is None:
             return b""
@@ -166,8 +166,8 @@ class HostStream:
         self._reader = None
         return reader.rest()
 
-    def _hear_head(self, data: bytes) -> bytes:
-        """Take the head that begins a WebSocket; give what has come behind it."""
+    def _receive_head(self, data: bytes) -> bytes:
+        """Skip the HTTP head of the WebSocket; return the bytes behind it."""
         _, found, rest = data.partition(_END_OF_HEAD)
         if not found:
             self._head = data
@@ -179,11 +179,11 @@ class HostStream:
         self._early.clear()
         return rest
 
-    def _hear_messages(self, data: bytes) -> None:
+    def _receive_messages(self, data: bytes) -> None:
         framing = self._framing
-        for heard in framing.feed(data):
+        for message in framing.feed(data):
             self._owed -= 1
-            self.on_message(heard.payload)
+            self._on_message(message.payload)
         if framing.replies and self._socket is not None:
             replies, framing.replies = framing.replies, b""
             self._socket.send(replies)
@@ -193,15 +193,15 @@ class HostStream:
     def _lose(self) -> None:
         if self._socket is not None:
             self._socket.close()
-        self._ask_why()
+        self._request_reason()
 
-    def _ask_why(self) -> None:
-        """Ask what became of the host; it may be about to end."""
+    def _request_reason(self) -> None:
+        """Ask the supervisor about the host, which may be about to end."""
         self._tries += 1
         head = RequestHead(instance_id=self._instance_id)
-        SupervisorCall(self._context, request(Op.FATE, head=head), self._hear_why)
+        SupervisorCall(self._context, request(Op.FATE, head=head), self._receive_reason)
 
-    def _hear_why(self, answer: Frame) -> None:
+    def _receive_reason(self, answer: Frame) -> None:
         if answer.status != 200:
             self._end(problem_of(answer))
             return
@@ -210,7 +210,7 @@ class HostStream:
             in_flight = self._owed > 0 or was_in_flight(end, self._lost_s)
             self._end(end_problem(self._instance_id, end, in_flight=in_flight))
         elif self._tries < FATE_TRIES:
-            self._context.timers.add(FATE_SECONDS, self._ask_why)
+            self._context.timers.add(FATE_SECONDS, self._request_reason)
         else:
             words = f"the host of instance {self._instance_id} ended the stream"
             self._end(StreamEnded(f"{words}; attach again"))

@@ -1,4 +1,4 @@
-"""What the gateway hears first from a peer, and what it says itself."""
+"""The first messages of the gateway's peers, and the gateway's own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NOTHING = msgspec.Raw(b"")
 
 
 class First(msgspec.Struct):
-    """What every first message has.
+    """The members that every first message has.
 
     Attributes:
         type: What it is.
@@ -32,7 +32,7 @@ class First(msgspec.Struct):
 
 
 class Agent(msgspec.Struct):
-    """What an agent says first.
+    """The first message of an agent.
 
     Attributes:
         protocol: Version of the conversation.
@@ -61,7 +61,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def first_of(payload: bytes) -> First:
-    """Read what every first message has; what is none has nothing."""
+    """Parse the members that every first message has; malformed ones have defaults."""
     try:
         return _decode_first(payload)
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -69,15 +69,16 @@ def first_of(payload: bytes) -> First:
 
 
 def agent_of(payload: bytes) -> Agent:
-    """Read what an agent says first.
+    """Parse the first message of an agent.
 
     Raises:
-        BadParameter: It is none.
+        BadParameter: It is malformed.
     """
     try:
         agent = _decode_agent(payload)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise BadParameter(f"this is no agent's greeting: {error}") from None
+        words = f"the first message of an agent is malformed: {error}"
+        raise BadParameter(words) from None
     if agent.protocol != PROTOCOL:
         raise BadParameter(f"protocol is {agent.protocol}: expected {PROTOCOL}")
     if agent.dialect not in _DIALECTS:
@@ -95,8 +96,8 @@ def agent_of(payload: bytes) -> Agent:
 def welcome(
     instance_id: str, session: str, max_message: int, warnings: bytes = b""
 ) -> bytes:
-    """Write what an agent is answered; warnings, if there are any, are JSON."""
-    told: dict[str, Any] = {
+    """Return the answer to an agent; warnings, if there are any, are JSON."""
+    message: dict[str, Any] = {
         "type": "welcome",
         "protocol": PROTOCOL,
         "instance_id": instance_id,
@@ -104,16 +105,17 @@ def welcome(
         "limits": {"max_message": max_message},
     }
     if warnings:
-        told[WARNINGS] = msgspec.Raw(warnings)
-    return _encode(told)
+        message[WARNINGS] = msgspec.Raw(warnings)
+    return _encode(message)
 
 
 def refusal(problem: Problem) -> bytes:
-    """Write that the conversation is over, or does not begin, and why."""
-    told: dict[str, Any] = {
+    """Return the message that ends or refuses a conversation, with the reason."""
+    message: dict[str, Any] = {
         "type": "refused",
         "code": problem.code,
         "message": problem.message,
         "status": problem.status,
     }
-    return _encode(told | {k: v for k, v in problem.extras.items() if k not in told})
+    extras = {k: v for k, v in problem.extras.items() if k not in message}
+    return _encode(message | extras)

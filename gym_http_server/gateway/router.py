@@ -1,4 +1,4 @@
-"""The router: the one ZeroMQ socket, on which everybody is."""
+"""The one ZeroMQ socket that all peers connect to, and the outbox of each peer."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from zmq.utils.monitor import recv_monitor_message
 
 __all__ = ["NONE", "Change", "Message", "Outbox", "Router", "Unreachable", "address_of"]
 
-#: Messages on their way to a peer, and as many from it, before they are kept back.
+#: Messages that ZeroMQ queues to a peer, and from it.
 HIGH_WATER = 64
-#: Milliseconds in which what was said last may still go out.
+#: Milliseconds in which the last messages may still be sent.
 LINGER_MS = 500
-#: In the place of a descriptor.
+#: No descriptor.
 NONE = -1
 _PIECES_OF_DEALER, _PIECES_OF_REQ = 2, 3
 
@@ -33,7 +33,7 @@ class Message(NamedTuple):
 
     Attributes:
         identity: Of the peer; good for nothing but answers.
-        descriptor: Of the peer's connection; `NONE` if ZeroMQ does not tell it.
+        descriptor: Of the peer's connection; `NONE` if ZeroMQ does not report it.
         asking: Whether the peer is a REQ, which waits for one answer to each message.
         payload: The message; ``None`` if it was in pieces, as none may be.
     """
@@ -52,7 +52,7 @@ class Change(NamedTuple):
 
 
 class Router:
-    """The socket, and what it tells of connections.
+    """The socket, and its events of connections.
 
     Args:
         door: Descriptor of the TCP socket on which it listens.
@@ -70,7 +70,7 @@ class Router:
         self._socket: zmq.Socket[Any] = self._context.socket(zmq.ROUTER)
         heartbeat_ms = max(1, int(heartbeat_s * 1000))
         for option, value in (
-            # Who is gone, or takes nothing, is told of, and not passed over.
+            # Sending to a peer that is gone, or does not read, raises an error.
             (zmq.ROUTER_MANDATORY, 1),
             (zmq.SNDHWM, HIGH_WATER),
             (zmq.RCVHWM, HIGH_WATER),
@@ -89,14 +89,14 @@ class Router:
 
     @property
     def descriptors(self) -> tuple[int, int]:
-        """What becomes readable when there may be something; it stays so for nothing.
+        """The descriptors that become readable when there may be a message or event.
 
-        After that, and after each `send`, everything has to be taken.
+        They do so once: after that, and after each `send`, receive everything.
         """
         return self._socket.fileno(), self._monitor.fileno()
 
     def receive(self) -> Message | None:
-        """Give the next message, if there is one."""
+        """Return the next message, if there is one."""
         try:
             pieces = self._socket.recv_multipart(zmq.NOBLOCK, copy=False)
         except zmq.Again:
@@ -136,7 +136,7 @@ class Router:
         return Change(int(event["value"]), event["event"] == zmq.EVENT_ACCEPTED)
 
     def close(self) -> None:
-        """End, once what was said last is out, or soon."""
+        """Close the socket once the last messages are sent, or soon."""
         with contextlib.suppress(zmq.ZMQError):
             self._socket.disable_monitor()
         self._monitor.close(0)
@@ -145,18 +145,18 @@ class Router:
 
 
 class Outbox:
-    """One peer's.
+    """Sends messages to one peer, and keeps those that it does not read yet.
 
     Args:
-        router: Takes it.
+        router: The socket.
         message: The peer's first message.
-        troubled: Those whose peers take nothing, or are gone; this one, too, then.
+        troubled: Outboxes whose peers do not read or are gone; it adds itself.
 
     Attributes:
         identity: Of the peer.
         descriptor: Of the peer's connection.
         asking: Whether the peer is a REQ.
-        full_since: Monotonic seconds; 0 while everything goes out at once.
+        full_since: Since when the peer does not read, monotonic seconds; 0 if it does.
         lost: Whether the peer turned out to be gone.
     """
 
@@ -171,13 +171,13 @@ class Outbox:
         self._waiting: deque[bytes] = deque()
 
     def send(self, payload: bytes) -> None:
-        """Send a message, or keep it until the peer takes it."""
+        """Send a message, or keep it until the peer reads."""
         self._waiting.append(payload)
         if not self.full_since:
             self.flush()
 
     def flush(self) -> None:
-        """Send what waits, as far as the peer takes it."""
+        """Send the messages that wait, as far as the peer reads."""
         waiting, taken = self._waiting, False
         try:
             while waiting and self._router.send(
@@ -211,5 +211,5 @@ def _descriptor_of(piece: zmq.Frame) -> int:
     try:
         return int(piece.get(zmq.SRCFD))
     except zmq.ZMQError:
-        # What is no ZeroMQ is taken for its oldest versions, which tell nothing.
+        # ZeroMQ takes other protocols for its oldest versions, which lack this.
         return NONE

@@ -1,8 +1,8 @@
-"""The gateway's loop: one process, one thread, and messages go both ways.
+"""The gateway's loop: one process, one thread.
 
-Far sides and agents are on one ROUTER. The gateway reads what each says first; from
-then on it copies: for far sides to the broker and to hosts, who know nothing of ZeroMQ,
-and for agents to streams.
+External environments and agents connect to one ROUTER. The gateway reads the first
+message of each. From then on it copies messages: between environments and the broker or
+hosts, which know nothing of ZeroMQ, and between agents and streams.
 """
 
 from __future__ import annotations
@@ -45,27 +45,27 @@ from gym_http_wire.problems import BadParameter, Problem
 __all__ = ["run"]
 
 TICK_SECONDS = 1.0
-#: Between two tries to send to somebody who took nothing.
+#: Seconds between two attempts to send to a peer that does not read.
 BLOCKED_TICK_SECONDS = 0.01
-#: After which who takes nothing is gone.
+#: Seconds after which a peer that does not read is dropped.
 GONE_SECONDS = 5.0
-#: Messages to take before anybody else gets a turn.
+#: Messages to process before other sockets get a turn.
 TURN = 64
 
 log = logging.getLogger("gym_http_server.gateway")
 
 
 class Peer(Protocol):
-    """A far side or an agent."""
+    """An external environment or an agent."""
 
     def receive(self, payload: bytes) -> None:
-        """Take a message."""
+        """Process a message."""
 
     def resume(self) -> None:
-        """Go on, since it takes messages again."""
+        """Continue, since the peer reads messages again."""
 
     def leave(self) -> None:
-        """Take note that it is gone."""
+        """Clean up, since the peer is gone."""
 
 
 @dataclass(eq=False)
@@ -75,11 +75,11 @@ class _Entry:
 
 
 class Gateway:
-    """Whoever is there by ZeroMQ.
+    """All peers that are connected by ZeroMQ.
 
     Args:
-        context: What everybody needs.
-        router: The socket on which they are.
+        context: What all peers share.
+        router: The socket that they connect to.
     """
 
     def __init__(self, context: Context, router: Router) -> None:
@@ -90,11 +90,11 @@ class Gateway:
         self._admission = Admission(
             context.settings.max_unaccepted, 2 * context.settings.max_first
         )
-        # The agent of Tango's, of which there can be one.
+        # Identity of Tango's agent, of which there can be one.
         self._tango = b""
         self._refusals = LimitedLog(log)
         for descriptor in router.descriptors:
-            # What they are readable for is taken after each turn.
+            # Events and messages are processed after each poll.
             context.poller.add(descriptor, lambda events: None)
         end_left(context)
 
@@ -103,11 +103,11 @@ class Gateway:
         context = self._context
         while True:
             if context.troubled:
-                self._look_after()
+                self._flush_troubled()
             self._take_changes()
             more = self._take_messages()
             if not more:
-                # Not earlier: an unread message may be the first of a stranger.
+                # Not earlier: an unread message may be a peer's first.
                 self._admission.close_oldest()
                 self._admission.close_greedy()
             tick = BLOCKED_TICK_SECONDS if context.troubled else TICK_SECONDS
@@ -117,7 +117,7 @@ class Gateway:
             context.timers.serve()
 
     def farewell(self) -> None:
-        """Tell everybody that the server is stopping, and end."""
+        """Tell all peers that the server is stopping, and close the socket."""
         stopping = Draining("the server is stopping")
         for entry in list(self._entries.values()):
             entry.peer.leave()
@@ -125,12 +125,12 @@ class Gateway:
         self._router.close()
 
     def _take_messages(self) -> bool:
-        """Take what has come; tell whether there may be more."""
+        """Process messages; return whether there may be more."""
         for _ in range(TURN):
             message = self._router.receive()
             if message is None:
                 return False
-            self._hear(message)
+            self._process(message)
         return True
 
     def _take_changes(self) -> None:
@@ -144,8 +144,8 @@ class Gateway:
             if identity is not None:
                 self._drop(self._entries[identity].outbox)
 
-    def _look_after(self) -> None:
-        """Send to those who took nothing, and let go of those who are gone."""
+    def _flush_troubled(self) -> None:
+        """Send to peers that did not read, and drop those that are gone."""
         now = time.monotonic()
         for outbox in list(self._context.troubled):
             entry = self._entries.get(outbox.identity)
@@ -160,10 +160,10 @@ class Gateway:
             elif not outbox.full_since:
                 entry.peer.resume()
 
-    def _hear(self, message: Message) -> None:
+    def _process(self, message: Message) -> None:
         entry = self._entries.get(message.identity)
         if entry is not None and entry.outbox.descriptor != message.descriptor:
-            # Another connection took the name of one that has ended.
+            # Another connection has the identity of one that has ended.
             self._drop(entry.outbox)
             entry = None
         if entry is None:
@@ -175,9 +175,9 @@ class Gateway:
             entry.peer.receive(message.payload)
 
     def _greet(self, message: Message) -> None:
-        """Take the first message of somebody."""
+        """Process the first message of a peer."""
         self._take_changes()
-        self._admission.heard(message.descriptor)
+        self._admission.note_refused(message.descriptor)
         outbox = Outbox(self._router, message, self._context.troubled)
         try:
             peer = self._peer(message, outbox)
@@ -197,7 +197,7 @@ class Gateway:
     def _peer(self, message: Message, outbox: Outbox) -> Peer:
         context, payload = self._context, message.payload
         if message.descriptor == NONE:
-            # Nobody would tell when such a one is gone.
+            # ZeroMQ would not report the end of such a connection.
             raise BadParameter("this is no ZMTP 3: expected that, as of libzmq 4")
         if payload is None:
             raise _in_pieces()
@@ -219,7 +219,7 @@ class Gateway:
             try:
                 return ExternalPeer(context, outbox, identity, on_over)
             except OSError as error:
-                # Peers without a word have used up this process's descriptors.
+                # Silent peers have used up this process's descriptors.
                 raise TooManyPeers(f"there is no room for another: {error}") from None
         if first.type == "agent":
             return AgentPeer(context, outbox, identity, agent_of(payload), on_over)
@@ -246,14 +246,14 @@ class Gateway:
         return TangoAgent(self._context, outbox, identity, on_over)
 
     def _drop(self, outbox: Outbox) -> None:
-        """Let go of somebody who is gone."""
+        """Drop a peer that is gone."""
         entry = self._entries.get(outbox.identity)
         self._forget(outbox)
         if entry is not None and entry.outbox is outbox:
             entry.peer.leave()
 
     def _forget(self, outbox: Outbox) -> None:
-        """Forget somebody whose conversation is over."""
+        """Forget a peer whose conversation is over."""
         entry = self._entries.get(outbox.identity)
         if entry is None or entry.outbox is not outbox:
             return
@@ -275,8 +275,8 @@ def run(door: int, left: int, settings: GatewaySettings, parent_pid: int) -> int
     """Be the gateway until the end; return the exit status.
 
     Args:
-        door: Descriptor of the socket by which peers come in.
-        left: Descriptor of what the launcher left, with the token.
+        door: Descriptor of the listening socket.
+        left: Descriptor of the memory from which the tokens are read.
         settings: The gateway's settings.
         parent_pid: The supervisor; the process ends with it.
     """

@@ -1,4 +1,4 @@
-"""SupervisorCall the supervisor: one connection a question, and nobody waits."""
+"""Requests to the supervisor: one connection each, without waiting."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ MAX_QUEUED = 16 * 1024 * 1024
 
 
 class SupervisorCall:
-    """A question that is under way.
+    """A request that is under way.
 
     Args:
-        context: What everybody needs.
-        question: The request.
-        on_answer: Called once with the answer, a problem included; never at once.
+        context: What all peers share.
+        frame: The request.
+        on_answer: Called once, later, with the answer, which may be a problem.
     """
 
     def __init__(
-        self, context: Context, question: Frame, on_answer: Callable[[Frame], None]
+        self, context: Context, frame: Frame, on_answer: Callable[[Frame], None]
     ) -> None:
         self._on_answer = on_answer
         self._reader = FrameReader(MAX_ANSWER)
@@ -37,23 +37,23 @@ class SupervisorCall:
             context.timers.add(0.0, self._fail)
             return
         self._socket = BufferedSocket(
-            context.poller, end, self._hear, self._fail, MAX_QUEUED
+            context.poller, end, self._receive, self._fail, MAX_QUEUED
         )
-        self._socket.send(encode(question))
+        self._socket.send(encode(frame))
 
     def cancel(self) -> Frame | None:
-        """Ask no more; give the answer, if it has come this moment."""
-        self._on_answer = _nobody
+        """Drop the request; return the answer if it has just arrived."""
+        self._on_answer = _drop_answer
         if self._socket is None:
             return None
-        data = self._socket.last_words()
+        data = self._socket.read_rest()
         self._socket.close()
         try:
             return next(iter(self._reader.feed(data)), None)
         except FrameError:
             return None
 
-    def _hear(self, data: bytes) -> None:
+    def _receive(self, data: bytes) -> None:
         try:
             frames = self._reader.feed(data)
         except FrameError:
@@ -69,9 +69,9 @@ class SupervisorCall:
     def _over(self, answer: Frame) -> None:
         if self._socket is not None:
             self._socket.close()
-        on_answer, self._on_answer = self._on_answer, _nobody
+        on_answer, self._on_answer = self._on_answer, _drop_answer
         on_answer(answer)
 
 
-def _nobody(answer: Frame) -> None:
-    """Nobody wants to know any more."""
+def _drop_answer(answer: Frame) -> None:
+    """Drop an answer."""

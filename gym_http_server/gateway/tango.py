@@ -1,4 +1,4 @@
-"""Tango's agents: a REQ that asks for resets and actions, and knows no instances.
+"""Tango's agents: REQ sockets that send resets and actions, and know no instances.
 
 ::
 
@@ -40,24 +40,24 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def problem_answer(problem: Problem) -> bytes:
-    """Write the answer that tells of a problem."""
-    told = {"code": problem.code, "message": problem.message, "status": problem.status}
-    return _encode({"error": told})
+    """Return the answer for a problem."""
+    error = {"code": problem.code, "message": problem.message, "status": problem.status}
+    return _encode({"error": error})
 
 
 def end_left(context: Context) -> None:
-    """End what an agent had of a gateway that died: nobody else knows of it."""
+    """End the instance of an agent whose gateway died, since no other process does."""
     with contextlib.suppress(OSError), open_plain_file(context.run.tango, "rb") as note:
         head = RequestHead(instance_id=note.read(8).decode("ascii", "replace"))
         SupervisorCall(context, request(Op.END, head=head), lambda answer: None)
 
 
 class TangoAgent:
-    """One of them, while it is the one.
+    """The one Tango agent that may be connected.
 
     Args:
-        context: What everybody needs.
-        outbox: Where answers go out.
+        context: What all peers share.
+        outbox: Sends answers to it.
         identity: The identity of the token that it has shown.
         on_over: Called when it has closed its environment.
     """
@@ -73,53 +73,54 @@ class TangoAgent:
         self._identity = identity
         self._outbox = outbox
         self._on_over = on_over
-        # What is to be answered: "" is nothing.
-        self._asked = ""
-        # What the host is asked once it can be.
+        # Type of the message that is to be answered, or "".
+        self._pending = ""
+        # The message that is sent on once the host can be reached.
         self._waiting: dict[str, Any] = {}
         self._instance_id = ""
         self._call: SupervisorCall | None = None
         self._stream: HostStream | None = None
-        # Whether actions are texts, and not numbers written as such.
+        # Whether the action space is known, and has texts.
+        self._space_known = False
         self._texts = False
 
     def receive(self, payload: bytes) -> None:
-        """Take what it asks."""
-        if self._asked or self._outbox.full_since:
-            # No REQ does so; its answers are counted.
+        """Process a message of the agent."""
+        if self._pending or self._outbox.full_since:
+            # A REQ socket never does this: it waits for each answer.
             return
         try:
-            asked = _read(payload)
+            message = _read(payload)
         except Problem as problem:
             self._outbox.send(problem_answer(problem))
             return
-        self._asked = asked["type"]
-        if self._asked == "close":
+        self._pending = message["type"]
+        if self._pending == "close":
             self._close()
             return
-        self._waiting = asked
+        self._waiting = message
         if self._stream is None:
             self._make()
         else:
-            self._ask()
+            self._request()
 
     def resume(self) -> None:
-        """Go on: there is nothing that it could have kept from coming."""
+        """Continue: nothing was held back."""
 
     def leave(self) -> None:
-        """Take note that it is gone: so goes its environment."""
+        """End its environment, since the agent is gone."""
         if self._call is not None:
             made = self._call.cancel()
             if made is not None and made.status == 200:
                 self._instance_id = _instance_in(made)
-        self._asked = ""
+        self._pending = ""
         self._end(lambda answer: None)
 
     def _make(self) -> None:
         env_id = f"external/{self._context.settings.tango_name}"
         head = RequestHead(owner=self._identity.only, creator=self._identity.name)
-        question = request(Op.CREATE, _encode({"env_id": env_id}), head)
-        self._call = SupervisorCall(self._context, question, self._made)
+        frame = request(Op.CREATE, _encode({"env_id": env_id}), head)
+        self._call = SupervisorCall(self._context, frame, self._made)
 
     def _made(self, answer: Frame) -> None:
         self._call = None
@@ -130,66 +131,74 @@ class TangoAgent:
         path = self._context.run.tango
         with contextlib.suppress(OSError), open_plain_file(path, "wb") as note:
             note.write(self._instance_id.encode())
+        self._space_known = False
         self._stream = HostStream(
             self._context,
             self._instance_id,
             session=new_session(),
             text=True,
             on_open=lambda: None,
-            on_message=self._told_space,
+            on_message=self._receive_message,
             on_end=self._lost,
         )
         self._stream.send(b'{"op":"action_space"}')
 
-    def _told_space(self, payload: bytes) -> None:
-        told = _decode(payload)
-        if self._stream is not None:
-            self._stream.on_message = self._told
-        if told["status"] != 200:
-            self._told(payload)
+    def _receive_space(self, payload: bytes) -> None:
+        """Process the description of the action space, the first message."""
+        self._space_known = True
+        answer = _decode(payload)
+        if answer["status"] != 200:
+            self._send_answer(payload)
             return
-        self._texts = told["body"]["info"]["name"] == "Text"
-        self._ask()
+        self._texts = answer["body"]["info"]["name"] == "Text"
+        self._request()
 
-    def _ask(self) -> None:
-        asked, self._waiting = self._waiting, {}
-        if self._asked == "reset":
-            given = {"seed": asked.get("seed"), "options": asked.get("options")}
+    def _receive_message(self, payload: bytes) -> None:
+        if self._space_known:
+            self._send_answer(payload)
+        else:
+            self._receive_space(payload)
+
+    def _request(self) -> None:
+        message, self._waiting = self._waiting, {}
+        if self._pending == "reset":
+            given = {"seed": message.get("seed"), "options": message.get("options")}
             op = {"op": "reset", **{k: v for k, v in given.items() if v is not None}}
         else:
-            op = {"op": "step", "action": self._action(asked.get("action"))}
+            op = {"op": "step", "action": self._action(message.get("action"))}
         if self._stream is not None:
             self._stream.send(_encode(op))
 
     def _action(self, action: Any) -> Any:
-        """Give the action that stands in a text, as ``"2"`` does for 2."""
+        """Return the action that a text stands for, as ``"2"`` for 2."""
         if isinstance(action, str) and not self._texts:
             try:
                 return msgspec.json.decode(action)
             except (msgspec.MsgspecError, ValueError, RecursionError):
-                # The environment says what it expects.
+                # The environment raises the error.
                 return action
         return action
 
-    def _told(self, payload: bytes) -> None:
-        told = _decode(payload)
-        asked, self._asked = self._asked, ""
-        body = told["body"]
-        if told["status"] != 200:
+    def _send_answer(self, payload: bytes) -> None:
+        """Send the answer to the message under way, in Tango's form."""
+        answer = _decode(payload)
+        kind, self._pending = self._pending, ""
+        body = answer["body"]
+        if answer["status"] != 200:
             error = {"code": body["code"], "message": body["message"]}
-            self._outbox.send(_encode({"error": error | {"status": told["status"]}}))
+            self._outbox.send(_encode({"error": error | {"status": answer["status"]}}))
             return
-        self._outbox.send(_encode({name: body[name] for name in _GIVEN[asked]}))
+        self._outbox.send(_encode({name: body[name] for name in _GIVEN[kind]}))
 
     def _lost(self, problem: Problem) -> None:
-        """Take note that the instance has ended; the next message makes another."""
+        """Note that the instance has ended; the next message creates another."""
         self._stream = None
         self._instance_id = ""
-        if self._asked:
+        if self._pending:
             self._fail(problem)
 
     def _fail(self, problem: Problem) -> None:
-        self._asked = ""
+        self._pending = ""
         self._outbox.send(problem_answer(problem))
 
     def _close(self) -> None:
@@ -199,7 +208,7 @@ class TangoAgent:
         self._end(lambda answer: self._closed())
 
     def _closed(self) -> None:
-        self._asked = ""
+        self._pending = ""
         self._outbox.send(b'{"info":"closed"}')
         self._on_over()
 
@@ -217,15 +226,15 @@ class TangoAgent:
 
 def _read(payload: bytes) -> dict[str, Any]:
     try:
-        asked = _decode(payload)
+        message = _decode(payload)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise BadJSON(str(error)) from None
-    kind = asked.get("type")
+    kind = message.get("type")
     if not isinstance(kind, str) or kind not in KINDS:
         raise BadParameter(f"type is {kind!r:.80}: expected reset, action or close")
-    if asked["type"] == "action" and "action" not in asked:
+    if message["type"] == "action" and "action" not in message:
         raise BadParameter("there is no action in it")
-    return asked
+    return message
 
 
 def _instance_in(made: Frame) -> str:

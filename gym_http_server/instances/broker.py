@@ -1,4 +1,4 @@
-"""Reaching the broker, where environments that live elsewhere come in."""
+"""The client of the broker in web workers: connections and requests for it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class BrokerClient:
         self._path = run.broker_socket
         self._supervisor = supervisor
 
-    def hand_over(
+    def pass_on(
         self,
         greeting: str,
         client: socket.socket,
@@ -46,19 +46,19 @@ class BrokerClient:
         caller: Identity,
         hello: str = "",
     ) -> None:
-        """Hand the connection of an environment over; then it is the broker's.
+        """Pass the connection of an environment to the broker, which owns it then.
 
         Args:
             greeting: What the broker sends before all else.
             client: The environment's socket.
             early: What it sent behind its handshake, and has been read.
             caller: The identity of the token that it has shown.
-            hello: What it is, if it does not say so itself.
+            hello: Its hello, if it does not send one itself.
 
         Raises:
-            Problem: The broker does not take it; the client can be answered.
+            Problem: The broker does not accept it; the client can get an answer.
         """
-        self._come(greeting, early, client, caller, hello).close()
+        self._connect(greeting, early, client, caller, hello).close()
         give_away(client)
 
     def relay(
@@ -69,22 +69,22 @@ class BrokerClient:
         caller: Identity,
         hello: str = "",
     ) -> None:
-        """Pass on what broker and environment send, until one of them closes.
+        """Copy between broker and environment, until one of them closes.
 
         Args:
             greeting: What the broker sends before all else.
             client: The environment's socket.
             early: What it sent behind its handshake, and has been read.
             caller: The identity of the token that it has shown.
-            hello: What it is, if it does not say so itself.
+            hello: Its hello, if it does not send one itself.
 
         Raises:
-            Problem: The broker does not take it; the client can be answered.
+            Problem: The broker does not accept it; the client can get an answer.
         """
-        pass_both_ways(client, self._come(greeting, early, None, caller, hello))
+        pass_both_ways(client, self._connect(greeting, early, None, caller, hello))
 
-    def say_hello(self, hello: bytes, caller: Identity) -> Frame:
-        """Pass on the hello of an environment that calls by HTTP; give the answer.
+    def hello(self, hello: bytes, caller: Identity) -> Frame:
+        """Pass on the hello that an environment has posted; return the answer.
 
         Raises:
             Problem: It is refused.
@@ -94,7 +94,7 @@ class BrokerClient:
         return self._call(request(Op.EXTERNAL_HELLO, hello, head))
 
     def next_request(self, connection: str, wait_s: float, owner: str) -> Frame:
-        """Wait for what is asked of an environment that calls by HTTP.
+        """Wait for the next request to an environment that polls by HTTP.
 
         Args:
             connection: ID of its connection.
@@ -108,8 +108,8 @@ class BrokerClient:
         head = RequestHead(value=value.decode(), owner=owner)
         return self._call(request(Op.EXTERNAL_POLL, head=head), wait_s)
 
-    def take_answer(self, connection: str, body: bytes, owner: str) -> Frame:
-        """Pass on what an environment that calls by HTTP answers.
+    def answer(self, connection: str, body: bytes, owner: str) -> Frame:
+        """Pass on an answer that an environment has posted.
 
         Args:
             connection: ID of its connection.
@@ -148,7 +148,7 @@ class BrokerClient:
         except OSError:
             if frame.kind == Op.EXTERNAL_HELLO or os.path.exists(self._path):
                 raise _unavailable() from None
-            # There being no broker, there are no connections.
+            # Without a broker there are no connections.
             raise NotFound("there is no such connection: say hello first") from None
         with contextlib.closing(connection):
             try:
@@ -159,7 +159,7 @@ class BrokerClient:
     def listed(self) -> list[dict[str, Any]]:
         """List the environments that are connected, and how many are free.
 
-        There being no broker, there are none.
+        Without a broker there are none.
 
         Raises:
             SupervisorUnavailable: It does not answer in time.
@@ -168,7 +168,7 @@ class BrokerClient:
             return []
         return list(msgspec.json.decode(self._call(request(Op.EXTERNAL_LIST)).body))
 
-    def _come(
+    def _connect(
         self,
         greeting: str,
         early: bytes,
@@ -176,9 +176,9 @@ class BrokerClient:
         caller: Identity,
         hello: str,
     ) -> CallSocket:
-        said = {"greeting": greeting, "hello": hello, "own": client is None}
-        said |= {"identity": caller}
-        value = msgspec.json.encode(said).decode()
+        connect = {"greeting": greeting, "hello": hello, "own": client is None}
+        connect |= {"identity": caller}
+        value = msgspec.json.encode(connect).decode()
         frame = request(Op.EXTERNAL_CONNECT, early, RequestHead(value=value))
         self._supervisor.call(Op.BROKER)
         try:
@@ -186,8 +186,8 @@ class BrokerClient:
         except OSError:
             raise _unavailable() from None
         try:
-            answer = self._asked(connection, frame, client)
-            # What is passed on from now on takes as long as it takes.
+            answer = self._answered(connection, frame, client)
+            # Copying has no time limit.
             connection.socket.settimeout(None)
         except BaseException:
             connection.close()
@@ -198,7 +198,7 @@ class BrokerClient:
         return connection
 
     @staticmethod
-    def _asked(
+    def _answered(
         connection: CallSocket, frame: Frame, client: socket.socket | None
     ) -> Frame:
         try:

@@ -207,7 +207,7 @@ class ExternalEnv(gymnasium.Env[Any, Any]):
             raise self._requester.reject(error, harmless=True) from None
 
     def close(self) -> None:
-        """Tell the environment that the agent leaves."""
+        """Send the environment the request to close."""
         self._requester.end()
 
     @property

@@ -32,7 +32,7 @@ __all__ = ["Requester"]
 CLOSE_SECONDS = 1.0
 #: Longest that a request waits for a connection that is lost, in seconds.
 RETURN_SECONDS = 0.5
-#: Error codes by which an environment says that it has not changed.
+#: Error codes of an environment that has not changed.
 _HARMLESS: dict[str, type[Problem]] = {
     "bad-parameter": BadParameter,
     "invalid-action": InvalidAction,
@@ -126,7 +126,7 @@ class Requester:
                 self._lost = call
 
     def end(self) -> None:
-        """Tell the environment that the agent leaves, and wait for its answer."""
+        """Send the request to close, and wait for its answer."""
         connection = self.connection
         if connection.lost:
             # It may have been resumed just now.
@@ -218,7 +218,7 @@ class Requester:
             self._lost = None
             self._doubt(op, "it is unknown whether its last call was done")
             raise OutcomeUnknown(
-                f"{connection.env_id} came back, and cannot say whether it had done "
+                f"{connection.env_id} resumed, and does not know whether it had done "
                 f"the {op.name.lower()} that it was lost in; reset it"
             )
         if op not in REPEATABLE:

@@ -154,7 +154,7 @@ class ExternalVectorEnv(SyncVectorEnv[Any, Any]):
         )
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Tell each environment that the agent leaves."""
+        """Send each environment the request to close."""
         if hasattr(self, "envs"):
             run_concurrently(self._connections, [env.close for env in self.envs])
 
