@@ -58,7 +58,7 @@ def _no_generated_codec(module: Any) -> None:
 
 
 def _no_fast_step(module: Any) -> None:
-    _replace(module.FastStepper, "take", lambda *_: False)
+    _replace(module.FastStepper, "execute", lambda *_: False)
 
 
 def _no_json_types(module: Any) -> None:

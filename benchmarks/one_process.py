@@ -106,7 +106,7 @@ class OneProcess:
         sent = clock()
         self._poll.poll()
         noticed = clock()
-        lane = self._host.quick
+        lane = self._host.fast_frames
         data = self._host.read()
         received = clock()
         asked = lane.decode_request(data) if lane is not None else None
@@ -114,7 +114,7 @@ class OneProcess:
         if asked is None or lane is None:
             self._host.feed(data)
             self._answer_at_length()
-        elif not self._stepping.take(self._host, lane, asked):
+        elif not self._stepping.execute(self._host, lane, asked):
             self._host.inbox.append(frame_of(asked))
             self._answer_at_length()
         stepped = clock()

@@ -205,8 +205,8 @@ class Batching:
             reply = value_frame(frame, value)
             if len(reply.body) > self._max_answer:
                 raise AnswerTooLarge(
-                    f"what {run.steps} steps gave has {len(reply.body)} bytes; this "
-                    f"server gives {self._max_answer} at most for several steps"
+                    f"the answer to {run.steps} steps has {len(reply.body)} bytes: "
+                    f"this server sends {self._max_answer} at most for several steps"
                 )
             return reply
         except Exception as error:

@@ -69,7 +69,7 @@ class Watcher(Stream):
             line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
 
     @property
-    def quick(self) -> FastHostFrames | None:
+    def fast_frames(self) -> FastHostFrames | None:
         """``None``: a watcher sends no steps."""
         return None
 

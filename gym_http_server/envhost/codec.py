@@ -188,7 +188,7 @@ def value_frame(frame: Frame, value: Any, writing: Writing | None = None) -> Fra
             body = _ENCODERS[form](value)
     except UnsupportedValue as error:
         raise UnrepresentableValue(
-            f"the answer cannot be said in this form without loss: {error}"
+            f"the answer has no exact representation in this form: {error}"
         ) from None
     return Frame(0, frame.number, 200, form, b"", body)
 
@@ -205,7 +205,7 @@ def fitting(reply: Frame, limit: int) -> Frame:
     """
     if len(reply.body) > limit:
         raise AnswerTooLarge(
-            f"the answer has {len(reply.body)} bytes; this server gives {limit} at most"
+            f"the answer has {len(reply.body)} bytes: this server sends {limit} at most"
         )
     return reply
 
@@ -228,7 +228,7 @@ def choose_media(accept: tuple[str, ...]) -> str:
         if wanted in _WILDCARDS:
             return _WILDCARDS[wanted]
     raise NotAcceptable(
-        f"frames are given as {PNG}, {RAW}, {JSON} or {TEXT}, "
+        f"frames are available as {PNG}, {RAW}, {JSON} or {TEXT}, "
         f"and Accept names {', '.join(accept)}"[:500]
     )
 

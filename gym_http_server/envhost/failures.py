@@ -119,5 +119,5 @@ def problem_of_error(error: Exception) -> Problem:
     with contextlib.suppress(Exception):
         extras = env_error("", error).extras
         text = f": {error}"
-    what = f"what the environment is or gave cannot be dealt with: {name}{text}"
-    return EnvError(what[:_MESSAGE_CHARS], extras=extras)
+    message = f"a value of the environment is invalid: {name}{text}"
+    return EnvError(message[:_MESSAGE_CHARS], extras=extras)

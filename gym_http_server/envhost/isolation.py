@@ -137,7 +137,7 @@ def _prefer_as_victim() -> None:
 
 
 def reseed() -> None:
-    """Give the global random generators a state of their own."""
+    """Seed the global random generators, which a fork has copied."""
     # A fork inherits the global generator's state; every host would draw the same.
     import numpy as np
 

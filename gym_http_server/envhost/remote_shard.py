@@ -229,7 +229,7 @@ def _frame_of(outcome: Any) -> Frame:
             frame = answer(200, binary.encode(outcome))
     except UnsupportedValue as error:
         frame = problem_frame(
-            UnrepresentableValue(f"the answer cannot be said: {error}")
+            UnrepresentableValue(f"the answer has no exact representation: {error}")
         )
     if not env_warnings.pending:
         return frame

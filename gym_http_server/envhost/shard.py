@@ -138,7 +138,7 @@ class Shard:
 
     def __init__(self, vector: VectorEnv[Any, Any, Any]) -> None:
         if not isinstance(vector, SyncVectorEnv):
-            raise TypeError(f"{vector} is no SyncVectorEnv, and cannot be a part")
+            raise TypeError(f"{vector} is not a SyncVectorEnv, and cannot be a shard")
         vector.copy = False
         # The actions were split into a list, or an array, with one for each.
         vector.action_space = spaces.Box(0, 1, (vector.num_envs,))

@@ -163,7 +163,7 @@ class StreamSet:
             # The client is gone, and nobody reads the answers to its requests.
             stream.close()
         elif events:
-            frames = stream.quick
+            frames = stream.fast_frames
             if frames is None or self._uncopied:
                 stream.receive()
             elif self._read_step(stream, frames):
@@ -184,7 +184,7 @@ class StreamSet:
         if request is None:
             if data:
                 stream.feed(data)
-        elif self._fast_step.take(stream, frames, request):
+        elif self._fast_step.execute(stream, frames, request):
             return not (stream.writing or stream.closed)
         else:
             stream.inbox.append(frame_of(request))

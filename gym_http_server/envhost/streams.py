@@ -183,17 +183,17 @@ class Stream(Writer):
         # send an earlier one again.
         self._behind = 0
         self._dialect = stream_dialect(hello.protocol)
-        self._lane = self._dialect.fast_frames
+        self._fast_frames = self._dialect.fast_frames
         self._reader = MessageReader(masked=True, max_message=max_message)
         if line.family != socket.AF_UNIX:
             line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._send([_handshake_response(hello)])
 
     @property
-    def quick(self) -> FastHostFrames | None:
+    def fast_frames(self) -> FastHostFrames | None:
         """The codec of repeated steps, if the next message may be one of them."""
         ready = self._reader.between and not self.inbox and not self._output
-        return self._lane if ready else None
+        return self._fast_frames if ready else None
 
     def next(self) -> tuple[Frame | RefusedRequest, bool]:
         """Take the next request, or refusal, from the inbox.

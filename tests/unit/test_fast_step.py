@@ -1,4 +1,4 @@
-"""Steps of the quick lane are taken there, and answered as all others are."""
+"""Repeated steps go the fast way, and get the same answers as all others."""
 
 import socket
 import time
@@ -70,13 +70,13 @@ class Host:
         return encode(Opcode.BINARY, header + value, self._masks.next())
 
     def step(self, number: int, given: Any) -> bool:
-        """Send a step; tell whether the quick lane took it."""
+        """Send a step; return whether it went the fast way."""
         self.near.sendall(self.message(number, given))
-        lane = self.stream.quick
+        lane = self.stream.fast_frames
         assert lane is not None
         data = self.stream.read()
         asked = lane.decode_request(data)
-        if asked is not None and self.fast_step.take(self.stream, lane, asked):
+        if asked is not None and self.fast_step.execute(self.stream, lane, asked):
             return True
         if asked is not None:
             frame = frame_of(asked)
