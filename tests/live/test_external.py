@@ -136,7 +136,7 @@ def test_an_environment_that_cannot_begin_is_released(api: Api) -> None:
     with ExternalEnv.to(api) as far:
         future = in_background(api.post, "/v1/envs/", {"env_id": "external/game"})
         far.answer("init", action_space={"type": "Cube"})
-        assert far.hear_fault()["field"] == "action_space"
+        assert far.expect_fault()["field"] == "action_space"
         far.answer("close")
         told = error(answer_of(future), 502, "bad-answer")
         assert told["field"] == "action_space"
@@ -170,7 +170,7 @@ def test_rewards_may_have_channels(api: Api) -> None:
         future = in_background(instance.post, "step/", {"action": 0})
         far.answer("step", **{**RESULT, "reward": [1e308, 1e308]})
         assert error(answer_of(future), 502, "bad-answer")["field"] == "reward"
-        assert far.hear_fault()["field"] == "reward"
+        assert far.expect_fault()["field"] == "reward"
         close_external(instance, far)
     wait_until_unlisted(api)
 
@@ -247,26 +247,28 @@ def test_a_vector_takes_all_its_connections_or_none_and_steps_them_at_once(
         assert listed_env(api)["free"] == 2
         fars.append(stack.enter_context(ExternalEnv.to(api)))
         future = in_background(api.post, "/v1/envs/", body)
-        asked = [far.asked("init") for far in fars]
+        asked = [far.expect("init") for far in fars]
         for far, request in zip(fars, asked, strict=True):
-            far.say(id=request["id"], result={})
+            far.send_message(id=request["id"], result={})
         instance = Instance(api, ok(answer_of(future))["instance_id"])
 
         future = in_background(instance.post, "reset/", {"seed": 7})
-        asked = [far.asked("reset") for far in fars]
+        asked = [far.expect("reset") for far in fars]
         seeds = sorted(request["seed"] for request in asked)
         assert seeds == [7, 8, 9]
         for far, request in zip(fars, asked, strict=True):
             place = (request["seed"] - 7) / 4
-            far.say(id=request["id"], result={"observation": [place, 0]})
+            far.send_message(id=request["id"], result={"observation": [place, 0]})
         assert ok(answer_of(future))["observation"] == [[0, 0], [0.25, 0], [0.5, 0]]
 
         future = in_background(instance.post, "step/", {"action": [0, 1, 2]})
         # All are asked before any has answered.
-        asked = [far.asked("step") for far in fars]
+        asked = [far.expect("step") for far in fars]
         assert sorted(request["action"] for request in asked) == [0, 1, 2]
         for far, request in reversed(list(zip(fars, asked, strict=True))):
-            far.say(id=request["id"], result={**RESULT, "reward": request["action"]})
+            far.send_message(
+                id=request["id"], result={**RESULT, "reward": request["action"]}
+            )
         assert ok(answer_of(future))["reward"] == [0.0, 1.0, 2.0]
 
         future = in_background(instance.close)
@@ -319,11 +321,11 @@ def test_nonsense_is_answered_and_ends_the_connection(
 
 def test_pings_of_its_own_are_answered(api: Api) -> None:
     with ExternalEnv.to(api) as far:
-        far.say(type="ping")
-        assert far.hear() == {"type": "pong"}
+        far.send_message(type="ping")
+        assert far.receive() == {"type": "pong"}
         instance = create_external(api, far)
-        far.say(type="ping")
-        assert far.hear() == {"type": "pong"}
+        far.send_message(type="ping")
+        assert far.receive() == {"type": "pong"}
         close_external(instance, far)
     wait_until_unlisted(api)
 

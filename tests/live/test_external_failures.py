@@ -67,7 +67,7 @@ def stepped(instance: Instance, far: ExternalEnv) -> None:
 def lost(instance: Instance, far: ExternalEnv, key: str = "") -> Any:
     """Let the far side drop in a step; give what it was asked."""
     future = step(instance, key=key)
-    request = far.asked("step")
+    request = far.expect("step")
     far.drop()
     error(answer_of(future), 503, "external-away")
     return request
@@ -96,7 +96,7 @@ def test_one_that_drops_while_it_begins_is_replaced(api: Api) -> None:
     body = {"env_id": "external/game", "wait_s": 20}
     with ExternalEnv.to(api) as first:
         future = in_background(api.post, "/v1/envs/", body)
-        first.asked("init")
+        first.expect("init")
         first.drop()
         with ExternalEnv.to(api) as second:
             second.answer("init")
@@ -111,7 +111,7 @@ def test_one_that_drops_while_it_begins_is_replaced_by_a_free_one(api: Api) -> N
     with ExternalEnv.to(api) as first, ExternalEnv.to(api) as second:
         wait_until(lambda: listed_env(api)["free"] == 2)
         future = in_background(api.post, "/v1/envs/", {"env_id": "external/game"})
-        first.asked("init")
+        first.expect("init")
         first.drop()
         second.answer("init")
         instance = Instance(api, ok(answer_of(future))["instance_id"])
@@ -126,7 +126,7 @@ def test_a_failed_vector_releases_its_connections(api: Api) -> None:
         wait_until(lambda: listed_env(api)["free"] == 2)
         future = in_background(api.post, "/v1/envs/", body)
         first.answer("init")
-        second.asked("init")
+        second.expect("init")
         second.drop()
         first.answer("close")
         error(answer_of(future), 503, "external-away")
@@ -137,7 +137,7 @@ def test_a_failed_vector_releases_its_connections(api: Api) -> None:
 def test_a_connection_lost_during_a_create_is_not_waited_for(api: Api) -> None:
     with ExternalEnv.to(api) as far:
         future = in_background(api.post, "/v1/envs/", {"env_id": "external/game"})
-        far.asked("init")
+        far.expect("init")
         far.drop()
         error(answer_of(future), 503, "external-away")
     wait_until_unlisted(api)
@@ -269,7 +269,7 @@ def test_of_a_token_shown_twice_the_newer_wins_in_a_step(api: Api) -> None:
     with ExternalEnv.to(api, capabilities=REPLAY) as far:
         instance = create_and_reset(api, far)
         future = step(instance)
-        first = far.asked("step")
+        first = far.expect("step")
         with reconnect(api, far, capabilities=REPLAY) as newer:
             assert newer.answer("step", **RESULT)["id"] == first["id"]
             ok(answer_of(future))
@@ -281,10 +281,10 @@ def test_a_silent_one(hasty: Api) -> None:
     with ExternalEnv.to(hasty) as far:
         instance = create_and_reset(hasty, far)
         future = step(instance)
-        late = far.asked("step")
+        late = far.expect("step")
         error(answer_of(future), 504, "external-deadline")
         error(answer_of(step(instance)), 409, "reset-needed")
-        far.say(id=late["id"], result={**RESULT, "reward": 99})
+        far.send_message(id=late["id"], result={**RESULT, "reward": 99})
         future = in_background(instance.post, "reset/", {})
         far.answer("reset", observation=[1, 1])
         assert ok(answer_of(future))["observation"] == [1.0, 1.0]
@@ -299,7 +299,7 @@ def test_a_silent_one_does_not_cost_the_host_its_life(hasty: Api) -> None:
     with ExternalEnv.to(hasty) as far:
         instance = create_and_reset(hasty, far)
         future = in_background(instance.post, "reset/", {})
-        far.asked("reset")
+        far.expect("reset")
         error(answer_of(future), 504, "external-deadline")
         assert instance.id in hasty.instances()
         reset_external(instance, far)
@@ -310,7 +310,7 @@ def test_a_silent_one_does_not_cost_the_host_its_life(hasty: Api) -> None:
 def test_one_that_does_not_begin_in_time(hasty: Api) -> None:
     with ExternalEnv.to(hasty) as far:
         future = in_background(hasty.post, "/v1/envs/", {"env_id": "external/game"})
-        far.asked("init")
+        far.expect("init")
         error(answer_of(future), 504, "external-deadline")
     wait_until_unlisted(hasty)
 
@@ -319,7 +319,9 @@ def test_it_reports_an_error(api: Api) -> None:
     with ExternalEnv.to(api) as far:
         instance = create_and_reset(api, far)
         future = step(instance)
-        far.say(id=far.asked("step")["id"], error={"message": "the crate is stuck"})
+        far.send_message(
+            id=far.expect("step")["id"], error={"message": "the crate is stuck"}
+        )
         told = error(answer_of(future), 502, "env-error")
         assert told["message"] == "the crate is stuck"
         error(answer_of(step(instance)), 409, "reset-needed")
@@ -334,7 +336,7 @@ def test_it_refuses_an_action_and_goes_on(api: Api) -> None:
         instance = create_and_reset(api, far)
         future = step(instance)
         words = {"message": "there is a wall", "code": "invalid-action"}
-        far.say(id=far.asked("step")["id"], error=words)
+        far.send_message(id=far.expect("step")["id"], error=words)
         error(answer_of(future), 400, "invalid-action")
         stepped(instance, far)
         close_external(instance, far)
@@ -365,7 +367,7 @@ def test_a_bad_answer(api: Api, changes: dict[str, Any], field: str) -> None:
         told = error(answer_of(future), 502, "bad-answer")
         assert told["field"] == field
         assert field in told["message"]
-        fault = far.hear_fault()
+        fault = far.expect_fault()
         assert fault["field"] == field
         error(answer_of(step(instance)), 409, "reset-needed")
         reset_external(instance, far)
@@ -389,27 +391,27 @@ def test_an_unsolicited_message_in_a_step(api: Api, message: dict[str, Any]) -> 
     with ExternalEnv.to(api) as far:
         instance = create_and_reset(api, far)
         future = step(instance)
-        request = far.asked("step")
+        request = far.expect("step")
         assert request["id"] == 3
-        far.say(**message)
+        far.send_message(**message)
         if message.get("id") == 1:
             # An answer to what was asked long ago is late, whatever is in it.
-            far.say(id=3, result=RESULT)
+            far.send_message(id=3, result=RESULT)
             ok(answer_of(future))
         else:
             error(answer_of(future), 502, "bad-answer")
-            assert far.hear_fault()["message"]
+            assert far.expect_fault()["message"]
         close_external(instance, far)
     wait_until_unlisted(api)
 
 
 def test_an_unsolicited_message_between_steps(api: Api) -> None:
     with ExternalEnv.to(api) as far:
-        far.say(id=5, result={})
-        assert far.hear_fault()["id"] == 5
+        far.send_message(id=5, result={})
+        assert far.expect_fault()["id"] == 5
         instance = create_and_reset(api, far)
-        far.say(id=50, result={})
-        assert far.hear_fault()["id"] == 50
+        far.send_message(id=50, result={})
+        assert far.expect_fault()["id"] == 50
         stepped(instance, far)
         close_external(instance, far)
     wait_until_unlisted(api)
@@ -427,7 +429,7 @@ def test_garbage_ends_the_connection(
         instance = create_and_reset(api, far) if taken else None
         future = step(instance) if instance else None
         if taken:
-            far.asked("step")
+            far.expect("step")
         far.line.send_frame(opcode, payload)
         said, frame = far.line.read_frame()
         if said == 1:
@@ -446,8 +448,8 @@ def test_too_many_bytes_end_the_connection(make_server: Callable[..., Server]) -
         assert far.welcome["limits"] == {"max_message": 2048}
         instance = create_and_reset(api, far)
         future = step(instance)
-        number = far.asked("step")["id"]
-        far.say(id=number, result={**RESULT, "info": {"much": "x" * 3000}})
+        number = far.expect("step")["id"]
+        far.send_message(id=number, result={**RESULT, "info": {"much": "x" * 3000}})
         error(answer_of(future), 502, "bad-answer")
         assert instance.close().status == 204
 
@@ -541,7 +543,7 @@ def test_only_lost_environments_of_a_vector_get_the_request_again(api: Api) -> N
         ok(answer_of(future))
 
         future = in_background(instance.post, "step/", {"action": [1, 2]})
-        first = two.asked("step")
+        first = two.expect("step")
         one.answer("step", **{**RESULT, "reward": 5})
         two.drop()
         error(answer_of(future), 503, "external-away")

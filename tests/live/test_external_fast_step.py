@@ -74,7 +74,7 @@ class Counter:
         # At the end, it is in the midst of listening.
         with contextlib.suppress(AssertionError, OSError):
             while True:
-                asked = self._far.hear()
+                asked = self._far.receive()
                 if asked["type"] == "fault":
                     continue
                 cut = self.cuts.pop(0) if asked["type"] == "step" and self.cuts else ""
@@ -91,7 +91,7 @@ class Counter:
                         self._far.line.send(whole[: len(whole) // 2])
                     self._come_back()
                     continue
-                self._far.say(**said)
+                self._far.send_message(**said)
 
     def _come_back(self) -> None:
         self.was_cut += 1

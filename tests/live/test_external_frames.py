@@ -117,7 +117,7 @@ def test_an_invalid_frame_is_reported_on_both_sides(
         far.answer("render", rendered=value)
         told = error(answer_of(future), 502, "bad-answer")
         assert told["field"] == field
-        assert far.hear_fault()["field"] == field
+        assert far.expect_fault()["field"] == field
         # Nothing has happened to the game, so it goes on.
         future = in_background(instance.post, "step/", {"action": 1})
         far.answer("step", **RESULT)
@@ -130,7 +130,7 @@ def test_one_that_was_lost_is_drawn_anew(api: Api) -> None:
     with ExternalEnv.to(api, **RGB) as far:
         instance = create_and_reset(api, far, render_mode="rgb_array")
         future = in_background(instance.get, "render/", headers={"Accept": "image/png"})
-        far.asked("render")
+        far.expect("render")
         far.drop()
         with reconnect(api, far, **RGB) as again:
             again.answer("render", rendered=PICTURE)

@@ -292,16 +292,16 @@ def test_a_flood_of_messages_ends_in_an_answer(make_server: MakeServer) -> None:
     with ExternalEnv.to(api, observation_space=THREE) as far:
         instance = began_discrete(api, far)
         future = in_background(instance.post, "step/", {"action": 1})
-        asked = far.asked("step")
+        asked = far.expect("step")
         ping = json.dumps({"type": "ping"}).encode()
         for _ in range(2000):
             far.line.send_frame(1, ping)
         for number in range(1, asked["id"]):
-            far.say(id=number, result={})
-        far.say(id=asked["id"], result=RESULT | {"observation": 2})
+            far.send_message(id=number, result={})
+        far.send_message(id=asked["id"], result=RESULT | {"observation": 2})
         assert ok(answer_of(future))["observation"] == 2
         for _ in range(2000):
-            far.asked("pong")
+            far.expect("pong")
         close_external(instance, far)
 
 

@@ -42,7 +42,7 @@ class Caller:
         self.welcome = ok(api.post("/v1/external/", {**HELLO, **hello}))
         self.path = f"/v1/external/{self.welcome['connection']}"
 
-    def asked(self, kind: str) -> Any:
+    def expect(self, kind: str) -> Any:
         while (answer := self.api.get(f"{self.path}/request?wait_s=2")).status == 204:
             pass
         assert answer.content_type == "application/json"
@@ -50,12 +50,12 @@ class Caller:
         assert message["type"] == kind, message
         return message
 
-    def say(self, **message: Any) -> None:
+    def send_message(self, **message: Any) -> None:
         no_content(self.api.post(f"{self.path}/answer", message))
 
     def answer(self, kind: str, **result: Any) -> Any:
-        request = self.asked(kind)
-        self.say(id=request["id"], result=result)
+        request = self.expect(kind)
+        self.send_message(id=request["id"], result=result)
         return request
 
 
@@ -76,7 +76,7 @@ def test_a_request_comes_until_it_is_answered(api: Api) -> None:
     far = Caller(api)
     instance = create_and_reset(api, far)
     future = in_background(instance.post, "step/", {"action": 1})
-    assert far.asked("step") == far.asked("step")
+    assert far.expect("step") == far.expect("step")
     far.answer("step", **RESULT)
     ok(answer_of(future))
     no_content(api.get(f"{far.path}/request?wait_s=0"))
@@ -90,7 +90,7 @@ def test_a_fault_is_fetched(api: Api) -> None:
     future = in_background(instance.post, "step/", {"action": 1})
     far.answer("step", **{**RESULT, "reward": "much"})
     error(answer_of(future), 502, "bad-answer")
-    assert far.asked("fault")["field"] == "reward"
+    assert far.expect("fault")["field"] == "reward"
     close_external(instance, far)
     wait_until_unlisted(api)
 
@@ -110,7 +110,7 @@ def test_it_resumes_with_its_token(api: Api) -> None:
     far = Caller(api, **replay)
     instance = create_and_reset(api, far)
     future = in_background(instance.post, "step/", {"action": 1})
-    first = far.asked("step")
+    first = far.expect("step")
     again = Caller(api, resume=far.welcome["resume"], **replay)
     assert again.welcome["resumed"] is True
     assert again.answer("step", **RESULT)["id"] == first["id"]

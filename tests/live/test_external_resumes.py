@@ -36,7 +36,7 @@ def say_step(
 ) -> None:
     """Ask for a step, knowing the answers to all earlier requests or not."""
     given = value('{"dict":[["action","int"]]}', struct.pack("<q", action))
-    stream.say_binary(STEP, number, given, status=int(knowing))
+    stream.send_binary(STEP, number, given, status=int(knowing))
 
 
 def problem(answer: Answer) -> Any:
@@ -48,7 +48,7 @@ def test_a_call_that_is_lost_goes_on_when_the_environment_is_back(api: Api) -> N
     with ExternalEnv.to(api, capabilities=REPLAY) as far:
         instance = create_and_reset(api, far)
         future = in_background(instance.post, "step/", {"action": 1})
-        first = far.asked("step")
+        first = far.expect("step")
         far.drop()
         with reconnect(api, far, capabilities=REPLAY) as again:
             second = again.answer("step", **RESULT)
@@ -63,7 +63,7 @@ def test_a_call_that_is_lost_is_in_doubt_at_once_without_replay(api: Api) -> Non
     with ExternalEnv.to(api) as far:
         instance = create_and_reset(api, far)
         future = in_background(instance.post, "step/", {"action": 1})
-        far.asked("step")
+        far.expect("step")
         far.drop()
         with reconnect(api, far) as again:
             error(answer_of(future), 502, "outcome-unknown")
@@ -77,7 +77,7 @@ def test_looking_is_done_again_when_the_environment_is_back(api: Api) -> None:
     with ExternalEnv.to(api, **modes) as far:
         instance = create_and_reset(api, far, render_mode="ansi")
         future = in_background(instance.get, "render/")
-        first = far.asked("render")
+        first = far.expect("render")
         far.drop()
         with reconnect(api, far, **modes) as again:
             assert again.answer("render", rendered="#")["id"] > first["id"]
@@ -125,7 +125,7 @@ def test_later_requests_do_not_pass_one_that_is_to_come_again(api: Api) -> None:
         with WebSocket.to(instance) as stream:
             for number in (1, 2):
                 say_step(stream, number, number - 1, knowing=number == 1)
-            told = [problem(stream.hear_binary()) for _ in range(2)]
+            told = [problem(stream.receive_binary()) for _ in range(2)]
             assert [each["status"] for each in told] == [503, 503]
             assert "request 1 of this session" in told[1]["message"]
             with reconnect(api, far, capabilities=REPLAY) as again:
@@ -134,7 +134,7 @@ def test_later_requests_do_not_pass_one_that_is_to_come_again(api: Api) -> None:
                 # Sent again before its turn.
                 say_step(stream, 2, 1)
                 for _ in range(2):
-                    told_late = problem(stream.hear_binary())
+                    told_late = problem(stream.receive_binary())
                     assert (told_late["status"], told_late["code"]) == (
                         503,
                         "external-away",
@@ -144,7 +144,7 @@ def test_later_requests_do_not_pass_one_that_is_to_come_again(api: Api) -> None:
                     say_step(stream, number, number - 1, knowing=number == 1)
                 actions = [again.answer("step", **RESULT)["action"] for _ in range(3)]
                 assert actions == [0, 1, 2]
-                answers = [stream.hear_binary() for _ in range(3)]
+                answers = [stream.receive_binary() for _ in range(3)]
                 assert [each[:2] for each in answers] == [(1, 200), (2, 200), (3, 200)]
                 close_external(instance, again)
     wait_until_unlisted(api)
@@ -157,18 +157,18 @@ def test_a_client_may_acknowledge_a_request_in_doubt(api: Api) -> None:
         with WebSocket.to(instance) as stream:
             for number in (1, 2):
                 say_step(stream, number, 0)
-                assert stream.hear_binary().status == 503
+                assert stream.receive_binary().status == 503
             with reconnect(api, far, capabilities=REPLAY) as again:
                 say_step(stream, 3, 2, knowing=True)
                 assert again.answer("step", **RESULT)["action"] == 2
-                assert stream.hear_binary()[:2] == (3, 200)
+                assert stream.receive_binary()[:2] == (3, 200)
                 for number in (1, 2):
                     say_step(stream, number, 0)
-                    told = problem(stream.hear_binary())
+                    told = problem(stream.receive_binary())
                     assert (told["status"], told["code"]) == (409, "answer-gone")
                 say_step(stream, 4, 1, knowing=True)
                 again.answer("step", **RESULT)
-                assert stream.hear_binary()[:2] == (4, 200)
+                assert stream.receive_binary()[:2] == (4, 200)
                 close_external(instance, again)
     wait_until_unlisted(api)
 
@@ -180,7 +180,7 @@ def test_a_request_that_waits_for_an_earlier_one_may_come_by_http(api: Api) -> N
         with WebSocket.to(instance, session="walk") as stream:
             say_step(stream, 1, 0, knowing=True)
             say_step(stream, 2, 1)
-            assert {stream.hear_binary().status for _ in range(2)} == {503}
+            assert {stream.receive_binary().status for _ in range(2)} == {503}
         with reconnect(api, far, capabilities=REPLAY) as again:
             keys = [{"Idempotency-Key": f"walk-{number}"} for number in (1, 2)]
             early = instance.post("step/", {"action": 1}, headers=keys[1])
@@ -203,14 +203,14 @@ def test_pipelined_requests_do_not_overtake_a_refused_one(api: Api) -> None:
         with WebSocket.to(instance, sec_websocket_protocol=TEXT) as stream:
             step = json.dumps({"op": "step", "action": 0}).encode()
             stream.send(frame(1, step) * 3)
-            told = [stream.hear() for _ in range(3)]
+            told = [stream.receive() for _ in range(3)]
             assert [each["status"] for each in told] == [503, 503, 503]
             for each in told[1:]:
                 assert "request 1 of this session" in each["body"]["message"]
             with reconnect(api, far, capabilities=REPLAY) as again:
                 # Whoever types on has read the answers.
-                stream.say(op="step", action=2)
+                stream.send_message(op="step", action=2)
                 assert again.answer("step", **RESULT)["action"] == 2
-                assert stream.hear()["number"] == 4
+                assert stream.receive()["number"] == 4
                 close_external(instance, again)
     wait_until_unlisted(api)

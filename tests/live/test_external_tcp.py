@@ -46,18 +46,18 @@ class Counted:
     def __exit__(self, *exception: object) -> None:
         self.socket.close()
 
-    def say(self, **message: Any) -> None:
+    def send_message(self, **message: Any) -> None:
         data = json.dumps(message).encode()
         self.socket.sendall(struct.pack("<I", len(data)) + data)
 
-    def hear(self) -> Any:
+    def receive(self) -> Any:
         (size,) = struct.unpack("<I", self._read(4))
         return json.loads(self._read(size))
 
     def answer(self, kind: str, **result: Any) -> None:
-        asked = self.hear()
+        asked = self.receive()
         assert asked["type"] == kind
-        self.say(id=asked["id"], result=result)
+        self.send_message(id=asked["id"], result=result)
 
     def _read(self, size: int) -> bytes:
         data = b""
@@ -72,8 +72,8 @@ class Counted:
 def test_it_is_stepped_and_released(server: Server) -> None:
     api = Api(server)
     with Counted(server) as far:
-        far.say(**HELLO)
-        assert far.hear()["type"] == "welcome"
+        far.send_message(**HELLO)
+        assert far.receive()["type"] == "welcome"
         for _ in range(2):
             instance = create_and_reset(api, far)
             future = in_background(instance.post, "step/", {"action": 2})
@@ -98,32 +98,32 @@ def test_an_environment_that_ignores_pings_is_removed(
 ) -> None:
     server = make_server("--external-tcp", "0", "--external-heartbeat", "0.2")
     with Counted(server) as far:
-        far.say(**HELLO)
-        assert far.hear()["type"] == "welcome"
-        assert far.hear() == {"type": "ping"}
-        far.say(type="pong")
-        assert far.hear() == {"type": "ping"}
+        far.send_message(**HELLO)
+        assert far.receive()["type"] == "welcome"
+        assert far.receive() == {"type": "ping"}
+        far.send_message(type="pong")
+        assert far.receive() == {"type": "ping"}
         with pytest.raises(EOFError):
-            far.hear()
+            far.receive()
         wait_until_unlisted(Api(server))
 
 
 def test_idle_connections_do_not_lock_out_an_environment(server: Server) -> None:
     with contextlib.ExitStack() as stack:
         accepted = stack.enter_context(Counted(server))
-        accepted.say(**HELLO)
-        assert accepted.hear()["type"] == "welcome"
+        accepted.send_message(**HELLO)
+        assert accepted.receive()["type"] == "welcome"
         silent = [stack.enter_context(Counted(server)) for _ in range(64)]
         far = stack.enter_context(Counted(server))
-        told = silent[0].hear()
+        told = silent[0].receive()
         assert (told["type"], told["code"]) == ("refused", "too-many-external")
         with pytest.raises(EOFError):
-            silent[0].hear()
-        far.say(**HELLO)
-        assert far.hear()["type"] == "welcome"
+            silent[0].receive()
+        far.send_message(**HELLO)
+        assert far.receive()["type"] == "welcome"
         # The others of them stay, as does the one that was accepted before.
-        silent[1].say(**HELLO)
-        assert silent[1].hear()["type"] == "welcome"
+        silent[1].send_message(**HELLO)
+        assert silent[1].receive()["type"] == "welcome"
         assert listed_env(Api(server))["free"] == 3
     wait_until_unlisted(Api(server))
 
@@ -133,18 +133,18 @@ def test_the_token_is_in_the_hello(make_server: Callable[..., Server]) -> None:
     server = make_server(*flags, token=TOKEN)
     for token in ("", "another-token-of-the-tests"):
         with Counted(server) as far:
-            far.say(**HELLO, token=token)
-            assert far.hear()["code"] == "unauthorized"
+            far.send_message(**HELLO, token=token)
+            assert far.receive()["code"] == "unauthorized"
             with pytest.raises(EOFError):
-                far.hear()
+                far.receive()
     # Nothing but the token is parsed of a hello that shows the wrong one.
     for changes in ({"observation_space": {"type": "no space"}}, {"protocol": [2]}):
         with Counted(server) as far:
-            far.say(**HELLO | changes)
-            assert far.hear()["code"] == "unauthorized"
+            far.send_message(**HELLO | changes)
+            assert far.receive()["code"] == "unauthorized"
     with Counted(server) as far:
-        far.say(**HELLO, token=TOKEN)
-        assert far.hear()["type"] == "welcome"
+        far.send_message(**HELLO, token=TOKEN)
+        assert far.receive()["type"] == "welcome"
         assert listed_env(Api(server))["free"] == 1
         assert TOKEN not in json.dumps(listed_env(Api(server)))
 

@@ -89,7 +89,7 @@ def test_problems_reach_a_slow_watcher_too(api: Api) -> None:
         future = in_background(instance.post, "step/", {"action": 1})
         far.answer("step", observation=[7], reward=0, terminated=False, truncated=False)
         told = error(answer_of(future), 502, "bad-answer")
-        assert far.hear_fault()["field"] == "observation"
+        assert far.expect_fault()["field"] == "observation"
         assert watcher.copy()["op"] == "reset"
         copy = watcher.copy()
         assert (copy["op"], copy["dropped"], copy["status"]) == ("step", 1, 502)

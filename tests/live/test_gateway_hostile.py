@@ -64,13 +64,13 @@ def test_any_message_of_a_tango_agent_is_answered(
         agent.socket.send(b'{"type":"reset"}')
         far.answer("init")
         far.answer("reset", observation=[0, 1])
-        assert "observation" in agent.hear()
+        assert "observation" in agent.receive()
         for message in FOREIGN:
             agent.socket.send(message)
-            assert agent.hear()["error"]["status"] in (400, 501), message
+            assert agent.receive()["error"]["status"] in (400, 501), message
         agent.socket.send(b'{"type":"close"}')
         far.answer("close")
-        assert agent.hear() == {"info": "closed"}
+        assert agent.receive() == {"info": "closed"}
 
 
 def test_a_req_is_answered_if_its_message_is_in_pieces(
@@ -78,7 +78,7 @@ def test_a_req_is_answered_if_its_message_is_in_pieces(
 ) -> None:
     with TangoAgent(server) as agent:
         agent.socket.send_multipart([b'{"type":', b'"reset"}'])
-        assert "frames" in agent.hear()["error"]["message"]
+        assert "frames" in agent.receive()["error"]["message"]
         assert agent.reset()["error"]["code"] == "external-away"
 
 
@@ -88,7 +88,7 @@ def test_a_message_in_pieces_ends_the_conversation(
     with ZmqPeer(server) as peer:
         peer.ask(type="agent", protocol=1, create=CART, key="pieces")
         peer.socket.send_multipart([b'{"op":', b'"reset"}'])
-        told = peer.hear()
+        told = peer.receive()
         assert (told["type"], told["code"]) == ("refused", "bad-parameter")
         # So it takes no memory to refuse as many as come.
         assert "over" in peer.ask(op="reset")["message"]
@@ -135,9 +135,9 @@ def test_nothing_is_kept_for_a_host_that_has_not_answered_yet(
         host.suspend()
         try:
             again = {"protocol": 1, "instance_id": welcome["instance_id"]}
-            second.say(type="agent", **again)
-            second.say(op="step", action=0)
-            assert "welcome" in second.hear()["message"]
+            second.send_message(type="agent", **again)
+            second.send_message(op="step", action=0)
+            assert "welcome" in second.receive()["message"]
         finally:
             host.resume()
         assert first.ask(op="close")["status"] == 204
@@ -246,7 +246,7 @@ def test_a_server_stops_in_time_despite_peers_that_read_nothing(
         peer.socket.setsockopt(zmq.SNDTIMEO, 20_000)
         # Answers fill what there is on the way, and more.
         for _ in range(20_000):
-            peer.say(op="action_space")
+            peer.send_message(op="action_space")
         assert server.stop() == 0
 
 
@@ -258,7 +258,7 @@ def test_a_page_is_free_again_when_the_gateway_of_its_agent_was_killed(
         asked = {"type": "reset", "seed": None, "options": None}
         agent.socket.send(b'{"type":"reset"}')
         page.answer(asked, {"observation": [[0, 0], [0, 0]], "info": {}})
-        assert "observation" in agent.hear()
+        assert "observation" in agent.receive()
         first = gateway(server)
         first.kill()
         wait_until(lambda: gateway(server) != first)

@@ -39,14 +39,14 @@ def tide(tidal_server: Server) -> Iterator[Instance]:
 def step(stream: WebSocket, number: int, action: int = 1, *, status: int = 0) -> Answer:
     """Step over a stream."""
     body = binary.encode({"action": action})
-    return stream.ask_binary(STEP, number, body, status=status)
+    return stream.call_binary(STEP, number, body, status=status)
 
 
 def begin(instance: Instance) -> WebSocket:
     """Open a stream and reset with request 1."""
     stream = WebSocket.to(instance, SESSION)
     reset = binary.encode({"seed": 0, "options": None})
-    assert stream.ask_binary(RESET, 1, reset).status == 200
+    assert stream.call_binary(RESET, 1, reset).status == 200
     return stream
 
 
@@ -159,9 +159,9 @@ def test_a_request_that_comes_after_a_later_one_is_not_executed(
 def test_a_lost_refusal_is_replayed(instance: Instance) -> None:
     with begin(instance) as stream:
         nothing = binary.encode({})
-        refused = stream.ask_binary(STEP, 2, nothing)
+        refused = stream.call_binary(STEP, 2, nothing)
         assert step(stream, 3).status == 200
-        again = stream.ask_binary(STEP, 2, nothing)
+        again = stream.call_binary(STEP, 2, nothing)
     assert (refused.status, again.status) == (400, 400)
     assert again.body == refused.body
     assert steps(instance) == 1

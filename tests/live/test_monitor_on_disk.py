@@ -115,7 +115,7 @@ def test_streams_report_it(instance: Instance, disk: Disk) -> None:
         assert (refused["status"], refused["body"]["code"]) == (507, "disk-full")
     fail(instance, disk)
     with WebSocket.to(instance) as stream:
-        answered = stream.ask_binary(RESET, 1, value('{"dict":[]}'))
+        answered = stream.call_binary(RESET, 1, value('{"dict":[]}'))
         assert answered.status == 200
         assert b"monitor_error" in answered.body
 

@@ -181,7 +181,7 @@ def test_rest_and_streams(proxied: Proxied, monkeypatch: pytest.MonkeyPatch) -> 
     instance.reset(seed=7)
     instance.step(1)
     with WebSocket.to(instance) as stream:
-        stream.say_binary(12, 1)
+        stream.send_binary(12, 1)
     no_content(instance.close())
     before = len(steps_of(proxied.behind))
     seen = episode(RemoteEnv(proxied.url, "CartPole-v1"))

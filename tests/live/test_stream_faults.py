@@ -119,9 +119,9 @@ def test_a_client_that_reads_nothing_loses_its_stream(
     with text(instance) as busy, WebSocket.to(instance) as stuck:
         began = time.monotonic()
         busy.ask(op="attribute", name="steps")
-        stuck.say_binary(1, 1)
+        stuck.send_binary(1, 1)
         for number in range(2, 20):
-            stuck.say_binary(2, number, b'{"action":0}', form=0x31)
+            stuck.send_binary(2, number, b'{"action":0}', form=0x31)
         longest = 0.0
         while open_streams(instance) == 2:
             # Other streams have their turns, and so has REST.
@@ -141,12 +141,12 @@ def test_a_slow_reader_keeps_its_stream(create_toy: Callable[..., Instance]) -> 
     instance = create_toy("toys/Big-v0", kwargs={"size": 3_000_000})
     with WebSocket.to(instance, timeout=60) as stream:
         for number in range(1, 4):
-            stream.say_binary(1, number)
+            stream.send_binary(1, number)
             # Another's steps go on meanwhile, and change the array.
             instance.reset()
             instance.post("step/", {"action": 1})
         for number in range(1, 4):
-            answer = stream.hear_binary()
+            answer = stream.receive_binary()
             assert (answer.number, answer.status) == (number, 200)
             assert set(answer.body[-3_000_000:]) == {0}
 

@@ -106,13 +106,13 @@ def test_binary_is_the_local_environment(
     instance = create_either()
     with gymnasium.make("CartPole-v1") as local, WebSocket.to(instance) as stream:
         given: Any = {"seed": 5}
-        answer = stream.ask_binary(RESET, 1, values.encode(given))
+        answer = stream.call_binary(RESET, 1, values.encode(given))
         observation, info = local.reset(seed=5)
         expected: Any = {"info": info, "observation": observation}
         assert_identical(decoded(answer, signatures), expected)
         for number in range(2, 12):
             action = np.int64(number % 2)
-            answer = stream.ask_binary(STEP, number, values.encode({"action": action}))
+            answer = stream.call_binary(STEP, number, values.encode({"action": action}))
             sizes.append(len(answer.body))
             assert answer.number == number
             got = decoded(answer, signatures)
@@ -130,12 +130,12 @@ def test_binary_is_the_local_environment(
 def test_signatures_of_requests_may_be_numbered(instance: Instance) -> None:
     leaves = struct.pack("<q", 1)
     with WebSocket.to(instance) as stream:
-        stream.ask_binary(RESET, 1, EMPTY)
+        stream.call_binary(RESET, 1, EMPTY)
         named = value('{"dict":[["action","int"]]}', leaves, number=1)
-        assert stream.ask_binary(STEP, 2, named).status == 200
+        assert stream.call_binary(STEP, 2, named).status == 200
         again = struct.pack("<II", 0, 1) + leaves
-        assert stream.ask_binary(STEP, 3, again).status == 200
-        assert stream.ask_binary(STEP, 4, ACTION).status == 200
+        assert stream.call_binary(STEP, 3, again).status == 200
+        assert stream.call_binary(STEP, 4, ACTION).status == 200
         for number, wrong in enumerate(
             (
                 struct.pack("<II", 0, 2) + leaves,
@@ -149,19 +149,19 @@ def test_signatures_of_requests_may_be_numbered(instance: Instance) -> None:
             ),
             start=5,
         ):
-            answer = stream.ask_binary(STEP, number, wrong)
+            answer = stream.call_binary(STEP, number, wrong)
             assert (answer.number, answer.status) == (number, 400), answer
             assert json.loads(answer.body)["code"] == "bad-json"
-        assert stream.ask_binary(STEP, 99, again).status == 200
+        assert stream.call_binary(STEP, 99, again).status == 200
     assert steps(instance) == 4
     with WebSocket.to(instance) as another:
         # Numbers are a stream's own.
-        assert another.ask_binary(STEP, 1, again).status == 400
+        assert another.call_binary(STEP, 1, again).status == 400
 
 
 def test_problems_are_answers(instance: Instance) -> None:
     with WebSocket.to(instance) as stream:
-        early = stream.ask_binary(STEP, 1, ACTION)
+        early = stream.call_binary(STEP, 1, ACTION)
         assert (early.status, json.loads(early.body)["code"]) == (409, "reset-needed")
         for number, (op, form) in enumerate(
             [
@@ -174,19 +174,19 @@ def test_problems_are_answers(instance: Instance) -> None:
             ],
             start=2,
         ):
-            answer = stream.ask_binary(op, number, form=form)
+            answer = stream.call_binary(op, number, form=form)
             assert (answer.number, answer.status) == (number, 400)
             assert json.loads(answer.body)["code"] == "bad-parameter"
         for number, head in enumerate(
             (b"not JSON", b'{"value": 1}    ', b"[" * 4096, b"\xff" * 8), start=50
         ):
-            answer = stream.ask_binary(ATTRIBUTE, number, head=head)
+            answer = stream.call_binary(ATTRIBUTE, number, head=head)
             assert (answer.number, answer.status) == (number, 400)
             assert json.loads(answer.body)["code"] == "bad-json"
         head = b'{"value": "gravity"}    '
-        gravity = stream.ask_binary(ATTRIBUTE, 60, head=head, form=0x10)
+        gravity = stream.call_binary(ATTRIBUTE, 60, head=head, form=0x10)
         assert json.loads(gravity.body)["value"] == 9.8
-        described = stream.ask_binary(DESCRIBE, 61, form=0x10)
+        described = stream.call_binary(DESCRIBE, 61, form=0x10)
         assert json.loads(described.body)["instance_id"] == instance.id
 
 
@@ -253,7 +253,7 @@ def test_a_text_that_is_no_request_is_refused_and_the_next_is_not(
     with text(instance) as stream:
         stream.ask(op="reset")
         stream.send_frame(1, sent)
-        told = stream.hear()
+        told = stream.receive()
         assert 400 <= told["status"] < 500, told
         assert code is None or told["body"]["code"] == code
         assert told["body"]["message"]
@@ -270,7 +270,7 @@ def test_a_hundred_steps_in_one_piece(create_either: Callable[..., Instance]) ->
             for number in range(100)
         ]
         stream.send(b"".join(frame(1, request) for request in requests))
-        told = [stream.hear() for _ in requests]
+        told = [stream.receive() for _ in requests]
     assert [each["number"] for each in told] == list(range(2, 102))
     assert [each["body"]["observation"] for each in told] == [n % 3 for n in range(100)]
     assert [each["body"]["info"]["steps"] for each in told] == list(range(1, 101))
@@ -285,7 +285,7 @@ def test_messages_sent_with_the_handshake_are_read(
     )
     with text(instance, early=early + frame(PING, b"x")[:4]) as stream:
         assert stream.response.status == 101
-        assert [stream.hear()["number"], stream.hear()["number"]] == [1, 2]
+        assert [stream.receive()["number"], stream.receive()["number"]] == [1, 2]
     assert steps(instance) == 1
 
 
@@ -307,14 +307,14 @@ def test_rest_and_streams_know_each_others_keys(instance: Instance) -> None:
     media = {"Content-Type": BINARY_MEDIA, "Accept": BINARY_MEDIA}
     signatures: dict[int, bytes] = {}
     with WebSocket.to(instance, "both") as stream:
-        stream.ask_binary(RESET, 1, EMPTY)
-        told = decoded(stream.ask_binary(STEP, 2, ACTION), signatures)
+        stream.call_binary(RESET, 1, EMPTY)
+        told = decoded(stream.call_binary(STEP, 2, ACTION), signatures)
         again = instance.post("step/", data=ACTION, headers=keyed("both", 2, **media))
         assert replayed(again)
         assert_identical(values.decode(again.body), told)
         first = instance.post("step/", data=ACTION, headers=keyed("both", 3, **media))
         assert not replayed(first)
-        told = decoded(stream.ask_binary(STEP, 3, ACTION), signatures)
+        told = decoded(stream.call_binary(STEP, 3, ACTION), signatures)
         assert_identical(told, values.decode(first.body))
         other = instance.post("step/", {"action": 1}, headers=keyed("both", 3))
         calls.error(other, 422, "key-reused")
@@ -337,7 +337,7 @@ def test_rest_and_stream_on_one_instance(instance: Instance) -> None:
                 told = instance.step(action)
             else:
                 body = value('{"dict":[["action","int"]]}', struct.pack("<q", action))
-                answer = other.ask_binary(STEP, number, body, form=0x13)
+                answer = other.call_binary(STEP, number, body, form=0x13)
                 told = json.loads(answer.body)
             observation = local.step(action)[0]
             assert np.array(told["observation"], np.float32).tolist() == (
@@ -351,7 +351,7 @@ def test_leaving_does_not_end_the_instance(
     instance = create_either()
     with text(instance) as stream:
         stream.ask(op="reset")
-        stream.say(op="step", action=1)
+        stream.send_message(op="step", action=1)
     wait_until(lambda: calls.ok(instance.get(""))["streams"] == 0)
     assert steps(instance) <= 1
     instance.step(0)
@@ -375,7 +375,7 @@ def test_pings_are_answered_between_requests(
             + frame(0, b'ep", "action": 1}')
         )
         assert stream.read_frame() == (PONG, b"?")
-        assert stream.hear()["status"] == 200
+        assert stream.receive()["status"] == 200
 
 
 def test_a_close_is_answered(create_either: Callable[..., Instance]) -> None:
@@ -398,18 +398,18 @@ def test_large_observations(
     number = 2
     signatures: dict[int, bytes] = {}
     with gymnasium_twin(env_id) as local, WebSocket.to(instance, "large") as stream:
-        first = stream.ask_binary(RESET, 1, values.encode({"seed": 1}))
+        first = stream.call_binary(RESET, 1, values.encode({"seed": 1}))
         expected = local.reset(seed=1)[0]
         assert_identical(decoded(first, signatures)["observation"], expected)
         asked = [values.encode({"action": local.action_space.sample()}) for _ in "four"]
         # All at once: what waits to be taken must not change with the steps.
         for number, body in enumerate(asked, start=2):
-            stream.say_binary(STEP, number, body)
+            stream.send_binary(STEP, number, body)
         for body in asked:
-            got = decoded(stream.hear_binary(), signatures)
+            got = decoded(stream.receive_binary(), signatures)
             expected = local.step(values.decode(body)["action"])[0]
             assert_identical(got["observation"], expected)
-        again = stream.ask_binary(STEP, number, asked[-1])
+        again = stream.call_binary(STEP, number, asked[-1])
         assert again.status in (200, 409)
         if again.status == 200:
             got = decoded(again, signatures)
@@ -432,7 +432,7 @@ def test_a_message_as_large_as_the_limit(
         fits = request % (b"x" * (100_000 - len(request) + 2))
         assert len(fits) == 100_000
         stream.send_frame(1, fits)
-        assert stream.hear()["status"] == 200
+        assert stream.receive()["status"] == 200
         stream.send_frame(1, fits + b" ")
         assert stream.read_close()[0] == 1009
     assert instance.step(0)

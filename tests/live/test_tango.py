@@ -135,7 +135,7 @@ def test_a_page_that_drops_within_a_request(server: Server, agent: TangoAgent) -
     page.answer(RESET, FIRST)
     asked.result(20)
     asked = later(agent.act, "1")
-    assert page.hear()["type"] == "action"
+    assert page.receive()["type"] == "action"
     page.drop()
     told = asked.result(20)["error"]
     assert told["status"] in (410, 503)
@@ -153,9 +153,9 @@ def test_a_page_that_drops_within_a_request(server: Server, agent: TangoAgent) -
 
 def test_an_unsolicited_message_of_a_page(server: Server, agent: TangoAgent) -> None:
     page = TangoPage(server)
-    page.say({"type": "init"})
-    assert page.hear()["type"] == "fault"
-    code, words = page.hear_close()
+    page.send_message({"type": "init"})
+    assert page.receive()["type"] == "fault"
+    code, words = page.receive_close()
     assert code == 1003
     assert "without a request" in words
     page.drop()
@@ -163,9 +163,9 @@ def test_an_unsolicited_message_of_a_page(server: Server, agent: TangoAgent) -> 
     asked = later(agent.reset)
     page.answer(RESET, FIRST)
     asked.result(20)
-    page.say({"type": "init"})
-    assert page.hear()["type"] == "fault"
-    page.hear_close()
+    page.send_message({"type": "init"})
+    assert page.receive()["type"] == "fault"
+    page.receive_close()
     page.drop()
     assert "error" in agent.act("1")
 
@@ -212,7 +212,7 @@ def test_wrong_answers_are_reported_to_both_sides(
             {"type": "action", "action": "1"}, {**STEPPED, "observation": [[7, 0]]}
         )
         assert asked.result(20)["error"]["code"] == "bad-answer"
-        assert page.hear()["field"] == "observation"
+        assert page.receive()["field"] == "observation"
         assert agent.act("1")["error"]["code"] == "reset-needed"
         asked = later(agent.reset)
         page.answer(RESET, FIRST)
@@ -224,14 +224,14 @@ def test_wrong_answers_are_reported_to_both_sides(
 def test_invalid_messages_are_answered(server: Server, agent: TangoAgent) -> None:
     for payload in (b"", b"{", b"[]", b'{"type":"render"}', b"\xff", b'{"type":1}'):
         agent.socket.send(payload)
-        assert "error" in agent.hear(), payload
+        assert "error" in agent.receive(), payload
     with TangoPage(server) as page:
         asked = later(agent.reset)
         page.answer(RESET, FIRST)
         asked.result(20)
         for payload in (b"", b"{", b'{"type":"render"}', b'{"type":"action"}'):
             agent.socket.send(payload)
-            assert "error" in agent.hear(), payload
+            assert "error" in agent.receive(), payload
         asked = later(agent.act, "0")
         page.answer({"type": "action", "action": "0"}, STEPPED)
         asked.result(20)
@@ -254,7 +254,7 @@ def test_an_address_with_missing_parameters(
 
 def test_an_invalid_space(server: Server) -> None:
     with TangoPage(server, **{**SPACES, "action_space": '{"type":"Disc"}'}) as page:
-        assert page.hear_close()[0] == 1008
+        assert page.receive_close()[0] == 1008
 
 
 def test_settings_complete_addresses(
@@ -282,9 +282,9 @@ def test_a_page_that_is_silent(make_server: Callable[..., Server]) -> None:
         made = ok(api.post("/v1/envs/", {"env_id": "external/tango"}))
         instance = Instance(api, made["instance_id"])
         error(instance.post("reset/", {}), 504, "external-deadline")
-        assert page.hear() == RESET
+        assert page.receive() == RESET
         # What it answers now would be taken for another answer.
-        code, words = page.hear_close()
+        code, words = page.receive_close()
         assert code == 1008
         assert "late answer" in words
         wait_until(lambda: instance.id not in api.instances())

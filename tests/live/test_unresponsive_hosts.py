@@ -128,7 +128,7 @@ def test_a_stream_of_a_stuck_host_ends_within_the_deadline(
         assert stream.ask(op="step", action=0)["status"] == 200
         get_stuck(instance, "stopped")
         began = time.monotonic()
-        stream.say(op="step", action=0)
+        stream.send_message(op="step", action=0)
         assert stream.read_to_end() == b""
         assert time.monotonic() - began < STEP_DEADLINE + LATE
     path = instance.path("stream?session=tried&lost=0.1")

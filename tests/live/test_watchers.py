@@ -82,7 +82,7 @@ def test_the_binary_dialect_copies_without_loss(
             *[(STEP, ACTION)] * 8,
         ]
         for number, (op, body) in enumerate(ask, 1):
-            answer = asker.ask_binary(op, number, body)
+            answer = asker.call_binary(op, number, body)
             told = watcher.copy_binary()
             assert told[:4] == (op, number, 0, 200)
             # Both number signatures alike, since both began with the same answer.
@@ -101,7 +101,7 @@ def quick_steps(asker: WebSocket, count: int) -> list[Answer]:
     named = struct.pack("<II", len(ACTION) - 16, 1) + ACTION[8:]
     again = struct.pack("<II", 0, 1) + ACTION[-8:]
     bodies = [named, *[again] * (count - 1)]
-    return [asker.ask_binary(STEP, n, body) for n, body in enumerate(bodies, 1)]
+    return [asker.call_binary(STEP, n, body) for n, body in enumerate(bodies, 1)]
 
 
 def observation(answer: Answer) -> list[float]:
@@ -195,10 +195,10 @@ def test_errors_of_an_environment_are_broadcast(
         with open_stream(instance, BINARY) as asker:
             quiet = ACTION[:-8] + bytes(8)
             named = struct.pack("<II", len(ACTION) - 16, 1) + quiet[8:]
-            assert asker.ask_binary(STEP, 1, named).status == 200
+            assert asker.call_binary(STEP, 1, named).status == 200
             for number, action in ((2, 0), (3, 0), (4, 1)):
                 body = struct.pack("<IIq", 0, 1, action)
-                status = asker.ask_binary(STEP, number, body).status
+                status = asker.call_binary(STEP, number, body).status
                 assert status == (502 if action else 200)
         assert [watcher.copy()["status"] for _ in range(4)] == [200, 200, 200, 502]
         instance.reset()
@@ -218,7 +218,7 @@ def test_a_late_watcher_begins_with_the_last_answer(instance: Instance) -> None:
             answered(late.copy(), "reset", 0, body)
             body = instance.step(1)
             answered(late.copy(), "step", 1, body)
-        asker.ask_binary(STEP, 1, ACTION)
+        asker.call_binary(STEP, 1, ACTION)
     # Steps of the quick lane, while nobody watches.
     with open_stream(instance, BINARY) as asker:
         answer = quick_steps(asker, 5)[-1]
@@ -247,7 +247,7 @@ def test_vectors_and_external_environments_are_watched(
             body = calls.ok(answer_of(future))
             answered(watcher.copy(), "reset", 1, body)
             future = in_background(instance.post, "step/", {"action": 1})
-            far.asked("step")
+            far.expect("step")
             far.drop()
             told = calls.error(answer_of(future), 503)
             copy = watcher.copy()
@@ -283,9 +283,9 @@ def test_a_slow_watcher_gets_the_latest_and_delays_no_agent(
         open_slow_watcher(instance, BINARY) as watcher,
         open_stream(instance, BINARY) as asker,
     ):
-        assert asker.ask_binary(RESET, 1, EMPTY).status == 200
+        assert asker.call_binary(RESET, 1, EMPTY).status == 200
         for number in range(1, count + 1):
-            answer = asker.ask_binary(STEP, number + 1, ACTION)
+            answer = asker.call_binary(STEP, number + 1, ACTION)
             assert (answer.status, answer.body[-3]) == (200, 0)
             assert answer.body.count(number) >= 300_000
         assert calls.ok(instance.get(""))["steps"] == count
@@ -298,7 +298,7 @@ def test_a_slow_watcher_gets_the_latest_and_delays_no_agent(
         assert not told[0][4]["observation"].any()
         assert (told[1][4]["observation"] == count).all()
         # And it goes on, with nothing lost.
-        asker.ask_binary(STEP, count + 2, ACTION)
+        asker.call_binary(STEP, count + 2, ACTION)
         assert watcher.copy_binary()[:4] == (STEP, count + 2, 0, 200)
 
 

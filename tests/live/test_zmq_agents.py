@@ -46,10 +46,10 @@ def test_it_creates_drives_and_closes_an_instance(server: Server) -> None:
         told = peer.ask(op="reset", seed=42)
         assert (told["number"], told["status"]) == (1, 200)
         assert told["body"]["observation"] == FIRST
-        peer.say(op="step", action=1)
-        peer.say(op="step", action="left")
-        assert peer.hear()["body"]["reward"] == 1.0
-        assert peer.hear()["body"]["code"] == "invalid-action"
+        peer.send_message(op="step", action=1)
+        peer.send_message(op="step", action="left")
+        assert peer.receive()["body"]["reward"] == 1.0
+        assert peer.receive()["body"]["code"] == "invalid-action"
         told = peer.ask(op="close", number=7)
         assert told == {"number": 7, "status": 204, "body": None}
         assert instance_id not in Api(server).instances()
@@ -120,8 +120,8 @@ def test_a_key_makes_one_instance(server: Server) -> None:
 def test_a_client_that_leaves_during_a_create_leaves_nothing(server: Server) -> None:
     with ZmqExternalEnv.to(server) as far:
         peer = ZmqPeer(server)
-        peer.say(type="agent", protocol=1, create={"env_id": "external/game"})
-        far.asked("init")
+        peer.send_message(type="agent", protocol=1, create={"env_id": "external/game"})
+        far.expect("init")
         peer.drop()
         # The far side is asked by nobody: its host was ended with the making.
         wait_until(lambda: not Api(server).instances())
@@ -132,16 +132,16 @@ def test_the_end_of_an_instance_is_reported(server: Server) -> None:
     with ZmqPeer(server) as peer:
         instance_id = welcomed(peer, create=CART)["instance_id"]
         api.post(f"/v1/envs/{instance_id}/close/")
-        told = peer.hear()
+        told = peer.receive()
         assert (told["type"], told["code"]) == ("refused", "unknown-instance")
         assert peer.ask(op="reset")["code"] == "bad-parameter"
 
 
 def test_a_message_before_the_welcome_is_refused(server: Server) -> None:
     with ZmqPeer(server) as peer:
-        peer.say(type="agent", protocol=1, create=CART)
-        peer.say(op="reset")
-        assert "welcome" in peer.hear()["message"]
+        peer.send_message(type="agent", protocol=1, create=CART)
+        peer.send_message(op="reset")
+        assert "welcome" in peer.receive()["message"]
     wait_until(lambda: not Api(server).instances())
 
 
@@ -180,5 +180,5 @@ def test_connected_agents_learn_that_the_server_stops(
         welcomed(agent, create=CART)
         server.stop()
         for peer in (agent, far):
-            told = peer.hear()
+            told = peer.receive()
             assert (told["type"], told["code"]) == ("refused", "draining")

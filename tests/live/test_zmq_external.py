@@ -77,7 +77,7 @@ def test_it_resumes_with_its_token(server: Server) -> None:
     far = ZmqExternalEnv.to(server, **replay)
     instance = create_and_reset(Api(server), far)
     future = in_background(instance.post, "step/", {"action": 1})
-    first = far.asked("step")
+    first = far.expect("step")
     far.drop()
     error(answer_of(future), 503, "external-away")
     with ZmqExternalEnv(server, resume=far.welcome["resume"], **replay) as again:
@@ -97,7 +97,7 @@ def test_a_fault_is_reported(server: Server) -> None:
         future = in_background(instance.post, "step/", {"action": 1})
         far.answer("step", **{**RESULT, "reward": "much"})
         error(answer_of(future), 502, "bad-answer")
-        assert far.asked("fault")["field"] == "reward"
+        assert far.expect("fault")["field"] == "reward"
         future = in_background(instance.close)
         far.answer("close")
         assert answer_of(future).status == 204
@@ -108,9 +108,9 @@ def test_an_invalid_hello_is_refused_and_another_accepted(server: Server) -> Non
     with ZmqPeer(server) as peer:
         assert peer.ask(type="hi")["code"] == "bad-parameter"
         peer.socket.send(b"\xff\0{")
-        assert peer.hear()["code"] == "bad-parameter"
+        assert peer.receive()["code"] == "bad-parameter"
         peer.socket.send_multipart([b"{}", b"{}", b"{}"])
-        assert "several frames" in peer.hear()["message"]
+        assert "several frames" in peer.receive()["message"]
         assert peer.ask(**{**HELLO, "name": "-"})["code"] == "bad-hello"
         assert peer.ask(**HELLO)["type"] == "welcome"
     wait_until_unlisted(Api(server))
@@ -121,10 +121,10 @@ def test_an_environment_that_ignores_pings_is_refused_with_a_reason(
 ) -> None:
     server = make_server(*ZMQ, "--external-heartbeat", "0.2")
     with ZmqExternalEnv.to(server) as far:
-        assert far.hear() == {"type": "ping"}
-        far.say(type="pong")
-        assert far.hear() == {"type": "ping"}
-        assert far.hear()["code"] == "ended"
+        assert far.receive() == {"type": "ping"}
+        far.send_message(type="pong")
+        assert far.receive() == {"type": "ping"}
+        assert far.receive()["code"] == "ended"
         wait_until_unlisted(Api(server))
 
 
@@ -223,12 +223,12 @@ def test_too_many_bytes_end_the_connection(make_server: Callable[..., Server]) -
     with ZmqExternalEnv.to(server) as far:
         instance = create_and_reset(Api(server), far)
         future = in_background(instance.post, "step/", {"action": 1})
-        request = far.asked("step")
+        request = far.expect("step")
         far.socket.send(b'{"id": %d, "result": {"observation": "' % request["id"])
-        fault = far.asked("fault")
+        fault = far.expect("fault")
         assert "not a JSON object" in fault["message"]
         error(answer_of(future), 502, "bad-answer")
-        assert far.hear()["code"] == "ended"
+        assert far.receive()["code"] == "ended"
         assert instance.close().status == 204
     with ZmqExternalEnv.to(server) as far:
         assert listed_env(Api(server))["free"] == 1

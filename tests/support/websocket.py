@@ -135,11 +135,11 @@ class WebSocket(RawConnection):
         assert self.read_to_end() == b""
         return int.from_bytes(payload[:2], "big"), payload[2:].decode()
 
-    def say(self, **members: Any) -> None:
+    def send_message(self, **members: Any) -> None:
         """Send a request in the text dialect."""
         self.send_frame(1, json.dumps(members).encode())
 
-    def hear(self) -> Any:
+    def receive(self) -> Any:
         """Read an answer in the text dialect."""
         opcode, payload = self.read_frame()
         assert opcode == 1, (opcode, payload)
@@ -147,14 +147,14 @@ class WebSocket(RawConnection):
 
     def ask(self, **members: Any) -> Any:
         """Send a request in the text dialect and read the answer."""
-        self.say(**members)
-        return self.hear()
+        self.send_message(**members)
+        return self.receive()
 
-    def say_binary(self, op: int, number: int, body: bytes = b"", **more: Any) -> None:
+    def send_binary(self, op: int, number: int, body: bytes = b"", **more: Any) -> None:
         """Send a request in the binary dialect; see `binary`."""
         self.send_frame(2, binary(op, number, body, **more))
 
-    def hear_binary(self) -> Answer:
+    def receive_binary(self) -> Answer:
         """Read an answer in the binary dialect."""
         opcode, payload = self.read_frame()
         assert opcode == 2, (opcode, payload)
@@ -164,12 +164,12 @@ class WebSocket(RawConnection):
         head, body = payload[16 : 16 + head_size], payload[16 + head_size :]
         return Answer(number, status, form, head, body)
 
-    def ask_binary(
+    def call_binary(
         self, op: int, number: int, body: bytes = b"", **more: Any
     ) -> Answer:
         """Send a request in the binary dialect and read the answer."""
-        self.say_binary(op, number, body, **more)
-        return self.hear_binary()
+        self.send_binary(op, number, body, **more)
+        return self.receive_binary()
 
     def _read_large(self, size: int) -> bytes:
         pieces = [self._buffer[:size]]

@@ -64,11 +64,11 @@ class Line:
         self._file.close()
         self._end.close()
 
-    def say(self, **message: Any) -> None:
+    def send_message(self, **message: Any) -> None:
         data = json.dumps(message).encode()
         self._end.sendall(struct.pack("<I", len(data)) + data)
 
-    def hear(self) -> Any:
+    def receive(self) -> Any:
         """Hear a message; None at the end."""
         count = self._file.read(4)
         if not count:
@@ -92,18 +92,18 @@ def test_a_silent_server_is_pinged_and_then_given_up(
 ) -> None:
     with lending(CARTPOLE, url_of(listener), name="cart", dialect="typed"):
         with Line(listener.accept()[0]) as line:
-            assert line.hear()["type"] == "hello"
+            assert line.receive()["type"] == "hello"
             welcomed = time.monotonic()
-            line.say(**WELCOME, resume="first")
-            assert line.hear() == {"type": "ping"}
+            line.send_message(**WELCOME, resume="first")
+            assert line.receive() == {"type": "ping"}
             assert time.monotonic() - welcomed > HEARTBEAT * 0.9
-            line.say(type="pong")
+            line.send_message(type="pong")
             # That was an answer, so it begins anew.
-            assert line.hear() == {"type": "ping"}
-            assert line.hear() is None
+            assert line.receive() == {"type": "ping"}
+            assert line.receive() is None
             assert time.monotonic() - welcomed > 3 * HEARTBEAT * 0.9
         with Line(listener.accept()[0]) as line:
-            assert line.hear()["resume"] == "first"
+            assert line.receive()["resume"] == "first"
 
 
 def test_a_long_step_does_not_count_as_a_lost_server(
@@ -120,13 +120,13 @@ def test_a_long_step_does_not_count_as_a_lost_server(
         lending(Slow, url_of(listener), name="slow", dialect="typed"),
         Line(listener.accept()[0]) as line,
     ):
-        line.hear()
-        line.say(**WELCOME, resume="first")
-        line.say(type="init", id=1, deadline_s=9, kwargs={}, render_mode=None)
-        assert line.hear()["id"] == 1
-        line.say(type="reset", id=2, deadline_s=9, seed=None, options=None)
-        assert line.hear()["result"]["observation"] == 0
-        assert line.hear() == {"type": "ping"}
+        line.receive()
+        line.send_message(**WELCOME, resume="first")
+        line.send_message(type="init", id=1, deadline_s=9, kwargs={}, render_mode=None)
+        assert line.receive()["id"] == 1
+        line.send_message(type="reset", id=2, deadline_s=9, seed=None, options=None)
+        assert line.receive()["result"]["observation"] == 0
+        assert line.receive() == {"type": "ping"}
 
 
 def test_an_agent_goes_once_though_the_server_forgot_during_a_step(
@@ -153,20 +153,24 @@ def test_an_agent_goes_once_though_the_server_forgot_during_a_step(
     url = url_of(listener)
     with lending(Slow, url, name="slow", dialect="typed", **handlers):
         with Line(listener.accept()[0]) as line:
-            line.hear()
-            line.say(**WELCOME, resume="first")
-            line.say(type="init", id=1, deadline_s=9, kwargs={}, render_mode=None)
-            line.hear()
-            line.say(type="reset", id=2, deadline_s=9, seed=None, options=None)
-            line.hear()
-            line.say(type="step", id=3, deadline_s=9, action=1)
+            line.receive()
+            line.send_message(**WELCOME, resume="first")
+            line.send_message(
+                type="init", id=1, deadline_s=9, kwargs={}, render_mode=None
+            )
+            line.receive()
+            line.send_message(type="reset", id=2, deadline_s=9, seed=None, options=None)
+            line.receive()
+            line.send_message(type="step", id=3, deadline_s=9, action=1)
             assert at_work.wait(20)
         end.set()
         with Line(listener.accept()[0]) as line:
-            line.hear()
-            line.say(**WELCOME, resume="second")
-            line.say(type="init", id=1, deadline_s=9, kwargs={}, render_mode=None)
-            assert line.hear()["id"] == 1
+            line.receive()
+            line.send_message(**WELCOME, resume="second")
+            line.send_message(
+                type="init", id=1, deadline_s=9, kwargs={}, render_mode=None
+            )
+            assert line.receive()["id"] == 1
             assert heard == ["came", "went", "came"]
     assert heard == ["came", "went"] * 2
 
@@ -176,14 +180,16 @@ def test_a_refused_resume_ends_the_agent(
 ) -> None:
     def serve() -> None:
         with Line(listener.accept()[0]) as line:
-            line.hear()
-            line.say(**WELCOME, resume="first")
-            line.say(type="init", id=1, deadline_s=9, kwargs={}, render_mode=None)
-            line.hear()
+            line.receive()
+            line.send_message(**WELCOME, resume="first")
+            line.send_message(
+                type="init", id=1, deadline_s=9, kwargs={}, render_mode=None
+            )
+            line.receive()
         with Line(listener.accept()[0]) as line:
-            line.hear()
-            line.say(type="refused", code="bad-hello", message="no")
-            line.hear()
+            line.receive()
+            line.send_message(type="refused", code="bad-hello", message="no")
+            line.receive()
 
     heard: list[str] = []
     server = threading.Thread(target=serve)
@@ -227,8 +233,8 @@ def test_a_refused_resume_is_retried_with_growing_pauses(
     ) as thread:
         for said in (welcome, full, full, full, full, welcome):
             with Line(listener.accept()[0]) as line:
-                line.hear()
-                line.say(**said)
+                line.receive()
+                line.send_message(**said)
         thread.join(20)
     bounds = [0.05, 0.1, 0.2, 0.4, 0.8, 0.05]
     assert len(pauses.taken) == len(bounds)

@@ -36,8 +36,8 @@ class ExternalEnv:
         said = {name: value for name, value in said.items() if value is not None}
         shown = api.headers.get("Authorization")
         self.line = open_websocket(api, **({"authorization": shown} if shown else {}))
-        self.say(**said)
-        self.welcome = self.hear()
+        self.send_message(**said)
+        self.welcome = self.receive()
 
     @classmethod
     def to(cls, api: Api, **hello: Any) -> Self:
@@ -57,11 +57,11 @@ class ExternalEnv:
     ) -> None:
         self.drop()
 
-    def say(self, **message: Any) -> None:
+    def send_message(self, **message: Any) -> None:
         """Say something."""
         self.line.send_frame(1, json.dumps(message).encode())
 
-    def hear(self) -> Any:
+    def receive(self) -> Any:
         """Hear what the server says next; its pings are answered."""
         while True:
             opcode, payload = self.line.read_frame()
@@ -71,21 +71,21 @@ class ExternalEnv:
             assert opcode == 1, (opcode, payload)
             return parse_strictly(payload.decode())
 
-    def asked(self, kind: str) -> Any:
+    def expect(self, kind: str) -> Any:
         """Hear a request of a kind."""
-        message = self.hear()
+        message = self.receive()
         assert message["type"] == kind, message
         return message
 
     def answer(self, kind: str, **result: Any) -> Any:
         """Hear a request of a kind, and answer it; give the request."""
-        request = self.asked(kind)
-        self.say(id=request["id"], result=result)
+        request = self.expect(kind)
+        self.send_message(id=request["id"], result=result)
         return request
 
-    def hear_fault(self) -> Any:
+    def expect_fault(self) -> Any:
         """Hear what was wrong."""
-        return self.asked("fault")
+        return self.expect("fault")
 
     def drop(self) -> None:
         """Drop the connection without a word."""

@@ -47,11 +47,11 @@ class TangoPage:
     ) -> None:
         self.drop()
 
-    def say(self, message: Any) -> None:
+    def send_message(self, message: Any) -> None:
         """Say something."""
         self.line.send_frame(1, json.dumps(message).encode())
 
-    def hear(self) -> Any:
+    def receive(self) -> Any:
         """Hear what the server says next; its pings are answered."""
         while True:
             opcode, payload = self.line.read_frame()
@@ -63,11 +63,11 @@ class TangoPage:
 
     def answer(self, asked: Any, answer: Any) -> None:
         """Hear just this, and answer it."""
-        heard = self.hear()
+        heard = self.receive()
         assert heard == asked, heard
-        self.say(answer)
+        self.send_message(answer)
 
-    def hear_close(self) -> tuple[int, str]:
+    def receive_close(self) -> tuple[int, str]:
         """Hear code and words by which the server ends the connection."""
         while True:
             opcode, payload = self.line.read_frame()

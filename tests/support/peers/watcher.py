@@ -19,7 +19,7 @@ class Watcher(WebSocket):
 
     def copy(self) -> dict[str, Any]:
         """Read a copy in the text dialect, but for what all of them have."""
-        told: dict[str, Any] = self.hear()
+        told: dict[str, Any] = self.receive()
         assert told.pop("watch") is True
         return told
 

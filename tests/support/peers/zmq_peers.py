@@ -67,18 +67,18 @@ class ZmqPeer:
     ) -> None:
         self.drop()
 
-    def say(self, **message: Any) -> None:
+    def send_message(self, **message: Any) -> None:
         """Say something."""
         self.socket.send(json.dumps(message).encode())
 
-    def hear(self) -> Any:
+    def receive(self) -> Any:
         """Hear what the server says next."""
         return parse_strictly(self.socket.recv().decode())
 
     def ask(self, **message: Any) -> Any:
         """Say something, and hear the answer."""
-        self.say(**message)
-        return self.hear()
+        self.send_message(**message)
+        return self.receive()
 
     def drop(self) -> None:
         """Leave without a word."""
@@ -104,15 +104,15 @@ class ZmqExternalEnv(ZmqPeer):
         assert far.welcome["type"] == "welcome", far.welcome
         return far
 
-    def asked(self, kind: str) -> Any:
+    def expect(self, kind: str) -> Any:
         """Hear a request of a kind; pings are answered."""
-        while (message := self.hear()) == {"type": "ping"}:
-            self.say(type="pong")
+        while (message := self.receive()) == {"type": "ping"}:
+            self.send_message(type="pong")
         assert message["type"] == kind, message
         return message
 
     def answer(self, kind: str, **result: Any) -> Any:
         """Hear a request of a kind, and answer it; give the request."""
-        request = self.asked(kind)
-        self.say(id=request["id"], result=result)
+        request = self.expect(kind)
+        self.send_message(id=request["id"], result=result)
         return request
