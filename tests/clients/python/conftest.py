@@ -1,11 +1,15 @@
 """Fixtures for tests of the Python client."""
 
+import gc
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import gymnasium
 import pytest
 import requests
 
-from gym_http_client import Client
+from gym_http_client import Client, RemoteVectorEnv
+from tests.support.server import Server
 
 
 @pytest.fixture(params=["socket", "requests"])
@@ -20,3 +24,37 @@ def transport(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
         monkeypatch.setattr(Client, "__init__", with_session)
     return str(request.param)
+
+
+@pytest.fixture
+def remote_vector(server: Server) -> Iterator[Callable[..., Any]]:
+    """Give a factory of remote vectors."""
+    made: list[Any] = []
+
+    def make(env_id: str, url: str = server.url, **options: Any) -> RemoteVectorEnv:
+        made.append(RemoteVectorEnv(url, env_id, **options))
+        return made[-1]  # type: ignore[no-any-return]
+
+    yield make
+    for vector in made:
+        vector.close()
+
+
+@pytest.fixture
+def local_vector() -> Iterator[Callable[..., Any]]:
+    """Give a factory of local vectors."""
+    made: list[Any] = []
+
+    def make(env_id: str, **options: Any) -> Any:
+        mode = options.pop("autoreset_mode", None)
+        if mode is not None:
+            options["vector_kwargs"] = {"autoreset_mode": mode}
+        made.append(gymnasium.make_vec(env_id, **options))
+        return made[-1]
+
+    yield make
+    for vector in made:
+        vector.close()
+    # A closed AsyncVectorEnv has descriptors until it is forgotten.
+    made.clear()
+    gc.collect()

@@ -1,7 +1,6 @@
 """A remote vector equals the local one: values, types, bits, infos, errors, spaces."""
 
 import copy
-import gc
 import itertools
 import multiprocessing
 import os
@@ -60,47 +59,6 @@ def crowd_server() -> Iterator[Server]:
         yield started
 
 
-@pytest.fixture(scope="module")
-def odd_server() -> Iterator[Server]:
-    """A server with environments that are odd."""
-    with Server("--import", "tests.support.envs.invalid_results") as started:
-        yield started
-
-
-@pytest.fixture
-def remote(server: Server) -> Iterator[Make]:
-    """Give a factory of remote vectors."""
-    made: list[Any] = []
-
-    def make(env_id: str, url: str = server.url, **options: Any) -> RemoteVectorEnv:
-        made.append(RemoteVectorEnv(url, env_id, **options))
-        return made[-1]  # type: ignore[no-any-return]
-
-    yield make
-    for vector in made:
-        vector.close()
-
-
-@pytest.fixture
-def local() -> Iterator[Make]:
-    """Give a factory of local vectors."""
-    made: list[Any] = []
-
-    def make(env_id: str, **options: Any) -> Any:
-        mode = options.pop("autoreset_mode", None)
-        if mode is not None:
-            options["vector_kwargs"] = {"autoreset_mode": mode}
-        made.append(gymnasium.make_vec(env_id, **options))
-        return made[-1]
-
-    yield make
-    for vector in made:
-        vector.close()
-    # A closed AsyncVectorEnv has descriptors until it is forgotten.
-    made.clear()
-    gc.collect()
-
-
 def play(vectors: list[Any], local: Any, steps: int = 40) -> int:
     """Do the same with all vectors, demand the same, and count ends of episodes."""
     mode = local.metadata["autoreset_mode"]
@@ -149,13 +107,13 @@ def play(vectors: list[Any], local: Any, steps: int = 40) -> int:
     ids=lambda value: getattr(value, "name", None),
 )
 def test_values_are_those_of_a_local_sync_vector(
-    remote: Make, local: Make, env_id: str, mode: AutoresetMode
+    remote_vector: Make, local_vector: Make, env_id: str, mode: AutoresetMode
 ) -> None:
     options = {"num_envs": COUNT, "vectorization_mode": "sync", **ENVS[env_id]}
-    twin = local(env_id, autoreset_mode=mode, **options)
+    twin = local_vector(env_id, autoreset_mode=mode, **options)
     twin.action_space.seed(4)
     vectors = [
-        remote(env_id, autoreset_mode=mode, hosts=hosts, **options)
+        remote_vector(env_id, autoreset_mode=mode, hosts=hosts, **options)
         for hosts in (None, 2, 3)
     ]
     assert play(vectors, twin) >= COUNT
@@ -180,20 +138,25 @@ def test_values_are_those_of_a_local_sync_vector(
     ids=lambda value: getattr(value, "name", None),
 )
 def test_values_are_those_of_a_local_async_vector(
-    remote: Make, local: Make, env_id: str, mode: AutoresetMode
+    remote_vector: Make, local_vector: Make, env_id: str, mode: AutoresetMode
 ) -> None:
     options = {"num_envs": 2, "vectorization_mode": "async", **ENVS[env_id]}
-    twin = local(env_id, autoreset_mode=mode, **options)
+    twin = local_vector(env_id, autoreset_mode=mode, **options)
     twin.action_space.seed(4)
-    vector = remote(env_id, autoreset_mode=mode, **options)
+    vector = remote_vector(env_id, autoreset_mode=mode, **options)
     assert play([vector], twin, 20) >= 2
     assert vector.spec == twin.spec
     assert vector.metadata["autoreset_mode"] is mode
     assert_identical(vector.metadata, twin.metadata)
 
 
-def test_the_default_is_that_of_make_vec(remote: Make, local: Make) -> None:
-    vector, twin = remote("CartPole-v1", num_envs=3), local("CartPole-v1", num_envs=3)
+def test_the_default_is_that_of_make_vec(
+    remote_vector: Make, local_vector: Make
+) -> None:
+    vector, twin = (
+        remote_vector("CartPole-v1", num_envs=3),
+        local_vector("CartPole-v1", num_envs=3),
+    )
     assert twin.spec.kwargs["vectorization_mode"] == "vector_entry_point"
     assert vector.spec == twin.spec
     twin.action_space.seed(0)
@@ -209,7 +172,7 @@ def test_the_default_is_that_of_make_vec(remote: Make, local: Make) -> None:
     vector.gravity = twin.gravity = 3.0
     assert_identical(vector.step(actions), twin.step(actions))
     with pytest.raises(gymnasium.error.Error, match="vector_kwargs"):
-        remote("CartPole-v1", num_envs=3, autoreset_mode="same_step")
+        remote_vector("CartPole-v1", num_envs=3, autoreset_mode="same_step")
 
 
 @pytest.mark.parametrize("hosts", [1, 2])
@@ -217,13 +180,13 @@ def test_the_default_is_that_of_make_vec(remote: Make, local: Make) -> None:
     "space", ["dict", "tuple", "text", "multibinary2", "start", "point", "bytes"]
 )
 def test_every_kind_of_space(
-    remote: Make, local: Make, toy_server: Server, space: str, hosts: int
+    remote_vector: Make, local_vector: Make, toy_server: Server, space: str, hosts: int
 ) -> None:
     from tests.support.envs import toys  # noqa: F401
 
     options = {"num_envs": 3, "vectorization_mode": "sync", "space": space}
-    twin = local("toys/Echo-v0", **options)
-    vector = remote("toys/Echo-v0", toy_server.url, hosts=hosts, **options)
+    twin = local_vector("toys/Echo-v0", **options)
+    vector = remote_vector("toys/Echo-v0", toy_server.url, hosts=hosts, **options)
     twin.action_space.seed(1)
     assert vector.single_action_space == twin.single_action_space
     assert vector.action_space == twin.action_space
@@ -238,15 +201,15 @@ def test_every_kind_of_space(
 
 @pytest.mark.parametrize("hosts", [1, 3])
 def test_infos_that_differ_in_types(
-    remote: Make, local: Make, crowd_server: Server, hosts: int
+    remote_vector: Make, local_vector: Make, crowd_server: Server, hosts: int
 ) -> None:
     from tests.support.envs import varying_infos  # noqa: F401
 
     options = {"num_envs": COUNT, "vectorization_mode": "sync"}
     for mode in (AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP):
-        twin = local("varying/Infos-v0", autoreset_mode=mode, **options)
+        twin = local_vector("varying/Infos-v0", autoreset_mode=mode, **options)
         twin.action_space.seed(1)
-        vector = remote(
+        vector = remote_vector(
             "varying/Infos-v0",
             crowd_server.url,
             autoreset_mode=mode,
@@ -258,10 +221,12 @@ def test_infos_that_differ_in_types(
 
 
 @pytest.mark.parametrize("hosts", [1, 2])
-def test_methods_of_the_vector(remote: Make, local: Make, hosts: int) -> None:
+def test_methods_of_the_vector(
+    remote_vector: Make, local_vector: Make, hosts: int
+) -> None:
     options = {"num_envs": 3, "vectorization_mode": "sync", "render_mode": "rgb_array"}
-    vector = remote("CartPole-v1", hosts=hosts, **options)
-    twin = local("CartPole-v1", **options)
+    vector = remote_vector("CartPole-v1", hosts=hosts, **options)
+    twin = local_vector("CartPole-v1", **options)
     assert_identical(vector.reset(seed=0), twin.reset(seed=0))
     assert vector.render_mode == twin.render_mode
     assert_identical(vector.render(), twin.render())
@@ -281,11 +246,11 @@ def test_methods_of_the_vector(remote: Make, local: Make, hosts: int) -> None:
 
 @pytest.mark.parametrize("hosts", [1, 2])
 def test_generators_count_in_both_directions(
-    remote: Make, local: Make, hosts: int
+    remote_vector: Make, local_vector: Make, hosts: int
 ) -> None:
     options = {"num_envs": 3, "vectorization_mode": "sync"}
-    vector = remote("FrozenLake-v1", hosts=hosts, **options)
-    twin = local("FrozenLake-v1", **options)
+    vector = remote_vector("FrozenLake-v1", hosts=hosts, **options)
+    twin = local_vector("FrozenLake-v1", **options)
     actions = np.array([1, 2, 1])
     for each in (vector, twin):
         each.reset(seed=3)
@@ -305,112 +270,12 @@ def test_generators_count_in_both_directions(
         assert_identical(vector.step(actions), twin.step(actions))
 
 
-def same_error(call: Callable[[Any], Any], vector: Any, twin: Any) -> None:
-    """Demand that both raise the same class with the same words."""
-    raised = []
-    for each in (twin, vector):
-        with pytest.raises(Exception) as caught:  # noqa: PT011
-            call(each)
-        raised.append((type(caught.value), str(caught.value)))
-    assert raised[0] == raised[1]
-
-
-@pytest.mark.parametrize("hosts", [1, 2])
-def test_errors_are_those_of_the_local_one(
-    remote: Make, local: Make, hosts: int
-) -> None:
-    options = {
-        "num_envs": 3,
-        "vectorization_mode": "sync",
-        "disable_env_checker": True,
-        "autoreset_mode": AutoresetMode.DISABLED,
-        "max_episode_steps": 1,
-    }
-    vector = remote("CartPole-v1", hosts=hosts, **options)
-    twin = local("CartPole-v1", **options)
-    actions = np.array([0, 1, 0])
-    calls: list[Callable[[Any], Any]] = [
-        lambda env: env.step(actions),
-        lambda env: env.reset(seed=-3),
-        lambda env: env.reset(seed=np.int64(3)),
-        lambda env: env.reset(seed=[1, 2]),
-        lambda env: env.reset(seed="one"),
-        lambda env: env.reset(options={"low": 1, "high": 0}),
-        lambda env: env.reset(options={"reset_mask": [True, False, False]}),
-        lambda env: env.reset(options={"reset_mask": np.zeros(3, np.bool_)}),
-        lambda env: env.reset(options={"reset_mask": np.ones(2, np.bool_)}),
-        lambda env: env.reset(options={"reset_mask": np.ones(3, np.int8)}),
-        lambda env: env.get_attr("nonsense"),
-        lambda env: env.set_attr("gravity", [1.0, 2.0]),
-        lambda env: env.call("step", "x"),
-    ]
-    for call in calls:
-        same_error(call, vector, twin)
-    for each in (vector, twin):
-        each.reset(seed=0)
-    # The third is in another process, with two of them.
-    same_error(lambda env: env.step(np.array([0, 1, 7])), vector, twin)
-    for each in (vector, twin):
-        each.reset(seed=0)
-    same_error(lambda env: env.step(np.array([0, 1])), vector, twin)
-    for each in (vector, twin):
-        each.reset(seed=0)
-        each.step(actions)
-    if hosts == 1:  # Each part tells of its own environments only.
-        same_error(lambda env: env.step(actions), vector, twin)
-    with pytest.raises(AssertionError, match="_autoreset_envs"):
-        vector.step(actions)
-    assert_identical(vector.reset(seed=1), twin.reset(seed=1))
-
-
-@pytest.mark.parametrize(
-    ("env_id", "options"),
-    [
-        ("Nonsense-v0", {}),
-        ("CartPole-v1", {"nonsense": 1}),
-        ("FrozenLake-v1", {"map_name": "none such"}),
-    ],
-)
-@pytest.mark.parametrize("hosts", [1, 2])
-def test_errors_of_making_are_those_of_gymnasium(
-    remote: Make, local: Make, env_id: str, options: dict[str, Any], hosts: int
-) -> None:
-    options = {"num_envs": 2, "vectorization_mode": "sync", **options}
-    with pytest.raises(Exception) as expected:  # noqa: PT011
-        local(env_id, **options)
-    with pytest.raises(type(expected.value)) as caught:
-        remote(env_id, hosts=hosts, **options)
-    assert str(caught.value) == str(expected.value)
-
-
-@pytest.mark.parametrize("hosts", [1, 2])
-def test_odd_environments(
-    remote: Make, local: Make, odd_server: Server, hosts: int
-) -> None:
-    from tests.support.envs import invalid_results  # noqa: F401
-
-    options: dict[str, Any] = {"num_envs": 2, "vectorization_mode": "sync"}
-    options["disable_env_checker"] = True
-    for gives in ("flags", "text", "complex", "three"):
-        options["gives"] = gives
-        twin = local("invalid/Results-v0", **options)
-        vector = remote("invalid/Results-v0", odd_server.url, hosts=hosts, **options)
-        for each in (vector, twin):
-            each.reset()
-        same_error(lambda env: env.step(np.array([0, 1])), vector, twin)
-        assert_identical(vector.reset(), twin.reset())
-        vector.close()
-    for has in ("own space", "no space", "no action"):
-        # What was made must not stay: nobody would know its ID.
-        with pytest.raises((ServerError, TypeError, AttributeError)):
-            remote(
-                "invalid/Results-v0", odd_server.url, has=has, hosts=hosts, **options
-            )
-
-
-def test_steps_on_their_way(remote: Make, local: Make) -> None:
+def test_steps_on_their_way(remote_vector: Make, local_vector: Make) -> None:
     options = {"num_envs": 3, "vectorization_mode": "sync"}
-    vector, twin = remote("CartPole-v1", **options), local("CartPole-v1", **options)
+    vector, twin = (
+        remote_vector("CartPole-v1", **options),
+        local_vector("CartPole-v1", **options),
+    )
     assert_identical(vector.reset(seed=2), twin.reset(seed=2))
     actions = np.array([0, 1, 0])
     with pytest.raises(gymnasium.error.NoAsyncCallError):
@@ -437,8 +302,10 @@ def test_steps_on_their_way(remote: Make, local: Make) -> None:
 
 
 @pytest.mark.parametrize("hosts", [1, 2])
-def test_returned_values_never_change(remote: Make, hosts: int) -> None:
-    vector = remote("CartPole-v1", num_envs=2, vectorization_mode="sync", hosts=hosts)
+def test_returned_values_never_change(remote_vector: Make, hosts: int) -> None:
+    vector = remote_vector(
+        "CartPole-v1", num_envs=2, vectorization_mode="sync", hosts=hosts
+    )
     first, _ = vector.reset(seed=0)
     row = vector.step(np.array([0, 1]))
     kept = copy.deepcopy((first, row))
@@ -450,12 +317,12 @@ def test_returned_values_never_change(remote: Make, hosts: int) -> None:
 
 
 def test_attaching_pickling_and_closing(
-    remote: Make, local: Make, server: Server
+    remote_vector: Make, local_vector: Make, server: Server
 ) -> None:
     options = {"num_envs": 2, "vectorization_mode": "sync"}
     mode = AutoresetMode.SAME_STEP
-    vector = remote("CartPole-v1", autoreset_mode=mode, hosts=2, **options)
-    twin = local("CartPole-v1", autoreset_mode=mode, **options)
+    vector = remote_vector("CartPole-v1", autoreset_mode=mode, hosts=2, **options)
+    twin = local_vector("CartPole-v1", autoreset_mode=mode, **options)
     assert_identical(vector.reset(seed=6), twin.reset(seed=6))
     actions = np.array([0, 1])
     attached = RemoteVectorEnv.attach(server.url, vector.instance_id)
@@ -481,7 +348,7 @@ def test_attaching_pickling_and_closing(
     assert vector.step(actions)
 
 
-def test_by_make_vec(server: Server, local: Make) -> None:
+def test_by_make_vec(server: Server, local_vector: Make) -> None:
     for prefix in ("", "gym_http_client:"):
         vector = gymnasium.make_vec(
             f"{prefix}gym_http/Remote-v0",
@@ -506,10 +373,10 @@ def test_by_make_vec(server: Server, local: Make) -> None:
         )
 
 
-def test_wrappers_are_put_around_each_environment(remote: Make) -> None:
+def test_wrappers_are_put_around_each_environment(remote_vector: Make) -> None:
     options = {"num_envs": 3, "vectorization_mode": "sync"}
     wrapper = {"name": "FrameStackObservation", "kwargs": {"stack_size": 2}}
-    vector = remote("CartPole-v1", wrappers=[wrapper], hosts=2, **options)
+    vector = remote_vector("CartPole-v1", wrappers=[wrapper], hosts=2, **options)
     twin = SyncVectorEnv(
         [
             lambda: gymnasium.wrappers.FrameStackObservation(
@@ -525,10 +392,10 @@ def test_wrappers_are_put_around_each_environment(remote: Make) -> None:
     twin.close()
 
 
-def test_a_vector_object_behind_the_wire(local: Make) -> None:
+def test_a_vector_object_behind_the_wire(local_vector: Make) -> None:
     options = {"num_envs": 3, "vectorization_mode": "sync"}
     behind = through_wire(gymnasium.make_vec("FrozenLake-v1", **options))
-    twin = local("FrozenLake-v1", **options)
+    twin = local_vector("FrozenLake-v1", **options)
     twin.action_space.seed(0)
     assert play([behind], twin) > 0
     behind.step_async(np.array([0, 1, 2]))
@@ -536,7 +403,7 @@ def test_a_vector_object_behind_the_wire(local: Make) -> None:
     behind.close()
 
 
-def test_limits(remote: Make, server: Server) -> None:
+def test_limits(remote_vector: Make, server: Server) -> None:
     for options, words in (
         ({"num_envs": 0}, "num_envs is 0"),
         ({"num_envs": 1025}, "--max-num-envs"),
@@ -549,5 +416,5 @@ def test_limits(remote: Make, server: Server) -> None:
         ({"num_envs": None, "hosts": 2}, "without num_envs"),
     ):
         with pytest.raises(ServerError, match=words) as caught:
-            remote("CartPole-v1", **options)
+            remote_vector("CartPole-v1", **options)
         assert (caught.value.status_code, caught.value.code) == (400, "bad-parameter")

@@ -1,0 +1,133 @@
+"""RemoteVectorEnv raises the errors of a local vector, and those of invalid results."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+
+from gym_http_client import ServerError
+from tests.support.identity import assert_identical
+from tests.support.server import Server
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*:UserWarning", "ignore::DeprecationWarning"
+)
+Make = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def odd_server() -> Iterator[Server]:
+    """A server with environments that are odd."""
+    with Server("--import", "tests.support.envs.invalid_results") as started:
+        yield started
+
+
+def same_error(call: Callable[[Any], Any], vector: Any, twin: Any) -> None:
+    """Demand that both raise the same class with the same words."""
+    raised = []
+    for each in (twin, vector):
+        with pytest.raises(Exception) as caught:  # noqa: PT011
+            call(each)
+        raised.append((type(caught.value), str(caught.value)))
+    assert raised[0] == raised[1]
+
+
+@pytest.mark.parametrize("hosts", [1, 2])
+def test_errors_are_those_of_the_local_one(
+    remote_vector: Make, local_vector: Make, hosts: int
+) -> None:
+    options = {
+        "num_envs": 3,
+        "vectorization_mode": "sync",
+        "disable_env_checker": True,
+        "autoreset_mode": AutoresetMode.DISABLED,
+        "max_episode_steps": 1,
+    }
+    vector = remote_vector("CartPole-v1", hosts=hosts, **options)
+    twin = local_vector("CartPole-v1", **options)
+    actions = np.array([0, 1, 0])
+    calls: list[Callable[[Any], Any]] = [
+        lambda env: env.step(actions),
+        lambda env: env.reset(seed=-3),
+        lambda env: env.reset(seed=np.int64(3)),
+        lambda env: env.reset(seed=[1, 2]),
+        lambda env: env.reset(seed="one"),
+        lambda env: env.reset(options={"low": 1, "high": 0}),
+        lambda env: env.reset(options={"reset_mask": [True, False, False]}),
+        lambda env: env.reset(options={"reset_mask": np.zeros(3, np.bool_)}),
+        lambda env: env.reset(options={"reset_mask": np.ones(2, np.bool_)}),
+        lambda env: env.reset(options={"reset_mask": np.ones(3, np.int8)}),
+        lambda env: env.get_attr("nonsense"),
+        lambda env: env.set_attr("gravity", [1.0, 2.0]),
+        lambda env: env.call("step", "x"),
+    ]
+    for call in calls:
+        same_error(call, vector, twin)
+    for each in (vector, twin):
+        each.reset(seed=0)
+    # The third is in another process, with two of them.
+    same_error(lambda env: env.step(np.array([0, 1, 7])), vector, twin)
+    for each in (vector, twin):
+        each.reset(seed=0)
+    same_error(lambda env: env.step(np.array([0, 1])), vector, twin)
+    for each in (vector, twin):
+        each.reset(seed=0)
+        each.step(actions)
+    if hosts == 1:  # Each part tells of its own environments only.
+        same_error(lambda env: env.step(actions), vector, twin)
+    with pytest.raises(AssertionError, match="_autoreset_envs"):
+        vector.step(actions)
+    assert_identical(vector.reset(seed=1), twin.reset(seed=1))
+
+
+@pytest.mark.parametrize(
+    ("env_id", "options"),
+    [
+        ("Nonsense-v0", {}),
+        ("CartPole-v1", {"nonsense": 1}),
+        ("FrozenLake-v1", {"map_name": "none such"}),
+    ],
+)
+@pytest.mark.parametrize("hosts", [1, 2])
+def test_errors_of_making_are_those_of_gymnasium(
+    remote_vector: Make,
+    local_vector: Make,
+    env_id: str,
+    options: dict[str, Any],
+    hosts: int,
+) -> None:
+    options = {"num_envs": 2, "vectorization_mode": "sync", **options}
+    with pytest.raises(Exception) as expected:  # noqa: PT011
+        local_vector(env_id, **options)
+    with pytest.raises(type(expected.value)) as caught:
+        remote_vector(env_id, hosts=hosts, **options)
+    assert str(caught.value) == str(expected.value)
+
+
+@pytest.mark.parametrize("hosts", [1, 2])
+def test_odd_environments(
+    remote_vector: Make, local_vector: Make, odd_server: Server, hosts: int
+) -> None:
+    from tests.support.envs import invalid_results  # noqa: F401
+
+    options: dict[str, Any] = {"num_envs": 2, "vectorization_mode": "sync"}
+    options["disable_env_checker"] = True
+    for gives in ("flags", "text", "complex", "three"):
+        options["gives"] = gives
+        twin = local_vector("invalid/Results-v0", **options)
+        vector = remote_vector(
+            "invalid/Results-v0", odd_server.url, hosts=hosts, **options
+        )
+        for each in (vector, twin):
+            each.reset()
+        same_error(lambda env: env.step(np.array([0, 1])), vector, twin)
+        assert_identical(vector.reset(), twin.reset())
+        vector.close()
+    for has in ("own space", "no space", "no action"):
+        # What was made must not stay: nobody would know its ID.
+        with pytest.raises((ServerError, TypeError, AttributeError)):
+            remote_vector(
+                "invalid/Results-v0", odd_server.url, has=has, hosts=hosts, **options
+            )

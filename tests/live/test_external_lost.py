@@ -1,0 +1,237 @@
+"""Connections of external environments that are lost, and that come back."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.api import Api, Instance, error, ok
+from tests.support.broker import listed_env, server_with_broker, wait_until_unlisted
+from tests.support.peers.agent_calls import (
+    answer_of,
+    close_external,
+    create_and_reset,
+    create_external,
+    in_background,
+    reconnect,
+    reset_external,
+    retry_in_background,
+)
+from tests.support.peers.external_env import RESULT, ExternalEnv
+from tests.support.wait import wait_until
+
+REPLAY = ["reset", "seed", "replay"]
+
+
+@pytest.fixture(scope="module")
+def api() -> Iterator[Api]:
+    """A client of a server that waits long for who is lost."""
+    with server_with_broker() as api:
+        yield api
+
+
+@pytest.fixture(scope="module")
+def hasty() -> Iterator[Api]:
+    """A client of a server that waits for nobody."""
+    flags = ["--external-grace", "0.3", "--external-deadline", "0.5"]
+    with server_with_broker(*flags, "--external-heartbeat", "0.3") as api:
+        yield api
+
+
+def step(instance: Instance, action: int = 1, key: str = "") -> Any:
+    """Step in the background."""
+    headers = {"Idempotency-Key": key} if key else {}
+    return in_background(instance.post, "step/", {"action": action}, headers=headers)
+
+
+def step_again(instance: Instance, action: int = 1, key: str = "") -> Any:
+    """Step in the background, once the far side is there."""
+    headers = {"Idempotency-Key": key} if key else {}
+    return retry_in_background(
+        instance.post, "step/", {"action": action}, headers=headers
+    )
+
+
+def stepped(instance: Instance, far: ExternalEnv) -> None:
+    """Take a step that succeeds, once the far side is there."""
+    future = retry_in_background(instance.post, "step/", {"action": 1})
+    far.answer("step", **RESULT)
+    ok(answer_of(future))
+
+
+def lost(instance: Instance, far: ExternalEnv, key: str = "") -> Any:
+    """Let the far side drop in a step; give what it was asked."""
+    future = step(instance, key=key)
+    request = far.expect("step")
+    far.drop()
+    error(answer_of(future), 503, "external-away")
+    return request
+
+
+def test_it_drops_between_steps_and_goes_on(api: Api) -> None:
+    with ExternalEnv.to(api) as far:
+        instance = create_and_reset(api, far)
+        far.drop()
+        answer = instance.post("step/", {"action": 1})
+        error(answer, 503, "external-away")
+        assert answer.header("Retry-After") == "1"
+        with reconnect(api, far) as again:
+            # Nothing was asked, so nothing is in doubt.
+            stepped(instance, again)
+            close_external(instance, again)
+    wait_until_unlisted(api)
+
+
+def test_it_drops_in_a_step_and_does_not_come_back(hasty: Api) -> None:
+    with ExternalEnv.to(hasty) as far:
+        instance = create_and_reset(hasty, far)
+        lost(instance, far)
+        wait_until(lambda: instance.id not in hasty.instances())
+        told = error(instance.post("step/", {"action": 1}), 410, "instance-ended")
+        assert told["reason"] == "external-gone"
+    wait_until_unlisted(hasty)
+
+
+def test_it_drops_between_steps_and_does_not_come_back(hasty: Api) -> None:
+    with ExternalEnv.to(hasty) as far:
+        instance = create_and_reset(hasty, far)
+        far.drop()
+        wait_until(lambda: instance.id not in hasty.instances())
+        told = error(instance.post("reset/", {}), 410, "instance-ended")
+        assert told["reason"] == "external-gone"
+    wait_until_unlisted(hasty)
+
+
+@pytest.mark.parametrize("keys", [("", ""), ("k-1", "k-1")])
+def test_with_replay_no_step_is_doubled(api: Api, keys: tuple[str, str]) -> None:
+    with ExternalEnv.to(api, capabilities=REPLAY) as far:
+        instance = create_and_reset(api, far)
+        first = lost(instance, far, key=keys[0])
+        error(answer_of(step(instance, key=keys[0])), 503, "external-away")
+        with reconnect(api, far, capabilities=REPLAY) as again:
+            future = step_again(instance, key=keys[1])
+            second = again.answer("step", **RESULT)
+            assert second["id"] == first["id"]
+            assert second["action"] == first["action"]
+            assert ok(answer_of(future))["reward"] == 2.0
+            stepped(instance, again)
+            close_external(instance, again)
+    wait_until_unlisted(api)
+
+
+@pytest.mark.parametrize(
+    ("action", "keys"), [(2, ("", "")), (1, ("k-2", "k-3"))], ids=["action", "key"]
+)
+def test_another_step_than_the_lost_one_is_refused(
+    api: Api, action: int, keys: tuple[str, str]
+) -> None:
+    with ExternalEnv.to(api, capabilities=REPLAY) as far:
+        instance = create_and_reset(api, far)
+        lost(instance, far, key=keys[0])
+        with reconnect(api, far, capabilities=REPLAY) as again:
+            refused = step_again(instance, action, key=keys[1])
+            error(answer_of(refused), 409, "reset-needed")
+            reset_external(instance, again)
+            stepped(instance, again)
+            close_external(instance, again)
+    wait_until_unlisted(api)
+
+
+def test_without_replay_the_outcome_is_unknown(api: Api) -> None:
+    with ExternalEnv.to(api) as far:
+        instance = create_and_reset(api, far)
+        lost(instance, far)
+        with reconnect(api, far) as again:
+            error(answer_of(step_again(instance)), 502, "outcome-unknown")
+            error(answer_of(step(instance)), 409, "reset-needed")
+            reset_external(instance, again)
+            stepped(instance, again)
+            close_external(instance, again)
+    wait_until_unlisted(api)
+
+
+def test_a_page_that_is_reloaded_is_a_new_connection(api: Api) -> None:
+    with ExternalEnv.to(api) as far:
+        instance = create_and_reset(api, far)
+        far.drop()
+        with ExternalEnv.to(api) as fresh:
+            assert fresh.welcome["resumed"] is False
+            assert fresh.welcome["connection"] != far.welcome["connection"]
+            error(answer_of(step(instance)), 503, "external-away")
+            other = create_and_reset(api, fresh)
+            close_external(other, fresh)
+        assert instance.close().status == 204
+    wait_until_unlisted(api)
+
+
+def test_an_unknown_token_is_a_new_connection(api: Api) -> None:
+    with ExternalEnv.to(api, resume="made up") as far:
+        assert far.welcome["resumed"] is False
+        assert far.welcome["resume"] != "made up"
+    wait_until_unlisted(api)
+
+
+def test_a_token_of_another_environment_is_no_good(api: Api) -> None:
+    with (
+        ExternalEnv.to(api) as far,
+        ExternalEnv.to(api, name="other", resume=far.welcome["resume"]) as thief,
+    ):
+        assert thief.welcome["resumed"] is False
+        stepped(instance := create_and_reset(api, far), far)
+        close_external(instance, far)
+    wait_until_unlisted(api)
+
+
+def test_of_a_token_shown_twice_the_newer_wins_while_it_is_free(api: Api) -> None:
+    with ExternalEnv.to(api) as far, reconnect(api, far) as newer:
+        assert far.line.read_close()[0] == 1001
+        assert listed_env(api)["free"] == 1
+        close_external(create_external(api, newer), newer)
+    wait_until_unlisted(api)
+
+
+def test_of_a_token_shown_twice_the_newer_wins_in_a_step(api: Api) -> None:
+    with ExternalEnv.to(api, capabilities=REPLAY) as far:
+        instance = create_and_reset(api, far)
+        future = step(instance)
+        first = far.expect("step")
+        with reconnect(api, far, capabilities=REPLAY) as newer:
+            assert newer.answer("step", **RESULT)["id"] == first["id"]
+            ok(answer_of(future))
+            close_external(instance, newer)
+    wait_until_unlisted(api)
+
+
+def test_only_lost_environments_of_a_vector_get_the_request_again(api: Api) -> None:
+    with (
+        ExternalEnv.to(api, capabilities=REPLAY) as one,
+        ExternalEnv.to(api, capabilities=REPLAY) as two,
+    ):
+        body = {"env_id": "external/game", "num_envs": 2}
+        future = in_background(api.post, "/v1/envs/", body)
+        for far in (one, two):
+            far.answer("init")
+        instance = Instance(api, ok(answer_of(future))["instance_id"])
+        future = in_background(instance.post, "reset/", {})
+        for far in (one, two):
+            far.answer("reset", observation=[0, 0])
+        ok(answer_of(future))
+
+        future = in_background(instance.post, "step/", {"action": [1, 2]})
+        first = two.expect("step")
+        one.answer("step", **{**RESULT, "reward": 5})
+        two.drop()
+        error(answer_of(future), 503, "external-away")
+        with reconnect(api, two, capabilities=REPLAY) as again:
+            future = retry_in_background(instance.post, "step/", {"action": [1, 2]})
+            assert again.answer("step", **RESULT)["id"] == first["id"]
+            assert ok(answer_of(future))["reward"] == [5.0, 2.0]
+            future = in_background(instance.post, "step/", {"action": [0, 0]})
+            for far in (one, again):
+                assert far.answer("step", **RESULT)["action"] == 0
+            ok(answer_of(future))
+            future = in_background(instance.close)
+            for far in (one, again):
+                far.answer("close")
+            assert answer_of(future).status == 204
+    wait_until_unlisted(api)
