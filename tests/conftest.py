@@ -30,14 +30,14 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def toy_server() -> Iterator[Server]:
-    """A shared server that knows the environments of ``tests.support.envs.toys``."""
+    """A shared server with the environments of ``tests.support.envs.toys``."""
     with Server("--import", "tests.support.envs.toys") as shared:
         yield shared
 
 
 @pytest.fixture(scope="session")
 def relaying_server() -> Iterator[Server]:
-    """A server with toys whose web workers pass on what streams carry."""
+    """A server with toys whose web workers relay streams."""
     with Server("--stream-relay", "--import", "tests.support.envs.toys") as started:
         yield started
 
@@ -90,7 +90,7 @@ def create_toy(toy_server: Server) -> Iterator[Callable[..., Instance]]:
 
 @pytest.fixture(scope="module")
 def secured_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server with toys that speaks TLS."""
+    """A server with toys and TLS."""
     folder = tmp_path_factory.mktemp("tls")
     with secure_server(folder, "--import", "tests.support.envs.toys") as started:
         # As for the shared one.
@@ -253,7 +253,7 @@ class _Remains:
         self.folders = {s: s.instance_folders() for s in up}
 
     def more_than(self, before: "_Remains") -> str:
-        """Tell what is here that was not there before."""
+        """List the differences from an earlier moment."""
         new: list[str] = []
         new += [f"server {s.base}" for s in self.servers if s not in before.servers]
         if started := self.processes - before.processes:

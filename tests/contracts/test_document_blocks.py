@@ -1,4 +1,20 @@
-"""Code blocks of the documents run, and print the output shown."""
+"""Code blocks of the documents run, and print the output shown.
+
+- ``console`` is a session in bash. A line that begins with ``$`` is run, and the lines
+  after it are its output. ``…`` stands for anything. Line breaks, and blanks after
+  them, do not count. An instance ID stands for the one that the server returned there,
+  and for the same one in the rest of the document.
+- ``python`` is a program. If it begins with a file's name in a comment, it is saved as
+  that module, and the server of the document imports it.
+- ``lua``, ``js`` and ``cpp`` are programs with the clients of this project.
+- ``bash`` begins with a file's name in a comment, and is saved as that script.
+- ``log`` is in the server's log by then, line after line, maybe with others between.
+- ``sh`` starts things and is not run; the server's command lines in it are parsed.
+- ``<!-- server: … -->`` has the flags of the server for the blocks after it.
+
+In documents the server is at 127.0.0.1:5000, and its ZeroMQ socket at 127.0.0.1:5556.
+Tests replace both by the server's own addresses.
+"""
 
 import os
 import re

@@ -1,22 +1,4 @@
-"""What the documents say, held against the code and against the running server.
-
-Blocks in documents are run by these rules:
-
-- ``console`` is a session in bash: a line that begins with ``$`` is run, what follows
-  is what it prints. ``…`` stands for anything. Line breaks, and blanks after them, do
-  not count. An instance ID stands for the one that the server gave there, and for the
-  same one in the rest of the document.
-- ``python`` is a program, unless it begins with a file's name in a comment: then it is
-  saved as that module, and the server of the document is started to import it.
-- ``lua``, ``js`` and ``cpp`` are programs, too, with the clients of this project.
-- ``bash`` begins with a file's name in a comment, and is saved as that script.
-- ``log`` is in the server's log by then, line after line, maybe with others between.
-- ``sh`` starts things and is not run; the server's command lines in it are parsed.
-- ``<!-- server: … -->`` gives these flags to the server of the blocks after it.
-
-Documents have their server at 127.0.0.1:5000, and its ZeroMQ socket at
-127.0.0.1:5556; tests put their own there.
-"""
+"""The documents name settings, flags, routes and errors that the code has."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What agents are told when an environment that lives elsewhere fails, row by row."""
+"""Answers to agents when an external environment fails, row by row."""
 
 import contextlib
 import os
@@ -30,14 +30,14 @@ REPLAY = ["reset", "seed", "replay"]
 
 @pytest.fixture(scope="module")
 def api() -> Iterator[Api]:
-    """A client of a server that waits long for who is lost."""
+    """A client of a server that waits long for lost environments."""
     with server_with_broker() as api:
         yield api
 
 
 @pytest.fixture(scope="module")
 def hasty() -> Iterator[Api]:
-    """A client of a server that waits for nobody."""
+    """A client of a server that waits 0.3 s for lost environments."""
     flags = ["--external-grace", "0.3", "--external-deadline", "0.5"]
     with server_with_broker(*flags, "--external-heartbeat", "0.3") as api:
         yield api
@@ -49,23 +49,15 @@ def step(instance: Instance, action: int = 1, key: str = "") -> Any:
     return in_background(instance.post, "step/", {"action": action}, headers=headers)
 
 
-def step_again(instance: Instance, action: int = 1, key: str = "") -> Any:
-    """Step in the background, once the far side is there."""
-    headers = {"Idempotency-Key": key} if key else {}
-    return retry_in_background(
-        instance.post, "step/", {"action": action}, headers=headers
-    )
-
-
 def stepped(instance: Instance, far: ExternalEnv) -> None:
-    """Take a step that succeeds, once the far side is there."""
+    """Take a step that succeeds, once the environment is connected."""
     future = retry_in_background(instance.post, "step/", {"action": 1})
     far.answer("step", **RESULT)
     ok(answer_of(future))
 
 
 def lost(instance: Instance, far: ExternalEnv, key: str = "") -> Any:
-    """Let the far side drop in a step; give what it was asked."""
+    """Disconnect the environment in a step; return the request."""
     future = step(instance, key=key)
     request = far.expect("step")
     far.drop()

@@ -4,7 +4,7 @@ from gym_http_client.retries import Retries
 
 
 class FakeClock:
-    """The time, and the pauses that somebody made."""
+    """A clock that advances by pauses alone, and records them."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -1,4 +1,4 @@
-"""Listening on a port of one's own, with a thread for each connection."""
+"""A base class for servers and proxies, with a thread for each connection."""
 
 import contextlib
 import itertools
@@ -10,11 +10,11 @@ from typing import Self
 
 
 class Listener:
-    """Listens from here to the end of the block, which ends all connections.
+    """Listens on a free port until the block ends, and then closes all connections.
 
     Attributes:
         port: Its own.
-        url: Where HTTP clients find it.
+        url: Its address for HTTP clients.
     """
 
     def __enter__(self) -> Self:
@@ -47,17 +47,17 @@ class Listener:
             thread.join()
 
     def attend(self, connection: socket.socket, number: int) -> None:
-        """Do with a connection what is to be done; it is closed behind that.
+        """Handle a connection, which is closed afterwards.
 
         Args:
-            connection: It ends when the block does.
-            number: They count from 0.
+            connection: The accepted connection.
+            number: The number of the connection, from 0.
         """
         raise NotImplementedError
 
     @contextlib.contextmanager
     def onward(self, port: int) -> Iterator[socket.socket]:
-        """Have a connection to a port of this machine, which ends with the block."""
+        """Connect to a port of this machine until the block ends."""
         with socket.create_connection(("127.0.0.1", port)) as far, self._kept(far):
             yield far
 
@@ -89,6 +89,6 @@ class Listener:
 
 
 def shut_down(connection: socket.socket) -> None:
-    """Wake whoever reads from a connection, here and at its far end."""
+    """Shut a connection down in both directions, which ends reads on both sides."""
     with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)

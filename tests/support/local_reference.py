@@ -1,4 +1,4 @@
-"""Environments and their twins that are made here: both have to give the same."""
+"""Compares an environment with the local one that is its reference."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ STEPS = 60
 
 
 def assert_same_description(env: Any, local: Any) -> None:
-    """Demand that an environment says the same of itself as its twin."""
+    """Demand the spaces, metadata and ID of the local environment."""
     assert env.observation_space == local.observation_space
     assert env.action_space == local.action_space
     assert env.metadata == local.metadata
@@ -17,7 +17,7 @@ def assert_same_description(env: Any, local: Any) -> None:
 
 
 def assert_same_episodes(env: Any, local: Any, steps: int = STEPS) -> None:
-    """Play both, from a reset on, and demand that they give the same."""
+    """Play both from a reset on, and demand equal results."""
     local.action_space.seed(3)
     assert_identical(env.reset(seed=5), local.reset(seed=5))
     for _ in range(steps):

@@ -1,4 +1,4 @@
-"""What ``driver agree`` has to print, worked out with local Gymnasium alone."""
+"""The expected output of ``driver agree``, made with local Gymnasium alone."""
 
 import json
 import struct

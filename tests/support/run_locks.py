@@ -1,7 +1,7 @@
-"""The processes of one run of the tests: what they share, and whose turn it is.
+"""Locks and a folder that the processes of one run of the tests share.
 
-Under pytest-xdist several processes run tests side by side. Who measures time or load
-asks for a turn alone. Locks are on files, so they end with the process that has them.
+Under pytest-xdist several processes run tests side by side. A test that measures time
+or load takes its turn alone. Locks are on files, so they end with their process.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ def folder() -> Path:
 
 @contextlib.contextmanager
 def exclusive(what: str) -> Iterator[None]:
-    """Let no other process do this until the end of the block."""
+    """Hold the lock of this name until the block ends."""
     with _locked(what, fcntl.LOCK_EX):
         yield
 

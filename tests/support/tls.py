@@ -1,4 +1,4 @@
-"""Servers that speak TLS, with a certificate that nobody vouches for."""
+"""Servers with TLS and self-signed certificates."""
 
 import contextlib
 import socket

@@ -1,4 +1,4 @@
-"""Tricks: what an impostor may do instead of answering as it should."""
+"""Bad answers of a `BadServer`."""
 
 import asyncio
 import base64
@@ -29,7 +29,7 @@ def send(data: bytes, *, then_close: bool = False, rudely: bool = False) -> BadA
 
 
 async def silence(line: HttpConnection, seen: SeenRequest) -> bool:
-    """Say nothing until the client goes away."""
+    """Send nothing until the client closes the connection."""
     await line.until_closed()
     return False
 

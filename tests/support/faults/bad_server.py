@@ -1,4 +1,4 @@
-"""An impostor: passes requests on to a server, but answers some in its place, badly."""
+"""A proxy that answers some requests badly and forwards the others to a server."""
 
 import asyncio
 import re
@@ -11,8 +11,8 @@ from tests.support.faults.http_connection import BROKEN, HttpConnection
 from tests.support.faults.relay import Relay
 from tests.support.faults.stream_faults import is_handshake
 
-#: Does with a client's connection what a test wants, knowing the request. Gives whether
-#: the connection goes on behind it. `PASS` has the server answer.
+#: Answers a request on a client's connection. Returns whether the connection continues.
+#: `pass_on` leaves the answer to the server.
 BadAnswer = Callable[[HttpConnection, "SeenRequest"], Awaitable[bool]]
 
 _CREATE = re.compile(rb"POST /v1/envs/? ")
@@ -47,12 +47,12 @@ class SeenRequest(NamedTuple):
 
 
 async def pass_on(_line: HttpConnection, _seen: SeenRequest) -> bool:
-    """Stand for the server's own answer."""
+    """Mark requests that the server answers itself."""
     raise AssertionError("this is not called")
 
 
 class BadServer(Relay):
-    """Stands before a server, from here to the end of the block.
+    """A proxy in front of a server until the block ends.
 
     Args:
         port: The server's, on this machine.

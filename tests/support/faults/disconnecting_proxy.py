@@ -1,4 +1,4 @@
-"""A cutter: passes bytes on between far sides and a server, until it is to cut."""
+"""A proxy between external environments and a server that cuts connections."""
 
 import contextlib
 import socket
@@ -8,34 +8,34 @@ from tests.support.listener import Listener, shut_down
 
 
 class DisconnectingProxy(Listener):
-    """Listens on a port of its own.
+    """Forwards bytes until `cut_after` requests a cut.
 
     Args:
         port: The server's.
 
     Attributes:
-        cuts: How often it has cut.
+        cuts: The number of cuts so far.
     """
 
     def __init__(self, port: int) -> None:
         self._target = port
         self.cuts = 0
-        # Whom the next piece is from that is not passed on: the server, or a far side.
+        # The sender whose next piece is not forwarded.
         self._due: str | None = None
         self._cutting = threading.Lock()
 
     def cut_after(self, side: int) -> None:
         """Cut before the next request arrives (0), or before its answer does (1)."""
         with self._cutting:
-            self._due = "far side" if side else "server"
+            self._due = "environment" if side else "server"
 
     def attend(self, connection: socket.socket, number: int) -> None:
-        """Pass on what comes from either side."""
+        """Forward bytes in both directions."""
         with self.onward(self._target) as server:
             pieces = (server, connection, "server")
             back = threading.Thread(target=self._pass_on, args=pieces)
             back.start()
-            self._pass_on(connection, server, "far side")
+            self._pass_on(connection, server, "environment")
             back.join()
 
     def _pass_on(self, source: socket.socket, target: socket.socket, name: str) -> None:

@@ -30,7 +30,7 @@ class HttpConnection:
 
     @classmethod
     async def over(cls, connection: socket.socket) -> Self:
-        """Take a connection that there is."""
+        """Use a connected socket."""
         return cls(*await asyncio.open_connection(sock=connection))
 
     async def request(self) -> bytes:

@@ -1,4 +1,4 @@
-"""A server that says one thing wrong: a proxy in front of the right one."""
+"""A proxy that changes single answers of a right server."""
 
 import contextlib
 import re

@@ -1,4 +1,4 @@
-"""Proxies that know nothing of upgrades, each in its own way."""
+"""Proxies without support for WebSockets."""
 
 import contextlib
 import re
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from tests.support.listener import Listener, shut_down
 
-#: Does with a handshake what a proxy of its kind does; gives what to pass on, if any.
+#: Handles a handshake as one kind of proxy does. Returns the bytes to forward.
 UpgradeHandler = Callable[[socket.socket, bytes], bytes]
 
 _HANDSHAKE = re.compile(rb"(?is)GET .*\r\nupgrade: websocket\r\n")
@@ -16,7 +16,7 @@ _HOP_BY_HOP = re.compile(rb"(Connection|Upgrade):[^\r]*\r\n", re.IGNORECASE)
 
 
 def strip_upgrade(client: socket.socket, request: bytes) -> bytes:
-    """Take out what a proxy has to take out, and pass the rest on."""
+    """Remove the headers of the hop, and forward the rest."""
     return _HOP_BY_HOP.sub(b"", request)
 
 
@@ -31,18 +31,18 @@ def refuse_upgrade(client: socket.socket, request: bytes) -> bytes:
 
 
 def hang_on_upgrade(client: socket.socket, request: bytes) -> bytes:
-    """Say nothing until the client has enough of that."""
+    """Send nothing until the client closes the connection."""
     with contextlib.suppress(OSError):
         client.recv(1)
     return b""
 
 
 class NoUpgradeProxy(Listener):
-    """Passes connections on to a server, but for handshakes of WebSockets.
+    """Forwards connections to a server, apart from handshakes of WebSockets.
 
     Args:
         port: The server's.
-        way: What it does with handshakes.
+        way: Handles handshakes.
 
     Attributes:
         upgrades: Handshakes so far.
@@ -54,7 +54,7 @@ class NoUpgradeProxy(Listener):
         self.upgrades = 0
 
     def attend(self, connection: socket.socket, number: int) -> None:
-        """Pass on what comes from either side."""
+        """Forward bytes in both directions."""
         with self.onward(self._port) as far:
             back = threading.Thread(target=self._pass_on, args=(far, connection))
             back.start()

@@ -1,4 +1,4 @@
-"""Relays: between clients and a server, with a task for each connection."""
+"""A base class for proxies, with an asyncio task for each connection."""
 
 import asyncio
 import contextlib
@@ -11,13 +11,13 @@ from tests.support.faults.http_connection import BROKEN, HttpConnection
 
 
 class Relay:
-    """Stands before a server, from here to the end of the block, on its own thread.
+    """A proxy in front of a server, on its own thread, until the block ends.
 
     Args:
         port: The server's, on this machine.
 
     Attributes:
-        url: Where clients find it.
+        url: Its own address.
     """
 
     def __init__(self, port: int) -> None:
@@ -45,12 +45,12 @@ class Relay:
     async def attend(
         self, client: HttpConnection, server: HttpConnection, number: int
     ) -> None:
-        """Do with a client's connection what is to be done; both end behind that.
+        """Handle a client's connection; both connections close afterwards.
 
         Args:
-            client: The client's.
-            server: One of its own, to the server.
-            number: They count from 0.
+            client: The connection of the client.
+            server: A new connection to the server.
+            number: The number of the connection, from 0.
         """
         raise NotImplementedError
 

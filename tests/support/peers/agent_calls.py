@@ -1,4 +1,4 @@
-"""Agents: what is asked of a server while the test does something else."""
+"""Calls of agents in the background, while the test answers as the environment."""
 
 import time
 from collections.abc import Callable
@@ -14,23 +14,23 @@ PATIENCE = 30.0
 
 
 class AnsweringEnv(Protocol):
-    """A far side, however it is connected."""
+    """An external environment, over any transport."""
 
     def answer(self, kind: str, **result: Any) -> Any:
-        """Hear a request of a kind, and answer it; give the request."""
+        """Answer the next request, which must be of this type; return the request."""
 
 
 def in_background(
     call: Callable[..., Response], *args: Any, **kw: Any
 ) -> Future[Response]:
-    """Ask in the background."""
+    """Make a call in another thread."""
     return _POOL.submit(call, *args, **kw)
 
 
 def retry_in_background(
     call: Callable[..., Response], *args: Any, **kw: Any
 ) -> Future[Response]:
-    """Ask in the background, and again as long as the answer is 503."""
+    """Make a call in another thread, and repeat it while the answer is 503."""
 
     def insist() -> Response:
         end = time.monotonic() + PATIENCE
@@ -43,12 +43,12 @@ def retry_in_background(
 
 
 def answer_of(future: Future[Response]) -> Response:
-    """Give what was answered."""
+    """Wait for the answer of a call in the background."""
     return future.result(PATIENCE)
 
 
 def create_external(api: Api, far: AnsweringEnv, **options: Any) -> Instance:
-    """Create an instance of a far side's environment."""
+    """Create an instance of an external environment, which answers init."""
     body = {"env_id": "external/game", "wait_s": 5, **options}
     future = in_background(api.post, "/v1/envs/", body)
     far.answer("init")
@@ -56,28 +56,28 @@ def create_external(api: Api, far: AnsweringEnv, **options: Any) -> Instance:
 
 
 def create_and_reset(api: Api, far: AnsweringEnv, **options: Any) -> Instance:
-    """Create an instance, and reset it."""
+    """Create an instance of an external environment, and reset it."""
     instance = create_external(api, far, **options)
     reset_external(instance, far)
     return instance
 
 
 def reset_external(instance: Instance, far: AnsweringEnv) -> None:
-    """Reset an instance."""
+    """Reset an instance of an external environment."""
     future = in_background(instance.post, "reset/", {})
     far.answer("reset", observation=[0, 0])
     ok(answer_of(future))
 
 
 def close_external(instance: Instance, far: AnsweringEnv) -> None:
-    """Close an instance."""
+    """Close an instance of an external environment."""
     future = in_background(instance.close)
     far.answer("close")
     assert answer_of(future).status == 204
 
 
 def reconnect(api: Api, far: ExternalEnv, **hello: Any) -> ExternalEnv:
-    """Connect a far side anew, which goes on."""
+    """Connect an environment again, which resumes its connection."""
     again = ExternalEnv.to(api, resume=far.welcome["resume"], **hello)
     assert again.welcome["resumed"] is True
     assert again.welcome["connection"] == far.welcome["connection"]

@@ -1,4 +1,4 @@
-"""A far side by hand: an environment that says just what a test has it say."""
+"""An external environment that sends exactly the messages of a test."""
 
 import json
 from types import TracebackType
@@ -16,11 +16,11 @@ RESULT |= {"truncated": False, "info": {"score": 7}}
 
 
 class ExternalEnv:
-    """A connection that said hello, in the text dialect.
+    """A WebSocket of an external environment, after its hello, in plain JSON.
 
     Args:
         api: Where to connect.
-        hello: Changes to the hello; None takes a member out.
+        hello: Members of the hello to change; None removes one.
     """
 
     def __init__(self, api: Api, **hello: Any) -> None:
@@ -41,7 +41,7 @@ class ExternalEnv:
 
     @classmethod
     def to(cls, api: Api, **hello: Any) -> Self:
-        """Connect, and be welcome."""
+        """Connect, and demand a welcome."""
         far = cls(api, **hello)
         assert far.welcome["type"] == "welcome", far.welcome
         return far
@@ -58,11 +58,11 @@ class ExternalEnv:
         self.drop()
 
     def send_message(self, **message: Any) -> None:
-        """Say something."""
+        """Send a message."""
         self.line.send_frame(1, json.dumps(message).encode())
 
     def receive(self) -> Any:
-        """Hear what the server says next; its pings are answered."""
+        """Return the next message of the server; answer its pings."""
         while True:
             opcode, payload = self.line.read_frame()
             if opcode == 9:
@@ -72,28 +72,28 @@ class ExternalEnv:
             return parse_strictly(payload.decode())
 
     def expect(self, kind: str) -> Any:
-        """Hear a request of a kind."""
+        """Receive a request, which must be of this type."""
         message = self.receive()
         assert message["type"] == kind, message
         return message
 
     def answer(self, kind: str, **result: Any) -> Any:
-        """Hear a request of a kind, and answer it; give the request."""
+        """Answer the next request, which must be of this type; return the request."""
         request = self.expect(kind)
         self.send_message(id=request["id"], result=result)
         return request
 
     def expect_fault(self) -> Any:
-        """Hear what was wrong."""
+        """Receive a fault."""
         return self.expect("fault")
 
     def drop(self) -> None:
-        """Drop the connection without a word."""
+        """Close the TCP connection without a closing handshake."""
         self.line.close()
 
 
 def open_websocket(api: Api, **changes: Any) -> WebSocket:
-    """Open a WebSocket to where environments connect in."""
+    """Open a WebSocket for an external environment."""
     line = WebSocket(api.server.port)
     changes = {"path": "/v1/external/", "sec_websocket_protocol": None, **changes}
     line.send(handshake(Instance(api, ""), **changes))
@@ -102,7 +102,7 @@ def open_websocket(api: Api, **changes: Any) -> WebSocket:
 
 
 def refused_handshake(api: Api, **changes: Any) -> Response:
-    """Give the answer to a handshake that is refused."""
+    """Return the answer to a handshake that the server refuses."""
     line = open_websocket(api, **changes)
     line.close()
     return line.response

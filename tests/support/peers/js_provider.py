@@ -1,11 +1,11 @@
-"""A process of Node's that lends an environment."""
+"""A Node process that provides an environment."""
 
 from tests.support.drivers import CLIENTS, needs
 from tests.support.peers.reporting_process import ReportingProcess
 
 
 class JsProvider(ReportingProcess):
-    """A process of Node's that lends, and tells what its handlers do."""
+    """A Node process that provides an environment, and reports its handlers' calls."""
 
     def __init__(
         self,

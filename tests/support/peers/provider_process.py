@@ -19,7 +19,7 @@ STEP_LOG = "tally:"
 
 
 class StepLog(gymnasium.Env[int, int]):
-    """Counts its steps, and notes each in a file.
+    """Counts its steps, and appends each action to a file.
 
     Args:
         path: The file.
@@ -56,15 +56,15 @@ def provided_env(
     dialect: str = "binary",
     transport: str = "websocket",
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Lend environments from another process.
+    """Provide environments to a server from another process.
 
     Args:
-        url: Where to, the token included.
-        env_id: What to lend.
-        name: What it is called there.
-        n: How many.
-        dialect: In which dialect.
-        transport: By which transport.
+        url: The server's, with the token.
+        env_id: The environment, or a `STEP_LOG` and a path.
+        name: The name after ``external/``.
+        n: The number of environments.
+        dialect: The dialect of the connections.
+        transport: The transport of the connections.
     """
     paths = [str(ROOT), str(ROOT / "clients" / "python")]
     command = [
@@ -90,7 +90,7 @@ def provided_env(
 def main(
     url: str, env_id: str, name: str, n: str, dialect: str, transport: str
 ) -> None:
-    """Lend until somebody ends this."""
+    """Provide environments until the process is ended."""
     from gym_http_client import serve_env
 
     factory = functools.partial(gymnasium.make, env_id)

@@ -1,4 +1,4 @@
-"""An eavesdropper: passes bytes on between far sides and a server, and keeps them."""
+"""A proxy between external environments and a server that records messages."""
 
 import contextlib
 import selectors
@@ -18,7 +18,7 @@ MAX_MESSAGE = 64 * 1024 * 1024
 
 
 class RecordingProxy:
-    """Listens on a port of its own.
+    """Forwards bytes, and records the messages of both sides.
 
     Args:
         port: The server's.

@@ -1,4 +1,4 @@
-"""A program in another language that lends an environment, and tells of it in JSON."""
+"""A provider in another language that reports the calls of its handlers in JSON."""
 
 import contextlib
 import json
@@ -15,15 +15,15 @@ from tests.support.wait import wait_until
 
 
 class ReportingProcess:
-    """A process that lends, and tells what its handlers do.
+    """A process that provides an environment, and prints a JSON line for each call.
 
     Args:
         words: Its command line.
-        cwd: Where it runs.
-        token: What it finds in ``GHS_TOKEN``.
+        cwd: Its working directory.
+        token: The value of ``GHS_TOKEN``.
 
     Attributes:
-        told: All that it has told, a dict a line.
+        told: All lines so far, parsed.
     """
 
     def __init__(
@@ -70,19 +70,19 @@ class ReportingProcess:
                 pipe.close()
 
     def ask_to_stop(self) -> None:
-        """Have it end by itself."""
+        """Request the process to end."""
         assert self._process.stdin
         with contextlib.suppress(BrokenPipeError), self._process.stdin as stdin:
             stdin.write(b"stop\n")
 
     def kill(self) -> None:
-        """End it without a word."""
+        """Kill the process."""
         self._process.kill()
         self._process.wait()
         self._reading.join()
 
     def end(self) -> None:
-        """Have it end by itself, and read all that it tells."""
+        """Request the process to end, and read all its lines."""
         self.ask_to_stop()
         self._reading.join(20.0)
         assert not self._process.wait(20.0)
@@ -94,7 +94,7 @@ class ReportingProcess:
             self._take()
 
     def _take(self) -> None:
-        """Take what it has told by now."""
+        """Read the lines printed so far."""
         pipe = self._process.stdout
         assert pipe
         with self._taking:
@@ -105,9 +105,9 @@ class ReportingProcess:
                 self.told += map(json.loads, lines)
 
     def done(self, kind: str) -> list[dict[str, Any]]:
-        """Give what its handlers of a kind did.
+        """Return the reports of its handlers of a kind.
 
-        What they told before they answered is in the pipe when the answer comes.
+        Reports printed before an answer are in the pipe when the answer arrives.
         """
         self._take()
         return [each for each in self.told if each.get("request") == kind]

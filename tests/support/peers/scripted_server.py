@@ -97,7 +97,7 @@ def http_answer(
 
 
 def then_close(data: bytes = b"") -> Act:
-    """Send something and close the connection without a word of that."""
+    """Send bytes and close the connection, without announcing that."""
     return lambda connection: connection.sendall(data)
 
 
@@ -113,5 +113,5 @@ def then_reset(data: bytes = b"") -> Act:
 
 
 def silence(connection: socket.socket) -> None:
-    """Say nothing until the client goes away."""
+    """Send nothing until the client closes the connection."""
     connection.recv(1)

@@ -1,4 +1,4 @@
-"""A scripted server that knows streams: what it says on one is up to the test."""
+"""A scripted server with streams, on which a test decides the answers."""
 
 import json
 import socket
@@ -10,7 +10,7 @@ from gym_http_wire.websocket import accept_of
 from tests.support import websocket
 from tests.support.peers.scripted_server import Act, ScriptedServer, http_answer
 
-#: Gives what is sent when a request of a number has come; None closes the connection.
+#: Returns the answer to the request of a number; None closes the connection.
 Reply = Callable[[int], bytes | None]
 _MEDIA = "Content-Type: application/vnd.gym-http.binary"
 _HEADER_BYTES = 16
@@ -29,7 +29,7 @@ class StreamRequest(NamedTuple):
 
 
 class ScriptedStreams:
-    """Notes what is asked on the streams of a scripted server.
+    """Records the requests on the streams of a scripted server.
 
     Attributes:
         server: To be given to `with`.

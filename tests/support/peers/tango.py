@@ -1,4 +1,4 @@
-"""Tango's two sides, by hand: its page over a WebSocket, its agent over a REQ."""
+"""Tango's page over a WebSocket, and its agent over a REQ socket."""
 
 import json
 from types import TracebackType
@@ -22,11 +22,11 @@ STEPPED |= {"info": {"moves": 1}}
 
 
 class TangoPage:
-    """A page that is connected, and speaks Tango's messages alone.
+    """A connected page that sends and receives Tango's messages.
 
     Args:
         server: Where to connect.
-        query: What its address says.
+        query: Parameters of its address.
     """
 
     def __init__(self, server: Server, **query: str) -> None:
@@ -48,11 +48,11 @@ class TangoPage:
         self.drop()
 
     def send_message(self, message: Any) -> None:
-        """Say something."""
+        """Send a message."""
         self.line.send_frame(1, json.dumps(message).encode())
 
     def receive(self) -> Any:
-        """Hear what the server says next; its pings are answered."""
+        """Return the next message of the server; answer its pings."""
         while True:
             opcode, payload = self.line.read_frame()
             if opcode == 9:
@@ -62,37 +62,37 @@ class TangoPage:
             return parse_strictly(payload.decode())
 
     def answer(self, asked: Any, answer: Any) -> None:
-        """Hear just this, and answer it."""
+        """Receive exactly this message, and answer it."""
         heard = self.receive()
         assert heard == asked, heard
         self.send_message(answer)
 
     def receive_close(self) -> tuple[int, str]:
-        """Hear code and words by which the server ends the connection."""
+        """Return code and reason with which the server closes the connection."""
         while True:
             opcode, payload = self.line.read_frame()
             if opcode == 8:
                 return int.from_bytes(payload[:2]), payload[2:].decode()
 
     def drop(self) -> None:
-        """Drop the connection without a word."""
+        """Close the TCP connection without a closing handshake."""
         self.line.close()
 
 
 class TangoAgent(ZmqPeer):
-    """A REQ that is connected."""
+    """A connected REQ socket."""
 
     def __init__(self, server: Server) -> None:
         super().__init__(server, zmq.REQ)
 
     def reset(self, **given: Any) -> Any:
-        """Ask for a reset, as Tango does."""
+        """Request a reset, as Tango does."""
         return self.ask(type="reset", **{"seed": None, "options": None, **given})
 
     def act(self, action: str) -> Any:
-        """Ask for an action."""
+        """Request a step."""
         return self.ask(type="action", action=action)
 
     def close(self) -> Any:
-        """Ask for the end."""
+        """Request the end of the game."""
         return self.ask(type="close")

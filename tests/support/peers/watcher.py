@@ -1,4 +1,4 @@
-"""Watchers: streams that are told what others are answered; quick and slow ones."""
+"""Streams that watch the answers to others, read at once or slowly."""
 
 import json
 import socket
@@ -45,7 +45,7 @@ class Watcher(WebSocket):
 
 
 def open_watcher(instance: Instance, protocol: str = TEXT, more: str = "") -> Watcher:
-    """Begin to watch."""
+    """Open a stream that watches."""
     path = instance.path(f"stream?watch=1{more}")
     watcher = Watcher.to(instance, path=path, sec_websocket_protocol=protocol)
     watcher.signatures = {}
@@ -54,7 +54,7 @@ def open_watcher(instance: Instance, protocol: str = TEXT, more: str = "") -> Wa
 
 
 def open_stream(instance: Instance, protocol: str = TEXT) -> WebSocket:
-    """Open a stream that asks."""
+    """Open a stream that sends requests."""
     opened = WebSocket.to(instance, sec_websocket_protocol=protocol)
     assert opened.response.status == 101
     return opened

@@ -1,4 +1,4 @@
-"""Peers by ZeroMQ, by hand: far sides, agents, and agents of Tango's."""
+"""Peers by ZeroMQ that send exactly the messages of a test."""
 
 import contextlib
 import json
@@ -21,12 +21,12 @@ _PLACE = re.compile(r"connect by ZeroMQ at (tcp://\S+)")
 
 
 def zmq_url(server: Server) -> str:
-    """Tell where a server lets peers in."""
+    """Return the address at which a server accepts peers by ZeroMQ."""
     return wait_until(lambda: _PLACE.search(server.stdout))[1]
 
 
 def gateway(server: Server) -> psutil.Process:
-    """Find the process where peers come in: it alone listens there, and no launcher."""
+    """Find the gateway: the only process with threads that listens on its port."""
 
     def found() -> psutil.Process | None:
         port = int(zmq_url(server).rpartition(":")[2])
@@ -42,7 +42,7 @@ def gateway(server: Server) -> psutil.Process:
 
 
 class ZmqPeer:
-    """A socket of its own, in a context of its own.
+    """A ZeroMQ socket with its own context.
 
     Args:
         server: Where to connect.
@@ -68,25 +68,25 @@ class ZmqPeer:
         self.drop()
 
     def send_message(self, **message: Any) -> None:
-        """Say something."""
+        """Send a message."""
         self.socket.send(json.dumps(message).encode())
 
     def receive(self) -> Any:
-        """Hear what the server says next."""
+        """Return the next message of the server."""
         return parse_strictly(self.socket.recv().decode())
 
     def ask(self, **message: Any) -> Any:
-        """Say something, and hear the answer."""
+        """Send a message and return the answer."""
         self.send_message(**message)
         return self.receive()
 
     def drop(self) -> None:
-        """Leave without a word."""
+        """Destroy the context, and discard unsent messages."""
         self._context.destroy(linger=0)
 
 
 class ZmqExternalEnv(ZmqPeer):
-    """A far side that said hello, in the text dialect.
+    """An external environment by ZeroMQ, after its hello, in plain JSON.
 
     Args:
         server: Where to connect.
@@ -99,20 +99,20 @@ class ZmqExternalEnv(ZmqPeer):
 
     @classmethod
     def to(cls, server: Server, **hello: Any) -> Self:
-        """Connect, and be welcome."""
+        """Connect, and demand a welcome."""
         far = cls(server, **hello)
         assert far.welcome["type"] == "welcome", far.welcome
         return far
 
     def expect(self, kind: str) -> Any:
-        """Hear a request of a kind; pings are answered."""
+        """Receive a request, which must be of this type; answer pings."""
         while (message := self.receive()) == {"type": "ping"}:
             self.send_message(type="pong")
         assert message["type"] == kind, message
         return message
 
     def answer(self, kind: str, **result: Any) -> Any:
-        """Hear a request of a kind, and answer it; give the request."""
+        """Answer the next request, which must be of this type; return the request."""
         request = self.expect(kind)
         self.send_message(id=request["id"], result=result)
         return request
