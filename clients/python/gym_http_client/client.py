@@ -133,7 +133,7 @@ class BatchCalls:
         Args:
             instance_id: The instance.
             episodes: How many; one, or as many as there are lists of actions.
-            actions: The actions of each episode; drawn at random if there are none.
+            actions: The actions of each episode; drawn at random without them.
             seed: Seed of the first reset, and of the actions if they are drawn.
             options: Options of each reset.
             max_steps: Steps after which an episode is over.
@@ -167,7 +167,7 @@ class BatchCalls:
 
         Args:
             actions: The action for each instance, by instance ID.
-            first: How many steps to wait for; all, if that is not told.
+            first: How many steps to wait for; all by default.
             keys: For instances that were pending, the keys of their steps, whose
                 actions have to be the same again.
 

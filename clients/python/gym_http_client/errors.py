@@ -75,8 +75,8 @@ class ServerError(Exception):
     @property
     def traceback(self) -> str:
         """Traceback of the environment's exception on the server; "" without one."""
-        told = self.body.get("traceback") if isinstance(self.body, dict) else None
-        return told if isinstance(told, str) else ""
+        found = self.body.get("traceback") if isinstance(self.body, dict) else None
+        return found if isinstance(found, str) else ""
 
     def __str__(self) -> str:
         known = [str(part) for part in (self.status_code, self.code) if part]

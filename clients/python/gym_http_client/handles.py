@@ -168,12 +168,12 @@ class Handle(ABC, Generic[_S]):
         """
         session = self._session.get()
         if session.carries(method, path):
-            told = session.ask(path, given)
+            answer = session.ask(path, given)
         else:
-            told = self._ask_other(session, method, path, given)
-        if WARNINGS in told:
-            show(told.pop(WARNINGS))
-        return told
+            answer = self._ask_other(session, method, path, given)
+        if WARNINGS in answer:
+            show(answer.pop(WARNINGS))
+        return answer
 
     def send(self, path: str, given: Any) -> None:
         """Send a reset, a step or a render, and return at once.
@@ -192,10 +192,10 @@ class Handle(ABC, Generic[_S]):
             ServerError: The server refuses.
             Exception: The environment raised it.
         """
-        told = self._session.get().receive()
-        if WARNINGS in told:
-            show(told.pop(WARNINGS))
-        return told
+        answer = self._session.get().receive()
+        if WARNINGS in answer:
+            show(answer.pop(WARNINGS))
+        return answer
 
     def end(self) -> None:
         """End the instance, if it has not ended yet.

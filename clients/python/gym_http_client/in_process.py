@@ -137,9 +137,9 @@ class _LocalHandle:
         """Call the environment as if over the network: both ways in the binary form."""
         sent = binary.decode(binary.encode(given))
         try:
-            told = self._call(method, path, sent)
+            answer = self._call(method, path, sent)
             try:
-                return binary.decode(binary.encode(told))
+                return binary.decode(binary.encode(answer))
             except UnsupportedValue as error:
                 raise UnrepresentableValue(
                     f"the answer cannot be encoded: {error}"
@@ -159,10 +159,10 @@ class _LocalHandle:
 
     def receive(self) -> Any:
         """Return the oldest answer that was kept."""
-        told, error = self._came.popleft()
+        answer, error = self._came.popleft()
         if error is not None:
             raise error
-        return told
+        return answer
 
     def end(self) -> None:
         """Close the environment."""

@@ -25,7 +25,7 @@ def make(url: str, env_id: str, **options: Any) -> RemoteEnv:
     Args:
         url: URL of the server.
         env_id: Env ID to make there.
-        **options: What `RemoteEnv` takes.
+        **options: As for `RemoteEnv`.
 
     Raises:
         ValueError: There is a token in the URL: ``gymnasium.make`` keeps arguments
@@ -45,7 +45,7 @@ def make_vector(
         env_id: Env ID to make there.
         server_mode: The ``vectorization_mode`` in the server: ``make_vec`` keeps the
             argument of that name for itself.
-        **options: What `RemoteVectorEnv` takes.
+        **options: As for `RemoteVectorEnv`.
 
     Raises:
         ValueError: There is a token in the URL, as for `make`.
@@ -60,7 +60,7 @@ def make_zeromq(url: str, env_id: str, **options: Any) -> RemoteEnv:
     Args:
         url: Address of the server's ZeroMQ socket, as ``tcp://127.0.0.1:5556``.
         env_id: Env ID to make there.
-        **options: What `RemoteEnv` takes.
+        **options: As for `RemoteEnv`.
 
     Raises:
         ModuleNotFoundError: There is no pyzmq.
@@ -79,7 +79,7 @@ def make_vector_zeromq(
         url: Address of the server's ZeroMQ socket.
         env_id: Env ID to make there.
         server_mode: As for `make_vector`.
-        **options: What `RemoteVectorEnv` takes.
+        **options: As for `RemoteVectorEnv`.
 
     Raises:
         ModuleNotFoundError: There is no pyzmq.
@@ -116,7 +116,7 @@ def register() -> None:
                 id=env_id,
                 entry_point=f"gym_http_client.registration:make{kind}",
                 vector_entry_point=f"gym_http_client.registration:make_vector{kind}",
-                # The server's gymnasium.make has put on what these would.
+                # The server's gymnasium.make has added these wrappers.
                 order_enforce=False,
                 disable_env_checker=True,
             )

@@ -135,38 +135,38 @@ class Remote:
         Raises:
             TypeError: The instance is of another kind.
         """
-        told = handle.ask("GET", "")
-        cls._check_kind(told)
+        answer = handle.ask("GET", "")
+        cls._check_kind(answer)
         env = cls.__new__(cls)
         env._made_by = None
-        env._hold(handle, told)
+        env._hold(handle, answer)
         return env
 
     @classmethod
-    def _check_kind(cls, told: dict[str, Any]) -> None:
+    def _check_kind(cls, answer: dict[str, Any]) -> None:
         """Refuse the description of an instance that this is no adapter for."""
 
-    def _hold(self, handle: AnyHandle, told: dict[str, Any] | None = None) -> None:
+    def _hold(self, handle: AnyHandle, answer: dict[str, Any] | None = None) -> None:
         self._handle: AnyHandle | None = handle
         self._pid = os.getpid()
         self._shared = SharedGenerators()
-        self._take_over(handle.ask("GET", "") if told is None else told)
+        self._take_over(handle.ask("GET", "") if answer is None else answer)
 
-    def _take_over(self, told: dict[str, Any]) -> None:
+    def _take_over(self, answer: dict[str, Any]) -> None:
         """Set attributes from the description of the instance."""
-        self.instance_id: str = told["instance_id"]
-        self.env_id: str = told["env_id"]
+        self.instance_id: str = answer["instance_id"]
+        self.env_id: str = answer["env_id"]
         for name in self.SPACES:
-            setattr(self, name, parse_space(told[name]))
-        self.metadata = told["metadata"]
-        self.render_mode = told["render_mode"]
-        spec = told["spec"]
+            setattr(self, name, parse_space(answer[name]))
+        self.metadata = answer["metadata"]
+        self.render_mode = answer["render_mode"]
+        spec = answer["spec"]
         self.spec = None if spec is None else rebuild_spec(spec)
 
     @property
     def transport(self) -> str:
         """The transport of steps: ``"stream"``, or ``"rest"`` without or before one."""
-        return self._reached().transport
+        return self._open_handle().transport
 
     def _end(self) -> None:
         handle, self._handle = self.__dict__.get("_handle"), None
@@ -192,7 +192,7 @@ class Remote:
                 f"np_random is {value!r:.80}: expected a numpy.random.Generator"
             )
         given = {**describe_generator(value), "replace": True}
-        self._reached().ask("POST", "generator/", given)
+        self._open_handle().ask("POST", "generator/", given)
         self._shared.adopt(value, self._described_generator())
 
     @property
@@ -204,7 +204,7 @@ class Remote:
         return self._described_generator()["seed"]
 
     def _described_generator(self) -> dict[str, Any]:
-        described: dict[str, Any] = self._reached().ask("GET", "generator/")
+        described: dict[str, Any] = self._open_handle().ask("GET", "generator/")
         return described
 
     def _send_draws(self) -> None:
@@ -217,8 +217,8 @@ class Remote:
             return
         changed = self._shared.drawn()
         if changed is not None:
-            self._reached().ask("POST", "generator/", changed)
-            self._shared.told()
+            self._open_handle().ask("POST", "generator/", changed)
+            self._shared.mark_sent()
         self._shared.release()
 
     def _renew_shared(self, described: dict[str, Any] | None = None) -> None:
@@ -233,8 +233,8 @@ class Remote:
         if name.startswith("_") or "_handle" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
         with attribute_read(name):
-            told = self._asked("GET", f"attributes/{name}/")
-        return self._method(name) if told["callable"] else told["value"]
+            answer = self._request("GET", f"attributes/{name}/")
+        return self._method(name) if answer["callable"] else answer["value"]
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "render_mode" and name in self.__dict__:
@@ -249,7 +249,7 @@ class Remote:
 
     def _set_remote(self, name: str, value: Any, *, force: bool = True) -> bool:
         given = {"value": value, "force": force}
-        return bool(self._asked("POST", f"attributes/{name}/", given)["set"])
+        return bool(self._request("POST", f"attributes/{name}/", given)["set"])
 
     def _method(self, name: str) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -260,11 +260,11 @@ class Remote:
 
     def _called(self, method: str, /, *args: Any, **kwargs: Any) -> Any:
         given = {"args": list(args), "kwargs": kwargs}
-        return self._asked("POST", f"attributes/{method}/call/", given)["value"]
+        return self._request("POST", f"attributes/{method}/call/", given)["value"]
 
-    def _asked(self, method: str, path: str, given: Any = None) -> Any:
+    def _request(self, method: str, path: str, given: Any = None) -> Any:
         """Send a request of the instance, and keep the generators in its state."""
-        handle = self._reached()
+        handle = self._open_handle()
         if not self._shared:
             return handle.ask(method, path, given)
         self._send_draws()
@@ -272,9 +272,9 @@ class Remote:
             return handle.ask(method, path, given)
         if path in _ACTS:
             given = {**given, "wants_generator": True}
-        return self._renewing(handle.ask, method, path, given)
+        return self._request_and_renew(handle.ask, method, path, given)
 
-    def _renewing(self, call: Callable[..., Any], *args: Any) -> Any:
+    def _request_and_renew(self, call: Callable[..., Any], *args: Any) -> Any:
         """Send a request for which the environment may draw, and renew the generators.
 
         The answer of a reset or step describes them, if it was requested.
@@ -293,7 +293,7 @@ class Remote:
         )
         return answer
 
-    def _reached(self) -> AnyHandle:
+    def _open_handle(self) -> AnyHandle:
         if self._handle is None:
             raise gymnasium.error.ClosedEnvironmentError(
                 f"{self!r} is closed; make another one"

@@ -85,10 +85,10 @@ class RemoteEnv(Remote, gymnasium.Env[Any, Any]):
         self._hold(Server.of(server).create(request))
 
     @classmethod
-    def _check_kind(cls, told: dict[str, Any]) -> None:
-        if "num_envs" in told:
+    def _check_kind(cls, answer: dict[str, Any]) -> None:
+        if "num_envs" in answer:
             raise TypeError(
-                f"{told['instance_id']} is a vector of {told['num_envs']} "
+                f"{answer['instance_id']} is a vector of {answer['num_envs']} "
                 "environments: expected RemoteVectorEnv for it"
             )
 
@@ -104,8 +104,8 @@ class RemoteEnv(Remote, gymnasium.Env[Any, Any]):
         Returns:
             Observation and info.
         """
-        told = self._asked("POST", "reset/", {"seed": seed, "options": options})
-        return told["observation"], told["info"]
+        answer = self._request("POST", "reset/", {"seed": seed, "options": options})
+        return answer["observation"], answer["info"]
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Take an action, as it is: the environment sees its very type and bits.
@@ -113,18 +113,18 @@ class RemoteEnv(Remote, gymnasium.Env[Any, Any]):
         Returns:
             Observation, reward, terminated, truncated and info.
         """
-        told = self._asked("POST", "step/", {"action": action})
+        answer = self._request("POST", "step/", {"action": action})
         return (
-            told["observation"],
-            told["reward"],
-            told["terminated"],
-            told["truncated"],
-            told["info"],
+            answer["observation"],
+            answer["reward"],
+            answer["terminated"],
+            answer["truncated"],
+            answer["info"],
         )
 
     def render(self) -> Any:
         """Return what the environment renders: an array, text, or a list of them."""
-        return self._asked("POST", "render/", {})["rendered"]
+        return self._request("POST", "render/", {})["rendered"]
 
     @property
     def np_random_seed(self) -> int:

@@ -107,17 +107,17 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         self._hold(Server.of(server).create(request))
 
     @classmethod
-    def _check_kind(cls, told: dict[str, Any]) -> None:
-        if "num_envs" not in told:
+    def _check_kind(cls, answer: dict[str, Any]) -> None:
+        if "num_envs" not in answer:
             raise TypeError(
-                f"{told['instance_id']} is a single environment: "
+                f"{answer['instance_id']} is a single environment: "
                 "expected RemoteEnv for it"
             )
 
-    def _take_over(self, told: dict[str, Any]) -> None:
-        self.num_envs = told["num_envs"]
+    def _take_over(self, answer: dict[str, Any]) -> None:
+        self.num_envs = answer["num_envs"]
         self._steps: deque[None] = deque()
-        super()._take_over(told)
+        super()._take_over(answer)
 
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
@@ -138,8 +138,8 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         sent = None if options is None else dict(options)
         if options is not None:
             options.pop("reset_mask", None)
-        told = self._asked("POST", "reset/", {"seed": seed, "options": sent})
-        return told["observation"], told["info"]
+        answer = self._request("POST", "reset/", {"seed": seed, "options": sent})
+        return answer["observation"], answer["info"]
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Take an action in each environment, each as it is.
@@ -148,7 +148,7 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
             Observations, rewards, terminations, truncations and infos.
         """
         self._check_nothing_pending("step")
-        return _row(self._asked("POST", "step/", {"action": actions}))
+        return _row(self._request("POST", "step/", {"action": actions}))
 
     def step_async(self, actions: Any) -> None:
         """Take an action in each environment, without waiting for the results.
@@ -160,7 +160,7 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         given = {"action": actions}
         if self._shared:
             given["wants_generator"] = True
-        self._reached().send("step/", given)
+        self._open_handle().send("step/", given)
         self._steps.append(None)
 
     def step_wait(self) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
@@ -172,14 +172,14 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         Raises:
             gymnasium.error.NoAsyncCallError: There was none.
         """
-        handle = self._reached()
+        handle = self._open_handle()
         if not self._steps:
             raise gymnasium.error.NoAsyncCallError(
                 "Calling `step_wait` without any prior call to `step_async`.", "step"
             )
         self._steps.popleft()
         if self._shared and not self._steps:
-            return _row(self._renewing(handle.receive))
+            return _row(self._request_and_renew(handle.receive))
         return _row(handle.receive())
 
     @property
@@ -200,7 +200,7 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
 
     def render(self) -> Any:
         """Return the frames of the environments, a tuple."""
-        return self._asked("POST", "render/", {})["rendered"]
+        return self._request("POST", "render/", {})["rendered"]
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Call a method of each environment, or get an attribute.
@@ -234,7 +234,7 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         """
         given = {"args": list(args), "kwargs": kwargs, "indices": list(indices)}
         path = f"attributes/{name}/call/"
-        return list(self._asked("POST", path, given)["value"])
+        return list(self._request("POST", path, given)["value"])
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """Get an attribute of each environment."""
@@ -263,11 +263,11 @@ class RemoteVectorEnv(Remote, VectorEnv[Any, Any, Any]):
         self._end()
 
 
-def _row(told: dict[str, Any]) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+def _row(answer: dict[str, Any]) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
     return (
-        told["observation"],
-        told["reward"],
-        told["terminated"],
-        told["truncated"],
-        told["info"],
+        answer["observation"],
+        answer["reward"],
+        answer["terminated"],
+        answer["truncated"],
+        answer["info"],
     )

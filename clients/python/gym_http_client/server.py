@@ -1,4 +1,4 @@
-"""Server: address, token and limits of one server, and what it creates."""
+"""`Server`: address, token and limits of one server; creates instances there."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _JSON = MEDIA_TYPES[Form.PLAIN]
 
 
 class Server:
-    """A server, and what one needs to use it.
+    """Address, token and limits of one server.
 
     Args:
         url: As ``http://127.0.0.1:5000``; or ``tcp://127.0.0.1:5556``, where it is
@@ -77,17 +77,17 @@ class Server:
 
     @classmethod
     def of(cls, server: str | Server) -> Server:
-        """Give the server of a URL, or the server itself."""
+        """Return the server of a URL, or the server itself."""
         return server if isinstance(server, Server) else cls(server)
 
     def link(self) -> Requester:
-        """Give a connection of one's own.
+        """Return a new connection.
 
         Raises:
             ValueError: The address is of ZeroMQ.
         """
         if self._address.scheme == _ZEROMQ:
-            raise ValueError(f"{self.url} is no address of HTTP, which this is done by")
+            raise ValueError(f"{self.url} is no address of HTTP, which this needs")
         return Requester(
             self.url,
             token=self._token,
@@ -99,11 +99,11 @@ class Server:
         """Create an instance.
 
         Args:
-            request: The body of the create request, as JSON can say it.
+            request: The body of the create request; its values can be JSON.
 
         Raises:
             ServerError: The server refuses.
-            Exception: What ``gymnasium.make`` raised in the server.
+            Exception: ``gymnasium.make`` raised it in the server.
         """
         if self._address.scheme == _ZEROMQ:
             from gym_http_client.zeromq.handle import create
@@ -122,22 +122,22 @@ class Server:
             warnings = reply.headers.get(HEADER.lower())
             if reply.status != HTTPStatus.OK:
                 show_header(warnings)
-            told = expect_object(reply, f"{self.url}/v1/envs/")
+            answer = expect_object(reply, f"{self.url}/v1/envs/")
         except BaseException:
             link.close()
             raise
-        handle = self._handle(link, told["instance_id"])
+        handle = self._handle(link, answer["instance_id"])
         end_at_exit(handle)
         try:
             show_header(warnings)
         except Warning:
-            # A filter made it an exception, and nobody gets the instance.
+            # A filter of warnings raised it, and the caller does not get the instance.
             handle.end()
             raise
         return handle
 
     def handle(self, instance_id: str) -> WebHandle | ZeroMQHandle:
-        """Give the handle of an instance that exists."""
+        """Return the handle of an instance that exists."""
         if self._address.scheme == _ZEROMQ:
             from gym_http_client.zeromq.handle import ZeroMQHandle
 
@@ -147,11 +147,11 @@ class Server:
         return self._handle(self.link(), instance_id)
 
     def watch(self, instance_id: str, *, plain: bool = False) -> Watching:
-        """Watch an instance: iterate over what it answers to others.
+        """Watch an instance: iterate over its answers to other clients.
 
         Args:
             instance_id: The instance.
-            plain: Whether values come as plain JSON has them, as to thin clients.
+            plain: Whether values come as plain JSON, as for thin clients.
 
         Raises:
             ServerUnreachable: There is no answer.
@@ -170,7 +170,7 @@ class Server:
                 time_limit=self._time_limit,
                 spin_us=self._spin_us,
                 clock=self._retries.clock,
-                # A proxy between has to be asked in its own way.
+                # A proxy needs another way to open streams.
                 wanted=self._streams and proxy_for(self._address) is None,
             )
             return Session(link, opener, self.url + path, path, retries=self._retries)

@@ -51,11 +51,11 @@ class Pending(NamedTuple):
     """A request that waits for its answer.
 
     Attributes:
-        asked: The request.
+        request: The request.
         path: The path below the instance.
     """
 
-    asked: StreamRequest
+    request: StreamRequest
     path: str
 
 
@@ -156,7 +156,7 @@ class Session:
             self._number = number
             pending = self._pending_of(number, path, given)
             self._pending.append(pending)
-            self._pending_bytes += len(pending.asked.leaves)
+            self._pending_bytes += len(pending.request.leaves)
             outcome = self._first(failure)
         except BaseException:
             # The answer, should it still come, would be taken for another's.
@@ -167,8 +167,8 @@ class Session:
 
     def _pending_of(self, number: int, path: str, given: Any) -> Pending:
         signature, parts = self._writing.split(given)
-        asked = StreamRequest(number, _OPS[path], b"", signature, b"".join(parts))
-        return Pending(asked, path)
+        request = StreamRequest(number, _OPS[path], b"", signature, b"".join(parts))
+        return Pending(request, path)
 
     def send(self, path: str, given: Any) -> None:
         """Send a request, and return at once; `receive` returns the answer.
@@ -189,13 +189,13 @@ class Session:
                 self.drain()
                 self._begin()
             self._number += 1
-            asked = StreamRequest(self._number, op, head, signature, leaves)
-            self._pending.append(Pending(asked, path))
+            request = StreamRequest(self._number, op, head, signature, leaves)
+            self._pending.append(Pending(request, path))
             self._pending_bytes += len(leaves)
             try:
                 if self._stream is not None:
                     acknowledged = len(self._pending) == 1
-                    self._stream.send(asked, acknowledged=acknowledged)
+                    self._stream.send(request, acknowledged=acknowledged)
                 elif self._opener.wanted:
                     self._reopen()
             except (Failure, NoStream):
@@ -281,7 +281,7 @@ class Session:
         """
         try:
             outcome = self._settled(self._pending[0], failure)
-            self._pending_bytes -= len(self._pending.popleft().asked.leaves)
+            self._pending_bytes -= len(self._pending.popleft().request.leaves)
             self._opener.forget_loss()
         except BaseException:
             # The answer, should it still come, would be taken for another's.
@@ -300,7 +300,7 @@ class Session:
                     failed = failure
             answer = tries.run(lambda _: self._try(pending), failed)
         except Failure as failure:
-            key = f"{self.name}-{pending.asked.number}"
+            key = f"{self.name}-{pending.request.number}"
             url = self._url + pending.path
             raise tries.error(failure, "POST", url, key) from None
         finally:
@@ -321,16 +321,16 @@ class Session:
         if not self._opener.wanted:
             return self._by_rest(pending)
         try:
-            if self._stream is None and pending.asked.number > self._without:
+            if self._stream is None and pending.request.number > self._without:
                 self._reopen()
             stream = self._stream
             if stream is None:
                 return self._by_rest(pending)
             answer = stream.receive()
-            if answer.status in REPEATED and answer.number == pending.asked.number:
+            if answer.status in REPEATED and answer.number == pending.request.number:
                 # It was not done, and may be later.
                 return self._repeated(pending, answer)
-            return over_stream(stream, answer, pending.asked.number, self._url)
+            return over_stream(stream, answer, pending.request.number, self._url)
         except NoStream as none:
             return error_from_reply(none.reply, self._url + "stream")
         except Failure as failure:
@@ -363,13 +363,15 @@ class Session:
             return
         self._stream = stream
         for index, pending in enumerate(self._pending):
-            stream.send(pending.asked, acknowledged=index == 0)
+            stream.send(pending.request, acknowledged=index == 0)
 
     def _by_rest(self, pending: Pending) -> Any:
-        asked, path = pending
+        request, path = pending
         assert self._requester is not None  # noqa: S101 - else streams are always wanted
-        key = f"{self.name}-{asked.number}"
-        return by_rest(self._requester, self._path + path, self._url + path, asked, key)
+        key = f"{self.name}-{request.number}"
+        return by_rest(
+            self._requester, self._path + path, self._url + path, request, key
+        )
 
     def _forget(self) -> None:
         """Drop all requests that are on their way."""
@@ -387,7 +389,7 @@ class Session:
 
 def _may_be_too_large(pending: Pending, failure: Failure) -> bool:
     if failure.kind is FailureKind.LOST:
-        return len(pending.asked.leaves) > _SURELY_READ
+        return len(pending.request.leaves) > _SURELY_READ
     return failure.kind is FailureKind.TOO_LARGE
 
 
@@ -424,7 +426,7 @@ def problem_outcome(body: bytes, status: int, url: str) -> Exception:
 
 
 def by_rest(
-    requester: Requester, path: str, url: str, asked: StreamRequest, key: str
+    requester: Requester, path: str, url: str, request: StreamRequest, key: str
 ) -> Any:
     """Send a request by REST, and return its outcome.
 
@@ -432,16 +434,18 @@ def by_rest(
         requester: Sends it.
         path: Path of the request.
         url: Its URL, for error messages.
-        asked: The request.
+        request: The request.
         key: Its key.
 
     Raises:
         ServerUnreachable: There is no answer.
     """
     body = b""
-    if asked.signature:
+    if request.signature:
         body = (
-            VALUE_HEADER.pack(len(asked.signature), 0) + asked.signature + asked.leaves
+            VALUE_HEADER.pack(len(request.signature), 0)
+            + request.signature
+            + request.leaves
         )
     reply = requester.request(
         "POST", path, body, content_type=_BINARY_TYPE, accept=_BINARY_TYPE, key=key

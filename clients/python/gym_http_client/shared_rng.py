@@ -53,7 +53,7 @@ class SharedGenerators:
             for generator, serial, row in zip(known, serials, each, strict=True)
         ]
         self._serials = [row.get("serial") for row in each]
-        self.told()
+        self.mark_sent()
         return tuple(self._generators) if self._many else self._generators[0]
 
     def adopt(self, generator: np.random.Generator, described: dict[str, Any]) -> None:
@@ -61,7 +61,7 @@ class SharedGenerators:
         self._many = False
         self._generators = [generator]
         self._serials = [described.get("serial")]
-        self.told()
+        self.mark_sent()
 
     def release(self) -> None:
         """Drop the generators without other references that were not drawn from."""
@@ -98,7 +98,7 @@ class SharedGenerators:
             for one, known in zip(now, self._known, strict=True)
         ]
 
-    def told(self) -> None:
+    def mark_sent(self) -> None:
         """Note that the server has the generators as they are now."""
         self._known = [_described(generator) for generator in self._generators]
 

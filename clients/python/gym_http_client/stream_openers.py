@@ -140,13 +140,13 @@ class WebSocketOpener(StreamOpener):
 
     def _do_without(self, reply: Reply) -> None:
         self.wanted = False
-        told = json_object(reply)
-        if told.get("code") == _UPGRADE_REQUIRED:
-            # A proxy may be the cause, and whoever runs it has to be told.
+        problem = json_object(reply)
+        if problem.get("code") == _UPGRADE_REQUIRED:
+            # A proxy may be the cause, and its administrator needs to know.
             warnings.warn(
                 f"steps go over HTTP, which is slower than a stream: "
                 f"{self._address.url}{self._path}stream answered 426, "
-                f"{told.get('message')!s:.500}",
+                f"{problem.get('message')!s:.500}",
                 stacklevel=2,
             )
 
@@ -156,5 +156,5 @@ class WebSocketOpener(StreamOpener):
 
 
 def _is_about_instance(reply: Reply) -> bool:
-    told = json_object(reply)
-    return bool(told) and told.get("code") not in _NO_STREAMS
+    problem = json_object(reply)
+    return bool(problem) and problem.get("code") not in _NO_STREAMS

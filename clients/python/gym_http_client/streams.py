@@ -94,11 +94,11 @@ class Stream(ABC):
         self._announced = ReceivedSignatures()
 
     @abstractmethod
-    def send(self, asked: StreamRequest, *, acknowledged: bool) -> None:
+    def send(self, request: StreamRequest, *, acknowledged: bool) -> None:
         """Send a request.
 
         Args:
-            asked: The request.
+            request: The request.
             acknowledged: Whether all earlier ones have been answered.
 
         Raises:
@@ -142,9 +142,9 @@ class Stream(ABC):
     def close(self) -> None:
         """Close the connection without a closing handshake."""
 
-    def _message(self, asked: StreamRequest, *, acknowledged: bool) -> bytes:
+    def _message(self, request: StreamRequest, *, acknowledged: bool) -> bytes:
         """Write a request."""
-        number, op, head, signature, leaves = asked
+        number, op, head, signature, leaves = request
         value = self._announcing.header(signature) + leaves if signature else b""
         status = ACKNOWLEDGED if acknowledged else 0
         header = HEADER.pack(len(value), len(head), status, op, _BOTH_BINARY, number)
@@ -212,14 +212,14 @@ class WebSocketStream(Stream):
             self._line.close()
             raise
 
-    def send(self, asked: StreamRequest, *, acknowledged: bool) -> None:
+    def send(self, request: StreamRequest, *, acknowledged: bool) -> None:
         """Send a request."""
-        message = self._message(asked, acknowledged=acknowledged)
+        message = self._message(request, acknowledged=acknowledged)
         try:
             self._line.sendall(encode(_BINARY_FRAME, message, self._masks.next()))
         except OSError as error:
             raise stream_failure(error) from error
-        self._lane.learn(asked.op, asked.signature)
+        self._lane.learn(request.op, request.signature)
 
     def receive(self) -> StreamAnswer:
         """Wait for the next answer."""

@@ -30,7 +30,7 @@ from gym_http_client.client import Client
 from gym_http_client.errors import ServerError
 from gym_http_client.retries import Retries
 
-#: What steps, how many of it at a time, and how many environments each of them steps.
+#: Agent, number of agents, and number of environments that each steps.
 _QUESTIONS: dict[str, tuple[type[Agent], int, int]] = {
     "rest_1": (LeanAgent, 1, 1),
     "rest_4": (LeanAgent, 4, 1),
@@ -62,13 +62,13 @@ class Figures:
 
 
 def main() -> int:
-    """Measure what is asked for; give the exit status."""
+    """Measure the chosen rows; return the exit status."""
     options = _options()
-    # So that players are told to end.
+    # So that players end.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: sys.exit(1))
     try:
-        # That nobody is there is worth no wait.
+        # An absent server is not waited for.
         once = Retries(total=0.0)
         with Client(options.url, timeout=10.0, retries=once) as client:
             version = client.server_info().get("version")

@@ -1,4 +1,4 @@
-"""Agents: what plays CartPole on a server, each in its own way."""
+"""Agents: each plays CartPole on a server by another part of the client."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ENV_ID = "CartPole-v1"
 VECTOR_ENVS = 64
 _DRAWN = 256
 _JSON = "application/json"
-# A server that is gone is an answer too, and soon.
+# A benchmark of a server that is gone ends soon.
 _RETRIES = Retries(total=5.0)
 
 
@@ -51,7 +51,7 @@ class Agent(Protocol):
         """Begin an episode."""
 
     def step(self, action: int) -> bool:
-        """Take a step; say whether the episode is over."""
+        """Take a step; return whether the episode is over."""
 
     def close(self) -> None:
         """End the instance."""
@@ -154,7 +154,7 @@ class StreamAgent(RemoteEnvAgent):
 class VectorAgent:
     """Steps a `RemoteVectorEnv` over a stream, with actions drawn at random.
 
-    Its environments begin their episodes by themselves, so none is ever over.
+    Its environments begin their episodes by themselves, so no step ends one.
     """
 
     env_id = ENV_ID

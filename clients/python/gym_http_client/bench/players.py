@@ -1,4 +1,4 @@
-"""Players: processes that each step one agent, all at the same time, when told to."""
+"""Players: processes that each step one agent, all at the same time."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from gym_http_client.bench.agents import Agent
 
 __all__ = ["PlayerFailed", "Players", "Round"]
 
-# So long after the word all have heard it.
+# Seconds within which all players receive a message.
 _NOTICE_SECONDS = 0.05
 _WARM_UP_STEPS = 100
 # Some steps take so long that fewer will do.
 _WARM_UP_SECONDS = 1.0
 _STOP_SECONDS = 15.0
-# What using the line raises when the first process has closed it.
-_TOLD_TO_END = (EOFError, BrokenPipeError, ConnectionResetError)
+# Errors of a connection that the first process has closed.
+_CLOSED = (EOFError, BrokenPipeError, ConnectionResetError)
 
 
 class PlayerFailed(Exception):
-    """A player cannot go on; the text says why."""
+    """A player cannot go on; the text has the reason."""
 
 
 class Round(NamedTuple):
@@ -44,7 +44,7 @@ class Round(NamedTuple):
     durations: list[float]
 
     def percentile(self, percent: float) -> float:
-        """Give the duration that so many percent of the steps do not exceed."""
+        """Return the duration that so many percent of the steps do not exceed."""
         ordered = sorted(self.durations)
         return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
 
@@ -52,10 +52,10 @@ class Round(NamedTuple):
 class Players:
     """Client processes of one server.
 
-    Each closes its instance when it is told to end, and when this process is gone.
+    Each closes its instance when its connection to this process ends.
 
     Args:
-        kind: What each of them steps.
+        kind: The agent that each of them steps.
         url: The server's address.
         count: How many there are.
         cores: Where they run; ``None`` leaves that to the system.
@@ -75,7 +75,7 @@ class Players:
     def __enter__(self) -> Self:
         try:
             self._start()
-            self._heard()
+            self._received()
         except BaseException:
             self.close()
             raise
@@ -107,7 +107,7 @@ class Players:
         begin = time.monotonic() + _NOTICE_SECONDS
         for line in self._lines:
             line.send((begin, begin + seconds))
-        durations = [each for told in self._heard() for each in told]
+        durations = [each for told in self._received() for each in told]
         if not durations:
             raise PlayerFailed(f"not one step was over within {seconds:g} s")
         return Round(len(durations) / seconds, durations)
@@ -126,8 +126,8 @@ class Players:
             self._lines.append(ours)
             self._processes.append(process)
 
-    def _heard(self) -> list[list[float]]:
-        """Hear one word from each."""
+    def _received(self) -> list[list[float]]:
+        """Receive one message from each."""
         words = []
         for line in self._lines:
             try:
@@ -158,10 +158,10 @@ def _play(
             _answer(agent, line)
         finally:
             agent.close()
-    except _TOLD_TO_END:
+    except _CLOSED:
         pass
     except Exception as error:
-        with contextlib.suppress(*_TOLD_TO_END):
+        with contextlib.suppress(*_CLOSED):
             line.send(str(error) or type(error).__name__)
 
 

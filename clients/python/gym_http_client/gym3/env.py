@@ -81,7 +81,7 @@ class Gym3Env(Env):
         nothing = np.zeros(self.num, np.bool_)
         reward = np.zeros(self.num, np.float32)
         self._observed: Observed = (reward, observation, ~nothing)
-        self._told = (infos, nothing, nothing)
+        self._infos = (infos, nothing, nothing)
         self._done = nothing
 
     def observe(self) -> Observed:
@@ -104,12 +104,12 @@ class Gym3Env(Env):
             Exception: As `observe`.
         """
         self._finish()
-        infos, terminated, truncated = self._told
-        told = split_infos(infos, self.num)
-        for index, info in enumerate(told):
+        infos, terminated, truncated = self._infos
+        infos_of_each = split_infos(infos, self.num)
+        for index, info in enumerate(infos_of_each):
             info.setdefault("terminated", bool(terminated[index]))
             info.setdefault("truncated", bool(truncated[index]))
-        return told
+        return infos_of_each
 
     def act(self, ac: Any) -> None:
         """Act in each environment, without waiting for the results.
@@ -173,8 +173,8 @@ class Gym3Env(Env):
     def _read_each(self, method: str, *args: Sequence[Any]) -> list[Any]:
         """Call a method that changes nothing, once for each name, and select."""
         rows = list(zip(*args, strict=True))
-        told = {row: self.env.call(method, *row) for row in dict.fromkeys(rows)}
-        return [told[row][index] for index, row in enumerate(rows)]
+        values = {row: self.env.call(method, *row) for row in dict.fromkeys(rows)}
+        return [values[row][index] for index, row in enumerate(rows)]
 
     def close(self) -> None:
         """Close the environments."""
@@ -230,18 +230,18 @@ class Gym3Env(Env):
             observation, infos = self._begin_anew(done, observation, infos)
         reward = np.array(rewards, np.float32)
         self._observed = (reward, observation, np.array(first, np.bool_))
-        self._told = (infos, terminated, truncated)
+        self._infos = (infos, terminated, truncated)
 
     def _begin_anew(self, done: Any, observation: Any, infos: Any) -> tuple[Any, Any]:
         options = {**(_copied(self._options) or {}), "reset_mask": done.copy()}
         last = split_observations(observation, self.num)
         observation, begun = self.env.reset(options=options)
         before, after = split_infos(infos, self.num), split_infos(begun, self.num)
-        told = []
+        merged = []
         for index, ended in enumerate(done):
             final = {"final_obs": last[index], "final_info": before[index]}
-            told.append(after[index] | final if ended else before[index])
-        return observation, told
+            merged.append(after[index] | final if ended else before[index])
+        return observation, merged
 
 
 def _copied(options: dict[str, Any] | None) -> dict[str, Any] | None:

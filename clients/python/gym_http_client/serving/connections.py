@@ -223,8 +223,8 @@ def open_websocket(address: Address) -> SocketConnection:
         early = upgraded(line, head.removesuffix(b"\r\n"), end, key, "")
     except NoStream as none:
         line.close()
-        told = json_object(none.reply).get("message", f"status {none.reply.status}")
-        raise ConnectionLost(f"the server refuses: {told}") from none
+        problem = json_object(none.reply).get("message", f"status {none.reply.status}")
+        raise ConnectionLost(f"the server refuses: {problem}") from none
     except OtherPort as error:
         line.close()
         raise ConnectionLost(f"there is no server at {address.url}: {error}") from error
@@ -267,9 +267,9 @@ class PollingConnection:
         if reply.status == 200:
             self._path = f"{_EXTERNAL}{json_object(reply)['connection']}"
         else:
-            told = json_object(reply)
-            code = str(told.get("code", "bad-hello"))
-            words = str(told.get("message", "bad hello"))
+            problem = json_object(reply)
+            code = str(problem.get("code", "bad-hello"))
+            words = str(problem.get("message", "bad hello"))
             self._welcome = msgspec.json.encode(Refused(code, words))
 
     def receive(self, seconds: float | None) -> ReceivedMessage | None:

@@ -102,6 +102,10 @@ class ProvidedEnv:
             words = f"{ask.name.lower()} failed: {type(error).__name__}: {error}"
             return Answer(number, None, {"code": "env-error", "message": words})
 
+    def release(self) -> None:
+        """Note that the agent is gone."""
+        self.taken = False
+
     def close(self) -> None:
         """Close an environment that the factory made."""
         if self._factory is not None:

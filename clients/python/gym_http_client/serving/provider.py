@@ -75,7 +75,7 @@ class Provider:
     """One environment's connection, opened again as often as it is lost.
 
     Args:
-        lent: The environment.
+        provided: The environment.
         open_line: Opens a connection; raises `ConnectionLost`.
         name: The environment's name.
         token: The server's, if hello has to show it.
@@ -87,7 +87,7 @@ class Provider:
 
     def __init__(
         self,
-        lent: ProvidedEnv,
+        provided: ProvidedEnv,
         open_line: Callable[[], ProviderConnection],
         *,
         name: str,
@@ -97,10 +97,12 @@ class Provider:
         on_taken: Callable[[], None],
         on_free: Callable[[], None],
     ) -> None:
-        self._lent = lent
+        self._provided = provided
         self._open_line = open_line
         self._name = name
-        self._hello = msgspec.structs.replace(lent.hello(name, dialect), token=token)
+        self._hello = msgspec.structs.replace(
+            provided.hello(name, dialect), token=token
+        )
         self._stopped = stopped
         self._on_taken = on_taken
         self._on_free = on_free
@@ -195,12 +197,12 @@ class Provider:
         """Return the answer to a request; a repeated request is not executed again."""
         last = self._last
         if request.number != last.number:
-            taken = self._lent.taken
-            last = self._last = self._lent.answer(request)
-            if self._lent.taken and not taken:
+            taken = self._provided.taken
+            last = self._last = self._provided.answer(request)
+            if self._provided.taken and not taken:
                 log.info("external/%s: an agent came", self._name)
                 self._call(self._on_taken)
-            elif taken and not self._lent.taken:
+            elif taken and not self._provided.taken:
                 self._announce_free()
         try:
             return dialect.encode_answer(last)
@@ -216,8 +218,8 @@ class Provider:
             log.warning("external/%s: %s", self._name, words)
 
     def _set_free(self) -> None:
-        if self._lent.taken:
-            self._lent.taken = False
+        if self._provided.taken:
+            self._provided.release()
             self._announce_free()
 
     def _announce_free(self) -> None:

@@ -107,7 +107,7 @@ def create(
     try:
         show(stream.welcome.get(WARNINGS))
     except Warning:
-        # A filter made it an exception, and nobody gets the instance.
+        # A filter of warnings raised it, and the caller does not get the instance.
         handle.end()
         raise
     return handle

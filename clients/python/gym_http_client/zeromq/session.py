@@ -78,23 +78,28 @@ class ZeroMQStream(Stream):
             self._dealer = Dealer(address, MAX_BODY, seconds)
         except OSError as error:
             raise Failure.of(error) from error
-        said = {"type": "agent", "protocol": PROTOCOL, "dialect": "binary", **greeting}
+        greeting_members = {
+            "type": "agent",
+            "protocol": PROTOCOL,
+            "dialect": "binary",
+            **greeting,
+        }
         if address.token:
-            said["token"] = address.token
+            greeting_members["token"] = address.token
         try:
-            self._send(json.dumps(said, allow_nan=False).encode())
+            self._send(json.dumps(greeting_members, allow_nan=False).encode())
             self.welcome = _welcome(self._receive(greeting_limit))
         except BaseException:
             self._dealer.close()
             raise
 
-    def send(self, asked: StreamRequest, *, acknowledged: bool) -> None:
+    def send(self, request: StreamRequest, *, acknowledged: bool) -> None:
         """Send a request.
 
         Raises:
             NoStream: It is larger than the server takes, which would end the stream.
         """
-        message = self._message(asked, acknowledged=acknowledged)
+        message = self._message(request, acknowledged=acknowledged)
         most = self.welcome.get("limits", {}).get("max_message", len(message))
         if len(message) > most:
             raise _too_large(len(message), most)
@@ -132,29 +137,31 @@ class ZeroMQStream(Stream):
 
 def _welcome(message: bytes) -> dict[str, Any]:
     try:
-        told = msgspec.json.decode(message, type=dict[str, Any])
+        members = msgspec.json.decode(message, type=dict[str, Any])
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        told = {}
-    if told.get("type") != "welcome" or not isinstance(told.get("instance_id"), str):
+        members = {}
+    if members.get("type") != "welcome" or not isinstance(
+        members.get("instance_id"), str
+    ):
         words = "the greeting was answered by what is no welcome"
         raise Failure(FailureKind.MALFORMED, words)
-    return told
+    return members
 
 
 def _too_large(size: int, most: int) -> NoStream:
     words = f"the message has {size} bytes, more than the {most} that this server takes"
-    told = {"code": "body-too-large", "message": words, "status": 413}
-    return NoStream(Reply(413, {}, json.dumps(told).encode()))
+    members = {"code": "body-too-large", "message": words, "status": 413}
+    return NoStream(Reply(413, {}, json.dumps(members).encode()))
 
 
 def _refused(message: bytes) -> NoStream | Failure:
     """Return the failure, or the refusal, that the server's last message stands for."""
-    told = parse_object(message)
-    status = told.get("status")
+    members = parse_object(message)
+    status = members.get("status")
     if not isinstance(status, int):
         return Failure(FailureKind.MALFORMED, "a refusal has no status")
-    if told.get("code") == "stream-ended":
-        return Failure(FailureKind.LOST, told.get("message"))
+    if members.get("code") == "stream-ended":
+        return Failure(FailureKind.LOST, members.get("message"))
     return NoStream(Reply(status, {}, message))
 
 
@@ -267,8 +274,8 @@ class ZeroMQSession(Session):
         """
         stream = self._take_stream(seconds / 2)
         self._ending = stream or self._zeromq.open(self.name, seconds)
-        asked = StreamRequest(self._number + 1, CLOSE, b"", b"", b"")
-        self._ending.send(asked, acknowledged=True)
+        request = StreamRequest(self._number + 1, CLOSE, b"", b"", b"")
+        self._ending.send(request, acknowledged=True)
 
     def finish_end(self, seconds: float) -> None:
         """Wait for the answer to that.
