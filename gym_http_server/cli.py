@@ -18,7 +18,7 @@ import click
 import gym_http_server
 from gym_http_server import log_lines, sandbox, tokens
 from gym_http_server.access import MAX_INSTANCES, line_of
-from gym_http_server.client_commands import COMMANDS
+from gym_http_server.client_commands import COMMANDS, Duration
 from gym_http_server.errors import StartError
 from gym_http_server.gateway import check_installed
 from gym_http_server.launcher import Launcher
@@ -344,10 +344,11 @@ def bench(arguments: tuple[str, ...]) -> None:
 )
 @click.option(
     "--timeout",
-    default=60.0,
-    type=click.FloatRange(0.1, 3600),
-    metavar="SECONDS",
-    help="Timeout of each request; 60 by default.",
+    default="60s",
+    show_default=True,
+    type=Duration(0.1, 3600),
+    metavar="TIME",
+    help="Timeout of each request, as 10s or 5m.",
 )
 def validate(
     url: str,

@@ -19,12 +19,12 @@ import click
 from gym_http_server import terminal_output, tokens
 from gym_http_server.errors import StartError
 from gym_http_server.terminal_output import Column, WatchOutput, amount, duration, size
-from gym_http_server.units import read_duration
+from gym_http_server.units import read_duration, show_duration
 
 if TYPE_CHECKING:
     from gym_http_client import Client, Server
 
-__all__ = ["COMMANDS"]
+__all__ = ["COMMANDS", "Duration"]
 
 #: Seconds that each wait for output of an instance takes at most.
 LOG_WAIT_S = 25.0
@@ -54,6 +54,36 @@ _ENDED = (
     Column("REASON", least=17),
 )
 _ENVS = (Column("ENV", least=20), Column("STEPS", right=True), Column("", least=8))
+
+
+class Duration(click.ParamType):
+    """A time, as ``90``, ``90s``, ``10m``, ``2h`` or ``1d``; its value is in seconds.
+
+    Args:
+        least: The shortest.
+        most: The longest; any if it is infinite.
+    """
+
+    name = "time"
+
+    def __init__(self, least: float, most: float = math.inf) -> None:
+        self._least = least
+        self._most = most
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the seconds."""
+        try:
+            seconds = read_duration(str(value))
+        except ValueError:
+            seconds = math.nan
+        if math.isfinite(seconds) and self._least <= seconds <= self._most:
+            return seconds
+        span = ""
+        if math.isfinite(self._most):
+            span = f" from {show_duration(self._least)} to {show_duration(self._most)}"
+        self.fail(f"{value!r}: expected a time{span}, as 90, 90s or 10m", param, ctx)
 
 
 class Place:
@@ -212,28 +242,13 @@ def _reason(ended: dict[str, Any]) -> str:
     return f"crashed ({ended['signal'] or 'exit status ' + str(ended['exit_status'])})"
 
 
-def _seconds(
-    context: click.Context, option: click.Parameter, value: str | None
-) -> float | None:
-    """Read a time, as ``90``, ``90s``, ``10m``, ``2h`` or ``1d``."""
-    if value is None:
-        return None
-    try:
-        seconds = read_duration(value)
-    except ValueError:
-        seconds = math.nan
-    if not 0 <= seconds < math.inf:
-        raise click.BadParameter(f"{value!r} is no time: expected one as 90s or 10m")
-    return seconds
-
-
 @click.command()
 @_on_server
 @click.argument("instance_ids", nargs=-1, metavar="[ID]...")
 @click.option("--all", "every", is_flag=True, help="Close all instances.")
 @click.option(
     "--idle",
-    callback=_seconds,
+    type=Duration(0),
     metavar="TIME",
     help="Close the instances that were idle for this long, as 90s, 10m or 2h.",
 )

@@ -237,7 +237,7 @@ Client(sys.argv[1], token=sys.argv[3]).env_step(sys.argv[2], 1)
     [
         ((), "say which instances to close"),
         (("--all", "--idle", "5m"), "say which instances to close"),
-        (("--idle", "soon"), "'soon' is no time: expected one as 90s or 10m"),
+        (("--idle", "soon"), "'soon': expected a time, as 90, 90s or 10m"),
     ],
 )
 def test_close_wants_to_know_which(

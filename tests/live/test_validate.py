@@ -131,6 +131,10 @@ def test_a_server_with_a_token_cannot_be_checked_without_it(
         (["http://127.0.0.1:1", "--token-file", "/no/file"], "cannot read"),
         (["http://127.0.0.1:1", "--only", "nonsense"], "names no check"),
         (["http://127.0.0.1:1", "--timeout", "0"], "--timeout"),
+        (["http://127.0.0.1:1", "--timeout", "50ms"], "'50ms': expected a time from"),
+        (["http://127.0.0.1:1", "--timeout", "soon"], "from 0.1s to 1h, as 90, 90s"),
+        (["http://127.0.0.1:1", "--timeout", "5m"], "no connection to"),
+        (["http://127.0.0.1:1", "--timeout", "2.5"], "no connection to"),
         ([], "URL"),
     ],
 )
@@ -366,7 +370,7 @@ def test_a_server_that_trickles_bytes_meets_the_deadline(whole: bytes) -> None:
         thread.start()
         began = time.monotonic()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        status, _, done = validate(url, "--timeout", "1")
+        status, _, done = validate(url, "--timeout", "1s")
         took = time.monotonic() - began
         thread.join()
     assert status == 2
