@@ -246,9 +246,9 @@ class QueueFull(Problem):
 
     default_status, default_code = 429, "queue-full"
 
-    def __init__(self, instance_id: str, most: int) -> None:
+    def __init__(self, instance_id: str, most: int, what: str = "wait for") -> None:
         super().__init__(
-            f"{most} requests wait for instance {instance_id}, the most that this "
+            f"{most} requests {what} instance {instance_id}, the most that this "
             "server allows; send this one again later, send fewer at a time, or raise "
             "--max-waiting"
         )

@@ -26,6 +26,9 @@ shared_count()
 # Here, since all workers share it.
 # A reload starts as many workers anew before the old ones end.
 _queues = Queues(_settings.max_waiting, 2 * _settings.workers)
+_log_queues = Queues(
+    _settings.max_waiting, 2 * _settings.workers, "wait for the log of"
+)
 
 wsgi_app = "gym_http_server.app:from_launcher()"
 # The launcher has bound them: it reports a port in use at once, and no connection is
@@ -96,6 +99,9 @@ def post_worker_init(worker: Any) -> None:
     with contextlib.suppress(OSError):
         _queues.claim(int(os.environ[boot.BOOT_FD]))
         web.hosts.queues = _queues
+        # The lock on the file that was just taken is for the same counters here.
+        _log_queues.claim(int(os.environ[boot.BOOT_FD]))
+        web.hosts.log_queues = _log_queues
 
     def sweep() -> None:
         while True:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import re
@@ -21,6 +22,7 @@ from gym_http_server.instances.call_socket import (
     NothingSent,
     Pool,
 )
+from gym_http_server.instances.log_polls import LogPolls, state_of
 from gym_http_server.instances.queues import Queues
 from gym_http_server.instances.supervisor_client import SupervisorClient
 from gym_http_server.rundir.directory import RunDir
@@ -32,8 +34,6 @@ __all__ = ["HostClient"]
 
 END_SECONDS = 2.0
 MAX_EXPECTED = 1024
-#: Seconds between two looks at the log of an instance for a waiting client.
-LOG_POLL_SECONDS = 0.1
 MAX_GREETING = 64 * 1024
 #: Instances whose owner a web worker caches.
 MAX_OWNERS = 100_000
@@ -54,6 +54,7 @@ class HostClient:
     Attributes:
         budget: Counts those bytes.
         queues: Counts the requests that wait.
+        log_queues: Counts the requests that wait for output.
     """
 
     def __init__(
@@ -67,6 +68,9 @@ class HostClient:
         # Owner by instance ID, so that not each call needs the supervisor.
         self._owners: dict[str, str] = {}
         self.queues = Queues(max_waiting)
+        # Apart from those, so that clients that read logs keep nobody from stepping.
+        self.log_queues = Queues(max_waiting, what="wait for the log of")
+        self._log_polls = LogPolls()
         # Size of the last large answer, by instance and operation.
         self._large: dict[tuple[str, int], int] = {}
 
@@ -203,13 +207,31 @@ class HostClient:
             raise
         return connection
 
-    def end(self, instance_id: str, owner: str, key: str = "") -> bool:
+    def check(self, instance_id: str, owner: str) -> None:
+        """Check that an instance exists, without a call of it.
+
+        Args:
+            instance_id: The instance.
+            owner: Owner that it must have; "" is any.
+
+        Raises:
+            UnknownInstance: There is no such instance.
+            InstanceEnded: There was, and it has ended.
+        """
+        self._check(instance_id, owner)
+        if not os.path.exists(self._run.host_socket(instance_id)):
+            raise self._gone(instance_id, in_flight=False)
+
+    def end(
+        self, instance_id: str, owner: str, key: str = "", request_id: str = ""
+    ) -> bool:
         """Close an instance; return when its process has ended.
 
         Args:
             instance_id: The instance.
             owner: Owner that it must have; "" is any.
             key: The request's key, or "".
+            request_id: The request's ID, for the log.
 
         Returns:
             Whether a request of this key has closed it before.
@@ -221,13 +243,20 @@ class HostClient:
         self._check(instance_id, owner)
         self.pool.drop(self._run.host_socket(instance_id))
         try:
-            ended = self._supervisor.call(Op.END, instance_id, key)
+            ended = self._supervisor.call(
+                Op.END, instance_id, key, request_id=request_id
+            )
         except Problem as problem:
             if problem.code != UnknownInstance.default_code:
                 raise
             raise self._gone(instance_id, in_flight=False) from None
         self._owners.pop(instance_id, None)
         return bool(ended["replayed"])
+
+    def name_call(self, instance_id: str, request_id: str) -> None:
+        """Name the request in whose call an instance ended, for the server's log."""
+        with contextlib.suppress(Problem):
+            self._supervisor.call(Op.FATE, instance_id, request_id=request_id)
 
     def read_log(
         self,
@@ -249,6 +278,7 @@ class HostClient:
         Raises:
             UnknownInstance: There is no such instance.
             InstanceEnded: It has ended, and its log is not kept any more.
+            QueueFull: Too many requests wait for its output.
         """
         if not _INSTANCE_ID(instance_id):
             raise UnknownInstance(f"{instance_id:.80}")
@@ -256,7 +286,7 @@ class HostClient:
         head = RequestHead(instance_id=instance_id, owner=owner)
         deadline = time.monotonic() + wait_s
         while True:
-            before = _state_of(path)
+            before = state_of(path)
             try:
                 answer = self._supervisor.forward(Op.LOG, head, b"%d" % offset)
             except Problem as problem:
@@ -270,11 +300,13 @@ class HostClient:
                 return answer
             # If it is beyond the end, each output would wake this up, and bring none.
             offset = min(offset, int(headers["Gym-Log-Next"]))
-            # The file shows when there is more, without a request to the supervisor.
-            while _state_of(path) == before:
-                time.sleep(LOG_POLL_SECONDS)
-                if time.monotonic() >= deadline or gone():
+            # The file shows when there is more, so the supervisor is not asked.
+            place = self.log_queues.enter(instance_id)
+            try:
+                if not self._log_polls.wait(path, before, deadline, gone):
                     return answer
+            finally:
+                self.log_queues.leave(place)
 
     def _check(self, instance_id: str, owner: str) -> None:
         """Check that an instance ID is one, and that the instance has this owner.
@@ -324,15 +356,6 @@ class HostClient:
                     f"the host of instance {instance_id} dropped the call, and lives"
                 )
             time.sleep(0.01)
-
-
-def _state_of(path: str) -> tuple[int, int] | None:
-    """Return what changes of a file when it is written; ``None`` if it is gone."""
-    try:
-        found = os.stat(path, follow_symlinks=False)
-    except OSError:
-        return None
-    return found.st_size, found.st_mtime_ns
 
 
 def _check_answer(answer: Frame) -> None:

@@ -29,10 +29,12 @@ class Queues:
     Args:
         most: Requests that may wait for an instance, besides the one being executed.
         workers: Web workers at a time.
+        what: What the requests do, in messages.
     """
 
-    def __init__(self, most: int, workers: int = 1) -> None:
+    def __init__(self, most: int, workers: int = 1, what: str = "wait for") -> None:
         self._most = most
+        self._what = what
         self._workers = workers
         # Not a file: environments run as the same user, and could cut one short.
         memory = memoryview(mmap.mmap(-1, _PAGE + SLOTS * workers * 2))
@@ -78,7 +80,7 @@ class Queues:
         first = (int(instance_id, 16) & SLOTS - 1) * self._workers
         counts = self._counts
         if sum(counts[first : first + self._workers]) > self._most:
-            raise QueueFull(instance_id, self._most)
+            raise QueueFull(instance_id, self._most, self._what)
         place = first + self._own
         counts[place] += 1
         return place

@@ -172,6 +172,42 @@ def test_long_polls_do_not_count(short_server: Server) -> None:
     assert time.monotonic() - began >= 0.5
 
 
+def test_polls_of_logs_have_a_limit_of_their_own(short_server: Server) -> None:
+    instance = Api(short_server).create()
+    most, count = WAITING + 1, 4 * WAITING
+    path = instance.path("log/?wait_s=20")
+    with contextlib.ExitStack() as stack:
+        polls = []
+        for _ in range(count):
+            connection = stack.enter_context(RawConnection(short_server.port))
+            connection.send(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            polls.append(connection)
+        refused: list[RawConnection] = []
+
+        def are_refused() -> bool:
+            refused[:] = [each for each in polls if _answered(each)]
+            # Web workers that look at the same time may let in one more.
+            return len(refused) >= count - most - 1
+
+        wait_until(are_refused, 10.0, "the polls over the limit")
+        assert len(refused) <= count - most
+        for each in refused:
+            answer = each.read_response()
+            told = calls.error(answer, 429, "queue-full")
+            assert f"wait for the log of instance {instance.id}" in told["message"]
+            assert answer.header("Retry-After")
+        # They keep nobody from using the instance, or from reading what is there.
+        instance.reset()
+        assert instance.get("log/").status == 200
+        calls.no_content(instance.close())
+        for each in polls:
+            if each not in refused:
+                assert each.read_response().header("Gym-Log-Ended") == "true"
+    other = Api(short_server).create()
+    assert other.get("log/?wait_s=0.1").status == 200
+    calls.no_content(other.close())
+
+
 def test_requests_of_a_killed_web_worker_do_not_count(
     make_server: Callable[..., Server],
 ) -> None:
