@@ -86,9 +86,9 @@ def connect_in(web: Web, environ: Environ, hello: str = "") -> Answer:
 
 
 def _hello(web: Web, environ: Environ) -> Answer:
-    hello = read_body(environ, min(web.settings.max_body, MAX_HELLO_BYTES))
     if web.draining:
         raise Draining("the server is stopping and lets no environment in")
+    hello = read_body(environ, min(web.settings.max_body, MAX_HELLO_BYTES))
     return frame_answer(web.broker.hello(hello, caller_of(environ)))
 
 

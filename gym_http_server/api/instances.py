@@ -128,7 +128,8 @@ def _create(web: Web, environ: Environ) -> Answer:
         return empty_answer()
     answer = frame_answer(frame)
     if client is not None and gone():
-        web.hosts.end(_instance_in(frame), owner="")
+        named = _instance_in(frame)
+        web.hosts.end(named, owner="", request_id=request_id_of(environ))
     return answer
 
 
@@ -150,7 +151,6 @@ def _list_instances(web: Web, environ: Environ) -> Answer:
 
 
 def _log(web: Web, environ: Environ, instance_id: str) -> Answer:
-    read_body(environ, web.settings.max_body)
     query = parse_qs(
         environ.get("QUERY_STRING", "")[:MAX_QUERY], keep_blank_values=True
     )
@@ -161,6 +161,9 @@ def _log(web: Web, environ: Environ, instance_id: str) -> Answer:
             "this server shows no logs of instances, in which there may be tracebacks; "
             "if it shall, start it without --no-tracebacks"
         )
+    if "HTTP_EXPECT" not in environ:
+        # Else the answer comes in the place of 100 Continue.
+        read_body(environ, web.settings.max_body)
     client = environ.get("gunicorn.socket")
 
     def gone() -> bool:
@@ -192,6 +195,8 @@ def _pass_on(
     web: Web, op: Op, required: str | None, environ: Environ, instance_id: str
 ) -> Answer:
     key = key_of(environ)
+    if required is None:
+        _check_before_body(web, environ, instance_id)
     body = read_body(environ, web.settings.max_body)
     head = RequestHead(key=key) if key else None
     frame = request(op, body, head, form=forms(environ))
@@ -202,6 +207,16 @@ def _pass_on(
         if required is not None:
             _check_required(body, required)
         raise
+
+
+def _check_before_body(web: Web, environ: Environ, instance_id: str) -> None:
+    """Check that the instance exists, if the client waits for 100 Continue.
+
+    Raises:
+        Problem: It does not exist, so the body is not needed.
+    """
+    if "HTTP_EXPECT" in environ:
+        web.hosts.check(instance_id, caller_of(environ).only)
 
 
 def _check_required(body: bytes, name: str) -> None:
@@ -220,6 +235,7 @@ def _with_value(
     web: Web, op: Op, environ: Environ, instance_id: str, value: str
 ) -> Answer:
     head = RequestHead(value=value, key=key_of(environ))
+    _check_before_body(web, environ, instance_id)
     body = read_body(environ, web.settings.max_body)
     frame = request(op, body, head, form=forms(environ))
     owner = caller_of(environ).only
@@ -228,6 +244,7 @@ def _with_value(
 
 def _render(web: Web, environ: Environ, instance_id: str) -> Answer:
     key = key_of(environ) if environ["REQUEST_METHOD"] == "POST" else ""
+    _check_before_body(web, environ, instance_id)
     read_body(environ, web.settings.max_body)
     head = RequestHead(key=key, accept=accepted(environ))
     frame = request(Op.RENDER, head=head, form=forms(environ))
@@ -237,8 +254,13 @@ def _render(web: Web, environ: Environ, instance_id: str) -> Answer:
 
 def _close(web: Web, environ: Environ, instance_id: str) -> Answer:
     key = key_of(environ)
+    if not key:
+        # With one, the instance may have been closed by this very request before.
+        _check_before_body(web, environ, instance_id)
     read_body(environ, web.settings.max_body)
-    replayed = web.hosts.end(instance_id, caller_of(environ).only, key)
+    replayed = web.hosts.end(
+        instance_id, caller_of(environ).only, key, request_id_of(environ)
+    )
     answer = empty_answer()
     if replayed:
         answer.headers.append(("Idempotent-Replayed", "true"))

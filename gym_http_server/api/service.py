@@ -220,12 +220,13 @@ def _upload(web: Web, environ: Environ) -> Answer:
 
 
 def _shutdown(web: Web, environ: Environ) -> Answer:
-    read_body(environ, web.settings.max_body)
+    # Before the body is read: a client that waits for 100 Continue need not send it.
     if not web.settings.enable_shutdown:
         raise ShutdownDisabled(
             "this server is not shut down by requests; start it with "
             "--enable-shutdown if it shall be"
         )
+    read_body(environ, web.settings.max_body)
     web.supervisor.call(Op.SHUTDOWN)
     headers = [("Content-Type", "text/html; charset=utf-8")]
     return Answer(200, headers, b"Server shutting down")

@@ -174,6 +174,8 @@ def test_no_continue_before_a_refusal_that_needs_no_body(
         ("POST /v1/envs/00000000/step/", large, host, 413),
         ("POST /v1/envs/", 13, f"{host}\r\nContent-Encoding: gzip", 415),
         ("POST /v1/envs/", 13, f"{host}\r\nIdempotency-Key: \x7f", 400),
+        ("POST /v1/shutdown/", 13, host, 403),
+        ("POST /v1/shutdown", 13, host, 403),
     ]:
         calls.error(expecting(api, start, size, more), status)
     assert expecting(api, "POST /v1/envs/", 13).status == 100
@@ -181,6 +183,40 @@ def test_no_continue_before_a_refusal_that_needs_no_body(
     calls.error(expecting(locked, "POST /v1/envs/", 13), 401)
     allowed = f"{host}\r\nAuthorization: Bearer {TOKEN}"
     assert expecting(locked, "POST /v1/envs/", 13, allowed).status == 100
+
+
+@pytest.mark.parametrize(
+    "route",
+    [
+        "DELETE ",
+        "GET ",
+        "GET action_space/",
+        "GET attributes/x/",
+        "GET log/",
+        "GET render/",
+        "POST action_space/contains",
+        "POST attributes/x/call/",
+        "POST close/",
+        "POST render/",
+        "POST reset/",
+        "POST rollout/",
+    ],
+)
+def test_no_continue_for_an_unknown_instance(route: str, instance: Instance) -> None:
+    method, _, rest = route.partition(" ")
+    refused = expecting(instance.api, f"{method} /v1/envs/00000000/{rest}", 13)
+    calls.error(refused, 400, "unknown-instance")
+    if rest != "log/":
+        known = expecting(instance.api, f"{method} {instance.path(rest)}", 13)
+        assert known.status == 100
+
+
+def test_a_close_with_a_key_may_be_sent_again_with_expect(instance: Instance) -> None:
+    key = "Host: localhost\r\nIdempotency-Key: once"
+    calls.no_content(instance.post("close/", headers={"Idempotency-Key": "once"}))
+    start = f"POST {instance.path('close/')}"
+    assert expecting(instance.api, start, 2, key).status == 100
+    calls.error(expecting(instance.api, start, 2), 400, "unknown-instance")
 
 
 def test_a_client_that_does_not_wait_for_continue(instance: Instance) -> None:
