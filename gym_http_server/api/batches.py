@@ -142,6 +142,7 @@ class _Batches:
             failed = problem_of(reply) if reply.status >= 400 else None
             replies.put(instance_id, _Reply(reply, failed))
         except Problem as problem:
+            self._web.log_failed_call(problem, environ, instance_id)
             replies.put(instance_id, _Reply(_NO_FRAME, problem))
         except Exception as error:
             extra = {"request_id": request_id_of(environ)}

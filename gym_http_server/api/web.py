@@ -24,9 +24,11 @@ from gym_http_server.api.guard import STREAM, Guard
 from gym_http_server.api.problems import problem_answer
 from gym_http_server.api.tickets import Tickets
 from gym_http_server.errors import (
+    EnvCrashed,
     HostRefused,
     OriginRefused,
     ScopeMissing,
+    StepDeadline,
     TicketRefused,
     TooManyWrongTokens,
     Unauthorized,
@@ -106,6 +108,7 @@ class Web:
                 answer = view(environ, **arguments)
         except Problem as problem:
             self._log_refusal(problem, environ)
+            self.log_failed_call(problem, environ, arguments.get("instance_id", ""))
             answer = problem_answer(problem, environ)
         except Exception as error:
             extra = {"request_id": request_id_of(environ)}
@@ -120,6 +123,19 @@ class Web:
         if cors:
             answer = answer._replace(headers=[*answer.headers, *cors])
         return answer
+
+    def log_failed_call(
+        self, problem: Problem, environ: Environ, instance_id: str
+    ) -> None:
+        """Have the request's ID logged with the end of the instance that it called.
+
+        Args:
+            problem: How the call failed.
+            environ: The request.
+            instance_id: The instance.
+        """
+        if isinstance(problem, EnvCrashed | StepDeadline):
+            self.hosts.name_call(instance_id, request_id_of(environ))
 
     def _log_refusal(self, problem: Problem, environ: Environ) -> None:
         """Log a refused host, origin, ticket, scope or handshake of a stream."""

@@ -89,6 +89,8 @@ class TLSRelay:
     def _shake_hands(self) -> None:
         data = self._client.recv(RECEIVE_BYTES)
         if data and data[0] != _HANDSHAKE:
+            peer = self._client.getpeername()[0]
+            _refusals.warning(f"refused {peer}, which did not speak TLS")
             self._client.sendall(error_answer(None, describe(None, _NotTLS())))
             self._client.shutdown(socket.SHUT_WR)
             while self._client.recv(RECEIVE_BYTES):

@@ -100,7 +100,13 @@ class SupervisorClient:
         return self._call(request(Op.CREATE, body, head, form=form), client, gone)
 
     def call(
-        self, op: Op, instance_id: str = "", key: str = "", *, owner: str = ""
+        self,
+        op: Op,
+        instance_id: str = "",
+        key: str = "",
+        *,
+        owner: str = "",
+        request_id: str = "",
     ) -> Any:
         """Send a request and return its decoded answer.
 
@@ -109,12 +115,15 @@ class SupervisorClient:
             instance_id: The instance, if the operation is about one.
             key: The request's key, or "".
             owner: Owner that instances must have; "" is any.
+            request_id: The request's ID, for the log.
 
         Raises:
             Problem: The answer is a problem.
             SupervisorUnavailable: There is no answer.
         """
-        head = RequestHead(instance_id=instance_id, key=key, owner=owner)
+        head = RequestHead(
+            instance_id=instance_id, key=key, owner=owner, request_id=request_id
+        )
         return msgspec.json.decode(self.forward(op, head).body)
 
     def forward(self, op: Op, head: RequestHead, body: bytes = b"") -> Frame:

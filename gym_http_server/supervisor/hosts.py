@@ -48,6 +48,8 @@ MAX_OPENERS = 4
 TERM_SECONDS = 0.5
 #: Reasons whose tombstones keep no log; there may be 10,000 tombstones.
 REASONS_WITHOUT_LOG = frozenset({"closed", "idle", "orphaned", "shutdown"})
+#: Time for a web worker to name the request in whose call an instance ended.
+UNNAMED_SECONDS = 0.5
 #: Status of a host's message that its external environment has not come back.
 GONE = 410
 
@@ -120,6 +122,8 @@ class Hosts:
         self._oom_kills = OomKills()
         self._strays = processes.Strays()
         self._stray = False
+        # Instances whose end is not logged yet, and when they ended.
+        self._unlogged: dict[str, float] = {}
 
     def __len__(self) -> int:
         """Return the number of slots that are taken."""
@@ -361,6 +365,7 @@ class Hosts:
                 self._check(instance, now, now_ns)
         if self._stray:
             self._kill_strays()
+        self.log_ends(now - UNNAMED_SECONDS)
         self._check_memory()
 
     def _insist(self, instance: Instance, now: float) -> None:
@@ -450,12 +455,36 @@ class Hosts:
         if instance.live:
             self.tombstones.add(instance_id, ended)
             self.kept_logs.add(instance_id, instance.output)
-            level = logging.INFO if ended.wanted else logging.WARNING
-            write(level, SUPERVISOR, f"{instance_id} ended: {ended.summary}")
+            self._unlogged[instance_id] = now
+            if ended.wanted or not page.busy_since_ns or instance.end_request_id:
+                self.log_end(instance_id, instance.end_request_id)
         else:
             instance.output.close_log()
         self._on_end(instance, ended)
         instance.release()
+
+    def log_end(self, instance_id: str, request_id: str = "") -> None:
+        """Log the end of an instance, unless that has been logged.
+
+        Args:
+            instance_id: The instance.
+            request_id: ID of the request that ended it, or in whose call it ended.
+        """
+        ended = self.tombstones.get(instance_id)
+        if self._unlogged.pop(instance_id, None) is not None and ended is not None:
+            level = logging.INFO if ended.wanted else logging.WARNING
+            words = f"{instance_id} ended: {ended.summary}"
+            write(level, SUPERVISOR, words, request_id)
+
+    def log_ends(self, before: float = float("inf")) -> None:
+        """Log the ends of instances for which no request was named.
+
+        Args:
+            before: Monotonic seconds; instances that ended later are left out.
+        """
+        for instance_id, ended_at in list(self._unlogged.items()):
+            if ended_at < before:
+                self.log_end(instance_id)
 
 
 def _open_monitor_file(data_dir: str, frame: Frame, answer_to: int, owner: str) -> int:

@@ -57,6 +57,7 @@ class Instance:
         reason: Why it is ending; "" while it is not.
         detail: More about the reason, for callers to read; "" if there is no more.
         end_key: Key of the request that closes it, or "".
+        end_request_id: ID of the request because of which it ends, or "".
         kill_at: When to use the next stronger means to end it, monotonic seconds.
         kills: Means used so far.
         create_key: Key of the request that it is made for, or "".
@@ -84,6 +85,7 @@ class Instance:
     reason: str = ""
     detail: str = ""
     end_key: str = ""
+    end_request_id: str = ""
     kill_at: float = float("inf")
     kills: int = 0
     create_key: str = ""

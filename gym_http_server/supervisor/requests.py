@@ -219,6 +219,7 @@ class Requests:
             if orphan is None:
                 raise self._explained(full, head)
             orphan.successors.append((connection, frame))
+            orphan.end_request_id = orphan.end_request_id or head.request_id
             self._hosts.close(orphan, "orphaned")
             return
         instance = self._hosts.start(request)
@@ -276,6 +277,7 @@ class Requests:
         if instance.reason and not (head.key and instance.end_key == head.key):
             raise UnknownInstance(head.instance_id)
         instance.end_key = head.key
+        instance.end_request_id = instance.end_request_id or head.request_id
         instance.waiters.append(connection)
         self._hosts.close(instance, "closed")
 
@@ -292,6 +294,8 @@ class Requests:
             if instance_id in self._issued_ids:
                 raise ServerRestarted(instance_id)
             raise UnknownInstance(instance_id)
+        if head.request_id:
+            self._hosts.log_end(instance_id, head.request_id)
         self._reply(connection, ended.as_json())
 
     def _registry(self, connection: RequestSocket, frame: Frame) -> None:

@@ -143,6 +143,7 @@ class Supervisor:
             if time.monotonic() >= next_tick:
                 self._tick()
                 next_tick = time.monotonic() + TICK_SECONDS
+        self._hosts.log_ends()
         processes.kill_children()
 
     def _tick(self) -> None:

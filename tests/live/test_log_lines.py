@@ -4,16 +4,23 @@ import json
 import re
 import secrets
 import socket
+import ssl
 import time
 from collections.abc import Callable
 from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.support import processes
 from tests.support.api import Api, error, ok
 from tests.support.raw import exchange
 from tests.support.server import Server
+from tests.support.tls import secure_server
 from tests.support.wait import wait_until
 from tests.support.websocket import WebSocket
+from tests.support.zmq_peers import ZmqPeer
 
 FORGED = "2026-01-01 00:00:00,000 gym_http_server.supervisor: forged"
 NASTY = f"x\n{FORGED}\r\x1b[31m\x00\x85\u2028é" + 100_000 * "A"
@@ -131,6 +138,82 @@ def test_refused_tokens_tickets_and_handshakes_are_logged(
         assert api.get(target, headers={**headers, **named}).status >= 400
         assert logged(server, words)["request"] == named["X-Request-Id"]
     assert not any("ticket=" in line["message"] for line in lines_of(server))
+
+
+def test_the_end_of_an_instance_names_the_request(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server("--import", "tests.support.hostile", token=None)
+    api = Api(server)
+    crash: dict[str, Any] = {"env_id": "hostile/Segfault-v0"}
+    ends = [
+        ("POST", "close/", {}, "closed", "INFO"),
+        ("DELETE", "", {}, "closed", "INFO"),
+        ("POST", "step/", {"action": 1}, "crashed (SIGSEGV)", "WARNING"),
+        ("POST", "/v1/batch/step/", {}, "crashed (SIGSEGV)", "WARNING"),
+    ]
+    for number, (method, rest, body, how, level) in enumerate(ends):
+        named = {"X-Request-Id": f"ender-{number}"}
+        instance = Api(server, {"X-Request-Id": "another"}).create(**crash)
+        instance.reset()
+        path = instance.path(rest)
+        if rest.startswith("/"):
+            path, body = rest, {"steps": [{"instance_id": instance.id, "action": 1}]}
+        api.request(method, path, body, headers=named)
+        line = logged(server, f"{instance.id} ended: {how}")
+        assert (line["level"], line["request"]) == (level, f"ender-{number}")
+    # No request was in a call when this one ended.
+    instance = api.create(**crash)
+    title = f"{instance.id} {crash['env_id']}"
+    processes.kill({p for p in server.members() if processes.titled(p, title)})
+    line = logged(server, f"{instance.id} ended: crashed (SIGKILL)")
+    assert line["request"] is None
+    assert (
+        len([each for each in lines_of(server) if " ended: " in each["message"]]) == 5
+    )
+
+
+def test_refused_handshakes_of_tls_are_logged(tmp_path: Path) -> None:
+    began = time.monotonic()
+    with secure_server(tmp_path, "--workers", "1") as server:
+        address = "127.0.0.1", server.port
+        for _ in range(20):
+            with (
+                socket.create_connection(address, 10) as line,
+                # It does not trust the certificate.
+                pytest.raises(ssl.SSLError),
+            ):
+                ssl.create_default_context().wrap_socket(line, server_hostname="x")
+        line = logged(server, "the TLS handshake with 127.0.0.1 failed: ")
+        assert line["level"] == "WARNING"
+
+        def spoke_plainly() -> bool:
+            with socket.create_connection(address, 10) as plain:
+                plain.sendall(b"GET / HTTP/1.1\r\n\r\n")
+                assert plain.recv(12) == b"HTTP/1.1 400"
+            words = "refused 127.0.0.1, which did not speak TLS"
+            return any(words in each["message"] for each in lines_of(server))
+
+        wait_until(spoke_plainly)
+        lines = [each for each in lines_of(server) if each["name"].endswith(".tls")]
+        assert 2 <= len(lines) <= time.monotonic() - began + 2
+        # The first line is for one of them, and the next has the number of the others.
+        assert any(re.search(r", after \d+ others", each["message"]) for each in lines)
+
+
+def test_refused_zeromq_peers_are_logged(make_server: Callable[..., Server]) -> None:
+    flags = ("--zmq", "tcp://127.0.0.1:0", "--workers", "1", "--token", TOKEN)
+    server = make_server(*flags, token=TOKEN)
+    began = time.monotonic()
+    with ZmqPeer(server) as peer:
+        assert peer.ask(type="hello", token="wrong")["code"] == "unauthorized"
+        assert logged(server, "wrong token from 127.0.0.1")["level"] == "WARNING"
+        for _ in range(50):
+            assert peer.ask(type="nonsense", token=TOKEN)["code"] == "bad-parameter"
+        words = "refused the first message from 127.0.0.1: type is 'nonsense'"
+        assert logged(server, words)["level"] == "WARNING"
+    passed = time.monotonic() - began
+    assert sum(words in each["message"] for each in lines_of(server)) <= passed + 2
 
 
 def test_refusals_are_logged_once_a_second(make_server: Callable[..., Server]) -> None:

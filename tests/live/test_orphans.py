@@ -88,7 +88,7 @@ def check_reclaimed(api: Api, orphan: Instance) -> None:
     """Create until the slot of an orphan is free, and look at what became of that."""
 
     def made() -> str | None:
-        answer = api.post("/v1/envs/", CART)
+        answer = api.post("/v1/envs/", CART, headers={"X-Request-Id": "successor"})
         if answer.status == 429:
             return None
         return str(calls.ok(answer)["instance_id"])
@@ -97,6 +97,8 @@ def check_reclaimed(api: Api, orphan: Instance) -> None:
     told = calls.error(orphan.post("step/", {"action": 0}), 410, "instance-ended")
     assert told["reason"] == "orphaned"
     assert "its clients were gone" in told["message"]
+    line = f"{orphan.id} ended: orphaned [request successor]"
+    wait_until(lambda: line in api.server.stderr, 5.0, "the line of the end")
 
 
 def reset_connection(stream: WebSocket) -> None:
