@@ -160,7 +160,10 @@ def _line(
         return _CONTROL.sub(_escaped, encoded.decode())
     shown = _CONTROL.sub(_escaped, message)
     request = f" [request {request_id}]" if request_id else ""
-    return f"{when} {word} {name}: {shown}{request}" + (f"\n{trace}" if trace else "")
+    # Indented, so that no line of it looks like a line of the log.
+    lines = trace.split("\n") if trace else []
+    traced = "".join(f"\n    {_CONTROL.sub(_escaped, each)}" for each in lines)
+    return f"{when} {word} {name}: {shown}{request}{traced}"
 
 
 def _escaped(match: re.Match[str]) -> str:

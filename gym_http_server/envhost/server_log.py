@@ -81,11 +81,11 @@ def write(text: str) -> None:
 
 
 def read(body: bytes) -> tuple[str, str]:
-    """Return an entry as the log shows it: its first line, and the others, indented.
+    """Return an entry as the log shows it: its first line, and the others.
 
     An environment wrote the text: it must not forge entries or control a terminal.
     """
     text = _COLOUR.sub("", body[:MAX_BYTES].decode(errors="replace"))
     lines = text.rstrip().split("\n")
     shown = ["".join(c if c.isprintable() else "?" for c in line) for line in lines]
-    return shown[0], "\n".join(f"    {line}" for line in shown[1:])
+    return shown[0], "\n".join(shown[1:])

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 
 from gym_http_server.envhost.isolation import close_descriptors, reseed
 from gym_http_server.errors import ForkFailed
+from gym_http_server.log_lines import SUPERVISOR
 from gym_http_server.log_stream import STDERR
 from gym_http_server.supervisor.prefork import threads
 from gym_http_server.titles import set_title
 
 __all__ = ["fork", "start_child"]
+
+log = logging.getLogger(SUPERVISOR)
 
 
 def fork() -> int:
@@ -60,7 +63,7 @@ def start_child(keep: Sequence[int], run: Callable[[int], int], title: str) -> i
         set_title(title)
         status = run(parent)
     except BaseException:
-        traceback.print_exc()
+        log.exception("the %s failed", title)
     finally:
         with contextlib.suppress(Exception):
             sys.stdout.flush()

@@ -64,6 +64,25 @@ def test_a_line_of_json_is_an_object(capfd: pytest.CaptureFixture[str]) -> None:
     assert second["exception"].endswith("\nValueError: no\nway")
 
 
+def test_a_traceback_forges_no_line_and_moves_no_cursor(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    log_lines.configure(Settings())
+    forged = "2026-01-01T00:00:00.000+00:00 INFO gym_http_server: forged"
+    try:
+        raise ValueError(f"no\x1b[31m\x85\u202e\r\n{forged}\u2028{forged}")
+    except ValueError:
+        logging.getLogger(NAME).exception("failed")
+    first, *trace = capfd.readouterr().err.removesuffix("\n").split("\n")
+    assert first.endswith(f" ERROR {NAME}: failed")
+    assert trace[0] == "    Traceback (most recent call last):"
+    assert trace[-2:] == [
+        r"    ValueError: no\u001b[31m\u0085\u202e\u000d",
+        rf"    {forged}\u2028{forged}",
+    ]
+    assert all(each.startswith("    ") for each in trace)
+
+
 @pytest.mark.parametrize(
     ("level", "seen"),
     [("debug", "dwe"), ("info", "we"), ("warning", "we"), ("error", "e")],
