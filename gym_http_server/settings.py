@@ -272,7 +272,9 @@ class Settings:
         "", "Directory below which monitors write; the user's data directory if unset."
     )
     run_dir: str = _setting(
-        "", "Directory in which the run directory is made; the temporary one if unset."
+        "",
+        "Directory in which the run directory is made; the temporary one if unset. Its "
+        "parent has to exist.",
     )
     sandbox: str = _setting(
         "auto",

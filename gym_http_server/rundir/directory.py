@@ -140,7 +140,8 @@ class RunDir:
         """Make a run directory, hold its lock, and remove it in the end.
 
         Args:
-            parent: Where to make it; "" is the temporary directory.
+            parent: Where to make it; "" is the temporary directory. It is made if it
+                does not exist and its parent does.
 
         Raises:
             StartError: It cannot be made there, or sockets' paths would be too long.
@@ -148,7 +149,7 @@ class RunDir:
         try:
             base = Path(parent or tempfile.gettempdir())
             if parent:
-                base.mkdir(mode=0o700, parents=True, exist_ok=True)
+                _make(base)
             path = tempfile.mkdtemp(prefix=NAME_PREFIX, dir=base.resolve())
         except OSError as error:
             raise _not_made(parent or "the temporary directory", error) from None
@@ -207,6 +208,18 @@ def open_plain_file(path: str, mode: str) -> IO[bytes]:
 
 def _open_no_link(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def _make(base: Path) -> None:
+    """Make a directory, if it does not exist and its parent does."""
+    try:
+        base.mkdir(mode=0o700, exist_ok=True)
+    except FileNotFoundError:
+        # Its owner and permissions would be a guess, and its name may be a slip.
+        raise StartError(
+            f"cannot make a run directory in {base}: there is no directory "
+            f"{base.parent}; make it first, or choose another place with --run-dir"
+        ) from None
 
 
 def _create(path: str) -> int:

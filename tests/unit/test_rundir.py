@@ -69,6 +69,7 @@ def test_directories_of_killed_servers_are_swept(folder: Path) -> None:
 
 def test_one_that_is_too_deep_is_refused(tmp_path: Path) -> None:
     deep = tmp_path / ("d" * 60) / ("e" * 60)
+    deep.mkdir(parents=True)
     with (
         pytest.raises(StartError, match=r"too deep.*107.*--run-dir"),
         RunDir.make(str(deep)),
