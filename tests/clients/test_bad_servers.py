@@ -408,6 +408,20 @@ def test_a_server_of_another_version(
     assert impostor.at("message") == []
 
 
+def test_a_refused_handshake_has_the_words_of_the_server(
+    probe: Callable[..., str], plain_server: Server
+) -> None:
+    body = problem(410, "instance-ended", WORDS)
+    tricks = {"handshake": [say(page(410, "application/json", body))]}
+    with Impostor(plain_server.port, tricks) as impostor:
+        error = told(probe(impostor.url, "stream"))
+    assert (error.kind, error.status, error.code) == ("api", "410", "instance-ended")
+    assert WORDS in error.message
+    # It was not asked for over REST, too.
+    assert impostor.at("step") == []
+    assert len(impostor.at("handshake")) == 1
+
+
 @TRANSPORTS
 @pytest.mark.parametrize("at_once", [0, 60], ids=["head", "body"])
 def test_a_byte_a_second(

@@ -104,19 +104,18 @@ private:
             failed_handshakes_ = 0;
             return true;
         } catch (const Lost&) {
-        } catch (const NoStream&) {
-            // Not only on 426: Beast keeps the answer of a refused handshake to itself.
-            if (failed_handshakes_ + 1 == max_failed_handshakes) warn(url(query));
+        } catch (const NoStream& refusal) {
+            if (failed_handshakes_ + 1 == max_failed_handshakes) warn(url(query), refusal.what());
         }
         ++failed_handshakes_;
         return false;
     }
 
     /// Reports why steps are slow, for the operator of a proxy.
-    static void warn(const std::string& url) {
+    static void warn(const std::string& url, const std::string& refusal) {
         std::clog << "steps go over HTTP, which is slower than a stream: the handshakes of "
                      "streams were refused, last at "
-                  << url
+                  << url << ": " << refusal
                   << ". If they lack 'Upgrade: websocket' and 'Connection: Upgrade', a proxy "
                      "between client and server may have removed them. Have the proxy pass "
                      "both headers on for this path; for nginx see deploy/nginx.conf"

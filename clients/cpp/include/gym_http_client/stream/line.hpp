@@ -50,6 +50,9 @@ public:
 
     executor_type get_executor() noexcept { return context_->get_executor(); }
 
+    /// Copies what is read from now on to a string; `nullptr` ends that.
+    void copy_to(std::string* copy) { copy_ = copy; }
+
     /// Has all that follows end at some time.
     void set_deadline(const Deadline& deadline) { deadline_ = deadline; }
 
@@ -63,7 +66,10 @@ public:
             if (!secured_ && !ready(POLLIN, error)) return 0;
             std::size_t size = 0;
             const int outcome = receive(buffer, size);
-            if (outcome == 0 && size > 0) return size;
+            if (outcome == 0 && size > 0) {
+                if (copy_ != nullptr) copy_->append(static_cast<char*>(buffer.data()), size);
+                return size;
+            }
             if (outcome == 0) {
                 error = net::error::eof;
                 return 0;
@@ -173,6 +179,7 @@ private:
     bool secured_;
     curl_socket_t socket_ = CURL_SOCKET_BAD;
     Deadline deadline_{0};
+    std::string* copy_ = nullptr;
     std::vector<char> gathered_{};
 };
 

@@ -4,6 +4,8 @@
 #define GYM_HTTP_CLIENT_STREAM_WEB_SOCKET_HPP
 
 #include <boost/beast/core/buffers_to_string.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
 #include <boost/beast/websocket/stream.hpp>
 
 #include "gym_http_client/stream/frame.hpp"
@@ -51,8 +53,12 @@ public:
         const std::string name = server.url.substr(host, path - host);
         ws::response_type response;
         ErrorCode error;
+        // Beast gives an answer only if it accepts the handshake.
+        std::string answer;
+        socket_.next_layer().copy_to(&answer);
         socket_.handshake(response, name, server.url.substr(path) + target, error);
-        if (error) throw_handshake(error, response);
+        socket_.next_layer().copy_to(nullptr);
+        if (error) throw_handshake(error, answer);
         if (response["Sec-WebSocket-Protocol"] != protocol)
             throw ProtocolError("the stream is of the protocol \"" +
                                     std::string(response["Sec-WebSocket-Protocol"]) +
@@ -96,26 +102,39 @@ private:
         }
     }
 
-    template <class Response>
-    [[noreturn]] void throw_handshake(ErrorCode error, const Response& response) {
+    /// @param answer What was read, from the first line of the answer on.
+    [[noreturn]] void throw_handshake(ErrorCode error, const std::string& answer) {
+        namespace http = boost::beast::http;
         namespace ws = boost::beast::websocket;
-        if (error == ws::error::upgrade_declined) {
-            const std::string& body = response.body();
-            const int status = static_cast<int>(response.result_int());
-            Value problem;
-            try {
-                problem = read_json(body);
-            } catch (const ProtocolError&) {
-                throw NoStream("the stream was refused");
-            }
-            if (is_about_instance(problem) && !is_repeated(status))
-                throw_problem(problem, status, url_);
-            throw NoStream("the stream was refused");
+        if (error != ws::error::upgrade_declined && error != ws::condition::handshake_failed)
+            throw Lost("the handshake of a stream: " + error.message());
+        http::response_parser<http::string_body> parser;
+        parser.eager(true);
+        ErrorCode malformed;
+        parser.put(net::buffer(answer), malformed);
+        const int status = static_cast<int>(parser.get().result_int());
+        if (error == ws::error::upgrade_declined) throw_refusal(status, parser.get().body());
+        throw ProtocolError("the handshake of a stream: " + error.message(),
+                            Place{url_, status, ""});
+    }
+
+    /// @param status HTTP status of the answer to the handshake.
+    /// @param body Body of the answer: a problem, if the server made it.
+    [[noreturn]] void throw_refusal(int status, const std::string& body) {
+        const std::string refused =
+            "the stream was refused with status " + std::to_string(status);
+        Value problem;
+        try {
+            problem = read_json(body);
+        } catch (const ProtocolError&) {
+            // A page of a proxy's.
+            throw NoStream(refused);
         }
-        if (error == ws::condition::handshake_failed)
-            throw ProtocolError("the handshake of a stream: " + error.message(),
-                                Place{url_, static_cast<int>(response.result_int()), ""});
-        throw Lost("the handshake of a stream: " + error.message());
+        if (is_about_instance(problem) && !is_repeated(status))
+            throw_problem(problem, status, url_);
+        const Value* message = problem.kind() == Kind::dict ? problem.find("message") : nullptr;
+        const bool told = message != nullptr && message->kind() == Kind::text;
+        throw NoStream(told ? refused + ": " + message->text() : refused);
     }
 
     /// Whether a problem is one that a request over HTTP would meet as well.
