@@ -24,6 +24,8 @@ PROBLEM_JSON = "application/problem+json"
 _RETRY = {429: "1", 503: "1"}
 # Scopes of callers that use instances; a traceback shows their code.
 _MAY_SEE_CODE = frozenset({CREATE, STEP})
+#: Members with frames of the environment's code.
+_CODE = ("log_tail", "traceback")
 
 
 def problem_answer(problem: Problem, environ: Environ) -> Answer:
@@ -35,7 +37,8 @@ def problem_answer(problem: Problem, environ: Environ) -> Answer:
     extras = dict(problem.extras)
     caller = environ.get(CALLER)
     if caller is not None and not caller.may(_MAY_SEE_CODE):
-        extras.pop("traceback", None)
+        for name in _CODE:
+            extras.pop(name, None)
     body = {
         **extras,
         "code": problem.code,

@@ -20,6 +20,12 @@ from tests.support.token_file import api_of, write_file
 from tests.support.wait import wait_until
 from tests.support.websocket import TEXT
 
+UPGRADE = {
+    "Connection": "Upgrade",
+    "Upgrade": "websocket",
+    "Sec-WebSocket-Version": "13",
+    "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+}
 SOURCE = '''\
 import ctypes
 
@@ -58,7 +64,23 @@ class Faulty(gymnasium.Env):
         return 1 // number  # line 35
 
 
+class Moody(Faulty):
+    """Cannot be described any more once it is broken."""
+
+    broken = False
+
+    def __init__(self, render_mode=None):
+        pass
+
+    @property
+    def render_mode(self):
+        if self.broken:
+            raise RuntimeError("moody")
+        return None
+
+
 gymnasium.register("Faulty-v0", Faulty)
+gymnasium.register("Moody-v0", Moody)
 '''
 
 
@@ -250,6 +272,31 @@ def test_watchers_without_scope_see_no_code(
     assert copy["status"] == 502
     assert "my_envs.py" not in str(copy)
     calls.no_content(ada.close())
+
+
+def test_a_token_that_may_only_read_finds_code_in_the_log_alone(
+    make_server: Callable[..., Server], path: Path, tmp_path: Path
+) -> None:
+    server = make_server("--tokens", write_file(tmp_path), "--import", str(path))
+    root, reader = api_of(server, "root"), api_of(server, "reader")
+    made = root.create("Moody-v0", **{"for": "reader"})
+    made.reset()
+    calls.ok(made.post("attributes/broken/", {"value": True}))
+    assert "my_envs.py" in calls.error(made.get(""), 502, "env-error")["traceback"]
+    told = calls.error(reader.get(made.path()), 502, "env-error")
+    assert (told["text"], "traceback" in told) == ("moody", False)
+    assert "my_envs.py" not in str(told)
+    logged = reader.get(made.path("log/"))
+    assert (logged.status, "my_envs.py" in logged.text) == (200, True)
+    crash = calls.error(made.post("step/", {"action": 2}), 502, "env-crashed")
+    assert "my_envs.py" in crash["log_tail"]
+    for query in ("", "?watch=1", "?watch=1&lost=1"):
+        answer = reader.get(made.path(f"stream{query}"), headers=UPGRADE)
+        assert "my_envs.py" not in str(calls.error(answer, (403, 410, 502)))
+    for rest in ("", "action_space/", "monitor/"):
+        answer = reader.get(made.path(rest))
+        assert "my_envs.py" not in str(calls.error(answer, 410, "instance-ended"))
+    assert "my_envs.py" in reader.get(made.path("log/")).text
 
 
 def test_the_traceback_of_a_provided_environment_reaches_the_agent(
