@@ -186,6 +186,34 @@ def test_errors_are_those_of_the_local_one(
     assert_identical(remote.step(1), local.step(1), "after an error")
 
 
+@pytest.mark.parametrize("checked", [True, False])
+@pytest.mark.parametrize(
+    ("env_id", "actions"),
+    [
+        ("CartPole-v1", ["left", None, 1.0, [1], np.float32(1), np.array([0, 1])]),
+        ("Pendulum-v1", ["left", None, 1, [[0.5, 0.5]], {"force": 1}]),
+        ("Taxi-v4", ["north", None, 17, [1, 2]]),
+    ],
+)
+def test_actions_of_a_wrong_type_raise_what_the_local_one_raises(
+    pair: Callable[..., tuple[Any, Any]],
+    env_id: str,
+    actions: list[Any],
+    checked: bool,
+) -> None:
+    for action in actions:
+        remote, local = pair(env_id, disable_env_checker=not checked)
+        outcomes = []
+        for env in (remote, local):
+            env.reset(seed=0)
+            try:
+                env.step(action)
+                outcomes.append(("it steps", ""))
+            except Exception as error:
+                outcomes.append((type(error).__name__, str(error)))
+        assert outcomes[0] == outcomes[1], repr(action)
+
+
 @pytest.mark.parametrize(
     ("env_id", "options"),
     [
