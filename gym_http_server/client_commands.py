@@ -56,7 +56,7 @@ _ENDED = (
 _ENVS = (Column("ENV", least=20), Column("STEPS", right=True), Column("", least=8))
 
 
-class Duration(click.ParamType):
+class Duration(click.ParamType):  # type: ignore[type-arg]
     """A time, as ``90``, ``90s``, ``10m``, ``2h`` or ``1d``; its value is in seconds.
 
     Args:

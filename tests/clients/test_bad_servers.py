@@ -412,8 +412,8 @@ def test_a_refused_handshake_has_the_words_of_the_server(
     probe: Callable[..., str], plain_server: Server
 ) -> None:
     body = problem(410, "instance-ended", WORDS)
-    tricks = {"handshake": [say(page(410, "application/json", body))]}
-    with Impostor(plain_server.port, tricks) as impostor:
+    tricks = {"handshake": [send(http_answer(410, "application/json", body))]}
+    with BadServer(plain_server.port, tricks) as impostor:
         error = told(probe(impostor.url, "stream"))
     assert (error.kind, error.status, error.code) == ("api", "410", "instance-ended")
     assert WORDS in error.message

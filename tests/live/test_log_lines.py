@@ -15,12 +15,12 @@ import pytest
 
 from tests.support import processes
 from tests.support.api import Api, error, ok
+from tests.support.peers.zmq_peers import ZmqPeer
 from tests.support.raw import exchange
 from tests.support.server import Server
 from tests.support.tls import secure_server
 from tests.support.wait import wait_until
 from tests.support.websocket import WebSocket
-from tests.support.zmq_peers import ZmqPeer
 
 FORGED = "2026-01-01 00:00:00,000 gym_http_server.supervisor: forged"
 NASTY = f"x\n{FORGED}\r\x1b[31m\x00\x85\u2028é" + 100_000 * "A"
@@ -143,7 +143,7 @@ def test_refused_tokens_tickets_and_handshakes_are_logged(
 def test_the_end_of_an_instance_names_the_request(
     make_server: Callable[..., Server],
 ) -> None:
-    server = make_server("--import", "tests.support.hostile", token=None)
+    server = make_server("--import", "tests.support.envs.hostile", token=None)
     api = Api(server)
     crash: dict[str, Any] = {"env_id": "hostile/Segfault-v0"}
     ends = [
@@ -240,6 +240,8 @@ def test_the_access_log_has_a_line_for_each_request(
     ]
     with WebSocket.to(instance):
         pass
+    # The host may accept the handshake before the web worker logs it.
+    wait_until(lambda: '"status":101' in server.stderr)
     objects = [json.loads(line) for line in server.stderr.splitlines()]
     assert {each["logger"] for each in objects} == {"gym_http_server.access"}
     by_id = {each["request_id"]: each for each in objects}

@@ -73,7 +73,24 @@ def env_call(call: str, function: Callable[..., Any], *args: Any, **kwargs: Any)
     except Problem:
         raise
     except (Exception, SystemExit) as error:
-        raise env_error(call, error) from error
+        failed = env_error(call, error)
+        if isinstance(error, AttributeError) and _misses(text_of(error), [call, args]):
+            # `hasattr` looks it up, so the log has no need of a traceback.
+            del failed.extras["traceback"]
+            raise failed from None
+        raise failed from error
+
+
+def _misses(text: str, given: Any) -> bool:
+    """Whether an error is about the absence of a name that a call was given.
+
+    Args:
+        text: The error's text.
+        given: A name, or a list or tuple with names, at any depth.
+    """
+    if isinstance(given, str):
+        return f"has no attribute {given!r}" in text
+    return isinstance(given, list | tuple) and any(_misses(text, one) for one in given)
 
 
 def env_error(call: str, error: BaseException) -> EnvError:

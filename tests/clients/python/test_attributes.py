@@ -14,7 +14,9 @@ from gym_http_client import (
     through_wire,
 )
 from gym_http_client.gym3 import Gym3Env
+from tests.support.api import Api
 from tests.support.server import Server
+from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*:UserWarning")
 
@@ -31,6 +33,41 @@ def closing() -> Iterator[Callable[[Any], Any]]:
     yield add
     while made:
         made.pop().close()
+
+
+def test_a_missing_attribute_leaves_no_line_in_the_servers_log(
+    make_server: Callable[..., Server], closing: Callable[[Any], Any]
+) -> None:
+    server = make_server("--workers", "1")
+    env = closing(RemoteEnv(server.url, "CartPole-v1"))
+    vector, spread = (
+        closing(RemoteVectorEnv(server.url, "FrozenLake-v1", num_envs=2, hosts=hosts))
+        for hosts in (1, 2)
+    )
+    assert not hasattr(env, "nonsense")
+    assert getattr(env, "nonsense", 5) == 5
+    assert not env.has_wrapper_attr("nonsense")
+    for each in (vector, spread):
+        assert not hasattr(each, "nonsense")
+        for call in (
+            lambda each=each: each.get_attr("nonsense"),
+            lambda each=each: each.call("nonsense"),
+            lambda each=each: each.call("get_wrapper_attr", "nonsense"),
+            lambda each=each: each.call_some([0], "nonsense"),
+        ):
+            with pytest.raises(AttributeError, match="nonsense"):
+                call()
+    # Behind them in the log there is an error of an environment.
+    env.reset()
+    with pytest.raises(AssertionError):
+        env.step(7)
+    wait_until(lambda: "AssertionError" in server.stderr, 10.0, "the line")
+    assert "nonsense" not in server.stderr
+    printed = [
+        Api(server).get(f"/v1/envs/{each.instance_id}/log/").text
+        for each in (env, vector, spread)
+    ]
+    assert not any("nonsense" in each for each in printed)
 
 
 @pytest.mark.parametrize("way", ["server", "in process"])
