@@ -59,10 +59,11 @@ class LogPolls:
         with self._lock:
             awaited = self._awaited.setdefault(path, _Awaited(state))
             awaited.polls += 1
-            if not self._looks:
-                self._looks = True
-                threading.Thread(target=self._look, daemon=True).start()
-            return awaited
+            looks, self._looks = self._looks, True
+        if not looks:
+            # Without the lock, since a start waits for the thread.
+            threading.Thread(target=self._look, daemon=True).start()
+        return awaited
 
     def _leave(self, path: str, awaited: _Awaited) -> None:
         with self._lock:
