@@ -57,17 +57,21 @@ class OneProcess:
 
     Args:
         env: What is stepped; it is to be reset before.
-        page: Path of the host's status page.
+        page: The host's status page.
         ours: The client's socket.
         theirs: The host's.
     """
 
     def __init__(
-        self, env: Any, page: str, ours: socket.socket, theirs: socket.socket
+        self,
+        env: Any,
+        page: StatusPage,
+        ours: socket.socket,
+        theirs: socket.socket,
     ) -> None:
         operations = operations_of(env)
         exact = LosslessCalls(operations)
-        activity = Activity(StatusPage(page), operations)
+        activity = Activity(page, operations)
         self._dispatch = Dispatch(
             operations,
             exact,
@@ -159,7 +163,9 @@ class OneProcess:
 def one_process(env: Any) -> Iterator[OneProcess]:
     """Put both ends around an environment, or a vector of them."""
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, _pair() as pair:
-        yield OneProcess(env, str(Path(folder, "status")), *pair)
+        page = StatusPage(str(Path(folder, "status")))
+        with contextlib.closing(page):
+            yield OneProcess(env, page, *pair)
 
 
 @contextlib.contextmanager

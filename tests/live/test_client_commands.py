@@ -235,8 +235,8 @@ Client(sys.argv[1], token=sys.argv[3]).env_step(sys.argv[2], 1)
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        ((), "say which instances to close"),
-        (("--all", "--idle", "5m"), "say which instances to close"),
+        ((), "name the instances to close"),
+        (("--all", "--idle", "5m"), "name the instances to close"),
         (("--idle", "soon"), "'soon': expected a time, as 90, 90s or 10m"),
     ],
 )

@@ -144,7 +144,10 @@ def test_an_argument_that_cannot_be_sent_is_named(
     ("members", "words"),
     [
         ({"typed": 1}, "typed is 1: expected true, false or null"),
-        ({"kwargs": {"a": {"$t": "nonsense", "v": 1}}}, 'kwargs["a"] has a $t that'),
+        (
+            {"kwargs": {"a": {"$t": "nonsense", "v": 1}}},
+            'kwargs["a"] has an unknown $t',
+        ),
         ({"kwargs": {"$t": "tuple", "v": []}}, "kwargs is (): expected an object"),
         (
             {"kwargs": {"$t": "dict", "v": [[1, 2]]}},
