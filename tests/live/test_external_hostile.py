@@ -257,7 +257,7 @@ def test_one_that_comes_back_and_back_to_a_host_that_stands_still(
                 if opcode == CLOSE:
                     break
             assert opcode == CLOSE
-            assert b"the host that had it is busy" in told
+            assert b"the host that has this environment is busy" in told
             # And nobody else has waited: they would have, for 5 seconds each time.
             with ExternalEnv.to(api, name="neighbour"):
                 assert listed_env(api, "neighbour")["free"] == 1
