@@ -89,8 +89,19 @@ def titled(process: psutil.Process, title: str) -> bool:
 
 
 def starts_hosts(process: psutil.Process) -> bool:
-    """Tell whether a process is a fork server, or a host without an instance yet."""
-    return titled(process, "fork server") or titled(process, "spare host")
+    """Tell whether a process is for starts of hosts, and of no instance.
+
+    That is the fork server, a host without an instance, and the process between both,
+    which ends at once.
+    """
+    try:
+        title = process.cmdline()
+    except _GONE:
+        return True
+    return not title or title[0].rstrip("\0 ") in (
+        "gym: fork server",
+        "gym: spare host",
+    )
 
 
 def marked(name: str, value: str) -> set[psutil.Process]:

@@ -131,14 +131,24 @@ def test_an_unmarked_process_belongs_to_the_host_of_its_session(
     host, other = start(""), start("")
     hosts = {OURS: host, THEIRS: other}
     pid = start("", lambda: os.setpgid(0, 0))
-    sessions = {pid: host}
+    sessions = {pid: host, 0: os.getsid(0)}
     strays = processes.Strays()
     known = {host, other, *_others({pid})}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "getsid", sessions.__getitem__)
         assert not strays.kill(hosts, known)
-    assert strays.kill({THEIRS: other}, known)
+        assert strays.kill({THEIRS: other}, known)
     wait_until(lambda: killed(pid))
+
+
+def test_a_process_of_the_supervisors_session_belongs_to_no_environment(
+    start: Callable[..., int],
+) -> None:
+    host = start("")
+    spare = start("", lambda: os.setpgid(0, 0))
+    strays = processes.Strays()
+    assert not strays.kill({}, {host, *_others({host, spare})})
+    assert not killed(spare)
 
 
 def test_a_former_limit_is_no_mark() -> None:
