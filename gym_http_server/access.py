@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 READ, STEP, CREATE, EXTERNAL, ADMIN = "read", "step", "create", "external", "admin"
-#: Scopes without a name behind a colon. No route asks for "runs" yet.
+#: Scopes that take no name after a colon. No route requires "runs" yet.
 _PLAIN = (READ, STEP, CREATE, "runs", ADMIN)
 #: The scopes of a route that any token may use.
 ANY: frozenset[str] = frozenset()
@@ -54,10 +54,10 @@ _EMPTY = hashlib.sha256(b"").digest()
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """A token, without the token itself.
+    """The name, scopes and limits of a token; the token itself is not stored.
 
     Attributes:
-        name: Its name; "" where the server has a single token, or none.
+        name: Its name; "" if the server has a single token, or no token.
         scopes: Its scopes; ``admin`` includes all others.
         max_instances: Instances that it may own at a time; ``None``: any number.
         only: Name of the owner whose instances it is limited to; "": all instances.
@@ -74,7 +74,7 @@ class Identity(msgspec.Struct, frozen=True):
             msgspec.structs.force_setattr(self, "only", self.name)
 
     def may(self, scopes: frozenset[str]) -> bool:
-        """Whether it has one of the scopes, or the set is empty."""
+        """Return whether it has one of the scopes; true if the set is empty."""
         if not scopes or ADMIN in self.scopes:
             return True
         return any(scope.partition(":")[0] in scopes for scope in self.scopes)
@@ -88,7 +88,7 @@ class Identity(msgspec.Struct, frozen=True):
         """Check that it has all of these scopes.
 
         Raises:
-            ScopeMissing: It lacks one.
+            ScopeMissing: One of them is missing.
         """
         for scope in scopes:
             if not self.may(frozenset({scope})):
@@ -124,7 +124,7 @@ class Keys:
         """Return the identity of a token; ``None`` if the token is wrong."""
         digest = hashlib.sha256(shown).digest()
         found = None
-        # All are compared, so that the time does not depend on which one matches.
+        # Compare with all, so that the time does not depend on which one matches.
         for each, identity in self._entries:
             if hmac.compare_digest(digest, each):
                 found = identity
@@ -145,10 +145,11 @@ def read_file(path: str) -> str:
     """Read and check a file of tokens.
 
     Returns:
-        Its text.
+        The text of the file.
 
     Raises:
-        SettingError: It cannot be read, others can write it, or a line is malformed.
+        SettingError: The file cannot be read, other users can write it, or a line is
+            malformed.
     """
     try:
         with open(path, encoding="utf-8") as file:

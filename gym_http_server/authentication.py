@@ -36,9 +36,10 @@ log = logging.getLogger("gym_http_server.tokens")
 class WrongTokens:
     """Counts wrong tokens by address, in memory that forks of this process share.
 
-    This is a token bucket (GCRA): for each address it stores the time at which the last
-    wrong token would have come at the permitted rate. If that is about a second ahead
-    of the clock, there were too many. The size is fixed, for any number of addresses.
+    This is a token bucket (GCRA). For each address it stores the time at which the last
+    wrong token would have arrived at the permitted rate. If that time is about a second
+    ahead of the clock, there were too many. The size is fixed for any number of
+    addresses.
 
     Args:
         clock: Returns nanoseconds, the same in all processes.
@@ -78,8 +79,8 @@ class Authenticator:
     Args:
         keys: The tokens; ``None`` accepts every caller.
         wrong: Counts wrong tokens.
-        advice: How to send the token, for the message to a caller without a right one.
-        headers: HTTP headers of the answer to such a caller.
+        advice: How to send the token; part of the message of `Unauthorized`.
+        headers: HTTP headers of the response to a caller without a valid token.
     """
 
     def __init__(
@@ -130,7 +131,7 @@ class Authenticator:
 
 
 def source_of(address: str) -> str:
-    """Return what wrong tokens are counted by: an IPv4 address or an IPv6 /64."""
+    """Return the source that a wrong token counts for: IPv4 address or IPv6 /64."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -1,9 +1,9 @@
-"""Landlock: restricts the files that a process can reach, for the rest of its life.
+"""Landlock: restricts the files that a process can access, for the rest of its life.
 
-A restriction is a list of file hierarchies with the accesses allowed below each; all
-other file accesses are refused with EACCES. Children inherit it, and it cannot be
-lifted. Supports ABI 1 (Linux 5.13) and later: accesses that the kernel does not know
-are left out.
+A restriction is a list of file hierarchies with the accesses allowed below each; the
+kernel refuses all other file accesses with EACCES. Child processes inherit it, and it
+cannot be lifted. Supports ABI 1 (Linux 5.13) and later. Accesses that the kernel does
+not support are left out.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ WRITE = (
     | _IOCTL_DEV
 )
 _ALL = READ | WRITE | _MAKE_CHAR | _MAKE_BLOCK
-#: The accesses that a rule for a file may have, unlike one for a directory.
+#: The accesses that a rule for a file can have; a rule for a directory can have all.
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
-#: First ABI that knows each of these.
+#: The first ABI that supports each of these.
 _SINCE = {_REFER: 2, _TRUNCATE: 3, _IOCTL_DEV: 5}
 _SCOPE_SIGNAL, _SCOPE_SINCE = 1 << 1, 6
 
@@ -58,7 +58,7 @@ _VERSION_FLAG = 1
 _PATH_BENEATH = 1
 _RULE = struct.Struct("=Qi")
 
-# Looked up at import: between fork and exec nothing should be opened or loaded.
+# Looked up at import: between fork and exec, nothing should be opened or loaded.
 _SYSCALL = (
     ctypes.CDLL(None, use_errno=True).syscall if sys.platform == "linux" else None
 )
@@ -73,15 +73,15 @@ def abi() -> int:
 
 
 def scopes_signals() -> bool:
-    """Return whether the kernel can keep a process from signalling others."""
+    """Return whether the kernel can restrict the signals that a process sends."""
     return abi() >= _SCOPE_SINCE
 
 
 def rule(path: str, access: int) -> bytes | None:
     """Open a file or directory, and return the rule that allows an access below it.
 
-    The rule holds the descriptor, which the caller closes. ``None`` if the path is
-    gone or a symbolic link, whose target has a rule of its own or none.
+    The rule holds the descriptor, which the caller closes. Returns ``None`` if the path
+    does not exist, or is a symbolic link: its target may have a separate rule.
     """
     try:
         descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -105,15 +105,15 @@ def restrict(rules: bytes, *, signals: bool) -> None:
     """Restrict this process, which has one thread and no_new_privs set.
 
     Args:
-        rules: What it may do, one rule behind the other; everything else is refused.
-        signals: Whether to refuse signals to processes that are not below this one
-            either; needs ABI 6.
+        rules: Concatenated rules for the accesses to allow; all others are refused.
+        signals: Whether to refuse signals to processes outside this one and its
+            children, too; needs ABI 6.
 
     Raises:
         OSError: The kernel refuses it.
     """
     scoped = _SCOPE_SIGNAL if signals and scopes_signals() else 0
-    # Older kernels know less of this structure and refuse what they do not know.
+    # Older kernels have a shorter structure, and refuse one with unknown fields.
     size = 24 if scopes_signals() else 16 if abi() >= 4 else 8
     attributes = struct.pack("=QQQ", _known(), 0, scoped)[:size]
     ruleset = _call(_CREATE_RULESET, attributes, size, 0)

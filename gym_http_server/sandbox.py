@@ -43,7 +43,7 @@ _DEVICES = (
     "/dev/kfd",
     "/dev/nvidia*",
 )
-#: Entries of one directory that can be allowed one by one: each costs a host 2 µs.
+#: Limit on rules for the entries of one directory: each costs a host 2 µs.
 MAX_SIBLINGS = 256
 # Ways to leave the network; the second one needs no privileges.
 _PLAIN, _IN_USER_NAMESPACE = "plain", "user"
@@ -89,9 +89,9 @@ class Sandbox(msgspec.Struct, frozen=True):
     Attributes:
         files: Whether files are restricted to `rules` and the host's own directories.
         network: How the host leaves the server's network; "" if it does not.
-        rules: Rules for Landlock, one behind the other, whose descriptors the
-            supervisor holds. They are one object, since each object that a host uses
-            costs it a page of the memory that hosts share.
+        rules: Concatenated rules for Landlock; the supervisor holds their descriptors.
+            They are one object, since each object that a host uses costs a page of
+            the memory that hosts share.
         unlisted: Directories that no rule allows to list.
         user: The user that the host runs as; ``None`` is the server's.
     """
@@ -113,7 +113,7 @@ class Sandbox(msgspec.Struct, frozen=True):
             os.chown(path, self.user.uid, self.user.gid)
 
     def open(self, folder: str) -> None:
-        """Let the user of hosts go through a folder, and neither list nor change it."""
+        """Allow the user of hosts to traverse a folder, not to list or change it."""
         if self.user is not None:
             os.chown(folder, -1, self.user.gid)
             os.chmod(folder, 0o710)  # noqa: S103
@@ -153,10 +153,10 @@ _confined = False
 
 
 class _UnlistedFolders:
-    """Finds modules in folders that this process may not list.
+    """Finds modules in folders that this process cannot list.
 
-    Python's own finder lists the folders of ``sys.path``. This one tries file names,
-    and so finds what can be read beside the run or the data directory.
+    Python's own finder lists the folders of ``sys.path``. This one tries file names
+    instead, so it finds modules beside the run directory or the data directory.
     """
 
     def __init__(self, folders: Collection[str]) -> None:
@@ -183,7 +183,7 @@ def confined() -> bool:
 
 
 def settle(settings: Settings) -> Settings:
-    """Check the settings of the sandbox, and decide what ``auto`` is here.
+    """Check the settings of the sandbox, and replace ``auto`` by on or off.
 
     Raises:
         SettingError: This machine does not support a value.
@@ -256,19 +256,19 @@ def warn_of_root(settings: Settings) -> None:
 
 
 def prepare(settings: Settings, run: RunDir, secrets: Sequence[str]) -> Sandbox:
-    """Try what hosts will do, and open the file hierarchies that they may use.
+    """Check that hosts can enter the sandbox, and open the files that rules allow.
 
-    Filters the system calls of this process, too, since hosts then need not build the
-    filter: they inherit it.
+    Also filters the system calls of this process: hosts inherit the filter, so they do
+    not build it.
 
     Args:
-        settings: What is on.
+        settings: The settings of the sandbox.
         run: The run directory.
-        secrets: Files that they may not read.
+        secrets: Files that hosts must not read.
 
     Raises:
-        SettingError: The system does not permit it, or what hosts may write holds
-            what they may not read.
+        SettingError: The system does not permit it, or a path that hosts may write
+            contains a path that they must not read.
     """
     user = User.named(settings.host_user) if settings.host_user else None
     network = _try_network() if settings.network == "none" else ""
@@ -304,10 +304,10 @@ def prepare(settings: Settings, run: RunDir, secrets: Sequence[str]) -> Sandbox:
 
 
 def _try_user(user: User, run: RunDir) -> None:
-    """Find out in a child whether a user can read what a host needs.
+    """Check in a child that a user can read the files that a host needs.
 
     Raises:
-        SettingError: It cannot.
+        SettingError: The user cannot read one of them.
     """
 
     def check(path: str) -> None:
@@ -325,10 +325,10 @@ def _try_user(user: User, run: RunDir) -> None:
 
 
 def _try_network() -> str:
-    """Find out in children how a process may leave the network.
+    """Return how a process can leave the network, found by trials in child processes.
 
     Raises:
-        SettingError: It may not.
+        SettingError: It cannot leave the network.
     """
     for way in (_PLAIN, _IN_USER_NAMESPACE):
         if _succeeds(functools.partial(_leave_network, way)):
@@ -344,7 +344,7 @@ def _leave_network(way: str) -> None:
     if not prctl.leave_network(in_user_namespace=way == _IN_USER_NAMESPACE):
         raise OSError(errno.EPERM, "no network namespace can be made")
     if way == _IN_USER_NAMESPACE:
-        # Whoever has no privileges may map no other user, and no groups.
+        # A process without privileges may map only its own user, and no groups.
         for name, line in (
             ("uid_map", f"{uid} {uid} 1"),
             ("setgroups", "deny"),
@@ -353,7 +353,7 @@ def _leave_network(way: str) -> None:
             with open(f"/proc/self/{name}", "w") as file:
                 file.write(line)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        # Some environments speak to programs of their own over loopback.
+        # Some environments connect over loopback to programs that they start.
         request = struct.pack("16sh14x", b"lo", _INTERFACE_UP)
         fcntl.ioctl(sock, _SET_INTERFACE_FLAGS, request)
 
@@ -363,7 +363,7 @@ def _succeeds(deed: Callable[[], object]) -> bool:
     pid = os.fork()
     if pid == 0:
         with contextlib.suppress(BaseException):
-            # Else /proc/self belongs to root.
+            # Otherwise /proc/self belongs to root.
             prctl.set_dumpable(True)
             deed()
             os._exit(0)
@@ -372,7 +372,7 @@ def _succeeds(deed: Callable[[], object]) -> bool:
 
 
 def _hidden(settings: Settings, run: RunDir, secrets: Sequence[str]) -> frozenset[str]:
-    """Return the real paths that hosts may not read."""
+    """Return the real paths that hosts must not read."""
     runs = os.path.join(os.path.dirname(run.path), NAME_PREFIX + "*")
     paths = [run.path, settings.data_dir, *secrets, *glob.glob(runs)]
     return frozenset(os.path.realpath(path) for path in paths)

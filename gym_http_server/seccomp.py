@@ -26,18 +26,18 @@ _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 # Load a word, compare it with a number, return a number.
 _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 _STEP = struct.Struct("=HBBI")
-# Offsets in what a filter reads: the call's number, its architecture, its arguments.
+# Offsets in the data of a filter: the call's number, the architecture, the arguments.
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 #: Calls of the x32 ABI have this bit in their number.
 _X32 = 0x40000000
 
 
 class _Machine(NamedTuple):
-    """Numbers of an architecture, both of which are little-endian.
+    """Numbers of an architecture; both architectures are little-endian.
 
     Attributes:
-        audit: By which the kernel names it; 32-bit programs have another one.
-        seccomp: The call that tells what is supported.
+        audit: The kernel's number for it; 32-bit programs have a different one.
+        seccomp: The number of the system call ``seccomp``.
         calls: The calls that are filtered.
     """
 
@@ -101,8 +101,8 @@ _REFUSED: tuple[tuple[str, tuple[_Test, ...], int], ...] = (
         (_Test(1, True, _SOL_SOCKET), _Test(2, True, _SO_LINGER)),
         errno.EPERM,
     ),
-    # Priorities of other processes. Not sched_setaffinity: OpenMP calls that with the
-    # IDs of its threads, which cannot be told from those of other processes here.
+    # Priorities of other processes. sched_setaffinity is allowed: OpenMP calls it with
+    # the IDs of its threads, and the filter cannot distinguish those from processes.
     ("setpriority", (_Test(1, False, 0),), errno.EPERM),
     ("setpriority", (_Test(0, True, _PRIO_USER),), errno.EPERM),
     ("ioprio_set", (_Test(1, False, 0),), errno.EPERM),
@@ -110,7 +110,7 @@ _REFUSED: tuple[tuple[str, tuple[_Test, ...], int], ...] = (
     ("sched_setparam", (_Test(0, False, 0),), errno.EPERM),
     ("sched_setscheduler", (_Test(0, False, 0),), errno.EPERM),
     ("sched_setattr", (_Test(0, False, 0),), errno.EPERM),
-    # What a ring executes passes no filter. Libraries go without it if it is missing.
+    # Operations of a ring bypass the filter. Libraries work without io_uring.
     ("io_uring_setup", (), errno.ENOSYS),
 )
 
@@ -172,7 +172,7 @@ def _program(machine: _Machine) -> list[bytes]:
 
 
 def _refusal(number: int, tests: tuple[_Test, ...], error: int) -> list[bytes]:
-    """Return steps that refuse a call if all tests hold, and else go on behind them."""
+    """Return the steps that refuse a call if all tests hold; else they fall through."""
     left = 2 * len(tests) + 1
     steps = [
         _STEP.pack(_LOAD, 0, 0, _NUMBER),

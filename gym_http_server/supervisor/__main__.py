@@ -134,10 +134,10 @@ def _sockets(start: SupervisorStart, listener: int) -> tuple[int, int] | None:
 
 
 def _check_tango(settings: Settings) -> None:
-    """Check the spaces of Tango's pages, here where NumPy is.
+    """Check the spaces of Tango's pages; the supervisor has already imported NumPy.
 
     Raises:
-        StartError: One is malformed.
+        StartError: A space is malformed.
     """
     from gym_http_wire.space_parsing import BadDescription, parse_space
 

@@ -1,8 +1,8 @@
-"""The fork server: a process of which hosts are forked, one of them in advance.
+"""The fork server: a process that forks hosts, and keeps one spare host ready.
 
-A host shares the memory of the process that it was forked from, page by page, until one
-of both writes to it. The supervisor writes all the time; the fork server only forks.
-A create request finds a spare host, so it does not wait for the fork.
+A host shares the memory of its parent process, page by page, until either of them
+writes to it. The supervisor writes all the time; the fork server only forks. A create
+request uses the spare host, so it does not wait for a fork.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from gym_http_server.titles import set_title
 
 __all__ = ["ForkServer", "fork_host"]
 
-#: Until the next spare host, after one that ended without an instance.
+#: Delay before the next spare host, after one that ended without an instance.
 PAUSE_SECONDS = 1.0
 # Waits of a spare host until its first parent has ended.
 _REPARENT_PAUSE_S = 0.0002
 _PID = struct.Struct("=i")
 _START = b"\n"
-# Made before the forks: it takes 2 ms.
+# Created before the forks, since that takes 2 ms.
 _STARTS = msgspec.json.Decoder(process.HostStart)
-# What a spare host receives with a start: the start itself, listener and output.
+# A spare host receives these with a start: the start itself, listener and output.
 _DESCRIPTORS = 3
 
 
@@ -78,11 +78,11 @@ class ForkServer(ServiceProcess):
     def start_host(
         self, start: process.HostStart, listener: socket.socket, output: int
     ) -> tuple[int, socket.socket] | None:
-        """Have the spare host become the host of an instance.
+        """Make the spare host the host of an instance.
 
         Args:
-            start: What the host needs to know.
-            listener: Where web workers connect.
+            start: The parameters of the host.
+            listener: The socket to which web workers connect.
             output: Descriptor for the output of the environment.
 
         Returns:
@@ -118,11 +118,11 @@ class ForkServer(ServiceProcess):
 def fork_host(
     start: process.HostStart, listener: socket.socket, output: int
 ) -> tuple[int, socket.socket]:
-    """Fork this process into a host, for which there is no spare one.
+    """Fork this process into a host, without a spare host.
 
     Args:
-        start: What the host needs to know.
-        listener: Where web workers connect.
+        start: The parameters of the host.
+        listener: The socket to which web workers connect.
         output: Descriptor for the output of the environment.
 
     Returns:
@@ -161,9 +161,9 @@ def _serve(control: socket.socket, supervisor: int) -> int:
 
 
 def _fork_spare(control: socket.socket, used: int, supervisor: int) -> NoReturn:
-    """Fork a spare host and end, so that it becomes a child of the supervisor.
+    """Fork a spare host and end, so that the host becomes a child of the supervisor.
 
-    The supervisor is the reaper of orphans below it, and wants the exit status.
+    The supervisor is the reaper of orphans below it, and needs the exit status.
     """
     try:
         parent = os.getpid()

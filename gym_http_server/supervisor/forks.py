@@ -22,11 +22,11 @@ log = logging.getLogger(SUPERVISOR)
 
 
 def fork() -> int:
-    """Fork this process; return the child's ID here, and 0 in the child.
+    """Fork this process; return the child's ID in the parent, and 0 in the child.
 
     Raises:
-        ForkFailed: The system has no room for another process, this process may open
-            no file to count its threads, or a fork would copy locks that others hold.
+        ForkFailed: The system has no room for another process; this process cannot open
+            a file to count its threads; or a fork would copy locks of other threads.
     """
     try:
         if threads() != 1:
@@ -40,7 +40,7 @@ def fork() -> int:
 
 
 def start_child(keep: Sequence[int], run: Callable[[int], int], title: str) -> int:
-    """Fork a process that is no host, and return its ID; the child never returns.
+    """Fork a process that is not a host, and return its ID; the child never returns.
 
     Args:
         keep: Descriptors that it keeps open, besides 0, 1 and 2.

@@ -15,8 +15,8 @@ import time
 
 __all__ = ["AwakeClock", "Heartbeat"]
 
-#: Seconds without a mark after which a host is sent a ping. With the time between two
-#: reads of a page, an idle host gets about one a second.
+#: Seconds without a new mark after which the supervisor sends a host a ping. With the
+#: time between two reads of a page, an idle host receives about one a second.
 PING_SECONDS = 0.6
 #: Seconds that a host has to answer a ping, beyond the step deadline: with a short
 #: deadline, a host that merely waits for a core is not ended.
@@ -48,7 +48,7 @@ class Heartbeat:
 
     Attributes:
         unchanged_since: When the supervisor first saw the present marks.
-        pinged_at: When the host was sent a ping that is unanswered; else ``None``.
+        pinged_at: When the unanswered ping was sent; ``None`` if there is none.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """The life cycle of hosts: start, messages, limits, exit, tombstone.
 
-Knows nothing of the requests that start and end them.
+This module does not depend on the requests that start and end hosts.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ CLOSE_SECONDS = 2.0
 #: Limit for one instance: a host requests one file at a time, unless it is hostile.
 MAX_OPENERS = 4
 TERM_SECONDS = 0.5
-#: Reasons whose tombstones keep no log; there may be 10,000 tombstones.
+#: Reasons whose tombstones keep no log, since there may be 10,000 tombstones.
 REASONS_WITHOUT_LOG = frozenset({"closed", "idle", "orphaned", "shutdown"})
-#: Time for a web worker to name the request in whose call an instance ended.
+#: Seconds for a web worker to name the request during which an instance ended.
 UNNAMED_SECONDS = 0.5
-#: Status of a host's message that its external environment has not come back.
+#: Status of a host's message that its external environment did not reconnect.
 GONE = 410
 
 FORK_RETURNED = (
@@ -75,14 +75,14 @@ class Hosts:
         fork_server: Has a spare host, usually.
         on_made: Called with an instance and its host's report of the making.
         on_end: Called with an instance whose process has ended, and how.
-        on_spared_end: Called with the process ID of a child process that has ended and
-            that no host started.
+        on_spared_end: Called with the process ID of an ended child process that no
+            host started.
         pass_to_broker: Called with the descriptor of a host's connection to the broker.
 
     Attributes:
         tombstones: The instances that have ended.
-        kept_logs: The logs of the last ones.
-        spared: Child processes that no host started, and that no end of a host ends.
+        kept_logs: The logs of the last ended instances.
+        spared: Child processes that no host started; they outlive the ends of hosts.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Hosts:
     ) -> None:
         self.tombstones = Tombstones()
         self.kept_logs = KeptLogs()
-        # What modules have started when they were imported.
+        # Processes that modules started when they were imported.
         self.spared = set(processes.children(os.getpid()))
         self._run = run
         self._settings = settings
@@ -126,7 +126,7 @@ class Hosts:
         self._unlogged: dict[str, float] = {}
 
     def __len__(self) -> int:
-        """Return the number of slots that are taken."""
+        """Return the number of occupied slots."""
         return len(self._instances)
 
     def __iter__(self) -> Iterator[Instance]:
@@ -143,7 +143,7 @@ class Hosts:
         return instance if instance is not None and instance.live else None
 
     def find(self, instance_id: str) -> Instance | None:
-        """Return an instance, even one that is being made or about to end."""
+        """Return an instance; it may be in the making, or about to end."""
         return self._instances.get(instance_id)
 
     def full(self) -> TooManyInstances | None:
@@ -190,7 +190,7 @@ class Hosts:
         return max(found, key=lambda each: each.idle_s, default=None)
 
     def start(self, request: CreateRequest) -> Instance:
-        """Take a slot and start a host, which will report how the making went.
+        """Take a slot and start a host, which reports later how the making went.
 
         Raises:
             TooManyInstances: No slot is free, or the machine has no room.
@@ -200,7 +200,7 @@ class Hosts:
         if (full := self.full()) is not None:
             raise full
         if self._run.shortage():
-            # Room for a new instance is worth more than logs of ended ones.
+            # A new instance is worth more than the logs of ended ones.
             self.kept_logs.clear()
             if shortage := self._run.shortage():
                 raise DiskFull(shortage)
@@ -242,7 +242,7 @@ class Hosts:
                 return instance_id
 
     def receive(self, instance: Instance) -> bool:
-        """Read messages of a host and act on them; return whether more may come."""
+        """Read and execute messages of a host; return whether more may come."""
         try:
             frames = instance.channel.receive()
             return frames is not None and self._take(instance, frames)
@@ -258,7 +258,7 @@ class Hosts:
             instance.channel.close_descriptors()
 
     def _take(self, instance: Instance, frames: list[Frame]) -> bool:
-        """Act on what a host sent; return whether it may send more."""
+        """Execute a message of a host; return whether the host may send more."""
         for frame in frames:
             if frame.kind == Op.SERVER_LOG:
                 self._write_log(instance, frame)
@@ -274,7 +274,7 @@ class Hosts:
             elif frame.kind == Op.MONITOR_FILE:
                 self._open_monitor(instance, frame)
             elif frame.status == GONE and not instance.reason:
-                # It ends by itself: its external environment has not come back.
+                # It ends by itself: its external environment did not reconnect.
                 instance.reason = "external-gone"
                 instance.kill_at = time.monotonic() + CLOSE_SECONDS
         return True
@@ -336,7 +336,7 @@ class Hosts:
             write(logging.INFO, SUPERVISOR, words, instance.request_id)
 
     def close(self, instance: Instance, reason: str) -> None:
-        """Tell a host to close its environment and end; kill it if it does not."""
+        """Order a host to close its environment and end; kill it if it does not."""
         if instance.reason:
             return
         instance.reason = reason
@@ -418,8 +418,7 @@ class Hosts:
         self._stray = True
 
     def _kill_strays(self) -> None:
-        # A process that forks without end may be missed once: this repeats until there
-        # is none.
+        # A process that forks without end can escape one pass: repeat until all end.
         hosts = {each.instance_id: each.pid for each in self}
         self._stray = self._strays.kill(hosts, self.spared)
 
@@ -464,11 +463,11 @@ class Hosts:
         instance.release()
 
     def log_end(self, instance_id: str, request_id: str = "") -> None:
-        """Log the end of an instance, unless that has been logged.
+        """Log the end of an instance, unless it has been logged.
 
         Args:
             instance_id: The instance.
-            request_id: ID of the request that ended it, or in whose call it ended.
+            request_id: ID of the request that ended it, or during which it ended.
         """
         ended = self.tombstones.get(instance_id)
         if self._unlogged.pop(instance_id, None) is not None and ended is not None:

@@ -1,4 +1,4 @@
-"""Instances as the supervisor sees them, their list, and records of ended ones."""
+"""The supervisor's records of running instances, and tombstones of ended ones."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Instance:
     log_allowance: Allowance = field(default_factory=Allowance)
 
     def release(self) -> None:
-        """Close what belongs to it in this process, except its log."""
+        """Close its descriptors and files in this process, except its log."""
         self.channel.close()
         self.page.close()
         self.output.close_pipe()
@@ -123,7 +123,7 @@ class Idle(NamedTuple):
     ends_in_s: float | None
 
     def added_to(self, problem: TooManyInstances) -> TooManyInstances:
-        """Return the problem with what a caller can do: close this one, or wait."""
+        """Return the problem, with advice for the caller: close this one, or wait."""
         idle_s, ends_in_s = round(self.idle_s, 1), self.ends_in_s
         words = f"{self.instance_id} ({self.env_id}) has been idle longest, {idle_s} s"
         if ends_in_s is None:
@@ -146,18 +146,18 @@ class Tombstone:
             ``create-deadline``, ``idle``, ``orphaned``, ``memory``, ``external-gone``,
             ``abandoned`` or ``shutdown``.
         wait_status: The status that ``os.waitpid`` returned.
-        log_tail: The last that the environment printed; "" where no client gets it.
+        log_tail: The last output of the environment; "" if clients must not see it.
         at: Monotonic seconds.
         end_key: Key of the request that closed it, or "".
-        owner: Name of the token that owned it; "" if it had none.
-        detail: More about the reason; "" if there is no more.
-        label: The label that it was created with; ``None`` if it has none.
+        owner: Name of the token that owned it; "" if it had no owner.
+        detail: More about the reason, or "".
+        label: The label that it was created with, or ``None``.
         age_s: Seconds from its start to its end.
-        steps: Steps that it took, as its host last noted them.
+        steps: Steps that it took, as its host last recorded them.
         episodes: Episodes that ended.
         last_words: Phrase with the failing frame or the last line printed; "" if
-            nothing was.
-        private: Whether only the server's log gets the last words.
+            there was no output.
+        private: Whether only the server's log shows the last words.
     """
 
     env_id: str
@@ -245,7 +245,7 @@ class Tombstones:
             self._ended.popitem(last=False)
 
     def get(self, instance_id: str) -> Tombstone | None:
-        """Return the record of an instance; ``None`` if there is none."""
+        """Return the record of an instance; ``None`` if there is no record."""
         return self._ended.get(instance_id)
 
     def newest_first(self) -> Iterator[tuple[str, Tombstone]]:
@@ -319,7 +319,7 @@ def _of_instance(instance: Instance, now: float, now_ns: int) -> dict[str, Any]:
 
 def memory_of(instance: Instance, now: float) -> int:
     """Return the resident memory of an instance, as it was up to two seconds ago."""
-    # Reading it takes up to 0.1 ms for each process, which others wait for.
+    # Reading it takes up to 0.1 ms for each process, and delays other requests.
     if now - instance.memory[1] > MEMORY_SECONDS:
         instance.memory = (resident_bytes(instance.pid), now)
     return instance.memory[0]

@@ -79,7 +79,7 @@ class IssuedIDs:
 
 
 class _File:
-    """The file of one address; it is made with the first ID."""
+    """The file of one address; it is created with the first ID."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -90,7 +90,7 @@ class _File:
         """Return recent IDs with their times, the last ones if there are many.
 
         Raises:
-            OSError: It cannot be read, or is no plain file.
+            OSError: The file cannot be read, or is not a regular file.
         """
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
@@ -123,7 +123,7 @@ class _File:
         self._lines += 1
 
     def _write_anew(self) -> None:
-        """Write the recent IDs to a new file, and rename it to this one's name.
+        """Write the recent IDs to a new file, and rename it to the name of this one.
 
         So only this user can read the file, and it never mixes old and new content.
         """
@@ -165,7 +165,7 @@ def _is_recent(issued: int) -> bool:
 def _remove_old(folder: str) -> None:
     """Remove the files of addresses that no server has used for a day.
 
-    A server that is given any free port has another address each time.
+    A server that listens on any free port has a new address at each start.
     """
     with os.scandir(folder) as entries:
         for entry in entries:

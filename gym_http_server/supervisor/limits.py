@@ -79,7 +79,7 @@ class TimeLimits:
         return reason
 
     def _unresponsive(self, instance: Instance) -> str | None:
-        """Ping a host between calls, and return the reason to end one that is stuck."""
+        """Ping a host between calls; return the reason to end it if it is stuck."""
         awake, heartbeat = self._clock.now, instance.heartbeat
         if heartbeat.ping_due(awake):
             with contextlib.suppress(OSError):
@@ -135,8 +135,8 @@ def idle_for(status: Status, now_ns: int) -> float | None:
 def orphaned_for(status: Status, now_ns: int) -> float | None:
     """Return the seconds for which an instance has been orphaned, or ``None``.
 
-    It is orphaned if it was used over streams, and their clients are gone without a
-    closing handshake: they were killed, or lost their network. A request ends it.
+    It is orphaned if all streams that used it were lost without a closing handshake:
+    the clients were killed, or lost their network. A request ends this state.
 
     Args:
         status: The status page of the instance.

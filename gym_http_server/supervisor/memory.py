@@ -2,13 +2,13 @@
 
 A page that several processes share is resident in each of them. The sum of resident
 memory counts it once for each process, and is cheap to read. Proportional memory counts
-it once in all, but the kernel walks the page tables of a process to find it: that takes
-about a millisecond. So proportional memory is read only where the sum of resident
-memory is over the limit, and at most for a few milliseconds per tick.
+it only once, but the kernel walks the page tables of a process to compute it, which
+takes about a millisecond. So proportional memory is read only if the sum of resident
+memory is over the limit, and for at most a few milliseconds per tick.
 
-The supervisor and its hosts are in one control group, that of a container for example.
-If the kernel kills a host for lack of memory, it uses SIGKILL, which alone does not
-show the reason. The count of such kills in the control group does.
+The supervisor and its hosts are in one control group, for example a container's. If
+the kernel kills a host for lack of memory, it uses SIGKILL, which does not show the
+reason. The count of such kills in the control group shows it.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ class _Usage(NamedTuple):
     """Memory of a host and its descendants according to ``statm``, bytes.
 
     Attributes:
-        resident: The sum over all processes: an upper bound of what they use.
-        anonymous: The largest of one process, without files and shared memory. All of
-            it but what the supervisor shares belongs to the host: a lower bound.
+        resident: The sum over all processes: an upper bound of their memory.
+        anonymous: The largest value of one process, without files and shared memory.
+            Apart from pages shared with the supervisor, all of it belongs to the host:
+            a lower bound.
     """
 
     resident: int
@@ -105,7 +106,7 @@ class MemoryLimit:
         )
 
     def _measure(self) -> list[int]:
-        """Read one process of the first suspect; return the host if it is over."""
+        """Read a process of the first suspect; return the host if over the limit."""
         pid, usage = next(iter(self._suspects.items()))
         if usage.processes:
             self._used += proportional_bytes(usage.processes.pop())
@@ -146,7 +147,7 @@ def resident_bytes(pid: int) -> int:
 def proportional_bytes(pid: int) -> int:
     """Return the proportional memory of a process, 0 if it has ended.
 
-    Where the kernel does not show it, as of a process of another user, this is the
+    If the kernel does not show it, as for a process of another user, this returns the
     resident memory.
     """
     try:
@@ -169,7 +170,7 @@ def _statm(pid: int) -> tuple[int, int]:
     return int(resident) * _PAGE, int(shared) * _PAGE
 
 
-#: A process with much memory takes some time to end after it was killed.
+#: Seconds that a killed process with much memory may take to end.
 RECENT_SECONDS = 10.0
 _ROOT = "/sys/fs/cgroup"
 _COUNTER = b"oom_kill "
@@ -210,7 +211,7 @@ class OomKills:
 
 
 def _counting_file(cgroup: str, root: str) -> str:
-    """Return the file with the count; "" if there is none."""
+    """Return the file with the count; "" if there is no such file."""
     found = []
     with contextlib.suppress(OSError), open(cgroup) as file:
         for line in file:

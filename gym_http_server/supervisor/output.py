@@ -1,13 +1,14 @@
 """Copies the output of environments from a pipe per host to the log of its instance.
 
 Hosts write to pipes, and only the supervisor writes to logs, so a burst of output never
-reaches the disk. The supervisor reads all output, or hosts would wait. Output faster
-than `RATE` is dropped, except for its last part: the last lines explain a crash.
+reaches the disk. The supervisor reads all output, since a host would block on a full
+pipe. It drops output faster than `RATE`, except for the last part: the last lines
+explain a crash.
 
-A log is cut at the front when it grows too long. Its first line then says how many
-bytes were cut. Requests for a log are answered here; they have an *offset*, which
-counts all bytes that ever went to the log, cut ones included. The descriptor is read,
-not the path: an environment without a sandbox could put another file there.
+A log that grows too long is cut at the front. Its first line then states how many bytes
+were cut. Requests for a log have an *offset*, which counts all bytes ever written to
+the log, cut ones included. Answers come from the open descriptor, not from the path: an
+environment without a sandbox could replace the file.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ MAX_LOG_BYTES = 1024 * 1024
 KEPT_LOG_BYTES = 64 * 1024
 #: Bytes of the log that callers of an instance that has ended get.
 TAIL_BYTES = 8192
-#: Where the report of a crash is searched: it can be long.
+#: Size of the tail that is searched for the report of a crash, which can be long.
 REPORT_BYTES = 64 * 1024
 _REPORT = re.compile(
     r"^Current thread 0x\w+.*\(most recent call first\):\n"
@@ -46,14 +47,14 @@ _REPORT = re.compile(
     re.MULTILINE,
 )
 _FRAME = re.compile(r'File ".*", line \d+ in ')
-#: Bytes per second that go to a log, and that may come at once.
+#: Bytes per second that go to a log, and the largest burst.
 RATE = 512 * 1024
 BURST = 256 * 1024
 #: Bytes kept of faster output.
 HELD_BYTES = 16 * 1024
 #: Room for output of a host while the supervisor is busy.
 PIPE_BYTES = 256 * 1024
-#: Bytes read of one pipe in one turn of the supervisor's loop.
+#: Bytes read from one pipe in one turn of the supervisor's loop.
 TURN_BYTES = 256 * 1024
 #: Longest time for which a pipe with little output is not polled, so that not each line
 #: of an environment wakes up the supervisor.
@@ -62,7 +63,7 @@ SHORTEST_REST = 0.001
 
 #: Bytes of a log that are read at once for a caller.
 PART_BYTES = 256 * 1024
-#: Ended instances whose logs are kept.
+#: Number of ended instances whose logs are kept.
 MAX_KEPT_LOGS = 20
 
 # Shared by all pipes, so that reading dirties no memory that hosts share.
@@ -82,7 +83,7 @@ class LogPart(NamedTuple):
 
     @property
     def next(self) -> int:
-        """Offset of the byte after its last one."""
+        """The offset of the byte after its last byte."""
         return self.start + len(self.data)
 
 
@@ -90,12 +91,12 @@ class Output:
     """The pipe for the output of one host, and the log of its instance.
 
     Args:
-        path: Where to make the log.
+        path: Path of the log, which is created.
 
     Attributes:
-        reader: The end of the pipe that is read here.
-        writer: The end for the host; -1 once it has been closed here.
-        rest: Seconds to leave the pipe alone after it was read.
+        reader: The supervisor's end of the pipe.
+        writer: The host's end; -1 after the supervisor has closed its copy.
+        rest: Seconds to wait before the pipe is read again.
 
     Raises:
         OSError: The system has no room for another pipe or file.
@@ -178,7 +179,7 @@ class Output:
         return True
 
     def _read_once(self) -> int:
-        """Read once; return the number of bytes, 0 at the end, -1 if there are none."""
+        """Read once; return the number of bytes: 0 at the end, -1 for an empty pipe."""
         try:
             count = os.readv(self.reader, [_BUFFER])
         except BlockingIOError:
@@ -199,7 +200,7 @@ class Output:
         return frames_first(self._tail().decode("utf-8", "replace"))
 
     def tick(self) -> None:
-        """Write the kept part of output that came too fast, if the rate allows it."""
+        """Write the kept part of output that exceeded the rate, if the rate allows."""
         if self._held and self._allowance() > 2 * HELD_BYTES:
             self._flush()
 
@@ -267,11 +268,11 @@ class Output:
 
 
 def frames_first(text: str) -> str:
-    """Return the tail of a log, beginning with the frames of a crash if there was one.
+    """Return the tail of a log; after a crash, it begins with the crash's frames.
 
     Args:
-        text: The end of the log, with the report of faulthandler, which lists frames
-            behind what the environment printed, and hundreds of modules behind them.
+        text: The end of the log. The report of faulthandler has the frames after the
+            environment's last output, and hundreds of modules after the frames.
     """
     reports = list(_REPORT.finditer(text))
     if not reports:
@@ -320,10 +321,10 @@ class KeptLogs:
 
 
 class Outputs:
-    """Reads the output of all hosts as it comes.
+    """Reads the output of all hosts when it arrives.
 
     Args:
-        poller: The supervisor's.
+        poller: The supervisor's poller.
     """
 
     def __init__(self, poller: Poller) -> None:
@@ -348,7 +349,7 @@ class Outputs:
             self._resting[output] = time.monotonic() + output.rest
 
     def resume(self) -> float:
-        """Poll those again that are due; return when the next one is due."""
+        """Poll the pipes whose wait is over; return when the next wait ends."""
         if not self._resting:
             return math.inf
         now = time.monotonic()

@@ -1,4 +1,4 @@
-"""Owners of instances: the token of the creator, or the one that it named."""
+"""Owners of instances: the token of the creator, or a token that the creator named."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Owners:
     def check(self, head: RequestHead) -> None:
         """Check that the caller may see the instance that a request names.
 
-        An ID that this server has not given out passes: no token owns it.
+        An ID that this server has not issued passes, since no token owns it.
 
         Raises:
             UnknownInstance: Another token owns the instance.

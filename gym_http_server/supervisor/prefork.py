@@ -1,11 +1,11 @@
-"""What the supervisor does before its first fork: imports, and memory that forks share.
+"""Prepares the supervisor for its first fork: imports, and memory that forks share.
 
-Importing runs in a forked child first: a module that starts threads would make the
-supervisor unfit to fork, so its environments get a fresh interpreter each.
+Each import runs in a forked child first. A module that starts threads would make the
+supervisor unfit to fork, so each of its environments gets a fresh interpreter.
 
-A host shares all memory of the supervisor until one of them writes to it, by pages, and
-Python writes to each object that it uses, since it counts references. What cannot be
-avoided is 5 MiB a host. `settle` avoids the rest.
+A host shares all pages of the supervisor's memory until one of the two writes to them.
+Python writes to each object that it uses, since it counts references. 5 MiB a host
+cannot be avoided. `settle` avoids the rest.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Modules:
         """Import modules, each in a child first.
 
         Raises:
-            StartError: One cannot be imported.
+            StartError: A module cannot be imported.
         """
         imported, apart, apart_ids = [], [], set()
         for name in names:
@@ -126,7 +126,7 @@ def _explained(error: BaseException) -> str:
     return shortened(words.encode(errors="replace").decode())
 
 
-# Of CPython's allocator. Elsewhere nothing fails: fewer holes are filled, or more.
+# Numbers of CPython's allocator. If they differ, only the number of objects changes.
 _POOL_BYTES = 16 * 1024
 _POOL_HEAD_BYTES = 48
 _SIZES = range(48, 513, 16)
@@ -142,7 +142,7 @@ def settle() -> None:
     To be called once, when everything has been imported.
     """
     gc.collect()
-    # The collector ignores existing objects from now on, and writes nothing to them.
+    # From now on, the collector ignores existing objects, and writes nothing to them.
     gc.freeze()
     _forget_lookups()
     _fill_holes()
@@ -151,8 +151,8 @@ def settle() -> None:
 def _forget_lookups() -> None:
     """Empty the cache of attributes of types.
 
-    It holds names that were looked up while importing. Each is released when another
-    takes its place, which writes to its page.
+    It holds names that were looked up while importing. A later name that replaces one
+    of them releases it, which writes to its page.
     """
     clear = getattr(sys, "_clear_internal_caches", None)
     clear = clear or getattr(sys, "_clear_type_cache", None)
@@ -161,10 +161,10 @@ def _forget_lookups() -> None:
 
 
 def _fill_holes() -> None:
-    """Fill the gaps that imports have left in pages full of other things.
+    """Fill the gaps that imports have left in pages full of other objects.
 
-    So what hosts make comes to lie together in pages that nothing else is in. A gap of
-    each size is filled until the next one is the first of a pool of its own.
+    Objects of hosts are then allocated together, in pages that contain nothing else. A
+    gap of each size is filled until the next one is the first of a new pool.
     """
     makers: list[Callable[[], object]] = [object, lambda: float("1.5")]
     makers += [_maker(size) for size in _SIZES]

@@ -1,8 +1,8 @@
 """Finds the instances of processes below this one, and ends processes.
 
 A host may start processes, and those may start others, leave its session, and be
-orphaned. The supervisor is the reaper of such orphans, so everything that a host
-ever started is below the supervisor, and has the mark of its instance
+orphaned. The supervisor is the reaper of such orphans. So all processes that a host
+started are below the supervisor, and have the mark of its instance
 (`gym_http_server.envhost.mark`).
 """
 
@@ -19,7 +19,7 @@ __all__ = ["Strays", "children", "descendants", "kill_children", "kill_tree"]
 
 
 def children(pid: int) -> list[int]:
-    """List the children of a process; none if it is gone."""
+    """Return the children of a process; empty if the process has ended."""
     found: list[int] = []
     try:
         threads = os.listdir(f"/proc/{pid}/task")
@@ -57,18 +57,18 @@ def kill_children() -> None:
 
 
 class Strays:
-    """Processes that hosts have left behind, and that are children of this process.
+    """The children of this process that hosts started and did not end.
 
     A process belongs to the instance that it is marked with. A process without a mark
-    belongs to the host whose session it is in. A process that has left both may be any
-    host's that ran when it was first seen, so it is left alone until those have ended.
+    belongs to the host whose session it is in. A process without both could belong to
+    any host that ran when it was first seen, so it is kept until those have ended.
     """
 
     def __init__(self) -> None:
         self._owners: dict[int, frozenset[str]] = {}
 
     def forget(self, pid: int) -> None:
-        """Forget a process that has ended: another one may get its process ID."""
+        """Forget a process that has ended: a new process may get its process ID."""
         self._owners.pop(pid, None)
 
     def kill(self, hosts: Mapping[str, int], spared: Collection[int] = ()) -> bool:

@@ -1,8 +1,8 @@
 """Requests to the supervisor, from web workers, the launcher and the gateway.
 
-The supervisor answers what concerns all instances: create, list and end them, read
-their logs, tell how they ended, survey the registry. Calls of one instance go to its
-host, past the supervisor.
+The supervisor answers requests that concern all instances: create, list and end them,
+read their logs, return their tombstones, survey the registry. Calls of one instance go
+directly to its host.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ class Requests:
         settings: Limits; the token is not among them.
         modules: The modules that hosts have, for the survey of the registry.
         hosts: The instances.
-        owners: Which token owns which instance.
+        owners: The token that owns each instance.
         issued_ids: IDs of instances, of this server and of earlier ones.
-        poller: The supervisor's.
+        poller: The supervisor's poller.
         start_broker: Starts the broker, unless it runs.
         watch: Called with an instance that has been started.
     """
@@ -197,7 +197,7 @@ class Requests:
         connection.close()
         instance = connection.instance
         if instance is not None and not instance.live and not instance.create_key:
-            # The client that sent the create is gone, and no other knows the ID.
+            # The client of the create has disconnected; no other client has the ID.
             self._hosts.kill(instance, "abandoned")
 
     def _create(self, connection: RequestSocket, frame: Frame) -> None:
@@ -357,7 +357,7 @@ class Requests:
     def on_made(self, instance: Instance, frame: Frame) -> None:
         """Answer the creators of an instance that was made, or could not be."""
         if instance.live:
-            # Before any client knows it.
+            # Before any client has it.
             self._issued_ids.add(instance.instance_id)
         self._create_keys.keep(instance, frame)
         self._answer_creators(instance, frame)
@@ -425,10 +425,10 @@ class CreateKeys:
     def keep(self, instance: Instance, frame: Frame) -> None:
         """Keep the answer to a create: the host's report, or how the host ended.
 
-        The answer is final, since clients take it as final: a late duplicate must not
-        make an instance that no client waits for. A create that found no room on the
-        disk, or no connected environment, is not kept: repeated under the same key, it
-        may succeed.
+        The answer is final, and clients rely on it: a late duplicate must not make an
+        instance that no client waits for. A create that failed because the disk was
+        full, or because no environment was connected, is not kept. Sent again under
+        the same key, it may succeed.
         """
         fingerprint, making = self._making.get(instance.create_key, (b"", None))
         if making is not instance:
@@ -460,10 +460,10 @@ class RequestSocket(FrameSocket):
     """The supervisor's end of a connection, which carries one request at a time.
 
     Args:
-        end: Its socket.
+        end: The socket.
 
     Attributes:
-        instance: The instance that its create request is making; ``None`` if none.
+        instance: The instance that its create request is making, or ``None``.
     """
 
     def __init__(self, end: socket.socket) -> None:
@@ -480,7 +480,7 @@ class RequestSocket(FrameSocket):
         return frames
 
     def answer(self, frame: Frame) -> None:
-        """Send an answer, or queue what the socket does not take."""
+        """Send an answer, or queue the bytes that the socket cannot take at once."""
         self.queue(frame._replace(number=self._number))
 
     def refuse(self, problem: Problem) -> None:

@@ -1,9 +1,8 @@
 """Services: the processes besides hosts that the supervisor starts.
 
 Each is a `ServiceProcess`: the fork server (`supervisor/fork_server`), the remover, the
-broker and the gateway. `Services` starts those that are wanted, starts another process
-where one ended, and stops them. A further service is a further subclass in the list
-that the supervisor makes.
+broker and the gateway. `Services` starts and stops them, and starts a new process when
+one ends. A new service is a subclass, added to the list in `supervisor/supervisor`.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ PAUSE_SECONDS = 1.0
 #: Seconds that services have to close their connections before the server ends.
 FAREWELL_SECONDS = 1.0
 BACKLOG = 512
-# A tenth of the share of others where all processors are busy. At 19 it would be a
-# hundredth, and files would be made faster than they are removed.
+# A tenth of another process's share if all processors are busy. At 19 it would be a
+# hundredth, and environments could make files faster than they are removed.
 NICENESS = 10
 #: Agents that the gateway accepts, besides external environments.
 MAX_AGENTS = 4096
@@ -144,7 +143,7 @@ class Services:
                     log.warning("cannot start the %s yet: %s", service.name, failed)
 
     def on_ended(self, pid: int) -> None:
-        """Note that a child process has ended; start another one if it was a service.
+        """Handle the end of a child process; start a new one if it was a service.
 
         Args:
             pid: Its process ID.
@@ -174,9 +173,9 @@ class Services:
 class RemoverProcess(ServiceProcess):
     """Removes the directories of ended instances in a process of low priority.
 
-    An environment may leave hundreds of thousands of files, and removing them takes
-    seconds. The supervisor only renames a directory into the trash, and wakes the
-    process. The trash itself is the list of work. So nothing is lost if the process
+    An environment may leave hundreds of thousands of files, which take seconds to
+    remove. The supervisor only renames a directory into the trash, and wakes the
+    process. The trash itself is the list of work, so no work is lost if the process
     ends, or cannot be started for a while.
 
     Args:
@@ -288,7 +287,7 @@ class BrokerProcess(ServiceProcess):
         self._fork(keep, lambda parent: self._run(listener, parent))
 
     def connect_host(self, descriptor: int) -> None:
-        """Pass the connection of a host to the broker, or to the next one."""
+        """Pass the connection of a host to the broker, or to the next broker."""
         if self.wanted:
             with contextlib.suppress(OSError):
                 self._control.send(request(Op.EXTERNAL_HOST), descriptor)

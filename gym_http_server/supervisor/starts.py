@@ -38,19 +38,19 @@ def start_host(
     sandbox: Sandbox,
     fork_server: ForkServer,
 ) -> Instance:
-    """Start a host that will make the environment.
+    """Start a host that makes the environment.
 
     Args:
-        instance_id: Its ID, not in use.
-        request: What to make.
+        instance_id: An ID that is not in use.
+        request: The create request.
         run: The run directory.
-        settings: Limits and places.
-        modules: What has been imported here.
-        sandbox: The sandbox that it enters.
+        settings: Limits and directories.
+        modules: The modules that this process has imported.
+        sandbox: The sandbox that the host enters.
         fork_server: Has a spare host, usually.
 
     Returns:
-        The instance; its host will report over the channel how the making went.
+        The instance; its host reports over the channel how the making went.
 
     Raises:
         OSError: The system has no room for another file or folder.
@@ -93,7 +93,7 @@ def _start_of(
     modules: Modules,
     sandbox: Sandbox,
 ) -> process.HostStart:
-    """Return what a host needs to know."""
+    """Return the parameters of a host."""
     apart = request.env_id in modules.apart_ids
     return process.HostStart(
         instance_id=instance_id,
@@ -101,7 +101,7 @@ def _start_of(
         parent_pid=os.getpid(),
         request=request,
         terms=ExternalSettings(
-            # A call that takes longer would cost the host its life.
+            # The supervisor would end the host during a longer call.
             min(settings.external_deadline, 0.8 * settings.step_deadline),
             settings.external_grace,
             settings.external_heartbeat,

@@ -133,7 +133,7 @@ class Supervisor:
 
     def run(self) -> None:
         """Work until SIGTERM arrives and no host is left."""
-        # The gateway hands environments over to the broker.
+        # The gateway passes environments to the broker.
         self._broker.wanted = self._broker.wanted or self._gateway.wanted
         self._services.start_due()
         next_tick = time.monotonic() + TICK_SECONDS
@@ -198,7 +198,7 @@ class Supervisor:
 
     def _receive(self, instance: Instance) -> None:
         if not self._hosts.receive(instance):
-            # The host is ending; its wait status will tell how.
+            # The host is ending; its wait status will show how.
             self._poller.remove(instance.channel)
 
     def _on_made(self, instance: Instance, frame: Frame) -> None:

@@ -1,7 +1,7 @@
 """The survey of the registry: environments that can be made, and why others cannot.
 
 An environment can be made if its entry point can be loaded. Loading imports heavy
-libraries that may start threads, so the survey runs in a child of its own.
+libraries that may start threads, so the survey runs in a child process.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _SurveyMessage(msgspec.Struct, omit_defaults=True):
     """A line that the child writes.
 
     Attributes:
-        loading: What it is about to import.
+        loading: The name of the next import.
         envs: The result.
     """
 
@@ -113,10 +113,10 @@ class Survey:
         self._began_import = time.monotonic()
 
     def check_deadline(self, now: float) -> None:
-        """Check that the child does not take too long.
+        """Check the deadline of the child.
 
         Raises:
-            SurveyFailed: It takes too long.
+            SurveyFailed: The child takes too long.
         """
         for began, limit in (
             (self._began_import, self._import_seconds),
@@ -153,11 +153,11 @@ def _make(modules: tuple[str, ...], writer: int, parent_pid: int) -> int:
 def survey(
     modules: tuple[str, ...], on_load: Callable[[str], None] = lambda name: None
 ) -> bytes:
-    """List every registered environment, as JSON.
+    """Return every registered environment, as JSON.
 
     Args:
         modules: Modules to import before.
-        on_load: Called with the name of what is about to be imported.
+        on_load: Called with each name before its import.
 
     Returns:
         A list of objects with ``env_id``, ``available``, ``reason``,
@@ -204,7 +204,7 @@ def _reason(entry: Any) -> str | None:
         if isinstance(entry, str):
             registration.load_env_creator(entry)
         elif getattr(entry, "__name__", "").startswith("_raise"):
-            # Gymnasium registers what has moved away with functions that raise.
+            # Gymnasium registers functions that raise for environments that moved away.
             entry()
     except (Exception, SystemExit) as error:
         return f"{type(error).__name__}: {error}"[:500]
