@@ -1,1 +1,1 @@
-"""Inside a host: the process that holds one instance."""
+"""The code of a host: the process that holds one instance."""

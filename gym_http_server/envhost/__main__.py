@@ -1,7 +1,7 @@
-"""A host in a fresh interpreter.
+"""Starts a host in a fresh interpreter.
 
-``python -m gym_http_server.envhost CHANNEL LISTENER START``: two descriptors of
-sockets, and one of a file in memory that holds a `HostStart` as JSON.
+``python -m gym_http_server.envhost CHANNEL LISTENER START``: descriptors of two sockets
+and of a file in memory that holds a `HostStart` as JSON.
 """
 
 import os

@@ -51,7 +51,7 @@ class Activity:
     def begin_next(self) -> None:
         """Record that another call begins within the same request.
 
-        A request for many steps may take long, as long as each step is in time.
+        A request for many steps may take long, if each step takes less than the limit.
         """
         fork_guard.check()
         self._page.begin(time.monotonic_ns())

@@ -50,7 +50,7 @@ def asks_for_several(given: Any) -> bool:
 
 
 class AnswerBudget:
-    """Computes which share of an answer's room a value takes.
+    """Computes the share of an answer's size limit that a value takes.
 
     Args:
         form: Form of the answer.
@@ -102,8 +102,8 @@ class Batching:
         """Take the steps of ``actions``, until the episode ends.
 
         Raises:
-            BadParameter: There are none, too many, or an ``action`` beside them.
-            InvalidAction: One of them is not in the action space; no step was taken.
+            BadParameter: There are no or too many actions, or an ``action``, too.
+            InvalidAction: An action is not in the action space; no step was taken.
             Problem: A step failed; ``steps`` and ``results`` have the steps before it.
         """
         if _is_given(frame, given.get("action")):
@@ -119,7 +119,7 @@ class Batching:
 
         Raises:
             BadParameter: A parameter is invalid; no step was taken.
-            InvalidAction: One of them is not in the action space; no step was taken.
+            InvalidAction: An action is not in the action space; no step was taken.
             Problem: A step failed; ``steps`` and ``results`` have the steps before it.
         """
         given = read(frame) if frame.body else {}

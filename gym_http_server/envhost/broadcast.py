@@ -1,4 +1,4 @@
-"""Copies of what the environment returns, sent to the clients that watch it.
+"""Sends copies of the environment's results to the clients that watch it.
 
 Each watcher gets the copies in the form that it chose, whatever the form and the route
 of the request were.
@@ -36,8 +36,8 @@ __all__ = ["MAX_WATCHERS", "Broadcast", "Watcher"]
 
 MAX_WATCHERS = 64
 _NUMBERS = 2**32
-# Bytes that the kernel may hold before the network takes them. Copies that wait there
-# cannot be replaced by newer ones.
+# Limit of bytes in the kernel's send buffer. Newer copies cannot replace copies that
+# wait there.
 _UNSENT_BYTES = 64 * 1024
 _PLAIN = int(Form.PLAIN)
 
@@ -45,8 +45,8 @@ _PLAIN = int(Form.PLAIN)
 class Watcher(Stream):
     """The stream of a client that watches: it gets copies and sends no requests.
 
-    Beside the copy that is being written, one more waits; the next one replaces it. So
-    a slow watcher gets the newest copies, and nobody waits for it.
+    Besides the copy that is being written, one more waits; the next one replaces it. So
+    a slow watcher gets the newest copies, and never delays the host.
 
     Args:
         line: The client's socket, not blocking.
@@ -89,7 +89,7 @@ class Watcher(Stream):
         if self._closing:
             return
         if self.writing:
-            # During a long call, no event lets the stream go on.
+            # During a long call, no event continues the writing.
             self.flush()
         if self.writing:
             self._dropped += self._next is not None
@@ -113,7 +113,7 @@ class Watcher(Stream):
 
     def _fail(self) -> None:
         # If it were closed here, a new socket could get its descriptor before its
-        # event comes.
+        # event arrives.
         self._closing = True
         self._next = None
         self._output.clear()
@@ -169,7 +169,7 @@ class Broadcast:
         self.pending.discard(watcher)
 
     def publish(self, op: int, value: Any) -> None:
-        """Send copies of what the environment returned.
+        """Send copies of a result of the environment.
 
         Args:
             op: The operation: reset, step or render.
@@ -206,7 +206,7 @@ class Broadcast:
     def _find_latest(self) -> tuple[int, Any] | None:
         if self._operations.steps == self._steps:
             return self._latest
-        # Fast steps came since, which were not published.
+        # Fast steps were executed since then, and not published.
         last = self._sessions.last_step()
         return None if last is None else (Op.STEP, binary.decode(last.body.join()))
 

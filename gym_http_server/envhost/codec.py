@@ -1,7 +1,7 @@
 """Decodes the bodies of requests, and encodes the bodies of answers.
 
-The form of a body is plain JSON, one of the two lossless forms, or, for what an
-environment renders, a media type.
+The form of a body is plain JSON, one of the two lossless forms, or a media type for
+rendered images and text.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def read(frame: Frame) -> Any:
 
 
 def optional_object(frame: Frame) -> dict[str, Any]:
-    """Decode a body of which every member is optional.
+    """Decode a body whose members are all optional.
 
     Old clients send null, "", {}, [], a form or nothing instead of an empty object.
     """
@@ -169,12 +169,12 @@ def flag(given: dict[str, Any], name: str) -> bool:
 
 
 def value_frame(frame: Frame, value: Any, writing: Writing | None = None) -> Frame:
-    """Encode the answer to a request in the form that the request wants.
+    """Encode the answer to a request in the form that the request accepts.
 
     Args:
         frame: The request.
         value: The value of the answer.
-        writing: Splits values, where the body may be `Pieces`.
+        writing: Splits values, if the body may be `Pieces`.
 
     Raises:
         UnrepresentableValue: The form has no exact representation of the value.

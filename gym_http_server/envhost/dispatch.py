@@ -44,7 +44,7 @@ class Dispatch:
         max_answer: Bytes that an answer's body may have.
         tracebacks: Whether clients may see tracebacks of the environment.
         external: The connections of an external environment; ``None`` for any other.
-        external_step: The fast way for its steps over streams, if there is one.
+        external_step: The fast path for its steps over streams, or ``None``.
 
     Attributes:
         broadcast: Sends copies of answers to watchers.
@@ -52,7 +52,7 @@ class Dispatch:
         handlers: Execute requests.
         operations: The environment.
         external: The connections of an external environment; ``None`` for any other.
-        external_step: The fast way for its steps over streams, if there is one.
+        external_step: The fast path for its steps over streams, or ``None``.
         sessions: The sessions of streams.
     """
 
@@ -88,13 +88,13 @@ class Dispatch:
         )
 
     def answer(self, frame: Frame, session: str = "", *, behind: bool = False) -> Frame:
-        """Answer a request; a problem is an answer, too.
+        """Return the answer to a request; problems are answers, too.
 
         Args:
             frame: The request.
-            session: Its session, if it came over a stream; the body of the answer may
-                be `Pieces` then.
-            behind: Whether its sender may not know the outcome of all earlier ones.
+            session: Its session, if it arrived over a stream; then the body of the
+                answer may be `Pieces`.
+            behind: Whether its sender may not know the outcome of all earlier requests.
         """
         number = frame.number
         sessions = self.sessions
@@ -113,7 +113,7 @@ class Dispatch:
         return self._answer_with_key(frame, key)
 
     def record(self, session: str, number: int, request: Frame, reply: Frame) -> None:
-        """Keep the answer to a request of a session, or note that it comes again."""
+        """Keep the answer to a request of a session, or expect the request again."""
         if self._comes_again(reply):
             self.sessions.retract(session, number)
         else:
@@ -142,8 +142,8 @@ class Dispatch:
                 reply = as_replay(self._replays.recall(key, print_))
             else:
                 reply = self._perform(key, frame, False)
-                # The environment has not seen a refused request, which may come again.
-                # But a conflict with the environment's state has to stay one.
+                # A refused request did not reach the environment, and may be sent
+                # again. But a conflict with the environment's state has to remain one.
                 final = not 400 <= reply.status < 500 or reply.status == 409
                 if final and not self._comes_again(reply):
                     self._replays.keep(key, print_, reply)

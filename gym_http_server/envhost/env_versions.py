@@ -46,7 +46,7 @@ def newest(env_id: str) -> EnvSpec | str:
 
 
 def resolve(env_id: str) -> str:
-    """Return the ID to make: the newest version if the given one is retired."""
+    """Return the ID to make: the newest version if the requested one is retired."""
     module, colon, name = env_id.rpartition(":")
     if name in registration.registry:
         return env_id

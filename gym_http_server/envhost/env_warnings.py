@@ -1,8 +1,8 @@
-"""Passes warnings on to the client and to the server's log, each once per instance.
+"""Forwards warnings to the client and to the server's log, each once per instance.
 
 Warnings come from Python, from Gymnasium's checkers and from the create request. The
-client gets them with the next answer to a call of the environment. A step without
-warnings costs one look at an empty list.
+client receives them with the next answer to a call of the environment. A step without
+warnings costs only one look at an empty list.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["add", "attach", "capture", "pending", "take", "with_header"]
 
 Entry = dict[str, str]
 
-#: Warnings of one instance; an environment may put a counter in each.
+#: Limit of warnings of one instance; an environment may put a counter in each.
 MAX_WARNINGS = 100
 MAX_CHARS = 1000
 #: Bytes of the header: some proxies have 4 KiB for all headers of an answer.
@@ -67,10 +67,10 @@ def capture() -> None:
 
 
 def add(category: str, message: str, module: str = "") -> None:
-    """Pass a warning on, unless an equal one was passed on before.
+    """Forward a warning, unless an equal one has been forwarded.
 
     Args:
-        category: Name of the class, one of Python's own.
+        category: Name of the class, a built-in class of Python.
         message: The text.
         module: Name of the module that it is about; "" if unknown.
     """
@@ -92,7 +92,7 @@ def take() -> list[Entry]:
 
 
 def attach(reply: Frame, op: int, *, streamed: bool) -> Frame:
-    """Add the pending warnings to an answer, where it has room for them.
+    """Add the pending warnings to an answer, if it has room for them.
 
     Args:
         reply: The answer.

@@ -22,7 +22,7 @@ _MESSAGE_CHARS = 500
 _MISSING = {"builtins.ImportError", "gymnasium.error.DependencyNotInstalled"}
 _INSTALL = re.compile(r"pip install ([^`\n]+)`")
 _NO_MODULE = re.compile(r"No module named '(?P<name>[^']+)'")
-# Where the package has another name than its module.
+# Packages whose names differ from their modules' names.
 _PACKAGES = {
     "PIL": "Pillow",
     "ale_py": "ale-py",
@@ -65,7 +65,7 @@ def refusal_of(error: Exception, *, tracebacks: bool) -> Frame:
 
 
 def _explain(problem: Problem) -> None:
-    """Add to a message what the operator can do about the cause."""
+    """Add advice for the operator to a message, if the cause is known."""
     lineage = problem.extras.get("mro")
     if not isinstance(lineage, list):
         return
@@ -104,10 +104,11 @@ def problem_frame(problem: Problem) -> Frame:
 
 
 def problem_of_error(error: Exception) -> Problem:
-    """Return an exception as the problem that clients get; a `Problem` is its own.
+    """Return an exception as the problem that clients get; a `Problem` as it is.
 
-    Environments may return a reward that is no number, flags that are arrays or an info
-    that contains itself. So other exceptions are the environment's, not the server's.
+    Environments may return a reward that is not a number, flags that are arrays or an
+    info that contains itself. So other exceptions count as the environment's, not as
+    the server's.
     """
     if isinstance(error, Problem):
         return error

@@ -1,9 +1,9 @@
 """The fast step: from the bytes of a repeated step to the bytes of its answer.
 
-Nearly all that a host does is to answer steps that arrive by a stream, each the next of
-its session, with an action and nothing else. Such a step takes this way. It does what
-`Dispatch.answer` does, in the same parts where they are the same, and leaves all other
-requests to it.
+Nearly all requests to a host are steps of a stream, in the order of their session, with
+an action and nothing else. Such a step takes this path. It does the same as
+`Dispatch.answer`, with the same parts where possible, and leaves all other requests to
+it.
 
 Measured gain: a stream's step takes 73 µs with it and 91 µs without, 19 % less
 (``python -m benchmarks --without fast-step``).
@@ -55,7 +55,7 @@ class FastStepper:
     def execute(
         self, stream: Stream, codec: FastHostFrames, request: FastRequest
     ) -> bool:
-        """Execute and answer a request, if it is a step that can go this way.
+        """Execute and answer a request, if it is a step that can take the fast path.
 
         Args:
             stream: The stream of the request.
@@ -85,7 +85,7 @@ class FastStepper:
             if external is None:
                 outcome = self._outcome(action)
             else:
-                # By its key, a retry of a step whose connection was lost is recognized.
+                # The key identifies a retry of a step whose connection was lost.
                 key = f"{session}-{number}"
                 outcome = external.perform(key, lambda: self._outcome(action))
             fork_guard.check()

@@ -45,7 +45,7 @@ def claim(channel: socket.socket | None = None) -> None:
 
 
 def check() -> None:
-    """End this process if it is a child of the one that answers.
+    """End this process if it is a fork of the host.
 
     Call this after each call of the environment.
     """

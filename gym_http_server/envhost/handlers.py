@@ -1,4 +1,4 @@
-"""Handlers: what each request does to the environment, and the answer to it."""
+"""Handlers: execute a request on the environment, and return the answer."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _PUBLISHED = frozenset({Op.RESET, Op.STEP, Op.RENDER, Op.ROLLOUT})
 
 
 class Handlers:
-    """Executes requests, each time that it is called.
+    """Executes requests; each call executes one.
 
     Args:
         operations: The environment.
         exact: Its lossless calls.
         inspection: Describes it.
-        broadcast: Sends copies of what it returns to watchers.
+        broadcast: Sends copies of its results to watchers.
         activity: Records the calls within a request.
         open_file: Opens the file of a monitor, and returns its descriptor.
         max_answer: Bytes that an answer's body may have.

@@ -1,7 +1,7 @@
 """Serves one instance: one process, one thread, one call at a time.
 
 Web workers connect to ``host.sock``. They send requests, or the socket of a client that
-opens a stream. The supervisor sends over its channel when the host is to close.
+opens a stream. The supervisor orders the host over its channel to close.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Host:
     Args:
         dispatch: Answers the requests.
         activity: Records calls and streams.
-        channel: To the supervisor.
-        listener: Where web workers connect.
+        channel: The connection to the supervisor.
+        listener: The socket to which web workers connect.
         max_body: Bytes that the body of a request may have.
         spin_us: Microseconds to poll for a stream's next request before sleeping.
         peers: Checks which processes may connect; ``None`` if file modes suffice.
@@ -174,7 +174,7 @@ class Host:
         connection.close()
 
     def _begin_stream(self, connection: WorkerConnection, frame: Frame) -> None:
-        """Begin a stream on the socket that came along, or on this connection.
+        """Begin a stream on the socket that the request brought, or on this connection.
 
         A web worker that relays the stream's bytes sends no socket.
         """
@@ -213,7 +213,7 @@ class WorkerConnection(FrameSocket):
         if self._first:
             self._first = False
             return super()._receive()
-        # A read that takes descriptors costs several times as much.
+        # A read that accepts descriptors costs several times as much.
         return self.socket.recv(RECEIVE_BYTES)
 
     def send_answer(self, data: bytes, mark_alive: Callable[[], None]) -> None:

@@ -2,7 +2,7 @@
 
 Gymnasium makes an array for each key, of the type of the first environment that has the
 key. A shard can make such arrays only if all its environments agree in types; then the
-arrays of the shards are concatenated. Else each info is added by itself.
+arrays of the shards are concatenated. Otherwise, each info is added separately.
 """
 
 from __future__ import annotations

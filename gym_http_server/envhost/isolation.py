@@ -51,7 +51,7 @@ def isolate(
     file_bytes: int,
     sandbox: Sandbox,
 ) -> None:
-    """Make this process a host of its own, independent of what it was forked from.
+    """Separate this process from its parent, so that it can become a host.
 
     Args:
         run: The run directory.
@@ -128,7 +128,7 @@ def close_descriptors(keep: list[int]) -> None:
 def _prefer_as_victim() -> None:
     # When memory runs out, a host shall go before the server.
     with contextlib.suppress(OSError):
-        # No file object, which takes longer to make than all the rest.
+        # No file object: making one takes longer than all the rest.
         file = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
         try:
             os.write(file, OOM_SCORE)

@@ -30,7 +30,7 @@ Made = gymnasium.Env[Any, Any] | gymnasium.vector.VectorEnv[Any, Any, Any]
 
 
 def make(request: CreateRequest) -> Made:
-    """Make the environment, with its wrappers around it, or a vector of them.
+    """Make the environment with its wrappers, or a vector of such environments.
 
     Raises:
         UnknownEnv: No environment is registered with this ID.
@@ -67,10 +67,10 @@ def make(request: CreateRequest) -> Made:
 
 
 def _check_render_mode(request: CreateRequest, env: Made) -> None:
-    """Check that the environment has the render mode, which Gymnasium only warns of.
+    """Check that the environment has the render mode; Gymnasium only warns.
 
     Raises:
-        BadParameter: It has only other modes.
+        BadParameter: The environment has only other modes.
     """
     mode = request.render_mode or request.kwargs.get("render_mode")
     if mode is None:
@@ -118,7 +118,7 @@ def _make(request: CreateRequest, options: dict[str, Any]) -> Any:
 
 def _translate(request: CreateRequest, error: BaseException) -> Problem:
     problem = _problem(request, error)
-    # So that a client can raise what `gymnasium.make` raised here.
+    # So that a client can raise the same error as `gymnasium.make` here.
     problem.extras = {**env_error("making it", error).extras, **problem.extras}
     if isinstance(problem, UnknownEnv):
         # Gymnasium looked it up, and no code of the environment ran.
@@ -151,13 +151,13 @@ def _make_vector(
     wrappers: Sequence[Wrap],
     options: dict[str, Any],
 ) -> VectorEnv[Any, Any, Any]:
-    """Make a vector as ``gymnasium.make_vec`` does, over one process or several.
+    """Make a vector as ``gymnasium.make_vec`` does, in one process or several.
 
     Args:
         env_id: The ID of the environments, as it is registered.
         request: Their number, and how they are stepped.
         wrappers: Wrap each environment, the innermost first.
-        options: Further arguments of ``make_vec``, those of the environment included.
+        options: Further arguments of ``make_vec`` and of the environment.
 
     Raises:
         BadParameter: The vector cannot be spread over processes.

@@ -58,8 +58,8 @@ def read_mark(pid: int) -> str:
 def _base() -> int:
     """Return the highest bit such that every ID fits below this process's limit.
 
-    A server that runs inside an instance of another server has a marked limit already,
-    which it cannot raise: its own marks are lower by one bit.
+    A server that runs inside an instance of another server already has a marked limit,
+    which it cannot raise, so its marks are lower by one bit.
     """
     hard = resource.getrlimit(resource.RLIMIT_RTTIME)[1]
     base = _HIGHEST

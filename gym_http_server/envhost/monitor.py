@@ -1,8 +1,8 @@
 """Records statistics of an instance's episodes, and writes them to a file.
 
 A monitor changes nothing about the environment. An episode is a line of
-``episodes.jsonl``, a JSON object with return, length and seconds. If an episode cannot
-be written, as on a full disk, it is counted as lost, and the environment goes on.
+``episodes.jsonl``, a JSON object with return, length and seconds. An episode that
+cannot be written, for example to a full disk, is counted as lost.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class Monitor:
 
     Args:
         file: Descriptor of the file to append to; the monitor closes it.
-        directory: The path from the client.
+        directory: The path that the client named.
 
     Attributes:
         directory: The file's directory, below the data directory.
-        written: Episodes written.
+        written: Number of episodes written.
         error: How many episodes were not written, and why; "" if all were.
     """
 
@@ -58,7 +58,7 @@ class Monitor:
         self._active = False
 
     def reset(self, seed: int | None) -> None:
-        """Note that an episode begins, and write the one that it cuts short."""
+        """Record that an episode begins, and write the one that it cuts short."""
         self._write(terminated=False, truncated=False)
         self._begun = time.monotonic()
         self._seed = seed
@@ -85,10 +85,10 @@ class Monitor:
         }
 
     def close(self) -> None:
-        """Write what is left and close the file.
+        """Write the remaining episodes and close the file.
 
         Raises:
-            DiskFull: Episodes were not written, this one or earlier ones.
+            DiskFull: Episodes were not written, now or earlier.
         """
         self._write(terminated=False, truncated=False)
         try:

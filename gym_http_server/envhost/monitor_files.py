@@ -1,8 +1,8 @@
 """Opens the files of monitors, which clients name, below the data directory.
 
-A path from a client is walked one part at a time, and no symbolic link in it is
-followed. A host cannot reach the data directory itself: a child of the supervisor opens
-the file (`open_file`) and sends the host its descriptor (`request_file`).
+It opens a path from a client one part at a time, and follows no symbolic link in it. A
+host cannot access the data directory. Instead, a child of the supervisor opens the file
+(`open_file`) and sends the host its descriptor (`request_file`).
 """
 
 from __future__ import annotations
@@ -123,8 +123,8 @@ def open_file(data_dir: str, request: FileRequest, owner: str = "") -> int:
             server does not distinguish tokens.
 
     Raises:
-        BadParameter: The directory climbs, is another token's or in one that is, or
-            holds data and neither ``force`` nor ``resume`` is set.
+        BadParameter: The directory contains "..", belongs to another token or is inside
+            such a directory, or holds data and neither ``force`` nor ``resume`` is set.
         DiskFull: There is no room.
     """
     directory = request.directory
@@ -182,7 +182,7 @@ def _check_owner(folder: int, parts: list[str], owner: str) -> bool:
     """Return whether a directory has an owner.
 
     Raises:
-        BadParameter: It is another one.
+        BadParameter: The owner is another token.
     """
     try:
         flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -228,7 +228,7 @@ def _open_folder(data_dir: str, parts: list[str], owner: str) -> int:
 
 def _open_file(folder: int, directory: str, *, force: bool, resume: bool) -> int:
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-    # An environment can put a pipe there, which would hold the host, or a link.
+    # An environment can put a pipe there, which would block the host, or a link.
     flags |= os.O_NOFOLLOW | os.O_NONBLOCK
     if not force and not resume:
         flags |= os.O_EXCL

@@ -1,7 +1,7 @@
 """Plain JSON: the form of requests and answers of simple clients, and of old ones.
 
-A value is written by its type, not by its space. What JSON cannot represent becomes
-something near: NaN becomes null, and an infinity the +-1e100 that gym-http-api wrote.
+A value is written by its type, not by its space. A value that JSON cannot represent
+becomes a similar one: NaN becomes null, and an infinity the +-1e100 of gym-http-api.
 Arrays and tuples become lists, sets sorted lists, bytes base64. An unknown object
 becomes the beginning of its ``repr``, so that an info does not end an episode.
 """
@@ -124,7 +124,7 @@ def _deep() -> BadJSON:
 
 
 def _depth(data: bytes) -> int:
-    """Count how deep valid JSON is nested, up to one more than `MAX_DEPTH`."""
+    """Return how deep valid JSON is nested, at most one more than `MAX_DEPTH`."""
     brackets = _STRING.sub(b"", data).translate(_BRACES, _NOT_BRACES)
     depth = 0
     while brackets and depth <= MAX_DEPTH:
@@ -134,10 +134,10 @@ def _depth(data: bytes) -> int:
 
 
 def _jsonable(value: object) -> object:
-    """Convert a value to one that orjson writes as this module promises.
+    """Convert a value to one that orjson writes in the form of this module.
 
     Args:
-        value: Anything that an environment may return.
+        value: Any value that an environment may return.
 
     Returns:
         Plain objects, NumPy numbers and arrays, and fragments of JSON.

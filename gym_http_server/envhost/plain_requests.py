@@ -1,4 +1,4 @@
-"""Reads requests in plain JSON, and adds what old clients expect in answers."""
+"""Reads requests in plain JSON, and adds members for old clients to answers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The main function of a host: makes the environment, and serves it.
 
 It runs in a process that the supervisor forked, and never returns there. Over a channel
-to the supervisor, the host answers the create request, and receives when it is to
-close. If the channel ends, the supervisor is gone, and the host ends, too.
+to the supervisor, the host answers the create request, and receives the order to close.
+If the channel ends, the supervisor has ended, and the host ends, too.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def _made(start: HostStart) -> Frame:
     """Return the answer to the create request."""
     told = {"instance_id": start.instance_id}
     if start.request.form == Form.PLAIN:
-        # Old clients take no further member.
+        # Old clients accept no further member.
         reply = answer(200, msgspec.json.encode(told) + b"\n")
     else:
         codec = typed if start.request.form == Form.TYPED else binary

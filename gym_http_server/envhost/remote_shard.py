@@ -1,7 +1,7 @@
-"""A shard in a process of its own, and the messages between it and the host.
+"""A shard in a separate process, and the messages between it and the host.
 
 The host forks the process before it makes an environment, while it has one thread. The
-two talk over a pair of sockets, and die together.
+two communicate over a pair of sockets. If one of them dies, the other dies, too.
 """
 
 from __future__ import annotations
@@ -60,12 +60,13 @@ class ShardOp(IntEnum):
 class RemoteShard:
     """A shard in another process, which ends with this one.
 
-    If that process dies, or sends what cannot be decoded, this one dies the same way.
+    If that process dies, or sends a message that cannot be decoded, this one dies the
+    same way.
 
     Args:
-        make: Makes a vector of so many environments.
-        start: The first environment of the shard.
-        stop: The environment after the last one of the shard.
+        make: Makes a vector with a given number of environments.
+        start: Index of the first environment of the shard.
+        stop: Index of the environment after the last one of the shard.
         num_envs: Number of environments in the whole vector.
     """
 
@@ -132,7 +133,7 @@ class RemoteShard:
         os.waitpid(self._pid, 0)
 
     def _follow(self) -> NoReturn:
-        """End this process the way that the other one has ended."""
+        """End this process in the same way as the other one ended."""
         try:
             _, status = os.waitpid(self._pid, 0)
         except ChildProcessError:
@@ -152,7 +153,7 @@ def _channel(end: socket.socket) -> FrameSocket:
 
 
 def _value_of(frame: Frame) -> Any:
-    """Return the value of an answer, and take over the warnings that it brings."""
+    """Return the value of an answer, and forward the warnings that it has."""
     if frame.head:
         for each in msgspec.json.decode(frame.head):
             env_warnings.add(**each)
@@ -164,7 +165,7 @@ def _value_of(frame: Frame) -> Any:
 def _serve(
     channel: FrameSocket, make: MakeVector, start: int, stop: int, num_envs: int
 ) -> None:
-    """Make a shard, and serve it until the host closes it or is gone."""
+    """Make a shard, and serve it until the host closes it or ends."""
     made = _outcome(lambda: vector_call("making it", lambda: Shard(make(stop - start))))
     if isinstance(made, Problem):
         channel.send(_frame_of(made))
@@ -199,7 +200,7 @@ def _receive_descriptor(channel: FrameSocket) -> int:
     """Wait for the descriptor of the shared memory.
 
     Raises:
-        EOFError: The host is gone.
+        EOFError: The host has ended.
     """
     channel.receive_one()
     descriptor = channel.take_descriptor()

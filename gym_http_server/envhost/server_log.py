@@ -1,6 +1,6 @@
 """Writes a host's exceptions and warnings to the server's log.
 
-The output of an environment has a log of its own. Operators look for exceptions and
+The output of an environment goes to a separate log. Operators look for exceptions and
 warnings in the server's log, which the supervisor writes. Both processes limit them,
 since an environment that fails in every step would flood the log.
 """
@@ -19,7 +19,7 @@ from gym_http_wire.messages import Op
 
 __all__ = ["Allowance", "connect", "read", "write"]
 
-#: Bytes of one entry.
+#: Limit of bytes of one entry.
 MAX_BYTES = 20 * 1024
 BURST = 20
 SECONDS_PER_ENTRY = 3.0
@@ -36,7 +36,7 @@ class Allowance:
         clock: Monotonic seconds.
 
     Attributes:
-        dropped: Entries refused since the last one that was not.
+        dropped: Number of entries refused since the last accepted one.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

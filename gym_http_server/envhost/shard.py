@@ -140,7 +140,7 @@ class Shard:
         if not isinstance(vector, SyncVectorEnv):
             raise TypeError(f"{vector} is not a SyncVectorEnv, and cannot be a shard")
         vector.copy = False
-        # The actions were split into a list, or an array, with one for each.
+        # The actions were split into a list, or an array, with one item for each.
         vector.action_space = spaces.Box(0, 1, (vector.num_envs,))
         self._folding = Folding(vector.num_envs)
         setattr(vector, "_add_info", self._note_info)  # noqa: B010

@@ -1,4 +1,4 @@
-"""A vector whose environments are spread over processes, and that behaves like one.
+"""A vector with environments in several processes, used like any other vector.
 
 The host has the first shard, and forks a process for each of the others. All step their
 shards at the same time.
@@ -41,8 +41,8 @@ class ShardedVectorEnv(VectorEnv[Any, Any, Any]):
     shard.
 
     Args:
-        make: Makes a ``SyncVectorEnv`` of so many environments.
-        num_envs: Number of environments in all.
+        make: Makes a ``SyncVectorEnv`` with a given number of environments.
+        num_envs: Number of environments in all shards.
         hosts: Number of processes, this one included.
 
     Raises:
@@ -204,7 +204,7 @@ class ShardedVectorEnv(VectorEnv[Any, Any, Any]):
         return self.call(name)
 
     def set_attr(self, name: str, values: Any) -> None:
-        """Set an attribute of each environment, to its own value if a list is given."""
+        """Set an attribute of each environment; a list has one value for each."""
         values = _each_value(values, self.num_envs)
         given = [[name, values[start:stop]] for start, stop in self._bounds]
         own = self._own.vector.set_attr
@@ -260,7 +260,7 @@ class ShardedVectorEnv(VectorEnv[Any, Any, Any]):
         *,
         all_: bool = False,
     ) -> list[Any]:
-        """Send a request to all shards at once, except where ``None`` is given.
+        """Send a request to each shard at once; skip shards with ``None``.
 
         Raises:
             Problem: The first problem of a shard, after all have answered.
@@ -348,7 +348,7 @@ def _each_action(space: Space[Any], actions: Any, num_envs: int) -> Any:
 
 
 def _each_value(values: Any, num_envs: int) -> list[Any]:
-    """Return the value of each environment: its own, or one for all.
+    """Return one value for each environment, from a list or from one for all.
 
     Raises:
         ValueError: The number of values is wrong.

@@ -1,6 +1,6 @@
 """Schedules the streams of a host: which of them is read, answered or written next.
 
-Requests of all streams take turns: each gets one answer before any gets its next.
+Streams take turns: a stream gets its next answer after all others with requests.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class StreamSet:
         self._busy_poll = BusyPoll(spin_us * 1000, self._may_spin)
         # By descriptor: all streams; those with requests that wait for a turn; those
         # with output that waits until their clients read; and those whose output may
-        # have arrays of the environment in it.
+        # contain arrays of the environment.
         self._streams: dict[int, Stream] = {}
         self._queued: dict[int, Stream] = {}
         self._writing: dict[int, Stream] = {}
@@ -160,7 +160,7 @@ class StreamSet:
         if events & WRITE:
             stream.flush()
         elif not stream.polled_for and events:
-            # The client is gone, and nobody reads the answers to its requests.
+            # The client has disconnected, so nothing reads answers to its requests.
             stream.close()
         elif events:
             frames = stream.fast_frames
@@ -177,7 +177,7 @@ class StreamSet:
         """Read a message, and execute it if it is a fast step.
 
         Returns:
-            Whether the step is answered and nothing is left to do for the stream.
+            Whether the step is answered, and the stream needs no further processing.
         """
         data = stream.read()
         request = frames.decode_request(data)

@@ -1,7 +1,7 @@
 """A stream: a client's WebSocket, whose socket a web worker has sent to this host.
 
-Nothing here blocks. While a client does not read its answers, the host reads nothing
-more from it, and closes the stream when that takes too long.
+Nothing here blocks. While a client does not read its answers, the host does not read
+from it, and closes the stream after a time limit.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["MAX_STREAMS", "SEND_SECONDS", "Stream", "Writer"]
 
 MAX_STREAMS = 64
 RECEIVE_BYTES = 64 * 1024
-#: Seconds after which a client that reads nothing of its answers loses its stream.
+#: Seconds after which a client that does not read its answers loses its stream.
 SEND_SECONDS = 5.0
 _MAX_BUFFERS = 512
 
@@ -39,7 +39,7 @@ _MAX_BUFFERS = 512
 class Writer:
     """Writes to a client's socket without blocking.
 
-    It keeps the bytes that the socket does not take at once.
+    It keeps the bytes that the socket does not accept at once.
 
     Args:
         line: The socket, not blocking.
@@ -76,7 +76,7 @@ class Writer:
         return self._since + SEND_SECONDS
 
     def send(self, message: bytes) -> None:
-        """Send a short message, or keep the rest that the socket does not take."""
+        """Send a short message; keep the bytes that the socket does not accept."""
         if self._output:
             self._output.append(memoryview(message))
             return
@@ -162,7 +162,7 @@ class Stream(Writer):
         session: The session's name.
         inbox: Requests that wait for their turn, and refusals of malformed ones.
         orderly: Whether the client or the host closes the stream on purpose: by a
-            closing handshake or because of a limit. Else the client's kernel has ended
+            closing handshake or because of a limit. False if the client's kernel ended
             it, as it does for a process that was killed.
         polled_for: Events that the host polls the socket for.
     """
@@ -179,8 +179,8 @@ class Stream(Writer):
         self.orderly = False
         self.inbox: deque[Frame | RefusedRequest] = deque()
         self.polled_for = select.POLLIN
-        # How many requests of the inbox came before the client knew that it has to
-        # send an earlier one again.
+        # Number of requests in the inbox that the client sent before it could know
+        # that it has to send an earlier one again.
         self._behind = 0
         self._dialect = stream_dialect(hello.protocol)
         self._fast_frames = self._dialect.fast_frames
@@ -196,11 +196,11 @@ class Stream(Writer):
         return self._fast_frames if ready else None
 
     def next(self) -> tuple[Frame | RefusedRequest, bool]:
-        """Take the next request, or refusal, from the inbox.
+        """Remove and return the next request, or refusal, of the inbox.
 
         Returns:
-            The request, and whether its sender may not know the outcome of all
-            earlier ones.
+            The request, and whether its sender may not know the outcome of all earlier
+            requests.
         """
         request = self.inbox.popleft()
         behind = self._behind > 0

@@ -1,7 +1,7 @@
 """All external connections of one host, and its connection to the broker.
 
-One descriptor is readable when something has come over any of them, so that the host's
-loop polls one descriptor more.
+One descriptor is readable when any of them has received data, so that the host's loop
+polls only one more descriptor.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ T = TypeVar("T")
 LONGEST_TICK = 0.25
 #: Seconds that the broker may take to answer, besides its wait for connections.
 BROKER_SECONDS = 5.0
-# Each poll allocates memory for so many events; others come with the next poll.
+# Each poll allocates memory for this many events; the next poll returns the others.
 _EVENTS = 64
-#: Descriptors that may arrive from the broker before they are taken.
+#: Limit of descriptors from the broker that wait to be processed.
 MAX_DESCRIPTORS = 16
 
 
@@ -54,7 +54,7 @@ class Awaited(Protocol):
 
 
 def connect_broker(channel: socket.socket) -> socket.socket:
-    """Connect to the broker, through the supervisor, which knows this host.
+    """Connect to the broker through the supervisor.
 
     Args:
         channel: The connection to the supervisor.
@@ -98,7 +98,7 @@ class ExternalConnections:
         self._wait: Callable[[Awaited], None] = self._wait_alone
 
     def fileno(self) -> int:
-        """Return the descriptor that is readable when something has come."""
+        """Return the descriptor that is readable when a connection has data."""
         return self._epoll.fileno()
 
     def perform(self, key: str, call: Callable[[], T]) -> T:
@@ -123,7 +123,7 @@ class ExternalConnections:
 
     @contextlib.contextmanager
     def waiting_by(self, wait: Callable[[Awaited], None]) -> Iterator[None]:
-        """Have `wait` call another function meanwhile, as where several calls wait."""
+        """Replace `wait` by another function for a while, as for concurrent calls."""
         before, self._wait = self._wait, wait
         try:
             yield
@@ -188,7 +188,7 @@ class ExternalConnections:
         self._epoll.register(broker.fileno(), select.EPOLLIN)
 
     def attend(self, seconds: float = 0.0) -> None:
-        """Process what has come, wait for it if need be, and check timeouts.
+        """Process received data, waiting for it if necessary, and check timeouts.
 
         Args:
             seconds: Longest wait.
@@ -215,7 +215,7 @@ class ExternalConnections:
 
     @property
     def expired(self) -> LeasedConnection | None:
-        """A connection that was lost and not resumed in time, if there is one."""
+        """A connection that was lost and not resumed in time, or ``None``."""
         now = time.monotonic()
         for connection in self.leased:
             grace = self.settings.grace_s if connection.details.resumable else 0.0
@@ -227,7 +227,7 @@ class ExternalConnections:
         self.attend(max(0.0, awaited.deadline - time.monotonic()))
 
     def _receive_from_broker(self, broker: FrameSocket) -> None:
-        """Take connections that environments have resumed."""
+        """Adopt connections that environments have resumed."""
         frames = broker.receive()
         if frames is None:
             self._epoll.unregister(broker.fileno())
@@ -263,14 +263,14 @@ class ExternalConnections:
         self._watch_broker(broker)
 
     def release(self) -> None:
-        """Return all connections to the broker, or close those that cannot go on."""
+        """Return all connections to the broker; close those that cannot be returned."""
         leased, self.leased = self.leased, []
         broker = self._broker
         if broker is not None:
             broker.socket.setblocking(True)
         for connection in leased:
             if not connection.lost:
-                # The broker's copy of the socket would go on being reported.
+                # The broker's copy of the socket would still trigger events.
                 self._epoll.unregister(connection)
             sock = connection.release()
             words = "the instance was closed"

@@ -35,8 +35,8 @@ __all__ = ["ExternalEnv", "Made", "make_external"]
 
 #: How often connections that are lost while their environments begin are replaced.
 MAX_LOST = 8
-#: Steps of a stream that take the general way after one with an info: where infos are
-#: given, they are likely to go on.
+#: Number of steps of a stream that take the general path after one with an info: an
+#: environment that sent one info is likely to send more.
 PAUSE_STEPS = 64
 _OWN = frozenset(
     {
@@ -56,7 +56,7 @@ class Made(NamedTuple):
 
     Attributes:
         env: The environment.
-        stream_step: The fast way for steps of a stream; ``None`` if there is none.
+        stream_step: The fast path for steps of a stream, or ``None``.
     """
 
     env: gymnasium.Env[Any, Any] | gymnasium.vector.VectorEnv[Any, Any, Any]
@@ -68,16 +68,16 @@ class ExternalEnv(gymnasium.Env[Any, Any]):
 
     Args:
         connection: The connection.
-        connections: All of the host's.
+        connections: All connections of the host.
         kwargs: Arguments for the environment to begin with.
-        render_mode: What `render` returns.
+        render_mode: The mode of `render`.
 
     Raises:
-        Problem: It could not begin.
+        Problem: The environment could not begin.
 
     Attributes:
-        stream_step: The fast way for steps of a stream, which must be tried before
-            `step`; ``None`` if there is none.
+        stream_step: The fast path for steps of a stream, to be tried before `step`;
+            or ``None``.
     """
 
     stream_step: FastStep[PackedStep] | None = None
@@ -188,12 +188,12 @@ class ExternalEnv(gymnasium.Env[Any, Any]):
             raise self._requester.reject(error) from None
 
     def render(self) -> Any:
-        """Return what the environment renders."""
+        """Return the rendered value."""
         if not self._hello.has("render"):
             raise Unsupported(f"{self._env_id} does not render")
         hello = self._hello
         if hello.has("attributes"):
-            # What a Gymnasium environment renders is passed on as it is.
+            # A value that a Gymnasium environment rendered is returned unchanged.
             return self._requester.request(Op.RENDER, {}).get("rendered")
         if self.render_mode is None:
             # As Gymnasium's own environments do.

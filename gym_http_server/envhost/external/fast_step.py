@@ -1,9 +1,9 @@
 """The fast step: one exchange with one external environment, read in one pass.
 
-Nearly every answer to a step is plain JSON, with an observation of the space's shape.
-Its bytes become the step in one pass, by a reader that is made from the observation
-space. Every other answer is read once more in the general way, by the
-`ExternalConnection`, and the caller waits for the step's `Call`.
+Nearly every answer to a step is plain JSON, with an observation of the space's shape. A
+reader made from the observation space converts its bytes to the step in one pass. The
+`ExternalConnection` reads every other answer again, in the general way, and the caller
+waits for the step's `Call`.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ M = TypeVar("M")
 
 
 class FastStep(Generic[M]):
-    """Sends steps over one connection, and reads the answers that are as expected.
+    """Sends steps over one connection, and reads the answers of the expected form.
 
     Args:
-        requester: Sends all other requests to the same environment, which is alone in
-            its host.
+        requester: Sends all other requests to the same environment, the only one in its
+            host.
         reader: Reads the expected answers.
-        signature: Of the value of a stream that a step becomes; empty for others.
-        pause: Number of steps to leave to the general way after an answer that was not
-            as expected: an environment that gives infos is likely to go on.
+        signature: Of the stream's value that a step becomes; empty for others.
+        pause: Number of steps to leave to the general path after an unexpected answer:
+            an environment that sends infos is likely to send more.
     """
 
     def __init__(
@@ -55,9 +55,9 @@ class FastStep(Generic[M]):
         """Send a step, and wait a moment for its answer.
 
         Returns:
-            The step. Or its pending call, if the answer is not there yet or is not as
-            expected; `take_pending` returns that, too. Or ``None``, if this step has to
-            take the general way; then nothing was sent.
+            The step. Or its pending call, if the answer has not arrived or does not
+            have the expected form; `take_pending` returns that, too. Or ``None``, if
+            this step has to take the general path; then nothing was sent.
         """
         if self._paused:
             self._paused -= 1

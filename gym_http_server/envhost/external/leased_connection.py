@@ -30,7 +30,7 @@ from gym_http_wire.websocket import Close
 __all__ = ["ALONE_SECONDS", "ExternalSettings", "LeasedConnection"]
 
 RECEIVE_BYTES = 256 * 1024
-#: Longest that a host waits for one connection without serving others, in seconds.
+#: Seconds that a host waits for one connection, at most, without serving others.
 ALONE_SECONDS = 0.1
 _TIMEVAL = struct.pack("@ll", 0, int(ALONE_SECONDS * 1e6))
 
@@ -40,7 +40,7 @@ class ExternalSettings(msgspec.Struct, frozen=True):
 
     Attributes:
         deadline_s: Seconds in which an environment has to answer.
-        grace_s: Seconds in which a connection that was lost can be resumed.
+        grace_s: Seconds in which a lost connection can be resumed.
         heartbeat_s: Seconds of silence after which an environment is pinged.
         max_message: Bytes that a message of an environment may have.
         max_observation: Bytes that one element of a space may take.
@@ -61,7 +61,7 @@ class LeasedConnection:
     """One connection of a host to an external environment.
 
     Args:
-        details: What the broker knows of it.
+        details: The broker's record of it.
         sock: Its socket.
         settings: Limits.
         watch: Called with this connection when it has another socket.
@@ -92,7 +92,7 @@ class LeasedConnection:
         self._connect(sock)
 
     def _connect(self, sock: socket.socket) -> None:
-        # It blocks for a moment only, and only where nothing else is waited for.
+        # It blocks for a moment only, and only if the host waits for nothing else.
         sock.setblocking(True)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TIMEVAL)
         self._socket = sock
@@ -104,7 +104,7 @@ class LeasedConnection:
 
     @property
     def details(self) -> ConnectionDetails:
-        """What another process needs to continue."""
+        """The data that another process needs to continue the connection."""
         return self.protocol.details
 
     @property
@@ -149,12 +149,12 @@ class LeasedConnection:
         self._settle()
 
     def fault(self, error: BadMessage) -> None:
-        """Report to the environment what was wrong with its answer."""
+        """Report to the environment the fault of its answer."""
         self.protocol.fault(error)
         self._settle()
 
     def receive(self) -> None:
-        """Read and process what has come; nothing, if nothing has."""
+        """Read and process the received data, if there is any."""
         try:
             data = self._read(socket.MSG_DONTWAIT)
         except Lost as lost:
@@ -192,14 +192,14 @@ class LeasedConnection:
         self._socket.close()
 
     def exchange(self, data: bytes, until: float) -> bytes:
-        """Send bytes, and wait a moment for what comes then.
+        """Send bytes, and wait a moment for the answer.
 
         Args:
             data: The bytes.
-            until: When the environment must have taken them; monotonic seconds.
+            until: When the environment must have read them; monotonic seconds.
 
         Returns:
-            What has come; nothing, if nothing has or the connection is lost.
+            The received bytes; empty if there are none or the connection is lost.
         """
         try:
             sent = self._socket.send(data, socket.MSG_DONTWAIT)
@@ -214,7 +214,7 @@ class LeasedConnection:
             return b""
 
     def _read(self, flags: int) -> bytes:
-        """Read what has come; without flags, wait `ALONE_SECONDS` for it.
+        """Read the received bytes; without flags, wait `ALONE_SECONDS` for them.
 
         Raises:
             Lost: The connection has ended.
@@ -230,10 +230,10 @@ class LeasedConnection:
         return data
 
     def _settle(self, until: float | None = None) -> None:
-        """Send what the protocol has to send, and close the socket if it is lost.
+        """Send the protocol's output, and close the socket if the connection is lost.
 
         Args:
-            until: When the environment must have taken the bytes; ``None``: at once.
+            until: When the environment must have read the bytes; ``None``: at once.
         """
         self._flush(until)
         if self.protocol.state is ConnectionState.LOST and self._socket.fileno() >= 0:
@@ -253,7 +253,7 @@ class LeasedConnection:
         """Send bytes.
 
         Raises:
-            Lost: The environment did not take them in time, or the connection ended.
+            Lost: The environment did not read them in time, or the connection ended.
         """
         rest: bytes | memoryview = data
         while rest:

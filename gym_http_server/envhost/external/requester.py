@@ -1,4 +1,4 @@
-"""Requests to one external environment, and the problems that agents get instead."""
+"""Sends requests to one external environment; turns failures into agents' problems."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ class Requester:
 
     Args:
         connection: The connection.
-        connections: All of the host's, among which it waits.
+        connections: All connections of the host; it waits for all of them.
         needs_reset: Why a step needs a reset before it; "" if it does not.
 
     Attributes:
         connection: The connection.
         deadline_s: Seconds in which the environment has to answer.
-        needs_reset: The same.
+        needs_reset: Why a step needs a reset before it; "" if it does not.
     """
 
     def __init__(
@@ -73,12 +73,12 @@ class Requester:
 
     @property
     def ready(self) -> bool:
-        """Whether nothing stands between the last call and a step."""
+        """Whether a step can follow: no call was lost, and no reset is needed."""
         return self._lost is None and not self.needs_reset
 
     @property
     def retries_lost(self) -> bool:
-        """Whether the agent's request is the one in which the connection was lost."""
+        """Whether the agent's request retries the call that lost the connection."""
         lost, key = self._lost, self._connections.key
         return lost is not None and bool(key) and lost.key == key
 
@@ -114,7 +114,7 @@ class Requester:
             if not call.lost:
                 return call
             if op is Op.INIT and not self.connection.hello.has("replay"):
-                # Nothing is lost with it, and another environment can begin.
+                # No state is lost with it, and another environment can begin.
                 raise ExternalAway(
                     f"{self.connection.env_id} lost its connection while it began; "
                     "try again",
@@ -143,10 +143,10 @@ class Requester:
             connection.lose("it did not answer to close")
 
     def reject(self, error: BadMessage, *, harmless: bool = False) -> BadAnswer:
-        """Report a bad result to the environment, and return the agent's problem.
+        """Report a bad result to the environment, and return the problem for the agent.
 
         Args:
-            error: What is wrong with it.
+            error: The fault of the result.
             harmless: Whether the request leaves the environment unchanged.
         """
         self.connection.fault(error)
@@ -156,7 +156,7 @@ class Requester:
         return BadAnswer(words, extras={"field": error.field})
 
     def _lost_before(self, op: Op, parameters: dict[str, Any], key: str) -> Call | None:
-        """Return the call in which the connection was lost, if this is its retry.
+        """Return the call that lost the connection, if this request is its retry.
 
         Raises:
             ResetNeeded: This request must not come before that retry.
@@ -186,12 +186,12 @@ class Requester:
         last = min(time.monotonic() + RETURN_SECONDS, until - self.deadline_s / 2)
         back = _Return(connection, last)
         resumable = connection.details.resumable
-        # While an environment begins, the agent had better begin with another one.
+        # While an environment begins, the agent should try another one.
         waits = resumable and op != Op.INIT
         while waits and not back.over and time.monotonic() < last:
             connections.wait(back)
         if not back.over:
-            # Requests that are retried often must not put off the check of the grace.
+            # Requests that are retried often must not postpone the check of the grace.
             connections.check_soon()
             hope = (
                 f"has {connections.settings.grace_s:g} s to come back; try again"
@@ -206,7 +206,7 @@ class Requester:
     def _started(
         self, call: Call | None, op: Op, parameters: dict[str, Any], until: float
     ) -> Call:
-        """Send a request, or the one again in which the connection was lost."""
+        """Send a request, or send the call again that lost the connection."""
         connection = self.connection
         if call is None:
             number = connection.new_number()
@@ -285,7 +285,7 @@ class _Return:
 
 
 def _is_retry(call: Call, op: Op, parameters: dict[str, Any], key: str) -> bool:
-    """Whether the agent retries the request of a call.
+    """Return whether a request is the agent's retry of a call.
 
     Two requests with keys are compared by these, and others by their content.
     """

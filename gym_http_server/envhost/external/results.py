@@ -46,7 +46,7 @@ class ResultReader:
     Attributes:
         observation_space: The space.
         action_space: The space.
-        steps: Reads most answers to steps at once; ``None`` if none of them can be.
+        steps: Reads most answers to steps in one pass; ``None`` if it cannot.
         packing: Reads them into the leaves of a stream's value; ``None`` likewise.
     """
 
@@ -92,7 +92,7 @@ class ResultReader:
         return self._observation(result), _info(result)
 
     def step(self, result: Values) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Return what `gymnasium.Env.step` returns.
+        """Return the step as `gymnasium.Env.step` returns it.
 
         Raises:
             BadMessage: The result is malformed.
@@ -162,15 +162,15 @@ def read_rendered(value: object, mode: str | None, *, plain: bool) -> Any:
 
     Args:
         value: The result.
-        mode: The render mode: ``rgb_array`` has a picture, ``rgb_array_list`` a list
-            of pictures; any other has any value.
-        plain: Whether it came in plain JSON, which has no arrays.
+        mode: The render mode: ``rgb_array`` has an image, ``rgb_array_list`` a list
+            of images; any other has any value.
+        plain: Whether it is in plain JSON, which has no arrays.
 
     Returns:
-        A picture is an array of shape (height, width, 3) and dtype uint8.
+        The value, with each image as an array of shape (height, width, 3), dtype uint8.
 
     Raises:
-        BadMessage: It is no picture.
+        BadMessage: It is not an image.
     """
     if mode == "rgb_array":
         return _picture(value, "rendered", plain=plain)
@@ -222,7 +222,7 @@ def _has_arrays(space: Space[Any]) -> bool:
 
 
 def _is_in_arrays(space: Space[Any], value: Any) -> bool:
-    """Whether there are arrays where the space has them, and not lists."""
+    """Return whether a value has arrays, not lists, where its space has arrays."""
     if isinstance(space, spaces.Dict):
         parts = space.spaces.items()
         return all(_is_in_arrays(part, value[key]) for key, part in parts)

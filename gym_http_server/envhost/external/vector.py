@@ -25,7 +25,7 @@ Do = Callable[[], Any]
 
 
 class Outcome(NamedTuple):
-    """What a call returned or raised.
+    """The outcome of a call: the value returned, or the exception raised.
 
     Attributes:
         value: The value that it returned.
@@ -39,10 +39,10 @@ class Outcome(NamedTuple):
 def run_concurrently(
     connections: ExternalConnections, calls: Sequence[Callable[[], Any]]
 ) -> list[Outcome]:
-    """Run calls at the same time, in one thread: each waits for external environments.
+    """Run calls to external environments concurrently, in one thread.
 
-    Each call runs in a greenlet, which gives way while its environment works. So
-    wrappers and all else around the environment need not know.
+    Each call runs in a greenlet, which yields while its environment works. So wrappers
+    and other code around the environment need no change.
 
     Returns:
         The outcomes, in the order of the calls.
@@ -80,7 +80,7 @@ def run_concurrently(
 
 
 class ExternalVectorEnv(SyncVectorEnv[Any, Any]):
-    """Does what `SyncVectorEnv` does, with all environments at the same time.
+    """A `SyncVectorEnv` whose environments all step at the same time.
 
     The environments step concurrently first. Then the base class steps stand-ins that
     replay their outcomes, so that it makes batches and resets as for any vector. If
@@ -102,7 +102,7 @@ class ExternalVectorEnv(SyncVectorEnv[Any, Any]):
         known = {"autoreset_mode", "copy", "observation_mode"}
         kwargs = {name: kwargs[name] for name in known & kwargs.keys()}
         self._connections = connections
-        # Outcomes of a call in which the connections of others were lost, and the call.
+        # Outcomes of a call during which other connections were lost, and the call.
         self._kept: dict[int, Outcome] = {}
         self._kept_of = b""
         begun = run_concurrently(connections, makes)
@@ -140,7 +140,7 @@ class ExternalVectorEnv(SyncVectorEnv[Any, Any]):
         return result  # type: ignore[no-any-return]
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Take an action in each."""
+        """Take an action in each environment."""
         each = list(iterate(self.action_space, actions))
         calls = {i: self._stepping(i, env, each[i]) for i, env in enumerate(self.envs)}
         played = self._all(Op.STEP, {"actions": actions}, calls)
@@ -148,7 +148,7 @@ class ExternalVectorEnv(SyncVectorEnv[Any, Any]):
         return result  # type: ignore[no-any-return]
 
     def render(self) -> Any:
-        """Return what each renders."""
+        """Return the rendered value of each environment."""
         return tuple(
             _given(run_concurrently(self._connections, [e.render for e in self.envs]))
         )
@@ -182,7 +182,7 @@ class ExternalVectorEnv(SyncVectorEnv[Any, Any]):
     def _all(
         self, op: Op, given: dict[str, Any], calls: dict[int, Do]
     ) -> dict[int, list[Any]]:
-        """Run calls concurrently, but for those whose outcomes have been kept."""
+        """Run calls concurrently, except those whose outcomes have been kept."""
         if self._kept:
             again = self._kept_of == bytes([op]) + binary.encode(given)
             if not again and op != Op.RESET:
