@@ -1,4 +1,4 @@
-"""Leases: hosts take free connections, and release them."""
+"""Allocates free connections to hosts, and takes released ones back."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_NAMES = 5
 
 
 class Allocator:
-    """Allocates free connections to hosts: to each all that it requests, or none.
+    """Allocates free connections to hosts: all that a host requests, or none.
 
     Args:
         registry: The connections, and the hosts that wait.
@@ -66,9 +66,9 @@ class Allocator:
             self._registry.leases[each.resume] = lease
 
     def allocate(self) -> None:
-        """Allocate free connections to the hosts that wait, in their order.
+        """Allocate free connections to the waiting hosts, in FIFO order.
 
-        A request for many is not overtaken by a later one for few.
+        A request for few does not overtake an earlier one for many.
         """
         registry = self._registry
         short: set[str] = set()
@@ -104,7 +104,7 @@ class Allocator:
                     self._hang_up(waiter.host)
 
     def _shortage(self, waiter: Waiter) -> str:
-        """Return why an instance cannot be created now, and what to do."""
+        """Return why an instance cannot be created now, and a remedy."""
         name = f"external/{waiter.name}"
         names = self._registry.names()
         if waiter.name in names:

@@ -11,23 +11,23 @@ from gym_http_wire.external.handshake import CAPABILITIES, BadHello, Hello, pars
 
 __all__ = ["check_spaces", "read_hello"]
 
-#: Longer metadata is of no use, and takes many times as much memory once it is read.
+#: Longer metadata has no use, and takes many times as much memory once it is parsed.
 MAX_METADATA_BYTES = 64 * 1024
 MAX_MODES = 64
-#: Much less than can be parsed: it is written again where the call stack is deeper.
+#: Much less than can be parsed, since a deeper call stack has to encode it again.
 MAX_LEVELS = 200
 MAX_MODE = 64
 
 
 def read_hello(payload: bytes, max_observation: int) -> Hello:
-    """Read a hello, and drop the capabilities that this server does not know.
+    """Parse a hello, and drop the capabilities that this server does not support.
 
     Args:
         payload: The hello, whose token was accepted.
         max_observation: Bytes that an element of each of its spaces may take.
 
     Raises:
-        BadHello: It or one of its spaces is malformed, or something is too large.
+        BadHello: The hello or a space is malformed, or a part is too large.
     """
     hello = parse_hello(payload)
     for each in (
@@ -57,10 +57,10 @@ def read_hello(payload: bytes, max_observation: int) -> Hello:
 
 
 def check_spaces(hello: Hello, max_observation: int) -> None:
-    """Check the spaces of a hello, and first how large their elements are.
+    """Check the spaces of a hello, beginning with the size of their elements.
 
     Raises:
-        BadHello: One is malformed or too large.
+        BadHello: A space is malformed or too large.
     """
     for which in ("observation_space", "action_space"):
         try:

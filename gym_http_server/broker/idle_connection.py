@@ -1,7 +1,7 @@
 """A connection that no host has leased: its socket, around an `ExternalConnection`.
 
-Nothing here waits. The little that is sent fits into the buffer of any socket, so a
-connection that does not take it at once is lost.
+Nothing here blocks. The short output fits into the buffer of any socket, so a
+connection that does not accept it at once is lost.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gym_http_wire.external.messages import Dialect
 __all__ = ["IdleConnection", "dialect_of"]
 
 RECEIVE_BYTES = 64 * 1024
-# While an answer is due no ping is sent: then the kernel notices a peer that is gone.
+# No ping is sent while an answer is due; then the kernel detects a lost peer.
 KEEPALIVE = (
     (socket.TCP_KEEPIDLE, 15),
     (socket.TCP_KEEPINTVL, 5),
@@ -40,14 +40,13 @@ class IdleConnection:
     Args:
         sock: The socket.
         protocol: Its state.
-        identity: Identity of the token that it has shown; ``None``: it has to show one
-            in its hello.
+        identity: Identity of its token; ``None``: the hello must have a token.
         now: Monotonic seconds.
-        by_tcp: Whether it came by plain TCP.
+        by_tcp: Whether it is by plain TCP.
 
     Attributes:
-        sock, protocol, identity, by_tcp: The same.
-        opened_at: When it came.
+        sock, protocol, identity, by_tcp: The arguments of these names.
+        opened_at: When it was opened.
     """
 
     def __init__(
@@ -77,7 +76,7 @@ class IdleConnection:
 
     @property
     def address(self) -> str:
-        """IP address of its other end; "" for a Unix socket, or if it is gone."""
+        """IP address of its other end; "" for a Unix socket, or if it has closed."""
         if self.sock.family == socket.AF_UNIX:
             return ""
         with contextlib.suppress(OSError):
@@ -85,7 +84,7 @@ class IdleConnection:
         return ""
 
     def read(self, now: float) -> bytes:
-        """Read what has come; nothing, if nothing has or the connection is lost."""
+        """Return received bytes; empty if there are none or the connection is lost."""
         try:
             data = self.sock.recv(RECEIVE_BYTES)
         except BlockingIOError:
@@ -98,11 +97,11 @@ class IdleConnection:
         return data
 
     def flush(self, now: float) -> None:
-        """Send what the protocol has to send."""
+        """Send the protocol's output."""
         self.send(self.protocol.take_outgoing(), now)
 
     def send(self, data: bytes, now: float) -> None:
-        """Send bytes; the connection is lost if they are not taken at once."""
+        """Send bytes; the connection is lost if the socket does not accept all."""
         try:
             sent = self.sock.send(data) if data else 0
         except OSError as error:
@@ -120,7 +119,7 @@ class IdleConnection:
 
 
 def dialect_of(hello: Hello) -> Dialect:
-    """Return a dialect that reads what messages are, without their values."""
+    """Return a dialect that reads the kinds of messages, without their values."""
     if hello.dialect == "binary":
         return BinaryDialect()
     if hello.dialect == TANGO:

@@ -40,22 +40,22 @@ from gym_http_wire.problems import Problem
 
 __all__ = ["IdleConnections"]
 
-#: Limit of connections by plain TCP that have not sent their hello; when another comes,
-#: the oldest is closed. For other connections, the limit is --max-external if greater.
+#: Limit of connections by plain TCP that have not sent their hello; a further one
+#: closes the oldest. For others, the limit is --max-external if that is greater.
 MAX_UNGREETED = 64
 
 log = logging.getLogger("gym_http_server.broker")
 
 
 class IdleConnections:
-    """All connections that came in and that no host has leased.
+    """All connections that no host has leased.
 
     Args:
         poller: Polls their sockets.
         registry: The connections whose hello was accepted, and the leases.
         settings: The broker's settings.
         authenticator: Checks the tokens of connections by plain TCP; ``None``: they
-            need none.
+            need no token.
     """
 
     def __init__(
@@ -91,11 +91,10 @@ class IdleConnections:
         Args:
             sock: Its socket.
             framing: Name of its framing.
-            identity: Identity of the token that it has shown; ``None``: it has to show
-                one in its hello.
-            details: Those of a connection that another process had.
+            identity: Identity of its token; ``None``: the hello must have a token.
+            details: The record of a connection that another process had.
             implicit_hello: Whether another party supplies its hello.
-            by_tcp: Whether it came by plain TCP.
+            by_tcp: Whether it is by plain TCP.
         """
         now = time.monotonic()
         protocol = ExternalConnection(
@@ -113,7 +112,7 @@ class IdleConnections:
         return connection
 
     def add_local(self, sock: socket.socket, identity: Identity) -> None:
-        """Add a connection whose other end another part of the broker has."""
+        """Add a connection whose other end belongs to another part of the broker."""
         self.add(sock, COUNTED, identity=identity)
 
     def add_tcp(self, sock: socket.socket) -> None:
@@ -125,12 +124,12 @@ class IdleConnections:
     def connect(
         self, sock: socket.socket, request: ConnectRequest, early: bytes
     ) -> None:
-        """Add a connection that a web worker or the gateway passes on.
+        """Add a connection that a web worker or the gateway passes to the broker.
 
         Args:
             sock: Its socket.
-            request: What they know of it.
-            early: Bytes of it that have been read already.
+            request: Their record of it.
+            early: Bytes that they have read from it already.
         """
         connection = self.add(
             sock,
@@ -167,7 +166,7 @@ class IdleConnections:
             connection.flush(now)
 
     def check(self, now: float) -> None:
-        """Ping connections that are silent, and close those whose time is over."""
+        """Ping silent connections, and close those that have timed out."""
         for connection in list(self._connections.values()):
             connection.protocol.check(now)
             self._settle(connection, now)
@@ -185,7 +184,7 @@ class IdleConnections:
             self._greet(connection, hello, now)
 
     def _settle(self, connection: IdleConnection, now: float) -> None:
-        """Send what is to be sent, and remove the connection if it is lost."""
+        """Send pending output, and remove the connection if it is lost."""
         connection.flush(now)
         protocol = connection.protocol
         if protocol.state is not ConnectionState.LOST or connection.fileno() < 0:
@@ -308,7 +307,7 @@ class IdleConnections:
         """Pass a connection to the host that had it before it was lost."""
         protocol = connection.protocol
         if not lease.responsive:
-            # All other connections would wait with this one.
+            # This connection would delay all others.
             protocol.end("the host that has this environment is busy: come again", now)
             return
         ids = lease.connection, lease.resume
@@ -317,7 +316,7 @@ class IdleConnections:
         if not protocol.transferable:
             protocol.lose("it sent more than its hello", now)
             return
-        # The host knows the spaces, which may be large.
+        # The host already has the spaces, which may be large.
         details.hello = Hello(hello.protocol, hello.name, {}, {})
         body = msgspec.json.encode(details)
         try:

@@ -1,7 +1,7 @@
 """External environments that poll their requests by HTTP, and post their answers.
 
-To all other parts such an environment has a connection like any other: one end of a
-pair of sockets, whose other end a `LongPollConnection` has.
+For the other parts of the server, such an environment has an ordinary connection: one
+end of a pair of sockets. A `LongPollConnection` has the other end.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class WaitingWorker(NamedTuple):
     until: float = float("inf")
 
     def answer(self, frame: Frame) -> None:
-        """Send the answer, unless the web worker is gone."""
+        """Send the answer, unless the web worker has disconnected."""
         with contextlib.suppress(OSError):
             self.client.send(frame._replace(number=self.number))
 
@@ -74,7 +74,7 @@ class LongPollConnection:
         sock: This end of the pair of sockets.
         hello: The hello that the environment posted.
         worker: Waits for the answer to the hello.
-        identity: Identity of the token that it has shown.
+        identity: Identity of its token.
         max_message: Bytes that a message may have.
         now: Monotonic seconds.
 
@@ -82,7 +82,7 @@ class LongPollConnection:
         connection: The connection's ID; "" until the hello is accepted.
         polled_at: When the environment sent its last HTTP request.
         poll: Waits for the next request; ``None`` if no web worker does.
-        owner: Name of the token that it was opened with; "" if it has none.
+        owner: Name of the token that opened it; "" if there was none.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class LongPollConnection:
         self.flush()
 
     def flush(self) -> None:
-        """Send what the socket takes.
+        """Send as many bytes as the socket accepts.
 
         Raises:
             ConnectionEnded: The server has closed the connection.
@@ -279,7 +279,7 @@ class LongPolling:
         self._poller.want(connection, _events(connection))
 
     def poll(self, client: FrameSocket, frame: Frame) -> None:
-        """Answer a web worker with the next request, once there is one."""
+        """Answer a web worker with the next request, as soon as there is one."""
         head = request_head(frame)
         request = msgspec.json.decode(head.value or "", type=PollRequest)
         connection = self._find(request.connection, head.owner)

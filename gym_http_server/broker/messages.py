@@ -15,7 +15,7 @@ class BrokerSettings(msgspec.Struct, frozen=True):
 
     Attributes:
         heartbeat_s: Seconds of silence after which an environment is pinged.
-        grace_s: Seconds in which a connection that was lost can be resumed.
+        grace_s: Seconds in which a lost connection can be resumed.
         max_message: Bytes that a message to a host may have.
         max_external: Connections at a time.
         max_observation: Bytes that one element of a space may take.
@@ -29,15 +29,15 @@ class BrokerSettings(msgspec.Struct, frozen=True):
 
 
 class ConnectRequest(msgspec.Struct):
-    """A connection of an environment, which a web worker or the gateway passes on.
+    """A connection that a web worker or the gateway passes to the broker.
 
     Attributes:
         greeting: Text to send before all else.
         framing: Name of the framing of its messages.
-        hello: Its hello, if it does not send one itself, as Tango's do not.
-        identity: Identity of the token that it has shown.
-        own: Whether it is the very connection over which this request comes, since no
-            other socket can be passed on.
+        hello: Its hello, if it does not send one itself, like Tango's pages.
+        identity: Identity of its token.
+        own: Whether it is the connection that carries this request, since no other
+            socket can be passed.
     """
 
     greeting: str

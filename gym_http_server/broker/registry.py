@@ -32,7 +32,7 @@ class Lease:
 
     @property
     def responsive(self) -> bool:
-        """Whether the host reads at once what is sent to it."""
+        """Whether the host reads its messages at once."""
         poll = select.poll()
         poll.register(self.host, select.POLLOUT)
         return bool(poll.poll(0))
@@ -109,7 +109,7 @@ class Registry:
         return None
 
     def forget_host(self, host: FrameSocket) -> None:
-        """Forget what a host had leased and waited for: it has ended."""
+        """Remove the leases and the waiter of a host that has ended."""
         self.leases = {k: v for k, v in self.leases.items() if v.host is not host}
         self.waiters = deque(each for each in self.waiters if each.host is not host)
 

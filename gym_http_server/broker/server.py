@@ -1,8 +1,8 @@
 """The broker: the process that holds the free connections of external environments.
 
-Web workers and the gateway pass connections on to it, and it accepts those by plain
-TCP. It greets the environments, keeps the connections alive, and passes them to the
-hosts that lease them. It sees no step. One thread, one poll loop.
+Web workers and the gateway pass connections to it, and it accepts those by plain TCP.
+It answers the hello of environments, keeps the connections alive, and passes them to
+the hosts that lease them. Steps do not go through it. One thread, one poll loop.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from gym_http_wire.problems import ExternalAway, Problem
 __all__ = ["run"]
 
 TICK_SECONDS = 0.25
-#: Descriptors that a connection may bring before they are taken.
+#: Limit of unprocessed descriptors from a connection.
 MAX_DESCRIPTORS = 16
 
 log = logging.getLogger("gym_http_server.broker")
 
-#: What each kind of client may request.
+#: The operations that a kind of client may request.
 Operations = dict[int, Callable[[FrameSocket, Frame], None]]
 
 
@@ -53,12 +53,12 @@ class Broker:
     """Holds the free connections.
 
     Args:
-        listener: Where web workers and the gateway connect.
+        listener: The socket to which web workers and the gateway connect.
         control: The connection to the supervisor, which passes on those of hosts.
         settings: The broker's settings.
         peers: Distinguishes processes of the server from those of environments.
-        tcp_listener: Where environments connect by plain TCP; ``None``: they cannot.
-        authenticator: Checks their tokens; ``None``: they need none.
+        tcp_listener: The socket for environments by plain TCP; ``None``: there is none.
+        authenticator: Checks their tokens; ``None``: they need no token.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class Broker:
             self._idle.add_tcp(sock)
 
     def _accepted(self, listener: socket.socket) -> socket.socket | None:
-        """Accept a connection; ``None`` if it is gone, or there is no room for it."""
+        """Accept a connection; ``None`` if it has closed, or there is no room."""
         try:
             return listener.accept()[0]
         except (BlockingIOError, ConnectionAbortedError):
@@ -212,7 +212,7 @@ class Broker:
             self._registry.forget_host(client)
 
     def _connect(self, client: FrameSocket, frame: Frame) -> None:
-        """Take a connection: the socket that came along, or else this very one."""
+        """Add a connection: the socket that the request brought, or this one."""
         value = request_head(frame).value or ""
         request = msgspec.json.decode(value, type=ConnectRequest)
         sock = None if request.own else client.take_socket()
@@ -237,7 +237,7 @@ def _answer_status(client: FrameSocket, frame: Frame) -> None:
 def _close_unread(sock: socket.socket) -> None:
     """Close a connection, and descriptors that were sent over it, without waiting."""
     with contextlib.suppress(OSError):
-        # From now on nothing more can be sent.
+        # From now on, the peer cannot send.
         sock.shutdown(socket.SHUT_RDWR)
         sock.setblocking(False)
         while True:
@@ -256,12 +256,12 @@ def run(
     settings: BrokerSettings,
     parent_pid: int,
 ) -> int:
-    """Be the broker until the end; return the exit status.
+    """Run the broker until it ends; return the exit status.
 
     Args:
-        listener: Where web workers and the gateway connect.
+        listener: The socket to which web workers and the gateway connect.
         control: The connection to the supervisor.
-        doors: Descriptors of the socket by which environments connect by plain TCP,
+        doors: Descriptors of the socket to which environments connect by plain TCP,
             and of the memory from which the tokens are read.
         settings: The broker's settings.
         parent_pid: The supervisor; the process ends with it.

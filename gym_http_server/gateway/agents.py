@@ -42,17 +42,17 @@ _decode_closing = msgspec.json.Decoder(_Closing).decode
 
 
 class AgentPeer:
-    """One agent.
+    """The gateway's end of the conversation with one agent.
 
     Args:
-        context: What all peers share.
-        outbox: Sends messages to it.
-        identity: The identity of the token that it has shown.
+        context: The state that all peers share.
+        outbox: Sends messages to the agent.
+        identity: The identity of the agent's token.
         greeting: Its first message.
         on_over: Called when the conversation is over.
 
     Raises:
-        ScopeMissing: Its token may not do this.
+        ScopeMissing: Its token lacks the scope.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class AgentPeer:
         self._text = greeting.dialect == "json"
         self._session = greeting.session or new_session()
         self._lost_s = greeting.lost
-        # Whether no other client could learn the ID of the instance it creates.
+        # Whether no other client could get the ID of the instance that it creates.
         self._its_own = not (greeting.key or greeting.instance_id)
         self._welcomed = False
         # Warnings of the create request, as JSON.
@@ -112,7 +112,7 @@ class AgentPeer:
             self._stream.resume()
 
     def leave(self) -> None:
-        """Clean up, since the agent is gone; its instance stays."""
+        """Clean up after the agent has disconnected; its instance stays."""
         if self._stream is not None:
             self._stream.close()
         elif self._call is not None:

@@ -17,7 +17,7 @@ def connected(path: str) -> socket.socket:
     """Connect to a Unix socket, without waiting.
 
     Raises:
-        OSError: Nothing listens there, or this process has no descriptors left.
+        OSError: No process listens there, or this process has no descriptors left.
     """
     end = socket.socket(socket.AF_UNIX)
     # The close of a descriptor that a host sends could take hours.
@@ -32,13 +32,13 @@ def connected(path: str) -> socket.socket:
 
 
 class BufferedSocket:
-    """One socket, with a buffer of what is to be sent.
+    """One socket, with a buffer of bytes to send.
 
     Args:
         poller: Polls it.
         end: The socket.
         on_data: Called with received bytes.
-        on_end: Called once when the other end is gone, or reads too slowly.
+        on_end: Called once when the other end has closed, or reads too slowly.
         max_queued: Bytes that may wait until the other end reads them.
     """
 
@@ -62,7 +62,7 @@ class BufferedSocket:
         poller.add(end, self._serve)
 
     def send(self, data: bytes) -> None:
-        """Send bytes, and keep those that the socket does not take at once."""
+        """Send bytes, and keep those that the socket does not accept at once."""
         if not self._open:
             return
         self._out += data
@@ -121,7 +121,7 @@ class BufferedSocket:
         except BlockingIOError:
             pass
         except OSError:
-            # Reading shows the end, behind what was sent before it.
+            # A later read finds the end, after the bytes sent before it.
             self._out.clear()
         if not self._paused:
             self._poller.want(self._end, READ | WRITE if self._out else READ)

@@ -1,4 +1,4 @@
-"""What all peers of the gateway share: settings, timers, the broker's connection."""
+"""The state that all peers of the gateway share: settings, timers, the broker."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class GatewaySettings(msgspec.Struct, frozen=True):
     """The gateway's settings.
 
     Attributes:
-        place: Where it listens, as ``tcp://HOST:PORT``.
+        place: The address on which it listens, as ``tcp://HOST:PORT``.
         heartbeat_s: Seconds of silence after which a connection is pinged.
         max_message: Bytes that a message may have.
         max_request: Bytes that a message of an agent to its instance may have.
@@ -86,11 +86,11 @@ class BrokerConnection:
         self._socket: FrameSocket | None = None
 
     def pass_on(self, end: socket.socket, identity: Identity) -> None:
-        """Pass one end of an environment's connection on.
+        """Pass one end of an environment's connection to the broker.
 
         Args:
             end: The end.
-            identity: The identity of the token that the environment has shown.
+            identity: The identity of the environment's token.
 
         Raises:
             OSError: There is no broker.

@@ -1,7 +1,7 @@
 """External environments that connect by ZeroMQ.
 
-To all other parts such an environment has a connection like one by plain TCP: one end
-of a pair of sockets, whose other end the gateway has.
+For the broker and hosts, such an environment has a connection like one by plain TCP:
+one end of a pair of sockets. The gateway has the other end.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ MAX_WAITING = 2
 
 
 class ExternalPeer:
-    """One external environment.
+    """The gateway's end of the connection of one external environment.
 
     Args:
-        context: What all peers share.
+        context: The state that all peers share.
         outbox: Sends messages to it.
-        identity: The identity of the token that it has shown.
+        identity: The identity of its token.
         on_over: Called when the conversation is over.
     """
 
@@ -64,7 +64,7 @@ class ExternalPeer:
         self._socket.resume()
 
     def leave(self) -> None:
-        """Close its connection, since the environment is gone."""
+        """Close its connection after the environment has disconnected."""
         self._socket.close()
 
     def _send_on(self, data: bytes) -> None:

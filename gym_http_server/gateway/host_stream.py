@@ -23,7 +23,7 @@ __all__ = ["HostStream"]
 MAX_GREETING = 64 * 1024
 #: Messages of the largest size that may wait until the host reads them.
 MAX_WAITING = 4
-#: How often, and at which interval in seconds, to ask why a host has ended.
+#: Number and interval, in seconds, of the requests for the tombstone of a host.
 FATE_TRIES, FATE_SECONDS = 40, 0.05
 _END_OF_HEAD = b"\r\n\r\n"
 _MALFORMED = (
@@ -40,7 +40,7 @@ class HostStream:
     """A stream of one instance.
 
     Args:
-        context: What all peers share.
+        context: The state that all peers share.
         instance_id: The instance, as the peer named it.
         session: Name of the session.
         text: Whether messages are text, else binary.
@@ -48,8 +48,8 @@ class HostStream:
         owner: Owner that the instance must have; "" is any.
         on_open: Called when it is open.
         on_message: Called with each message.
-        on_end: Called once when it has ended, or was never opened, with the reason;
-            never at once.
+        on_end: Called once, with the reason, when it has ended or could not be opened;
+            never before the constructor returns.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class HostStream:
         self._head: bytes | None = b""
         self._framing = WebSocketFraming(context.settings.max_message, client=True)
         self._early: list[bytes] = []
-        # Answers that are due, and how often the supervisor was asked about the host.
+        # Number of answers due, and of requests to the supervisor about the host.
         self._owed = 0
         self._tries = 0
         self._socket: BufferedSocket | None = None
@@ -95,7 +95,7 @@ class HostStream:
         )
 
     def _receive_owner(self, answer: Frame, hello: StreamHandshake) -> None:
-        """Connect if the supervisor knows the instance as the owner's."""
+        """Connect if the supervisor has the instance and the owner owns it."""
         if answer.status != 200:
             self._end(problem_of(answer))
         elif self._on_end is not None:
@@ -156,7 +156,7 @@ class HostStream:
             self._receive_messages(data)
 
     def _receive_answer(self, reader: FrameReader, data: bytes) -> bytes:
-        """Process the host's answer; return the bytes behind it."""
+        """Process the host's answer; return the bytes after it."""
         answer = reader.feed_first(data)
         if answer is None:
             return b""
@@ -167,7 +167,7 @@ class HostStream:
         return reader.rest()
 
     def _receive_head(self, data: bytes) -> bytes:
-        """Skip the HTTP head of the WebSocket; return the bytes behind it."""
+        """Skip the HTTP head of the WebSocket; return the bytes after it."""
         _, found, rest = data.partition(_END_OF_HEAD)
         if not found:
             self._head = data
@@ -196,7 +196,7 @@ class HostStream:
         self._request_reason()
 
     def _request_reason(self) -> None:
-        """Ask the supervisor about the host, which may be about to end."""
+        """Request the state of the host from the supervisor; it may be about to end."""
         self._tries += 1
         head = RequestHead(instance_id=self._instance_id)
         SupervisorCall(self._context, request(Op.FATE, head=head), self._receive_reason)

@@ -23,8 +23,8 @@ class First(msgspec.Struct):
     """The members that every first message has.
 
     Attributes:
-        type: What it is.
-        token: The server's, if it has one.
+        type: The kind of peer or message.
+        token: The server's token, if it has one.
     """
 
     type: str = ""
@@ -36,12 +36,12 @@ class Agent(msgspec.Struct):
 
     Attributes:
         protocol: Version of the conversation.
-        token: The server's, if it has one.
-        dialect: Of the stream's messages, ``json`` or ``binary``.
-        session: Name of the stream's session; "" has the server choose one.
-        create: Body of a create request, in the place of an instance; or nothing.
-        key: Of that request, or "".
-        instance_id: The instance to go on with, in the place of a create request.
+        token: The server's token, if it has one.
+        dialect: Dialect of the stream's messages, ``json`` or ``binary``.
+        session: Name of the stream's session; with "" the server chooses one.
+        create: Body of a create request, instead of an instance; or empty.
+        key: Idempotency key of the create request, or "".
+        instance_id: The instance to continue with, instead of a create request.
         lost: Seconds since it lost an answer along with a stream.
     """
 

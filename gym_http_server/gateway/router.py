@@ -25,17 +25,17 @@ _PIECES_OF_DEALER, _PIECES_OF_REQ = 2, 3
 
 
 class Unreachable(Exception):
-    """The peer is gone."""
+    """Raised if a peer has disconnected."""
 
 
 class Message(NamedTuple):
     """A message.
 
     Attributes:
-        identity: Of the peer; good for nothing but answers.
+        identity: ZeroMQ's identity of the peer, for answers only.
         descriptor: Of the peer's connection; `NONE` if ZeroMQ does not report it.
         asking: Whether the peer is a REQ, which waits for one answer to each message.
-        payload: The message; ``None`` if it was in pieces, as none may be.
+        payload: The message; ``None`` if it had several parts, which is not allowed.
     """
 
     identity: bytes
@@ -52,14 +52,14 @@ class Change(NamedTuple):
 
 
 class Router:
-    """The socket, and its events of connections.
+    """The ROUTER socket, and its events of connections.
 
     Args:
         door: Descriptor of the TCP socket on which it listens.
-        place: The same, as ``tcp://HOST:PORT``.
+        place: Its address, as ``tcp://HOST:PORT``.
         max_message: Bytes that a message may have; more end the connection.
-        heartbeat_s: Seconds of silence after which a connection is pinged; after as
-            many again it is gone.
+        heartbeat_s: Seconds of silence after which a connection is pinged; it ends
+            after as many again.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Router:
         self._socket: zmq.Socket[Any] = self._context.socket(zmq.ROUTER)
         heartbeat_ms = max(1, int(heartbeat_s * 1000))
         for option, value in (
-            # Sending to a peer that is gone, or does not read, raises an error.
+            # Sending to a peer that disconnected, or does not read, raises an error.
             (zmq.ROUTER_MANDATORY, 1),
             (zmq.SNDHWM, HIGH_WATER),
             (zmq.RCVHWM, HIGH_WATER),
@@ -96,7 +96,7 @@ class Router:
         return self._socket.fileno(), self._monitor.fileno()
 
     def receive(self) -> Message | None:
-        """Return the next message, if there is one."""
+        """Return the next message, or ``None``."""
         try:
             pieces = self._socket.recv_multipart(zmq.NOBLOCK, copy=False)
         except zmq.Again:
@@ -111,10 +111,10 @@ class Router:
         """Send a message.
 
         Returns:
-            Whether it was taken; if not, the peer has to take others first.
+            Whether ZeroMQ accepted it; if not, the peer has to read earlier ones first.
 
         Raises:
-            Unreachable: The peer is gone.
+            Unreachable: The peer has disconnected.
         """
         pieces = [identity, b"", payload] if asking else [identity, payload]
         try:
@@ -128,7 +128,7 @@ class Router:
         return True
 
     def change(self) -> Change | None:
-        """Return the next connection that was opened or has ended, if there is one."""
+        """Return the next opened or ended connection, or ``None``."""
         try:
             event = recv_monitor_message(self._monitor, zmq.NOBLOCK)
         except zmq.Again:
@@ -150,14 +150,14 @@ class Outbox:
     Args:
         router: The socket.
         message: The peer's first message.
-        troubled: Outboxes whose peers do not read or are gone; it adds itself.
+        troubled: Outboxes whose peers do not read or have disconnected; it adds itself.
 
     Attributes:
-        identity: Of the peer.
-        descriptor: Of the peer's connection.
+        identity: ZeroMQ's identity of the peer.
+        descriptor: Descriptor of the peer's connection.
         asking: Whether the peer is a REQ.
         full_since: Since when the peer does not read, monotonic seconds; 0 if it does.
-        lost: Whether the peer turned out to be gone.
+        lost: Whether sending showed that the peer has disconnected.
     """
 
     def __init__(self, router: Router, message: Message, troubled: set[Outbox]) -> None:
@@ -199,7 +199,7 @@ class Outbox:
 
 
 def address_of(message: Message) -> str:
-    """Return the IP address that a message came from; "" if its connection is gone."""
+    """Return the IP address of a message's sender; "" if it has disconnected."""
     try:
         with socket.socket(fileno=os.dup(message.descriptor)) as connection:
             return str(connection.getpeername()[0])
@@ -211,5 +211,5 @@ def _descriptor_of(piece: zmq.Frame) -> int:
     try:
         return int(piece.get(zmq.SRCFD))
     except zmq.ZMQError:
-        # ZeroMQ takes other protocols for its oldest versions, which lack this.
+        # ZeroMQ accepts other protocols for its oldest versions, which lack this.
         return NONE

@@ -1,8 +1,9 @@
 """The gateway's loop: one process, one thread.
 
-External environments and agents connect to one ROUTER. The gateway reads the first
-message of each. From then on it copies messages: between environments and the broker or
-hosts, which know nothing of ZeroMQ, and between agents and streams.
+External environments and agents connect to one ROUTER socket. The gateway reads the
+first message of each, and copies the later ones. For environments, it copies between
+ZeroMQ and the broker or hosts; for agents, between ZeroMQ and streams. The broker and
+hosts do not use ZeroMQ.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Peer(Protocol):
         """Continue, since the peer reads messages again."""
 
     def leave(self) -> None:
-        """Clean up, since the peer is gone."""
+        """Clean up after the peer has disconnected."""
 
 
 @dataclass(eq=False)
@@ -78,7 +79,7 @@ class Gateway:
     """All peers that are connected by ZeroMQ.
 
     Args:
-        context: What all peers share.
+        context: The state that all peers share.
         router: The socket that they connect to.
     """
 
@@ -90,7 +91,7 @@ class Gateway:
         self._admission = Admission(
             context.settings.max_unaccepted, 2 * context.settings.max_first
         )
-        # Identity of Tango's agent, of which there can be one.
+        # Identity of Tango's agent; at most one can be connected.
         self._tango = b""
         self._refusals = LimitedLog(log)
         for descriptor in router.descriptors:
@@ -117,7 +118,7 @@ class Gateway:
             context.timers.serve()
 
     def farewell(self) -> None:
-        """Tell all peers that the server is stopping, and close the socket."""
+        """Send all peers that the server is stopping, and close the socket."""
         stopping = Draining("the server is stopping")
         for entry in list(self._entries.values()):
             entry.peer.leave()
@@ -145,7 +146,7 @@ class Gateway:
                 self._drop(self._entries[identity].outbox)
 
     def _flush_troubled(self) -> None:
-        """Send to peers that did not read, and drop those that are gone."""
+        """Send to peers that did not read, and drop those that disconnected."""
         now = time.monotonic()
         for outbox in list(self._context.troubled):
             entry = self._entries.get(outbox.identity)
@@ -246,7 +247,7 @@ class Gateway:
         return TangoAgent(self._context, outbox, identity, on_over)
 
     def _drop(self, outbox: Outbox) -> None:
-        """Drop a peer that is gone."""
+        """Drop a peer that has disconnected."""
         entry = self._entries.get(outbox.identity)
         self._forget(outbox)
         if entry is not None and entry.outbox is outbox:

@@ -1,4 +1,4 @@
-"""Requests to the supervisor: one connection each, without waiting."""
+"""Requests to the supervisor: one connection each, without blocking."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SupervisorCall:
     """A request that is under way.
 
     Args:
-        context: What all peers share.
+        context: The state that all peers share.
         frame: The request.
         on_answer: Called once, later, with the answer, which may be a problem.
     """

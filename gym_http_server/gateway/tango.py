@@ -1,4 +1,4 @@
-"""Tango's agents: REQ sockets that send resets and actions, and know no instances.
+"""Tango's agents: REQ sockets that send resets and actions, without instance IDs.
 
 ::
 
@@ -6,7 +6,7 @@
     {"type": "action", "action": "2"}
     {"type": "close"}
 
-Each message is answered, whatever happens: a REQ without an answer is stuck for ever.
+Each message is answered in any case, since a REQ socket without an answer is stuck.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def problem_answer(problem: Problem) -> bytes:
 
 
 def end_left(context: Context) -> None:
-    """End the instance of an agent whose gateway died, since no other process does."""
+    """End the instance of an agent whose gateway died; no other process does."""
     with contextlib.suppress(OSError), open_plain_file(context.run.tango, "rb") as note:
         head = RequestHead(instance_id=note.read(8).decode("ascii", "replace"))
         SupervisorCall(context, request(Op.END, head=head), lambda answer: None)
@@ -56,9 +56,9 @@ class TangoAgent:
     """The one Tango agent that may be connected.
 
     Args:
-        context: What all peers share.
+        context: The state that all peers share.
         outbox: Sends answers to it.
-        identity: The identity of the token that it has shown.
+        identity: The identity of its token.
         on_over: Called when it has closed its environment.
     """
 
@@ -108,7 +108,7 @@ class TangoAgent:
         """Continue: nothing was held back."""
 
     def leave(self) -> None:
-        """End its environment, since the agent is gone."""
+        """End its environment after the agent has disconnected."""
         if self._call is not None:
             made = self._call.cancel()
             if made is not None and made.status == 200:
