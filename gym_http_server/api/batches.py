@@ -1,8 +1,8 @@
 """Steps of many instances in one request, each of them executed once.
 
-Every step has an idempotency key, of the client or made here. So a step whose answer is
-not in the answer of the request is not lost: its host keeps the answer, and returns it
-when the step is sent again with this key.
+Every step has an idempotency key, from the client or generated here. So a step is not
+lost if its answer is missing from the answer of the batch. Its host keeps the answer,
+and returns it when the step is sent again with this key.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ __all__ = ["add_routes"]
 log = logging.getLogger("gym_http_server.api")
 
 MAX_ITEMS = 1024
-# Requests of all batches that one web worker has under way; further ones wait.
+# Limit of concurrent requests of all batches of one web worker; further ones wait.
 MAX_UNDER_WAY = 2048
 _NO_FRAME = Frame(Op.ANSWER)
 
@@ -96,12 +96,12 @@ class _Batches:
         self._under_way = Pool(MAX_UNDER_WAY)
 
     def step(self, environ: Environ) -> Answer:
-        """Take the steps, and answer when all of them, or as many as wanted, are done.
+        """Take the steps, and answer when all or the requested number are done.
 
         Raises:
-            BadJSON: The body is no JSON.
+            BadJSON: The body is not JSON.
             MissingParameter: There are no steps.
-            BadParameter: One of them, or something else, is not what it should be.
+            BadParameter: A step or another parameter is malformed.
             NotAcceptable: The client accepts another form only.
         """
         form = _json_forms(environ)
@@ -254,7 +254,7 @@ def _body(item: _Item) -> bytes:
 
 
 def _check_json(reply: Frame) -> None:
-    """Check what becomes a part of the batch's answer: environments may forge it.
+    """Check a host's answer before it becomes a part of the batch's: it may be forged.
 
     Raises:
         EnvError: It is not JSON.

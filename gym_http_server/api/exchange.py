@@ -50,7 +50,7 @@ STATUS_LINES = {
 }
 #: Header with the ID of a request, in answers to callers that sent it and in problems.
 REQUEST_ID = "X-Request-Id"
-#: In every answer: no browser takes one for a script or a page of another type.
+#: In every answer: no browser may treat one as a script or a page of another type.
 NOSNIFF = ("X-Content-Type-Options", "nosniff")
 MAX_KEY_CHARS = 128
 # Hosts get the accepted media types in a head, which has a limit.

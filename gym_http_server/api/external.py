@@ -58,7 +58,7 @@ def connect_in(web: Web, environ: Environ, hello: str = "") -> Answer:
     """Accept the connection of an external environment.
 
     Args:
-        web: What every route needs.
+        web: The collaborators of views.
         environ: Its handshake.
         hello: Its hello, if it does not send one itself.
 

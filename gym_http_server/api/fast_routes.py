@@ -1,9 +1,9 @@
 """Fast routes: calls of instances without Flask's dispatch.
 
-Matching a route and making request and response objects take Flask longer than all the
-rest of a step. So the routes with nothing but an instance ID in their path are looked
-up in a table, made from the same ``url_map``, and call the same views. All other
-requests take Flask's dispatch.
+Matching a route and making request and response objects takes Flask longer than all the
+rest of a step. So routes whose path has only an instance ID are looked up in a table,
+made from the same ``url_map``, and call the same views. Flask dispatches all other
+requests.
 
 Without them, a REST step takes at least 1.7 times as long (``rest_1_p50``; measure with
 ``python -m benchmarks --without fast-routes``).

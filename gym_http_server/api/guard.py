@@ -1,9 +1,9 @@
 """Access control: the token, the Host and the Origin of a request.
 
 A caller that can create an environment can run code. So a server that other machines
-can reach requires a token. A server on loopback without a token refuses requests of web
-pages in the user's browser: those from another origin, and those under another name of
-this machine (DNS rebinding).
+can reach requires a token. A server on loopback without a token refuses some requests
+of web pages in the user's browser: those from another origin, and those with another
+name of this machine (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _CHANGES = re.compile(
     r"attributes/.*)|external/[^/]+/request)/?",
     re.DOTALL,
 ).fullmatch
-#: A browser takes these names of one server for three origins; its user does not.
+#: Browsers treat these names of one server as three origins; users do not.
 _LOOPBACK = re.compile(
     r"(https?)://(?:localhost|127\.0\.0\.1|\[::1\])(?::([0-9]{1,5}))?"
 ).fullmatch
@@ -59,7 +59,7 @@ class Guard:
 
     Args:
         settings: The settings.
-        tickets: What opens streams in the place of the token.
+        tickets: The tickets that open streams instead of the token.
     """
 
     def __init__(self, settings: Settings, tickets: Tickets) -> None:
@@ -72,11 +72,11 @@ class Guard:
         self._known_hosts: set[str] = set()
 
     def check(self, environ: Environ) -> Identity:
-        """Let a request pass, and return the identity of its token.
+        """Check that a request is allowed, and return the identity of its token.
 
         Raises:
             OriginRefused: The request comes from a web page that is not allowed.
-            HostRefused: The server was addressed by a name that is not its own.
+            HostRefused: The Host of the request is not a name of this server.
             Unauthorized: The token is missing or wrong.
             TooManyWrongTokens: The token is wrong, and so were too many from this
                 address in the last second.
@@ -122,7 +122,7 @@ class Guard:
         return Answer(HTTPStatus.NO_CONTENT, headers, b"")
 
     def cors_headers(self, environ: Environ) -> list[tuple[str, str]]:
-        """Return the headers that let an allowed page read the answer."""
+        """Return the headers that allow a permitted page to read the answer."""
         origin = environ.get("HTTP_ORIGIN")
         if origin is None and not self._origins:
             return []
@@ -181,7 +181,7 @@ class Guard:
     def _is_own_host(self, environ: Environ) -> bool:
         host = environ.get("HTTP_HOST")
         if host is None or host in self._known_hosts:
-            # Only HTTP/1.0 goes without, and no browser speaks that.
+            # Only HTTP/1.0 has no Host, and browsers do not use it.
             return True
         if not self._is_name(host):
             return False
@@ -201,8 +201,8 @@ class Guard:
         if name.lower() in self._names:
             return True
         try:
-            # A page can only come from an address if it was loaded from there, so
-            # addresses are no way in for a foreign page, and names are.
+            # A page has an address as its origin only if it was loaded from there. So
+            # only names, and not addresses, allow requests of a foreign page.
             ipaddress.ip_address(name)
         except ValueError:
             return False

@@ -1,4 +1,4 @@
-"""Routes of instances: create, list, and what is passed on to a host."""
+"""Routes of instances: create, list, and requests that are forwarded to a host."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ LONGEST_WAIT_S = 25.0
 _OFFSET = re.compile(r"[0-9]{1,18}", re.ASCII).fullmatch
 _SECONDS = re.compile(r"[0-9]{1,2}(\.[0-9]{1,6})?", re.ASCII).fullmatch
 
-# Method, rest of the path, operation, and the parameter whose absence is reported to
-# old clients before an unknown instance is.
+# Method, rest of the path, operation, and a required parameter. Old clients get an
+# error for a missing parameter before one for an unknown instance.
 _PASSED_ON = (
     ("POST", "reset/", Op.RESET, None),
     ("POST", "step/", Op.STEP, "action"),
@@ -69,7 +69,7 @@ _PASSED_ON = (
 # GETs for which the scope "read" is enough, since no environment is called.
 _LOOKED_AT = frozenset({"", "log/", "action_space/", "observation_space/", "monitor/"})
 
-# What may stand in the place of a required parameter.
+# Parameters that may replace a required parameter.
 _INSTEAD = {"action": "actions"}
 
 
@@ -113,7 +113,7 @@ def _create(web: Web, environ: Environ) -> Answer:
     if web.draining:
         raise Draining("the server is stopping and makes no new instances")
     key = key_of(environ)
-    # The supervisor reads it, and all other requests wait meanwhile.
+    # The supervisor parses it, which delays all other requests.
     body = read_body(environ, min(web.settings.max_body, MAX_CREATE_BYTES))
     # A client with a key sends the request again, and gets the instance.
     client = None if key else environ.get("gunicorn.socket")
@@ -162,7 +162,7 @@ def _log(web: Web, environ: Environ, instance_id: str) -> Answer:
             "if it shall, start it without --no-tracebacks"
         )
     if "HTTP_EXPECT" not in environ:
-        # Else the answer comes in the place of 100 Continue.
+        # Otherwise the answer replaces 100 Continue.
         read_body(environ, web.settings.max_body)
     client = environ.get("gunicorn.socket")
 
@@ -255,7 +255,7 @@ def _render(web: Web, environ: Environ, instance_id: str) -> Answer:
 def _close(web: Web, environ: Environ, instance_id: str) -> Answer:
     key = key_of(environ)
     if not key:
-        # With one, the instance may have been closed by this very request before.
+        # With a key, an earlier attempt of this request may have closed the instance.
         _check_before_body(web, environ, instance_id)
     read_body(environ, web.settings.max_body)
     replayed = web.hosts.end(

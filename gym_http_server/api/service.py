@@ -1,4 +1,4 @@
-"""Routes of the server itself: what it is, what it offers, whether it is well."""
+"""Routes of the server itself: its version, its features, its health."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _about(web: Web, environ: Environ) -> Answer:
 
 
 def _capabilities(settings: Settings) -> tuple[str, ...]:
-    """Name what the server can do as it is set."""
+    """Return the names of the features that the settings enable."""
     without = {"logs"} if settings.no_tracebacks else set()
     return tuple(each for each in CAPABILITIES if each not in without)
 

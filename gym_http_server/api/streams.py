@@ -64,8 +64,8 @@ def check_framing(environ: Environ) -> None:
     """Refuse a request that is not a WebSocket handshake.
 
     Raises:
-        UpgradeRequired: It is of another method, or of an HTTP that has no upgrades.
-        BadParameter: It has a body, which would be taken for the stream's beginning.
+        UpgradeRequired: Its method, or its version of HTTP, does not allow an upgrade.
+        BadParameter: It has a body, which would be mistaken for the stream's beginning.
     """
     method, version = environ["REQUEST_METHOD"], environ["SERVER_PROTOCOL"]
     if method != "GET" or version == "HTTP/1.0":

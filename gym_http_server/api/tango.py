@@ -1,6 +1,6 @@
-"""The route by which pages of Tango's connect in: they say nothing of themselves.
+"""The route by which Tango's pages connect; they send no hello.
 
-So their address says what they are, or the server's settings do.
+The query of their address, or else the server's settings, describe them.
 """
 
 from __future__ import annotations

@@ -2,12 +2,12 @@
 
 A web page cannot set headers of a WebSocket, and the token is never part of an address.
 So the page requests a ticket, with the token, and puts the ticket into the address of
-the stream. A used ticket in a log or a history opens nothing.
+the stream. A used ticket in a log or a history cannot open another stream.
 
-An unused ticket is a symbolic link in the run directory, where all web workers see it.
-Taking it is unlinking it, which succeeds once. The link's name is a digest, which does
-not reveal the ticket, and neither does the duration of a search for it. The link's
-target is the time at which the ticket expires, and the name of the token that it was
+An unused ticket is a symbolic link in the run directory, which all web workers share.
+To use a ticket is to unlink it, which succeeds once. The link's name is a digest:
+neither the name nor the duration of a search for it reveals the ticket. The link's
+target has the time at which the ticket expires, and the name of the token that it was
 issued to.
 """
 
@@ -26,7 +26,7 @@ from gym_http_wire.problems import DiskFull
 __all__ = ["LIFETIME_S", "MAX_TICKETS", "Tickets"]
 
 LIFETIME_S = 30
-#: Unused ones, so that they fill neither disk nor memory.
+#: Limit of unused tickets, so that they fill neither disk nor memory.
 MAX_TICKETS = 1024
 _BYTES = 24
 _TICKET = re.compile(r"[A-Za-z0-9_-]{32}").fullmatch
@@ -36,7 +36,7 @@ class Tickets:
     """The tickets of one server.
 
     Args:
-        folder: Where unused ones lie; made when it is needed.
+        folder: Directory of unused tickets; created when it is needed.
         clock: Returns nanoseconds, the same in all web workers.
     """
 
@@ -61,7 +61,7 @@ class Tickets:
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             self._make_room()
-            # A link is made with its target in one step; a file is written later.
+            # A link is created with its target in one step, unlike a file with content.
             os.symlink(f"{expires_ns} {name}", self._path(ticket))
         except OSError as error:
             raise DiskFull(f"the ticket cannot be stored: {error.strerror}") from None

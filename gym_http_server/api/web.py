@@ -1,4 +1,4 @@
-"""What every route needs: the guard, hosts, supervisor and broker; adding routes."""
+"""The collaborators of all routes (guard, hosts, supervisor, broker); adding routes."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ __all__ = ["Route", "Web", "add_route"]
 log = logging.getLogger("gym_http_server.api")
 
 _REFUSALS = (HostRefused, OriginRefused, ScopeMissing, TicketRefused)
-#: Logged where tokens are checked.
+#: Problems that the check of tokens has already logged.
 _LOGGED = (Unauthorized, TooManyWrongTokens)
 
 View = Callable[..., Answer]
 
 
 class Route(NamedTuple):
-    """A view, and the scopes of which a caller has to have one.
+    """A view, and the scopes of which a caller must have at least one.
 
     Attributes:
         view: Called with the WSGI environment and the arguments in the path.
-        scopes: Empty if any token will do.
+        scopes: Empty if any token is sufficient.
     """
 
     view: View
@@ -159,22 +159,22 @@ def add_route(
     *,
     scopes: frozenset[str],
 ) -> None:
-    """Add a route; the rule ends in a slash, and the request may or may not.
+    """Add a route; the rule ends in a slash, and the path of a request may omit it.
 
     Args:
-        app: Where to add it.
+        app: The application.
         web: The collaborators of views.
         method: GET, POST or DELETE.
         rule: Path with a final slash.
         view: Called with the WSGI environment and the arguments in the path.
-        scopes: A caller has to have one of these; any token will do if it is empty.
+        scopes: A caller must have one of these; if empty, any token is sufficient.
     """
     route = Route(view, scopes)
 
     def flask_view(**arguments: Any) -> flask.Response:
         return flask_response(web.answer(flask.request.environ, route, **arguments))
 
-    # Two rules: of one, the framework takes a wrong method in the other form for a
+    # Two rules: with only one, Flask reports a wrong method in the other form as a
     # wrong path.
     for form in (rule, rule.removesuffix("/")):
         endpoint = f"{method} {form}".replace(".", "_")

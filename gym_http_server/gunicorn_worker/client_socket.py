@@ -15,18 +15,18 @@ import gevent  # type: ignore[import-untyped]
 from gevent import monkey
 from gevent.socket import socket as gevent_socket  # type: ignore[import-untyped]
 
-#: A client must take an answer at this rate (bytes a second), beside the time that
-#: each answer has anyway.
+#: A client must read an answer at this rate (bytes a second), after the time that each
+#: answer has in any case.
 SLOWEST_CLIENT = 64 * 1024
 _LINGER_S = 1.0
 _LINGER_STEP = 256 * 1024
-# Not select(), which refuses descriptors from 1024 on; gevent's poll() sees nothing if
-# it may not wait at all.
+# Not select(), which refuses descriptors from 1024 on. gevent's poll() reports nothing
+# with a timeout of 0.
 _Poll = monkey.get_original("select", "poll")
 
 
 class Wait(enum.IntEnum):
-    """What the server waits for on a connection; NOTHING while it works itself."""
+    """The event that a connection waits for; NOTHING while the server works."""
 
     NOTHING = 0
     FIRST_BYTE = 1
@@ -42,8 +42,8 @@ class ConnectionLimits:
     Attributes:
         request_deadline_s: From a request's first byte to its last.
         keepalive_s: From an answer to the next request's first byte.
-        send_timeout_s: For a client to take an answer.
-        last_answers: No connection is kept alive any more.
+        send_timeout_s: For a client to read an answer.
+        last_answers: Whether connections close after their present answers.
     """
 
     request_deadline_s: float
@@ -53,13 +53,13 @@ class ConnectionLimits:
 
 
 class CutOff(BaseException):
-    """The wait is over: the client was too slow, or its place is needed.
+    """Raised when a wait ends: the client was too slow, or its place is needed.
 
-    No `Exception`, so that an application that reads a body does not take it for an
-    error of its own.
+    It is not an `Exception`, so that an application that reads a body does not handle
+    it as an error of that application.
 
     Attributes:
-        waited_for: What the connection was waiting for.
+        waited_for: The event that the connection was waiting for.
         evicted: Whether the place is needed for another connection.
     """
 
@@ -72,13 +72,13 @@ class CutOff(BaseException):
 class ClientSocket(gevent_socket):  # type: ignore[misc]
     """A socket with a deadline for each wait, which the worker enforces.
 
-    Only waiting counts: what the server does in between takes nothing from the
-    client's time. There is no timer to a wait; the worker looks at `waiting` and
-    `deadline` of all connections a few times a second and calls `cut_off`.
+    Only waits count: the server's work between them does not reduce the client's time.
+    A wait has no timer. The worker checks `waiting` and `deadline` of all connections a
+    few times a second, and calls `cut_off`.
 
     Attributes:
         limits: The limits of this connection.
-        waiting: What it waits for at the moment.
+        waiting: The event that it waits for at the moment.
         deadline: Until when, on the monotonic clock.
         since: When the connection, its present request or its idle time began.
         served: Whether it has brought a whole request before this one.
@@ -167,7 +167,7 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
     def send(self, data: Any, flags: int = 0, **options: Any) -> int:
         """Send some of the data, within the time that is left for it."""
         try:
-            # What the buffers take shows nothing about the client.
+            # Bytes that the buffers accept do not show that the client reads.
             return cast(int, super().send(data, flags, timeout=0.0))
         except BlockingIOError:
             if self.timeout == 0.0:
@@ -215,12 +215,12 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
             self.setblocking(True)
             self.shutdown(socket.SHUT_WR)
             while time.monotonic() < end and self.recv(_LINGER_STEP):
-                # With data always there, receiving alone would starve the others.
+                # If there is always data, receiving alone would starve the others.
                 gevent.sleep(0)
         self.close()
 
     def close_at_once(self) -> None:
-        """Close and drop what the client has not taken yet."""
+        """Close, and drop the bytes that the client has not read yet."""
         with contextlib.suppress(OSError):
             reset = struct.pack("ii", 1, 0)
             self.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)

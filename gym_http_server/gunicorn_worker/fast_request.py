@@ -1,9 +1,9 @@
-"""Requests that arrive complete and hold nothing unusual, and their answers.
+"""Requests that arrive complete and have only common headers, and their answers.
 
-gunicorn reads every request as if it were the oddest one. Here a request is read if its
-bytes have only one meaning: a plain path, headers that are known to be harmless and
-occur once, and the body directly behind. gunicorn reads all others, and answers every
-error. Answers go out in one piece, with a head that is kept for the next one.
+gunicorn's parser is general and slow. This one reads a request only if its bytes have
+one meaning: a plain path, headers that are known to be harmless and occur once, and the
+body directly after them. gunicorn reads all others, and answers every error. An answer
+is sent in one piece, and its head is cached for later ones.
 
 Measure the gain with ``python -m benchmarks --without fast-request``.
 """
@@ -40,12 +40,12 @@ _HARMLESS = frozenset(
     sec-fetch-dest sec-fetch-mode sec-fetch-site sec-fetch-user user-agent x-request-id
     """.upper().split()
 )
-# Different in each request, while the rest of a head comes again and again.
+# Different in each request, while the rest of a head is often the same.
 _KEY = b"\r\nIdempotency-Key: "
 _KEY_VALUE = re.compile(rb"[!-~]{1,200}").fullmatch
 
 _Field = tuple[str, str]
-#: What is in the environments of requests, by what stands before and behind the key.
+#: The environments of requests, by the parts of the head before and after the key.
 KnownHeads = dict[tuple[bytes, bytes], dict[str, str]]
 
 
@@ -79,11 +79,11 @@ class FastRequest:
         ]
 
     def unread(self) -> float:
-        """Return 0: nothing of it is left on the connection."""
+        """Return 0: no part of the body is left on the connection."""
         return 0
 
     def should_close(self) -> bool:
-        """Tell whether the connection ends with this request's answer."""
+        """Return whether the connection ends with this request's answer."""
         return self._client.limits.last_answers
 
 
@@ -93,8 +93,8 @@ class FastReader:
     Args:
         cfg: gunicorn's configuration.
         client: The connection.
-        places: The addresses that it came from and to, each with a port.
-        known: Heads that are understood, shared by all connections of a worker.
+        places: The addresses of client and server, each with a port.
+        known: Heads that have been parsed, shared by all connections of a worker.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class FastReader:
         self._common = _common_environ(cfg, client, *places)
 
     def read(self, data: bytes) -> tuple[FastRequest | None, bytes]:
-        """Read a request, if it is one of these, and return it and the bytes left."""
+        """Return a request and the rest; ``None`` and all if gunicorn must read it."""
         environ = self._common.copy()
         end = self._read_into(environ, data)
         if end == 0:
@@ -163,7 +163,7 @@ def _fields(before: bytes, behind: bytes) -> dict[str, str] | None:
     }
     for line in lines:
         field = _field(line)
-        # One that stands there twice is not ours to judge.
+        # gunicorn decides about a header that occurs twice.
         if field is None or field[0] in fields:
             return None
         fields[field[0]] = field[1]
@@ -188,7 +188,7 @@ def _field(line: bytes) -> _Field | None:
 
 
 def reads_fast(cfg: Any) -> bool:
-    """Tell whether nothing is configured that gunicorn has to do for each request."""
+    """Return whether no setting requires work of gunicorn for each request."""
     return not (
         cfg.proxy_protocol != "off"
         or cfg.max_requests
@@ -205,7 +205,7 @@ def reads_fast(cfg: Any) -> bool:
 def _common_environ(
     cfg: Any, client: ClientSocket, peer: Any, server: Any
 ) -> dict[str, Any]:
-    """Have gunicorn make what the environments of all requests have in common."""
+    """Return gunicorn's environment, as far as it is the same for all requests."""
     _, environ = wsgi.create(_Nothing, client, peer, server, cfg)
     # It belongs to an answer.
     del environ["wsgi.early_hints"]
@@ -216,7 +216,7 @@ def _common_environ(
 
 
 class _Nothing:
-    """A request without anything of its own."""
+    """A request with default values only."""
 
     body = None
     headers = ()
@@ -229,7 +229,7 @@ class _Nothing:
 
 
 _MAX_KNOWN_ANSWERS = 512
-# Up to this size a body is copied behind its head, which is cheaper than a second
+# Up to this size a body is copied after its head. That is cheaper than a second
 # system call, and than waking the client twice.
 _SMALL = 64 * 1024
 
@@ -238,7 +238,7 @@ _Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
 class _Start:
-    """The start_response of one request, which keeps its arguments."""
+    """The start_response of one request; stores its arguments."""
 
     __slots__ = ("early", "headers", "status")
     early: list[bytes]

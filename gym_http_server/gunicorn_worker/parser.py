@@ -1,4 +1,4 @@
-"""Requests that know how much of their body is unread."""
+"""Requests that record how much of their body is unread."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ class ExpectedBody(Body):  # type: ignore[misc]
 
 
 class ClientRequest(Request):  # type: ignore[misc]
-    """A request with a head as HTTP requires, whose body need not be read.
+    """A request whose head is checked strictly, and whose body need not be read.
 
     The connection closes if much of the body is unread. gunicorn itself would promise
-    to keep the connection, and then read all there is, which may be without end.
+    to keep the connection, and then read the whole body, which may have no end.
     """
 
     body: Any
@@ -67,13 +67,12 @@ class ClientRequest(Request):  # type: ignore[misc]
     _expected_100_continue: bool
 
     def parse(self, unreader: Any) -> bytes:
-        """Read the head, and return the bytes behind it.
+        """Read the head, and return the bytes after it.
 
         Raises:
             LimitRequestHeaders: There are too many headers, or too large ones.
         """
-        # gunicorn itself would read as many bytes as all headers may have together
-        # if each is as large as one may be.
+        # gunicorn's limit for all headers is their number times the limit of one.
         limit = min(self.max_buffer_headers, MOST_HEADERS + _PIECE)
         self.max_buffer_headers = limit
         try:
@@ -113,7 +112,7 @@ class ClientRequest(Request):  # type: ignore[misc]
                 raise MalformedHead(
                     "the request has several different Idempotency-Keys: expected one"
                 )
-            # gunicorn would join both to a key that the client does not know.
+            # gunicorn would join both to a key that the client did not send.
             rest = [each for each in self.headers if each[0] != "IDEMPOTENCY-KEY"]
             self.headers = [*rest, ("IDEMPOTENCY-KEY", keys[0])]
         super().set_body_reader()
@@ -133,7 +132,7 @@ class ClientRequest(Request):  # type: ignore[misc]
         return math.inf if reader.parser is not None else 0
 
     def should_close(self) -> bool:
-        """Tell whether the connection ends with this request's answer."""
+        """Return whether the connection ends with this request's answer."""
         # A client that got no 100 Continue may send the body or not.
         body = self.body
         unsent = isinstance(body, ExpectedBody) and not body.announced
@@ -160,9 +159,9 @@ class ClientParser(RequestParser):  # type: ignore[misc]
     Args:
         cfg: gunicorn's configuration.
         client: The connection.
-        address: Where it comes from.
-        whole: Makes a reader of requests that come whole; None if gunicorn shall
-            read all of them.
+        address: The client's address.
+        whole: Makes a reader of requests that arrive complete; with ``None``, gunicorn
+            reads all of them.
     """
 
     mesg_class = ClientRequest
@@ -212,6 +211,6 @@ class ClientParser(RequestParser):  # type: ignore[misc]
         finished = is_whole or super().finish_body(*args, **kwargs)
         if finished and self.mesg is not None:
             self._client.expect_request(self.unreader.buf.tell() > 0)
-            # What goes wrong from here on is not this request's matter.
+            # Later errors do not belong to this request.
             self.mesg = None
         return bool(finished)

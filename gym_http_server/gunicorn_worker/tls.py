@@ -1,7 +1,7 @@
 """TLS termination: a relay between clients and a pair of sockets in the web worker.
 
 The web worker, or the process that gets the connection, has one end of the pair and
-needs no TLS. The relay decrypts and encrypts between the other end and the client.
+does not need TLS. The relay decrypts and encrypts between the other end and the client.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ __all__ = ["TLSRelay", "TLSRelays"]
 
 RECEIVE_BYTES = 64 * 1024
 _HANDSHAKE = 0x16
-# gevent's own sees nothing if it may not wait.
+# gevent's poll() reports nothing with a timeout of 0.
 _Poll = monkey.get_original("select", "poll")
 _refusals = LimitedLog(logging.getLogger("gym_http_server.tls"))
 _TICK_S = 0.1
 _SEND_TICK_S = 1.0
-#: A client that has taken nothing for so long may lose its place to another one.
+#: Seconds after which a client that reads nothing may lose its place to another one.
 _STALLED_S = 5.0
 
 
@@ -115,7 +115,7 @@ class TLSRelay:
                 return
 
     def _receive(self) -> None:
-        """Decrypt what the client sends, until it ends its side."""
+        """Decrypt the client's bytes, until it ends its side."""
         while True:
             with contextlib.suppress(ssl.SSLWantReadError):
                 while plain := self._tls.read(RECEIVE_BYTES):
@@ -128,7 +128,7 @@ class TLSRelay:
             self._incoming.write(data)
 
     def _send(self, receiving: Any) -> None:
-        """Encrypt what the client is sent, until the local socket's other end closes.
+        """Encrypt bytes for the client, until the other end of the local socket closes.
 
         Args:
             receiving: The greenlet that receives; it ends when the local socket closes.
@@ -153,7 +153,7 @@ class TLSRelay:
             receiving.kill(block=False)
 
     def _flush(self) -> None:
-        """Send what is encrypted.
+        """Send the encrypted bytes.
 
         Raises:
             OSError: The client does not read in time, or the local socket has closed.
@@ -169,8 +169,8 @@ class TLSRelay:
                     continue
                 except BlockingIOError:
                     self._blocked_since = self._blocked_since or time.monotonic()
-                    # Also if the local socket is closed: what was written before that
-                    # is the end of an answer.
+                    # Also if the local socket is closed: the bytes written before
+                    # that are the end of an answer.
                     if time.monotonic() > end:
                         raise
                 with contextlib.suppress(TimeoutError):
@@ -183,12 +183,12 @@ class TLSRelay:
         return bool(poll.poll(0))
 
     def stalled(self, now: float) -> bool:
-        """Whether the web worker is done, and the client does not take the rest."""
+        """Whether the web worker is done, and the client does not read the rest."""
         since = self._blocked_since
         return since is not None and now - since > _STALLED_S and self._is_closed()
 
     def abort(self) -> None:
-        """End it, without sending what is left."""
+        """End the connection, without sending the rest."""
         with contextlib.suppress(OSError):
             self._client.shutdown(socket.SHUT_RDWR)
 
@@ -202,7 +202,7 @@ class TLSRelays:
 
     def __init__(self, most: int) -> None:
         self._pool = Pool(most)
-        # In the order in which they came.
+        # In the order of their start.
         self._running: dict[TLSRelay, None] = {}
 
     def full(self) -> bool:
@@ -222,7 +222,7 @@ class TLSRelays:
         greenlet.rawlink(on_end)
 
     def end_stalled(self) -> bool:
-        """End the oldest that is stalled; return whether there was one."""
+        """End the oldest stalled relay; return whether there was one."""
         now = time.monotonic()
         for relay in self._running:
             if relay.stalled(now):

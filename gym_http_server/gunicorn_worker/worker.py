@@ -79,7 +79,7 @@ class Server(StreamServer):  # type: ignore[misc]
             super()._do_read()
 
     def lacks_relays(self) -> bool:
-        """Whether there is no place for another relay, of those that need one."""
+        """Whether connections need relays, and no further relay is allowed."""
         return self.context is not None and self.relays.full()
 
     def _relayed(self, context: ssl.SSLContext, client: Any) -> Any:
@@ -91,17 +91,17 @@ class Server(StreamServer):  # type: ignore[misc]
 
 
 class Worker(GeventWorker):  # type: ignore[misc]
-    """A worker that no slow client can hold, and that stops when its work is done.
+    """A worker that no slow client can block, and that stops when its work is done.
 
     Set the class attributes before gunicorn forks, in its configuration file.
 
     Attributes:
-        access_log: Whether to log requests that no application sees.
+        access_log: Whether to log requests that no application receives.
         request_deadline_s: From a request's first byte to its last; also for the
             first byte on a new connection. gunicorn's `keepalive` bounds the wait
             for the next request.
-        send_timeout_s: For a client to take an answer, beside a second for each
-            64 KiB.
+        send_timeout_s: For a client to read an answer, in addition to a second for
+            each 64 KiB.
     """
 
     access_log: bool = False
@@ -125,7 +125,7 @@ class Worker(GeventWorker):  # type: ignore[misc]
 
     def run(self) -> None:
         """Serve until the arbiter stops this worker; then end requests in flight."""
-        # The other half is for connections to hosts and for what gunicorn holds.
+        # The other half is for connections to hosts and for gunicorn's files.
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
         if self.cfg.is_ssl:
             self._context = ssl_context(self.cfg)
@@ -162,10 +162,10 @@ class Worker(GeventWorker):  # type: ignore[misc]
         return server
 
     def _full(self, server: Server) -> bool:
-        """Tell whether there is no place for the connection that has come."""
+        """Return whether there is no place for a new connection."""
         server.crowded = self._is_full(server)
         if server.crowded:
-            # Behind the connections just accepted, which wait for nothing yet.
+            # After the connections just accepted, which wait for nothing yet.
             gevent.get_hub().loop.run_callback(self._evict)
         return server.crowded
 
@@ -173,13 +173,13 @@ class Worker(GeventWorker):  # type: ignore[misc]
         return bool(self._pool.full()) or server.lacks_relays()
 
     def _evict(self) -> None:
-        """End some waits, since looking for one takes a look at all of them.
+        """End several waits at once, since a search examines all of them.
 
         If the first ones in order are new, or all are being served, none can be
         evicted yet, and the main loop tries again.
         """
         old = time.monotonic() - _NEW_S
-        # If the pool has places, relays are what there is no place for.
+        # If the pool has places, only relays are missing.
         any_kind = self._pool.full()
         candidates = (
             client
@@ -225,9 +225,9 @@ class Worker(GeventWorker):  # type: ignore[misc]
         """Serve a connection to its end.
 
         Args:
-            address: The address that it came to.
+            address: The server's address.
             client: The connection.
-            addr: The address that it came from.
+            addr: The client's address.
         """
         parser = self._parser(address, client, addr)
         close = client.close
@@ -307,5 +307,5 @@ class Worker(GeventWorker):  # type: ignore[misc]
 
 
 def _eviction_order(client: ClientSocket) -> tuple[bool, bool, float]:
-    """Answers come last, and what has never brought a whole request comes first."""
+    """Return a sort key: connections without a whole request first, answers last."""
     return client.waiting is Wait.SENT, client.served, client.deadline
