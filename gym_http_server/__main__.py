@@ -3,7 +3,7 @@
 import sys
 
 if not sys.flags.safe_path:
-    # The working directory, where others may have put modules.
+    # The working directory, which may contain modules of other users.
     del sys.path[0]
 
 from gym_http_server.cli import main

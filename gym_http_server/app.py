@@ -92,11 +92,11 @@ class AccessLog:
 def create_app(
     settings: Settings, run: RunDir, *, fast_routes: bool = True
 ) -> flask.Flask:
-    """Make the application.
+    """Make the WSGI application of the server.
 
     Args:
         settings: The settings.
-        run: The run directory of a server whose supervisor is, or will be, there.
+        run: The run directory of the server, with or without a running supervisor.
         fast_routes: Whether calls of instances bypass the dispatch of Flask.
     """
     app = _Application("gym_http_server", static_folder=None)

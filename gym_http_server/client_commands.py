@@ -1,7 +1,6 @@
 """Commands that use a running server: ``ls``, ``close``, ``envs``, ``watch``, ``logs``.
 
-They are clients: what they do goes through the Python client, which is imported late,
-since it imports Gymnasium.
+They use the Python client, which is imported late, since it imports Gymnasium.
 """
 
 from __future__ import annotations
@@ -91,7 +90,7 @@ class Place:
 
     Args:
         url: Its address.
-        token: The token to show; ``None`` if there is none.
+        token: The token to send, or ``None``.
     """
 
     def __init__(self, url: str, token: str | None) -> None:
@@ -105,7 +104,7 @@ class Place:
         return Client(self._url, token=self._token, retries=Retries(total=0.0))
 
     def server(self) -> Server:
-        """Return what streams are opened on."""
+        """Return the object that opens streams."""
         from gym_http_client import Server
 
         return Server(self._url, token=self._token)
@@ -380,7 +379,7 @@ def watch(place: Place, instance_id: str, as_json: bool) -> None:
                     click.echo(line)
         how = "closed"
     except ServerUnreachable:
-        # It may have taken its connections with it.
+        # The connections of an instance may end with it.
         found = _how_it_ended(place, instance_id)
         if found is None:
             raise

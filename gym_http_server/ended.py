@@ -34,7 +34,7 @@ def was_in_flight(end: dict[str, Any], lost_s: float | None) -> bool:
 
     Args:
         end: The supervisor's record of its end.
-        lost_s: Seconds since the answer was lost with a stream; ``None`` if none was.
+        lost_s: Seconds since the answer was lost with a stream, or ``None``.
     """
     return lost_s is not None and end["ended_s_ago"] < lost_s + NOTICED_SECONDS
 

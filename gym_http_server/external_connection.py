@@ -72,7 +72,7 @@ class ConnectionState(Enum):
 
 
 class ConnectionDetails(msgspec.Struct):
-    """What a process needs to continue a connection that another process had.
+    """The record with which another process continues a connection.
 
     Attributes:
         framing: Name of its framing.
@@ -130,7 +130,7 @@ class Call:
 
 
 class ExternalConnection:
-    """The state of one connection: feed it bytes and times, and send what it returns.
+    """The state of one connection, without I/O: the caller moves its bytes.
 
     Args:
         framing: Name of the framing of its messages.
@@ -139,15 +139,15 @@ class ExternalConnection:
         heartbeat_s: Seconds of silence after which the environment is pinged, and
             after as many again without an answer the connection is lost.
         now: When the connection began, or was passed to this process.
-        details: Those of a connection that another process had; ``None``: the hello
-            has not arrived yet.
+        details: The record of a connection that another process had; ``None``: the
+            hello has not arrived yet.
         leased: Whether this process has leased the connection for an instance.
         implicit_hello: Whether the environment sends no hello and expects no welcome,
             as Tango's do; another party supplies its hello.
 
     Attributes:
         state: The state.
-        implicit_hello: The same.
+        implicit_hello: The argument of this name.
         lost_because: Why the connection was lost; "" before.
         lost_at: When it was lost.
     """
@@ -197,7 +197,7 @@ class ExternalConnection:
 
     @property
     def details(self) -> ConnectionDetails:
-        """What another process needs to continue; there after the handshake."""
+        """The record for a process that continues it; set after the handshake."""
         assert self._details is not None  # noqa: S101 - set by accept()
         return self._details
 
@@ -212,11 +212,11 @@ class ExternalConnection:
         return outgoing
 
     def receive(self, data: bytes, now: float) -> bytes | None:
-        """Process bytes that were received.
+        """Process received bytes.
 
         Returns:
-            In state HANDSHAKE the hello, once it is there: answer it with `accept` or
-            `refuse`. Else nothing.
+            In state HANDSHAKE the hello, when it is complete: answer it with `accept`
+            or `refuse`. Otherwise ``None``.
         """
         self._heard_at = now
         self._pinged_at = None
@@ -254,12 +254,12 @@ class ExternalConnection:
             self._process(message, now)
 
     def refuse(self, code: str, words: str, now: float) -> None:
-        """Refuse the hello, or a connection without one, and end the connection."""
+        """Refuse the hello, or a connection without a hello, and end the connection."""
         self._greet(Refused(code, words))
         self.end(words, now, Close.POLICY)
 
     def _greet(self, reply: Welcome | Refused) -> None:
-        """Answer the hello: in JSON, whatever the dialect."""
+        """Answer the hello, in JSON for any dialect."""
         if not self.implicit_hello:
             payload = msgspec.json.encode(reply)
             self._outgoing += self._framing.message(payload, text=True)
@@ -289,7 +289,7 @@ class ExternalConnection:
         )
         call.lost = False
         if not payload:
-            # The dialect has no such request, and it would change nothing.
+            # The dialect lacks this request, which would change nothing.
             call.answer = Answer(call.number, {})
             return
         self._outgoing += self._framing.message(payload, text=self._dialect.text)
@@ -315,10 +315,10 @@ class ExternalConnection:
             self.state = ConnectionState.READY
 
     def write_step(self, action: Any, deadline_s: float) -> tuple[int, bytes] | None:
-        """Write the request of a step that the caller sends at once, without a `Call`.
+        """Encode the request of a step that the caller sends at once, without a `Call`.
 
         Returns:
-            Its ID and the bytes to send; ``None`` if the action cannot be written or
+            Its ID and the bytes to send; ``None`` if the action cannot be encoded or
             the connection is not ready, and then nothing has changed.
         """
         details, dialect = self.details, self._dialect
@@ -329,7 +329,7 @@ class ExternalConnection:
             request = Request(Op.STEP, number, {"action": action})
             payload = dialect.encode_request(request, deadline_s)
         except Exception:
-            # `start` raises it again, where the agent gets an error.
+            # `start` raises it again, and there it becomes the agent's error.
             return None
         details.next_number = number + 1
         return number, self._framing.message(payload, text=dialect.text)
@@ -337,11 +337,11 @@ class ExternalConnection:
     def read_step(
         self, number: int, data: bytes, reader: StepReader[M], now: float
     ) -> M | None:
-        """Read the answer to `write_step`, if the bytes are just that.
+        """Decode the answer to `write_step`, if the bytes contain only this answer.
 
         Returns:
-            The step; ``None`` if the bytes are anything else. Then nothing has
-            changed: pass them to `follow`.
+            The step; ``None`` for any other bytes. Then nothing has changed: pass them
+            to `follow`.
         """
         payload = self._framing.whole(data)
         if payload is None:
@@ -369,7 +369,7 @@ class ExternalConnection:
             self.receive(data, now)
 
     def fault(self, error: BadMessage) -> None:
-        """Report to the environment what was wrong with a message."""
+        """Report to the environment the fault of a message."""
         if self.state is not ConnectionState.LOST:
             fault = Fault(str(error), error.number, error.field)
             self._send(self._dialect.encode_fault(fault))

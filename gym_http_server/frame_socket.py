@@ -29,13 +29,13 @@ __all__ = [
 
 #: Bytes that the body of a frame may have, unless a connection has another limit.
 MAX_BODY = 256 * 1024 * 1024
-#: Bytes that one read receives at most.
+#: Limit of bytes of one read.
 RECEIVE_BYTES = 256 * 1024
-#: Descriptors that one message can carry.
+#: Limit of descriptors that one message can carry.
 MOST_DESCRIPTORS = 253
 SEND_SECONDS = 5
-# The kernel closes descriptors without room itself, and waits if one is a socket that
-# lingers.
+# The kernel closes descriptors for which there is no room. It blocks if one of them is
+# a socket that lingers.
 _ANCILLARY_BYTES = socket.CMSG_LEN(MOST_DESCRIPTORS * array.array("i").itemsize)
 
 
@@ -45,8 +45,7 @@ def receive_with_descriptors(
     """Receive bytes, and the descriptors that were sent with them.
 
     Raises:
-        OSError: The connection is broken, or nothing has arrived on a socket that does
-            not block.
+        OSError: The connection is broken, or a non-blocking socket has no data.
     """
     data, ancillary, _, _ = end.recvmsg(size, _ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC)
     numbers = array.array("i")
@@ -63,13 +62,13 @@ def limit_sending(end: socket.socket) -> None:
 
 
 class FrameSocket:
-    """One end of a connection.
+    """One end of a connection that carries frames and descriptors.
 
     Args:
         end: Its socket, which may block or not.
         max_body: Bytes that the body of a received frame may have.
-        max_descriptors: Received descriptors that may wait to be taken; 0 if none are
-            received.
+        max_descriptors: Limit of received descriptors in the queue; 0 if descriptors
+            are not received.
 
     Attributes:
         socket: The socket, for bytes that are not frames.
@@ -101,7 +100,7 @@ class FrameSocket:
         """Send a frame, and a descriptor with it; return when all of it is sent.
 
         Raises:
-            OSError: The other end is closed, or takes nothing for too long.
+            OSError: The other end is closed, or reads nothing for too long.
         """
         data = encode(frame)
         sent = self._send_some(data, descriptor)
@@ -115,7 +114,7 @@ class FrameSocket:
         return socket.send_fds(self.socket, [data], [descriptor])
 
     def queue(self, frame: Frame) -> None:
-        """Send what a socket that does not block takes, and keep the rest to `flush`.
+        """Send the bytes that a non-blocking socket accepts; `flush` sends the rest.
 
         After `close` the frame is dropped.
         """
@@ -124,7 +123,7 @@ class FrameSocket:
             self.flush()
 
     def flush(self) -> None:
-        """Send what is queued, as far as the socket takes it."""
+        """Send queued bytes, as many as the socket accepts."""
         with contextlib.suppress(BlockingIOError):
             try:
                 while self._unsent:
@@ -134,14 +133,14 @@ class FrameSocket:
 
     @property
     def unsent(self) -> bool:
-        """Whether queued bytes wait until the socket takes them."""
+        """Whether queued bytes wait until the socket accepts them."""
         return bool(self._unsent)
 
     def receive(self) -> list[Frame] | None:
         """Read once; return the frames that are now complete, or ``None`` at the end.
 
         Raises:
-            FrameError: The other end sent something else than frames.
+            FrameError: The other end sent bytes that are not a frame.
         """
         try:
             data = self._receive()
@@ -158,7 +157,7 @@ class FrameSocket:
         """Wait for a frame, after which the other end waits; ``None`` at the end.
 
         Raises:
-            FrameError: The other end sent something else than frames.
+            FrameError: The other end sent bytes that are not a frame.
         """
         while (frames := self.receive()) == []:
             pass
@@ -172,11 +171,11 @@ class FrameSocket:
         return data
 
     def take_descriptor(self) -> int | None:
-        """Return the next descriptor that was received; ``None`` if there is none."""
+        """Remove and return the next received descriptor, or ``None``."""
         return self._descriptors.popleft() if self._descriptors else None
 
     def take_socket(self) -> socket.socket | None:
-        """Return the next socket that was received; ``None`` if there is none."""
+        """Remove and return the next received socket, or ``None``."""
         descriptor = self.take_descriptor()
         if descriptor is None:
             return None
@@ -189,11 +188,11 @@ class FrameSocket:
             return None
 
     def close_descriptors(self) -> None:
-        """Close the descriptors that were received and not taken."""
+        """Close the received descriptors that are still in the queue."""
         while self._descriptors:
             close_at_once(self._descriptors.popleft())
 
     def close(self) -> None:
-        """Close the connection, and the descriptors that were not taken."""
+        """Close the connection, and the descriptors that are still in the queue."""
         self.close_descriptors()
         self.socket.close()

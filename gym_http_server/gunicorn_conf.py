@@ -23,8 +23,8 @@ Worker.access_log = _settings.access_log
 Worker.request_deadline_s = _settings.request_deadline
 # Before workers are forked, so that they share it.
 shared_count()
-# Here, since all workers share it.
-# A reload starts as many workers anew before the old ones end.
+# Created here, since all workers share it.
+# A reload starts as many new workers before the old ones end.
 _queues = Queues(_settings.max_waiting, 2 * _settings.workers)
 _log_queues = Queues(
     _settings.max_waiting, 2 * _settings.workers, "wait for the log of"
@@ -41,23 +41,23 @@ worker_class = "gym_http_server.gunicorn_worker.worker.Worker"
 worker_connections = 1000
 # An agent may think for a while between steps.
 keepalive = 75
-# Only catches a worker whose main loop is dead: requests have deadlines of their own.
+# Only for a worker whose main loop is dead: requests have separate deadlines.
 timeout = 60
 graceful_timeout = max(1, int(_settings.drain_timeout))
 # Any process of this user could stop the server through it.
 control_socket_disable = True
 # In memory, so that a slow or full disk does not delay the heartbeat of workers; else
-# in a directory in which files can certainly be made.
+# in a directory in which files can certainly be created.
 _shared = "/dev/shm"  # noqa: S108
 worker_tmp_dir = _shared if os.access(_shared, os.W_OK | os.X_OK) else _run.path
-# At level info it logs nothing that an operator needs, but each worker's start.
+# At level info it logs only the start of each worker, which operators do not need.
 loglevel = "warning" if _settings.log_level == "info" else _settings.log_level
 accesslog = None
 errorlog = "-"
 
 
 class logger_class(Logger):  # type: ignore[misc]
-    """Writes gunicorn's lines in the form of all others."""
+    """Writes gunicorn's lines in the format of the server's log."""
 
     def setup(self, cfg: Any) -> None:
         """Set the level, and leave the lines to the handler of this process."""
@@ -69,7 +69,7 @@ class logger_class(Logger):  # type: ignore[misc]
 def on_starting(arbiter: Any) -> None:
     """Mark the sockets as inherited, as from systemd.
 
-    Else gunicorn would remove the file of a Unix socket, even another server's.
+    Otherwise, gunicorn would remove the file of a Unix socket, even another server's.
     """
     arbiter.systemd = True
 
@@ -94,12 +94,12 @@ def post_worker_init(worker: Any) -> None:
         os.write(int(os.environ[boot.REPORT_FD]), b"worker\n")
     web = worker.app.callable.extensions["gym_http_server"]
 
-    # A worker that raised here would end gunicorn. Where all counters are taken, as
-    # after several SIGTTIN, it counts its own requests alone.
+    # A worker that raised here would end gunicorn. If no counters are free, for example
+    # after several SIGTTIN, it counts only its own requests.
     with contextlib.suppress(OSError):
         _queues.claim(int(os.environ[boot.BOOT_FD]))
         web.hosts.queues = _queues
-        # The lock on the file that was just taken is for the same counters here.
+        # The lock on the file also reserves the same counters here.
         _log_queues.claim(int(os.environ[boot.BOOT_FD]))
         web.hosts.log_queues = _log_queues
 

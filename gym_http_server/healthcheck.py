@@ -1,9 +1,9 @@
-"""Asks the server on this machine whether it is healthy.
+"""Checks whether the server on this machine is healthy.
 
-``python -m gym_http_server.healthcheck`` is what the container's HEALTHCHECK runs:
-it prints one line and exits with 0 (healthy) or 1. It needs nothing but the standard
-library, and the place where the server listens: its Unix socket (``GHS_UNIX``), or
-else its port (``GHS_PORT``), with TLS if ``GHS_CERTFILE`` is set.
+``python -m gym_http_server.healthcheck`` is the container's HEALTHCHECK. It prints one
+line and exits with 0 (healthy) or 1. It needs only the standard library and the address
+of the server: its Unix socket (``GHS_UNIX``), or else its port (``GHS_PORT``), with TLS
+if ``GHS_CERTFILE`` is set.
 """
 
 import contextlib
@@ -34,15 +34,15 @@ class _UnixConnection(http.client.HTTPConnection):
 def check(
     place: int | str, *, secure: bool = False, timeout_s: float = TIMEOUT_S
 ) -> tuple[bool, str]:
-    """Asks the server once.
+    """Request the server's health once.
 
     Args:
         place: Port on the loopback address, or path of a Unix socket.
-        secure: Whether the server speaks TLS on the port.
-        timeout_s: How long connecting, and each wait for bytes, may take.
+        secure: Whether the server uses TLS on the port.
+        timeout_s: Seconds for connecting, and for each wait for bytes.
 
     Returns:
-        Whether the server is healthy, and one line that says so or why not.
+        Whether the server is healthy, and one line with the result or the reason.
     """
     connection: http.client.HTTPConnection
     if isinstance(place, str):
@@ -50,14 +50,14 @@ def check(
         connection = _UnixConnection(place, timeout_s)
     elif secure:
         shown = f"https://127.0.0.1:{place}"
-        # The certificate is for the name that others use; this sends no secret.
+        # The certificate has the public name, not this one; no secret is sent.
         context = ssl._create_unverified_context()
         connection = http.client.HTTPSConnection(
             "127.0.0.1", place, timeout=timeout_s, context=context
         )
     else:
         shown = f"http://127.0.0.1:{place}"
-        # No proxy stands between a server and its own machine: this asks none.
+        # No proxy is used for a server on this machine.
         connection = http.client.HTTPConnection("127.0.0.1", place, timeout=timeout_s)
     try:
         with contextlib.closing(connection):

@@ -1,4 +1,4 @@
-"""The launcher: the process that a person starts, parent of supervisor and gunicorn.
+"""The launcher: the process that a user starts, parent of supervisor and gunicorn.
 
 It handles signals, so the server can report that it drains while it still answers. If
 one of its two children dies, the launcher ends all processes, and exits with 1.
@@ -41,7 +41,7 @@ GUNICORN_SECONDS = 1.5
 HOSTS_SECONDS = 3.5
 STRAYS_SECONDS = 2.0
 PATIENCE_SECONDS = 2.0
-#: Seconds without a heartbeat after which the supervisor is taken for dead.
+#: Seconds without a heartbeat after which the supervisor counts as dead.
 SILENT_SECONDS = 30.0
 LOOK_SECONDS = 0.5
 _STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
@@ -96,12 +96,12 @@ class Launcher:
     """Starts the server's processes, waits, and ends them.
 
     Args:
-        settings: With the token settled and the data directory named.
+        settings: The settings, with the token and the data directory filled in.
         run: The run directory.
         listeners: The sockets to serve on.
-        external: The socket for external environments by plain TCP, if there is one.
-        zmq: The socket for ZeroMQ, if there is one.
-        secrets: Files that environments in the sandbox may not read.
+        external: The socket for external environments by plain TCP, or ``None``.
+        zmq: The socket for ZeroMQ, or ``None``.
+        secrets: Files that environments in the sandbox must not read.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class Launcher:
             How many environments can be made.
 
         Raises:
-            StartError: One of them cannot start.
+            StartError: One of the processes cannot start.
         """
         self._catch_signals()
         _raise_descriptor_limit()
@@ -148,10 +148,10 @@ class Launcher:
         return int(report["envs"])
 
     def wait(self) -> int:
-        """Serve until a signal comes or a process dies; end everything.
+        """Serve until a signal arrives or a process dies; then end all processes.
 
         Returns:
-            The exit status: 0 after a signal, 1 if something died by itself.
+            The exit status: 0 after a signal, 1 if a process died by itself.
         """
         dead = None
         while dead is None and not self._signalled(LOOK_SECONDS):
@@ -167,7 +167,7 @@ class Launcher:
         """End everything at once."""
         for child in (self._gunicorn, self._supervisor):
             if child is not None and child.poll() is None:
-                # The supervisor's hosts end with it; what they started is a stray.
+                # Hosts end with the supervisor; processes that they started are strays.
                 child.kill()
                 child.wait()
         self._end_strays()
@@ -289,9 +289,9 @@ class Launcher:
         return line
 
     def _drain(self) -> None:
-        """Let calls in flight end while refusing new instances; then end all.
+        """Let running calls finish while new instances are refused; then end all.
 
-        A second signal ends everything at once.
+        A second signal ends all processes at once.
         """
         log.info("stopping")
         try:

@@ -26,8 +26,8 @@ __all__ = ["address", "check_certificate", "file_name", "letting_in", "listening
 
 BACKLOG = 2048
 PROBE_SECONDS = 1.0
-# A client whose network is lost is noticed after two minutes. Connections inherit it,
-# also those whose sockets are passed on to hosts, or that a web worker relays.
+# A client whose network is lost is detected after two minutes. Connections inherit it,
+# also those whose sockets are passed to hosts, or that a web worker relays.
 _KEEPALIVE = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60),
@@ -69,14 +69,14 @@ def listening(settings: Settings) -> Iterator[list[socket.socket]]:
 def letting_in(
     place: tuple[str, int] | None, flag: str
 ) -> Iterator[socket.socket | None]:
-    """Listen for a protocol other than HTTP, if the settings have it; close in the end.
+    """Listen for a protocol other than HTTP, if the settings have it; close at the end.
 
     Args:
-        place: Host and port; ``None``: nowhere.
+        place: Host and port; ``None``: do not listen.
         flag: The flag of the setting.
 
     Raises:
-        StartError: There is no such place, or it is in use.
+        StartError: The address does not exist, or it is in use.
     """
     if place is None:
         yield None
@@ -186,7 +186,7 @@ def _lock(path: str) -> Iterator[None]:
 
 
 def _clear(path: str) -> None:
-    """Remove the socket of a server that was killed, and nothing else.
+    """Remove only the socket of a server that was killed.
 
     Raises:
         StartError: A server listens on it, or it is not a socket.
@@ -226,7 +226,7 @@ def _is_there(path: str, file: os.stat_result) -> bool:
 
 
 def _remove(path: str, file: os.stat_result) -> None:
-    """Remove a file, unless it is another one by now."""
+    """Remove a file, unless another file has replaced it."""
     if _is_there(path, file):
         with contextlib.suppress(OSError):
             os.unlink(path)
@@ -236,7 +236,7 @@ def check_certificate(settings: Settings) -> Settings:
     """Check certificate and key, and make their paths absolute.
 
     Raises:
-        SettingError: One is missing or cannot be read, or they do not fit together.
+        SettingError: One is missing or cannot be read, or they do not match.
     """
     certfile, keyfile = settings.certfile, settings.keyfile
     if not certfile and not keyfile:

@@ -22,7 +22,7 @@ from gym_http_server.settings import Settings
 
 __all__ = ["SUPERVISOR", "LimitedLog", "access", "configure", "write"]
 
-#: Name of the logger of requests, whose lines --log-level does not leave out.
+#: Name of the logger of requests; --log-level does not filter its lines.
 _ACCESS = "gym_http_server.access"
 SUPERVISOR = "gym_http_server.supervisor"
 LIMIT_SECONDS = 1.0
@@ -50,8 +50,8 @@ def write(level: int, name: str, message: str, request_id: str = "") -> None:
     """Write a line as a logger would, in less memory.
 
     `logging` makes a record, and runs a formatter and a handler. That writes to 150 KiB
-    of the memory that the supervisor shares with its hosts, so that each host would
-    get pages of its own. Lines that come with each instance are written this way.
+    of the memory that the supervisor shares with its hosts, so each host would get
+    copies of these pages. Lines for each instance are written this way.
     """
     if logging.getLogger(name).isEnabledFor(level):
         line = _line(time.time(), level, name, message, request_id, "", {})
@@ -74,12 +74,12 @@ def access(
     """Log an HTTP request.
 
     Args:
-        peer: Address that it came from.
-        method: As ``GET``.
-        path: Without the query, in which there may be a ticket.
-        status: Of its answer.
+        peer: The client's address.
+        method: The method, like ``GET``.
+        path: Without the query, which may contain a ticket.
+        status: Status of its answer.
         request_id: Its ID.
-        token: Name of the token that it showed, if that has one.
+        token: Name of its token, or "".
         size: Bytes of the answer's body.
         ms: Milliseconds from the whole head to the whole answer.
     """
@@ -102,7 +102,7 @@ class LimitedLog:
     """Logs at most one line a second; the next line has the number of the others.
 
     Args:
-        log: Where to.
+        log: The logger.
         clock: Returns seconds.
     """
 

@@ -2,11 +2,11 @@
 
 The reader of standard error, a pipe or a terminal, may stop, as in
 ``gym-http-server serve 2>&1 | less``. A write would then block the whole process. So
-lines that do not fit are dropped and counted, and a later line gives their number.
+lines that do not fit are dropped and counted, and a later line has their number.
 
 All processes of the server share one open file with the program that started it.
-Setting O_NONBLOCK on that would change it for this program, too, so it is opened once
-more.
+Setting O_NONBLOCK on this file would change it for that program, too, so the server
+opens it a second time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class LogStream(io.TextIOBase):
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        # Opened once more, without blocking; -1 where that is not possible.
+        # Opened a second time, without blocking; -1 if that is not possible.
         self._own = -1
         self._socket: socket.socket | None = None
         self._poll: select.poll | None = None
@@ -66,8 +66,8 @@ class LogStream(io.TextIOBase):
                 self._poll = None
 
     def block(self) -> None:
-        """Wait for the reader from now on, as other streams do."""
-        # Each host does this, and what it uses here costs it memory.
+        """Block for the reader from now on, as other streams do."""
+        # Each host calls this, and pays for the memory that it uses.
         own = self._own if self._socket is None else self._socket.detach()
         self._own, self._socket, self._poll = -1, None, None
         if own >= 0:
@@ -121,7 +121,7 @@ class LogStream(io.TextIOBase):
         except BlockingIOError:
             return 0
         except OSError:
-            # The reader is gone, and no later line would reach it.
+            # The reader has closed, and no later line would reach it.
             return len(data)
         if sent:
             self._in_line = data[sent - 1 : sent] != b"\n"

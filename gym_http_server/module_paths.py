@@ -18,7 +18,7 @@ __all__ = ["resolve_imports"]
 
 
 def resolve_imports(settings: Settings) -> tuple[tuple[str, ...], list[str]]:
-    """Return the names of the modules to import, and the directories they are in.
+    """Return the names of the modules to import, and their directories.
 
     Raises:
         StartError: A module does not exist, or other users can write its directory.
@@ -75,7 +75,7 @@ def _check_found(path: str, name: str, folders: list[str]) -> None:
 
 
 def _safe_folder(folder: str, what: str) -> str:
-    """Return a directory that modules may be imported from.
+    """Return a directory, if modules may be imported from it.
 
     Raises:
         StartError: Other users can write it.
@@ -91,7 +91,7 @@ def _safe_folder(folder: str, what: str) -> str:
 
 
 def _writers(folder: str) -> str:
-    """Name the other users that can change a directory's content; "" if none can."""
+    """Return the other users that can change a directory's content, or ""."""
     owner = os.stat(folder).st_uid
     if owner not in (0, os.geteuid()):
         return f"its owner, user {owner}"

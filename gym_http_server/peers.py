@@ -49,7 +49,7 @@ class Peers:
                     return False
                 pid = _parent(pid)
         except OSError:
-            # It has ended, so nothing shows which kind it was.
+            # It has ended, so its kind is unknown.
             return False
         return True
 

@@ -66,7 +66,7 @@ class Poller:
             self._want(descriptor, events)
 
     def remove(self, source: Source) -> None:
-        """Forget a descriptor; one without a handler is ignored, and may be closed."""
+        """Remove a descriptor, which may be closed; ignore one without a handler."""
         descriptor = _descriptor(source)
         if self._handlers.pop(descriptor, None) is not None:
             del self._wanted[descriptor]

@@ -21,12 +21,12 @@ _CAPABILITY_VERSION = 0x20080522
 # CHOWN, DAC_OVERRIDE, FOWNER, FSETID. Not DAC_READ_SEARCH, which opens files by number.
 _FILE_CAPABILITIES = 1 << 0 | 1 << 1 | 1 << 3 | 1 << 4
 
-# Looked up at import: between fork and exec nothing should be opened or loaded.
+# Looked up at import: between fork and exec, nothing should be opened or loaded.
 _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 _PRCTL, _CAPSET = (_LIBC.prctl, _LIBC.capset) if _LIBC is not None else (None, None)
 _ZERO = ctypes.c_ulong(0)
 _CAPABILITY_HEADER = struct.pack("=Ii", _CAPABILITY_VERSION, 0)
-# Effective, permitted and inheritable ones: the lower 32, then the upper.
+# Sets of capabilities (effective, permitted, inheritable): lower 32 bits, then upper.
 _CAPABILITIES = struct.pack("=6I", _FILE_CAPABILITIES, _FILE_CAPABILITIES, 0, 0, 0, 0)
 
 
@@ -64,13 +64,13 @@ def become_subreaper() -> bool:
 def set_dumpable(dumpable: bool) -> bool:
     """Allow or refuse other processes of this user to read this one's memory.
 
-    What is refused with it: core dumps, ptrace, and most of /proc/<pid>.
+    A refusal also disables core dumps, ptrace, and most of /proc/<pid>.
 
     Args:
         dumpable: Whether to allow it.
 
     Returns:
-        Whether it is set.
+        Whether the attribute was set.
     """
     return _prctl(_PR_SET_DUMPABLE, int(dumpable))
 
@@ -87,9 +87,9 @@ def set_no_new_privs() -> bool:
 
 
 def drop_capabilities() -> bool:
-    """Drop all capabilities but those that let root use the files of other users.
+    """Drop all capabilities except those that let root use the files of other users.
 
-    With no_new_privs set, no exec brings them back.
+    With no_new_privs set, no exec restores them.
 
     Returns:
         Whether they are dropped.
@@ -104,10 +104,10 @@ def leave_network(*, in_user_namespace: bool) -> bool:
 
     Args:
         in_user_namespace: Whether to make a user namespace, too, which needs no
-            privileges where the system permits it.
+            privileges if the system permits it.
 
     Returns:
-        Whether it has one.
+        Whether the process was moved.
     """
     if _LIBC is None:
         return False

@@ -1,4 +1,4 @@
-"""What the processes of services have in common: start, signals, end.
+"""The common parts of service processes: start, signals, end.
 
 Services are the remover, the broker and the gateway; they hold no instance.
 """
@@ -14,7 +14,7 @@ from gym_http_server import prctl
 
 __all__ = ["Service", "isolate", "limit_waits", "run_service"]
 
-#: Longest wait in the kernel for what an environment has sent.
+#: Longest wait in the kernel for a socket that an environment has sent.
 WAKE_SECONDS = 1.0
 
 
@@ -49,7 +49,7 @@ def isolate(parent_pid: int) -> None:
 
 
 def limit_waits() -> None:
-    """Have a signal interrupt waiting system calls, once a second from now on.
+    """Make a signal interrupt blocking system calls, once a second from now on.
 
     An environment can send a process of the server a TCP socket whose close waits for
     hours (SO_LINGER). The kernel itself closes it if there is no room for it.

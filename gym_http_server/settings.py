@@ -1,10 +1,10 @@
-"""The settings: one table from which flags, variables, help and documents come.
+"""The settings: one table that generates flags, variables, help and documents.
 
 Each field of `Settings` is a setting: ``step_deadline`` is the flag
 ``--step-deadline`` and the environment variable ``GHS_STEP_DEADLINE``. A flag
-wins over a variable, a variable over the default. Times are seconds, sizes bytes,
-and both may be written with a unit. The deadlines are shorter than the 60 s after which
-clients give up by default, so that clients get the reason.
+overrides a variable, and a variable the default. Times are seconds, sizes bytes, and
+both may have a unit. The deadlines are shorter than the default timeout of clients,
+60 s, so that clients receive the reason.
 """
 
 from __future__ import annotations
@@ -403,7 +403,7 @@ class Setting:
     Attributes:
         field: Name of the field of `Settings`.
         kind: ``int``, ``float``, ``str``, ``bool`` or ``tuple``.
-        unit: ``bytes`` for sizes, ``s`` for durations, "" for what has no unit.
+        unit: ``bytes`` for sizes, ``s`` for durations, "" for values without a unit.
     """
 
     field: str
@@ -433,14 +433,14 @@ class Setting:
         return PREFIX + self.name.upper()
 
     def parse(self, text: str, source: str) -> Any:
-        """Read a value.
+        """Parse a value.
 
         Args:
-            text: What was given.
-            source: Where it was given, for the message.
+            text: The value as text.
+            source: The flag or variable, for the message.
 
         Raises:
-            SettingError: It is no value of this setting.
+            SettingError: It is not a value of this setting.
         """
         if self.kind is tuple:
             return tuple(part.strip() for part in text.split(",") if part.strip())
@@ -465,7 +465,7 @@ class Setting:
         return words[text.lower()]
 
     def show(self, value: Any) -> str:
-        """Write a value as it is given, sizes and durations with a unit."""
+        """Format a value as a user would enter it, sizes and durations with a unit."""
         if self.kind is tuple:
             return ",".join(value)
         if self.kind is bool:
@@ -476,7 +476,7 @@ class Setting:
 
     @property
     def metavar(self) -> str:
-        """What stands behind the flag in the help; "" for flags without a value."""
+        """The placeholder after the flag in the help; "" for flags without a value."""
         if self.choices:
             return "WORD"
         if self.unit:
@@ -596,15 +596,15 @@ GROUPS: tuple[SettingsGroup, ...] = _groups()
 
 
 def from_mapping(environ: Mapping[str, str], flags: Mapping[str, Any]) -> Settings:
-    """Put together flags, environment variables and defaults.
+    """Combine flags, environment variables and defaults.
 
     Args:
-        environ: Environment variables; those without the prefix do not matter.
+        environ: Environment variables; those without the prefix are ignored.
         flags: Field names with the values of the command line: a string, a tuple of
             strings, or a bool. Absent or ``None``: not given.
 
     Raises:
-        SettingError: An unknown variable, or a value that cannot be.
+        SettingError: A variable is unknown, or a value is invalid.
     """
     by_variable = {setting.variable: setting for setting in TABLE}
     for variable in environ:
@@ -654,5 +654,5 @@ def _check_text(setting: Setting, value: Any) -> None:
 
 
 def _is_unicode(text: str) -> bool:
-    # Bytes that are not UTF-8 come from the system as halves of characters.
+    # Python decodes bytes that are not UTF-8 as halves of characters (surrogates).
     return not any("\ud800" <= character <= "\udfff" for character in text)

@@ -84,17 +84,17 @@ class TangoDialect:
         raise NotImplementedError
 
     def encode_control(self, op: Op) -> bytes:
-        """Return nothing: the WebSocket itself has pings."""
+        """Return no bytes: the WebSocket itself has pings."""
         return b""
 
     def encode_fault(self, fault: Fault) -> bytes:
-        """Encode the report of an error; pages that do not know it ignore it."""
+        """Encode the report of an error; pages that do not support it ignore it."""
         return _encode(
             {"type": "fault", "message": fault.message, "field": fault.field}
         )
 
     def peek_id(self, payload: bytes) -> Control | int:
-        """Refuse a message that came without a pending request."""
+        """Refuse a message that arrived without a pending request."""
         raise _unexpected()
 
     def decode_answer(self, payload: bytes) -> Answer | Control:
@@ -116,7 +116,7 @@ class TangoDialect:
     def decode_step(
         self, payload: bytes, reader: StepReader[M]
     ) -> tuple[int, M] | None:
-        """Decode the answer to a step, if it has nothing unusual."""
+        """Decode the answer to a step, if it has only the usual members."""
         number = self._number
         step = reader.result(payload) if number else None
         if step is None:

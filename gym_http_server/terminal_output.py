@@ -14,7 +14,7 @@ _GAP = "  "
 _TABLE_WIDTH = 80
 _ELLIPSIS = "…"
 _MINUTE, _HOUR, _DAY = 60, 3600, 24 * 3600
-# Of what is shown as 90m and not yet as 1h.
+# Of seconds: shown as 90m, and not yet as 1h.
 _ROUND = 2
 
 
@@ -100,7 +100,7 @@ def _width_of(char: str) -> int:
 
 
 def printable(text: str) -> str:
-    """Replace what moves a terminal's cursor or changes the order of its text."""
+    """Replace characters that move a terminal's cursor or reorder its text."""
     return "".join(char if char.isprintable() else "?" for char in text)
 
 
@@ -134,13 +134,13 @@ def _scaled(count: float, base: int, units: Sequence[str]) -> str:
 
 
 _LINE_WIDTH = 80
-#: Numbers of an array that a line shows; of a larger one it shows dtype and shape.
+#: Limit of numbers of an array in a line; a larger one is shown by dtype and shape.
 _MAX_SHOWN = 16
 _OK = 200
 
 
 class Copy(Protocol):
-    """The copy of an answer, as the Python client gives it."""
+    """The copy of an answer, as the Python client returns it."""
 
     @property
     def op(self) -> str:
@@ -148,7 +148,7 @@ class Copy(Protocol):
 
     @property
     def number(self) -> int:
-        """Count of the answers since the watching began; 0 is one from before."""
+        """Number of answers since the watching began; 0 is an earlier one."""
 
     @property
     def dropped(self) -> int:

@@ -13,8 +13,8 @@ _PREFIX = "gym: "
 _MAX_CHARS = 120
 _UNSEEN = re.compile(r"[^ -~]")
 
-# Without it, titles overwrite what /proc shows of the process's environment. It is read
-# once, when the first title is set, and environments do not need it.
+# Without SPT_NOENV, titles overwrite the process's environment as /proc shows it. It is
+# read only once, at the first call below; environments do not need it.
 os.environ["SPT_NOENV"] = "1"
 setproctitle.getproctitle()
 del os.environ["SPT_NOENV"]

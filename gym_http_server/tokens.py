@@ -23,9 +23,10 @@ _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/*\s]+").fullmatch
 
 
 def settle(settings: Settings) -> Settings:
-    """Return the settings with the token that callers must show, if any.
+    """Return the settings with the token that callers must send, if any.
 
-    A file of tokens is replaced by its text, so that all processes have the same.
+    The text of a file of tokens replaces its path, so that all processes have the same
+    tokens.
 
     Raises:
         SettingError: The server would be open to others without a token, or the
@@ -104,7 +105,7 @@ def _given(settings: Settings) -> str:
 
 
 def to_show(token: str, token_file: str, environ: Mapping[str, str]) -> str:
-    """Return the token that a command shows to a server; "" without one.
+    """Return the token that a command sends to a server; "" without a token.
 
     Args:
         token: The token of the command line, or "".

@@ -27,11 +27,11 @@ PATIENCE_SECONDS = 5.0
 
 
 class BrokerClient:
-    """The broker, as a web worker reaches it.
+    """The broker, as a web worker uses it.
 
     Args:
         run: The run directory.
-        supervisor: Starts the broker, if there is none yet.
+        supervisor: Starts the broker, if none runs yet.
     """
 
     def __init__(self, run: RunDir, supervisor: SupervisorClient) -> None:
@@ -46,13 +46,13 @@ class BrokerClient:
         caller: Identity,
         hello: str = "",
     ) -> None:
-        """Pass the connection of an environment to the broker, which owns it then.
+        """Pass the connection of an environment to the broker, which then owns it.
 
         Args:
-            greeting: What the broker sends before all else.
+            greeting: Bytes that the broker sends before all else.
             client: The environment's socket.
-            early: What it sent behind its handshake, and has been read.
-            caller: The identity of the token that it has shown.
+            early: Bytes that arrived after its handshake, and have been read.
+            caller: The identity of its token.
             hello: Its hello, if it does not send one itself.
 
         Raises:
@@ -72,10 +72,10 @@ class BrokerClient:
         """Copy between broker and environment, until one of them closes.
 
         Args:
-            greeting: What the broker sends before all else.
+            greeting: Bytes that the broker sends before all else.
             client: The environment's socket.
-            early: What it sent behind its handshake, and has been read.
-            caller: The identity of the token that it has shown.
+            early: Bytes that arrived after its handshake, and have been read.
+            caller: The identity of its token.
             hello: Its hello, if it does not send one itself.
 
         Raises:
@@ -123,7 +123,7 @@ class BrokerClient:
         return self._call(request(Op.EXTERNAL_ANSWER, body, head))
 
     def check(self, patience_s: float) -> None:
-        """Check that the broker responds, if there is one.
+        """Check that the broker responds, if it runs.
 
         Raises:
             SupervisorUnavailable: It does not answer in time.
@@ -157,9 +157,9 @@ class BrokerClient:
                 raise _unavailable() from None
 
     def listed(self) -> list[dict[str, Any]]:
-        """List the environments that are connected, and how many are free.
+        """Return the environments that are connected, and how many are free.
 
-        Without a broker there are none.
+        Without a broker, the list is empty.
 
         Raises:
             SupervisorUnavailable: It does not answer in time.

@@ -37,8 +37,8 @@ class Budget:
 
     Args:
         most: Bytes for all of them; a single one may have more.
-        owner_of: Returns the token that owns the instance behind a path; "" if there
-            are no several tokens, or it is not known.
+        owner_of: Returns the token that owns the instance behind a path; "" if it is
+            unknown, or the server does not distinguish tokens.
     """
 
     def __init__(self, most: int, owner_of: Callable[[str], str]) -> None:
@@ -64,8 +64,8 @@ class Budget:
 
         Args:
             size: Bytes of its body.
-            path: The instance, as the path of its host's socket.
-            expected: What was reserved for it before.
+            path: The path of the socket of the instance's host.
+            expected: The room that was reserved for it before.
 
         Raises:
             AnswerBudgetFull: There is no room.
@@ -75,11 +75,11 @@ class Budget:
         return self._reserve(size, path, _EXECUTED)
 
     def hold(self, body: bytes, owner: str) -> bytes | LargeBody:
-        """Return a body, as one that counts if it is large.
+        """Return a body, counted in the budget if it is large.
 
         Args:
             body: The answer to a batch.
-            owner: Token that it is for; "" is any.
+            owner: The token of the client; "" is any.
 
         Raises:
             AnswerBudgetFull: There is no room for it.
@@ -114,9 +114,9 @@ class Room:
     """Room for one answer, until it is freed or garbage-collected.
 
     Args:
-        budget: What it is a part of.
+        budget: The budget.
         size: Bytes of the answer.
-        holders: What its bytes count for.
+        holders: The instance and the token that its bytes count for.
     """
 
     def __init__(self, budget: Budget, size: int, holders: tuple[str, ...]) -> None:
@@ -143,7 +143,7 @@ class LargeBody(mmap.mmap):
     room: Room
 
     def __new__(cls, room: Room) -> LargeBody:
-        """Make one with as many bytes as the room has."""
+        """Make a body with as many bytes as the room has."""
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
         self = super().__new__(cls, -1, room.size, flags=flags)
         self.room = room
@@ -151,7 +151,7 @@ class LargeBody(mmap.mmap):
 
 
 class Pieces:
-    """A large body as WSGI wants it, in pieces of bytes.
+    """A large body as an iterable of bytes, as WSGI requires.
 
     Attributes:
         whole: The body, for a web server that can send it without a copy.

@@ -28,11 +28,11 @@ _DISCARDED = bytearray(RECEIVE_BYTES)
 
 
 class ConnectionLost(Exception):
-    """The other end closed before it had answered."""
+    """Raised if the other end closed before it had answered."""
 
 
 class NothingSent(ConnectionLost):
-    """The other end had closed before a byte of the request was sent."""
+    """Raised if the other end had closed before a byte of the request was sent."""
 
 
 class CallSocket(FrameSocket):
@@ -42,8 +42,8 @@ class CallSocket(FrameSocket):
         path: Path of the Unix socket.
         max_body: Bytes that an answer's body may have.
         budget: Counts large answers; ``None`` if they are not limited.
-        patience_s: Seconds that connecting, and each sending or receiving, may take;
-            ``None``: however long it takes.
+        patience_s: Seconds for connecting, and for each send or receive; ``None``: no
+            limit.
 
     Attributes:
         large: Bytes of the last answer's body, if it was large; else 0.
@@ -67,7 +67,7 @@ class CallSocket(FrameSocket):
         self._calls = 0
 
     def call(self, frame: Frame, expected: Room | None = None) -> Frame:
-        """Send a request and wait for its answer, however long that takes.
+        """Send a request and wait for its answer, without a deadline.
 
         Args:
             frame: The request.
@@ -75,7 +75,7 @@ class CallSocket(FrameSocket):
 
         Raises:
             NothingSent: The other end had closed before.
-            ConnectionLost: The other end closed, or sent something malformed.
+            ConnectionLost: The other end closed, or sent malformed bytes.
         """
         number = self._calls = self._calls + 1 & _LAST_NUMBER
         kind, _, _, form, head, body = frame
@@ -115,7 +115,7 @@ class CallSocket(FrameSocket):
             for it, the answer is that problem.
 
         Raises:
-            ConnectionLost: The other end closed, or sent something malformed.
+            ConnectionLost: The other end closed, or sent malformed bytes.
         """
         self.large = 0
         try:
@@ -130,7 +130,7 @@ class CallSocket(FrameSocket):
         raise ConnectionLost
 
     def _receive_large(self, budget: Budget, expected: Room | None) -> Frame:
-        """Receive the rest of an answer, straight into the memory where it stays."""
+        """Receive the rest of an answer, directly into the memory of its body."""
         begun = self._reader.rest()
         size, head_size, status, kind, form, number = HEADER.unpack_from(begun)
         start = HEADER.size + head_size
@@ -169,7 +169,7 @@ class CallSocket(FrameSocket):
         """Wait for an answer after which the connection carries a stream.
 
         Raises:
-            ConnectionLost: The other end closed, or sent something malformed.
+            ConnectionLost: The other end closed, or sent malformed bytes.
         """
         try:
             while data := self.socket.recv(RECEIVE_BYTES):
@@ -205,7 +205,7 @@ def _connect(path: str, patience_s: float | None) -> socket.socket:
     deadline = time.monotonic() + backlog_s
     while True:
         sock = socket.socket(socket.AF_UNIX)
-        # What an environment sends could take hours to close, in this process.
+        # A socket that an environment sends could take hours to close, in this process.
         refuse_descriptors(sock)
         sock.settimeout(patience_s)
         try:

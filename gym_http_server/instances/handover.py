@@ -1,7 +1,7 @@
-"""Streams: hands a client's connection to the host of an instance, or relays it.
+"""Streams: passes a client's connection to the host of an instance, or relays it.
 
-The host gets the client's socket itself, so the web worker sees none of the stream.
-Where a socket cannot be handed over, the web worker relays the bytes.
+The host gets the client's socket itself, so the stream bypasses the web worker. If a
+socket cannot be passed, the web worker relays the bytes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def hand_over(
     early: bytes,
     lost_s: float | None = None,
 ) -> None:
-    """Hand a client's socket to a host; the caller must not use it afterwards.
+    """Pass a client's socket to a host; the caller must not use it afterwards.
 
     Args:
         hosts: Calls hosts.
@@ -41,7 +41,7 @@ def hand_over(
         owner: Owner that it must have; "" is any.
         hello: The handshake of the stream.
         client: The client's socket.
-        early: Bytes that the client sent behind its handshake, and that were read.
+        early: Bytes that the client sent after its handshake, and that were read.
         lost_s: Seconds since the client lost an answer with a stream.
 
     Raises:
@@ -69,7 +69,7 @@ def relay(
         owner: Owner that it must have; "" is any.
         hello: The handshake of the stream.
         client: The client's socket.
-        early: Bytes that the client sent behind its handshake, and that were read.
+        early: Bytes that the client sent after its handshake, and that were read.
         lost_s: Seconds since the client lost an answer with a stream.
 
     Raises:

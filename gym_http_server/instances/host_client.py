@@ -1,4 +1,4 @@
-"""Calls hosts of instances, and finds out how ended ones ended."""
+"""Calls hosts of instances, and gets the tombstones of ended ones."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ _INSTANCE_ID = re.compile(r"[0-9a-f]{8}").fullmatch
 
 
 class HostClient:
-    """The hosts of all instances, as a web worker reaches them.
+    """The hosts of all instances, as a web worker calls them.
 
     Args:
         run: The run directory.
         max_answer: Bytes that an answer's body may have.
         max_waiting: Requests that may wait for an instance, besides the one being
             executed.
-        answer_budget: Bytes of large answers that clients have not taken.
+        answer_budget: Bytes of large answers that clients have not read.
 
     Attributes:
         budget: Counts those bytes.
@@ -68,7 +68,7 @@ class HostClient:
         # Owner by instance ID, so that not each call needs the supervisor.
         self._owners: dict[str, str] = {}
         self.queues = Queues(max_waiting)
-        # Apart from those, so that clients that read logs keep nobody from stepping.
+        # Separate from `queues`, so that clients that read logs do not prevent steps.
         self.log_queues = Queues(max_waiting, what="wait for the log of")
         self._log_polls = LogPolls()
         # Size of the last large answer, by instance and operation.
@@ -84,13 +84,13 @@ class HostClient:
 
         Raises:
             UnknownInstance: There is no such instance.
-            InstanceEnded: There was, and it has ended.
-            EnvCrashed: It ended during this call.
-            StepDeadline: This call took too long, and was its last.
+            InstanceEnded: The instance has ended.
+            EnvCrashed: The instance ended during this call.
+            StepDeadline: This call took too long, and ended the instance.
             QueueFull: Too many requests wait for the instance.
-            AnswerBudgetFull: There is no room for such a large answer as the last
-                one; this call was not made. If only the host knew that its answer is
-                large, that problem is the answer.
+            AnswerBudgetFull: There is no room for an answer as large as the last one;
+                this call was not made. If only the host knew that its answer is large,
+                that problem is the answer.
         """
         self._check(instance_id, owner)
         place = self.queues.enter(instance_id)
@@ -136,7 +136,7 @@ class HostClient:
                     continue
                 raise self._gone(instance_id, in_flight=True) from None
             except BaseException:
-                # A greenlet that is killed leaves half an exchange behind.
+                # A greenlet that is killed leaves an incomplete exchange.
                 connection.close()
                 raise
             if connection.large or expected is not None:
@@ -152,7 +152,7 @@ class HostClient:
         line: socket.socket | None,
         lost_s: float | None = None,
     ) -> CallSocket:
-        """Hand a client's connection to the host of an instance.
+        """Pass a client's connection to the host of an instance.
 
         Args:
             instance_id: The instance.
@@ -167,11 +167,11 @@ class HostClient:
 
         Raises:
             UnknownInstance: There is no such instance.
-            InstanceEnded: There was, and it has ended.
-            EnvCrashed: It ended in the call whose answer was lost.
-            StepDeadline: That call took too long, and was its last; or the host did
-                not respond.
-            TooManyStreams: The host has no place for it.
+            InstanceEnded: The instance has ended.
+            EnvCrashed: The instance ended in the call whose answer was lost.
+            StepDeadline: That call took too long, and ended the instance; or the host
+                did not respond.
+            TooManyStreams: The host allows no further stream.
             QueueFull: Too many requests wait for the instance.
         """
         self._check(instance_id, owner)
@@ -254,7 +254,7 @@ class HostClient:
         return bool(ended["replayed"])
 
     def name_call(self, instance_id: str, request_id: str) -> None:
-        """Name the request in whose call an instance ended, for the server's log."""
+        """Name the request during which an instance ended, for the server's log."""
         with contextlib.suppress(Problem):
             self._supervisor.call(Op.FATE, instance_id, request_id=request_id)
 
@@ -266,14 +266,14 @@ class HostClient:
         wait_s: float,
         gone: Callable[[], bool],
     ) -> Frame:
-        """Return what an instance printed, from an offset on.
+        """Return the output of an instance, from an offset on.
 
         Args:
             instance_id: The instance; it may have ended.
             owner: Owner that it must have; "" is any.
             offset: The offset, in bytes.
-            wait_s: Seconds to wait for something there, unless the instance ends.
-            gone: Whether to wait no longer.
+            wait_s: Seconds to wait for output at the offset, unless the instance ends.
+            gone: Returns whether the client has left, to end the wait.
 
         Raises:
             UnknownInstance: There is no such instance.
@@ -300,7 +300,7 @@ class HostClient:
                 return answer
             # If it is beyond the end, each output would wake this up, and bring none.
             offset = min(offset, int(headers["Gym-Log-Next"]))
-            # The file shows when there is more, so the supervisor is not asked.
+            # The file shows new output, so no request to the supervisor is needed.
             place = self.log_queues.enter(instance_id)
             try:
                 if not self._log_polls.wait(path, before, deadline, gone):
@@ -309,7 +309,7 @@ class HostClient:
                 self.log_queues.leave(place)
 
     def _check(self, instance_id: str, owner: str) -> None:
-        """Check that an instance ID is one, and that the instance has this owner.
+        """Check that an instance ID is well-formed, and that the owner is right.
 
         Raises:
             UnknownInstance: There is no such instance, or another token owns it.
@@ -348,7 +348,7 @@ class HostClient:
                 return problem
             if not end["alive"]:
                 in_flight = in_flight or was_in_flight(end, lost_s)
-                # What waits for a host that is stuck has not found it ended already.
+                # Requests that wait for a stuck host were sent before it ended.
                 in_flight = in_flight or (waited and end["reason"] == "unresponsive")
                 return end_problem(instance_id, end, in_flight=in_flight)
             if time.monotonic() > deadline:

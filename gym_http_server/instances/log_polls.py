@@ -1,7 +1,7 @@
 """Waits for output of instances: long polls of their logs.
 
-One thread looks at the files of all logs that somebody waits for, so that many clients
-that wait for one log cost one look.
+One thread checks the files of all logs that requests wait for, so that many clients
+that wait for one log cost one check.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LOOK_SECONDS = 0.1
 #: Seconds between two looks at the connection of a client that waits.
 CLIENT_SECONDS = 1.0
 
-#: Size of a file, and when it was written; ``None`` if it is gone.
+#: Size of a file, and when it was written; ``None`` if it does not exist.
 State = tuple[int, int] | None
 
 
@@ -38,9 +38,9 @@ class LogPolls:
 
         Args:
             path: The log.
-            before: What `state_of` returned of it.
+            before: The earlier result of `state_of`.
             deadline: Until when to wait, monotonic seconds.
-            gone: Whether to wait no longer; called once a second.
+            gone: Returns whether to end the wait; called once a second.
 
         Returns:
             Whether it has changed.
@@ -72,7 +72,7 @@ class LogPolls:
                 del self._awaited[path]
 
     def _look(self) -> None:
-        """Look at all logs until nobody waits."""
+        """Check all logs until no request waits."""
         while True:
             time.sleep(LOOK_SECONDS)
             with self._lock:
@@ -87,11 +87,11 @@ class LogPolls:
 
 @dataclass(eq=False)
 class _Awaited:
-    """A log that somebody waits for.
+    """A log that requests wait for.
 
     Attributes:
-        before: What it was like when the first began to wait.
-        polls: How many wait.
+        before: Its state when the first request began to wait.
+        polls: Number of waiting requests.
         changed: Set when it has changed.
     """
 
@@ -105,7 +105,7 @@ def _patience(deadline: float) -> float:
 
 
 def state_of(path: str) -> State:
-    """Return what changes of a file when it is written."""
+    """Return the properties of a file that change when it is written."""
     try:
         found = os.stat(path, follow_symlinks=False)
     except OSError:

@@ -24,19 +24,19 @@ _PAGE = mmap.PAGESIZE
 class Queues:
     """The queues of all instances.
 
-    To be made before web workers are forked; then each worker calls `claim`.
+    Create it before web workers are forked; then each worker calls `claim`.
 
     Args:
         most: Requests that may wait for an instance, besides the one being executed.
         workers: Web workers at a time.
-        what: What the requests do, in messages.
+        what: The purpose of the requests, in messages.
     """
 
     def __init__(self, most: int, workers: int = 1, what: str = "wait for") -> None:
         self._most = most
         self._what = what
         self._workers = workers
-        # Not a file: environments run as the same user, and could cut one short.
+        # Not a file: environments run as the same user, and could truncate it.
         memory = memoryview(mmap.mmap(-1, _PAGE + SLOTS * workers * 2))
         # Which workers' counters have been in use.
         self._used = memory[:workers]
@@ -44,14 +44,14 @@ class Queues:
         self._own = 0
 
     def claim(self, file: int) -> None:
-        """Take over the counters of a worker that no longer runs.
+        """Use the counters of a worker that no longer runs.
 
         Args:
             file: Descriptor of a file that all workers have inherited. A lock on it
                 lasts as long as this process, however that ends.
 
         Raises:
-            OSError: All are taken: there are more workers than were announced.
+            OSError: No counters are free: more workers run than were announced.
         """
         for worker in range(self._workers):
             try:

@@ -75,23 +75,23 @@ class SupervisorClient:
         request_id: str = "",
         form: int = PLAIN_BOTH_WAYS,
     ) -> Frame:
-        """Create an instance, as long as the client waits for it.
+        """Create an instance; stop waiting if the client disconnects.
 
         Args:
-            body: The body of the create request, as it came.
+            body: The unchanged body of the create request.
             key: The request's key, or "".
-            caller: The identity of the token that was shown.
-            client: The client's socket, readable when it leaves; ``None`` if that
-                does not matter.
-            gone: Whether the client has left.
-            request_id: Of the client's request, for the log.
+            caller: The identity of the client's token.
+            client: The client's socket, readable when it disconnects; ``None`` to wait
+                in any case.
+            gone: Returns whether the client has disconnected.
+            request_id: ID of the client's request, for the log.
             form: Form of the body, and in the high half the one for the answer.
 
         Returns:
-            The answer, a problem included.
+            The answer, which may be a problem.
 
         Raises:
-            Abandoned: The client left; the supervisor ends what it began.
+            Abandoned: The client disconnected; the supervisor ends the instance.
             SupervisorUnavailable: There is no answer.
         """
         head = RequestHead(

@@ -1,4 +1,4 @@
-"""The run directory: where the processes of one server meet.
+"""The run directory: the sockets and files that the processes of one server share.
 
 ::
 
@@ -13,6 +13,6 @@
      └─ 3c657dbc/            an instance
          ├─ host.sock        requests to its host
          ├─ status           the host's status page
-         ├─ log              what the environment prints
+         ├─ log              output of the environment
          ├─ work/  tmp/      the host's working and temporary directories
 """

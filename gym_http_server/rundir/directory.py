@@ -62,7 +62,7 @@ class RunDir:
         return f"{self.path}/serving"
 
     def shortage(self) -> str:
-        """Describe what the disk lacks for another instance; "" if it has room."""
+        """Return the resource that the disk lacks for another instance, or ""."""
         disk = os.statvfs(self.path)
         # Some file systems have no fixed number of blocks or files, and report 0.
         free = disk.f_bavail * disk.f_frsize
@@ -111,7 +111,7 @@ class RunDir:
         return f"{folder}/work", f"{folder}/tmp"  # noqa: S108
 
     def log(self, instance_id: str) -> str:
-        """What the environment of an instance printed."""
+        """Path of the output of the environment of an instance."""
         return f"{self.path}/{instance_id}/log"
 
     def restore_permissions(self, instance_ids: Iterable[str]) -> str:
@@ -121,10 +121,10 @@ class RunDir:
             instance_ids: The instances that are made.
 
         Returns:
-            The path of something that had been changed; "" if nothing had.
+            The path of a file or directory that had been changed, or "".
         """
         changed = ""
-        # A directory comes before what is in it.
+        # A directory comes before its content.
         for folder in (self.path, self.trash, self.tickets):
             changed = _restore(folder, 0o700) or changed
         for socket in (self.supervisor_socket, self.broker_socket):
@@ -137,11 +137,11 @@ class RunDir:
     @classmethod
     @contextlib.contextmanager
     def make(cls, parent: str) -> Iterator[RunDir]:
-        """Make a run directory, hold its lock, and remove it in the end.
+        """Make a run directory, hold its lock, and remove it at the end.
 
         Args:
-            parent: Where to make it; "" is the temporary directory. It is made if it
-                does not exist and its parent does.
+            parent: Its parent directory; "" is the temporary directory. The parent is
+                created if it does not exist and its own parent does.
 
         Raises:
             StartError: It cannot be made there, or sockets' paths would be too long.
@@ -178,7 +178,7 @@ class RunDir:
 
 
 def _restore(path: str, mode: int) -> str:
-    """Set the permissions of a file; return its path if they were others."""
+    """Set the permissions of a file; return its path if they were different."""
     with contextlib.suppress(OSError):
         if stat.S_IMODE(os.lstat(path).st_mode) != mode:
             os.chmod(path, mode)
@@ -192,12 +192,12 @@ def is_full(error: OSError) -> bool:
 
 
 def open_plain_file(path: str, mode: str) -> IO[bytes]:
-    """Open a file of the run directory, and nothing else that may lie in its place.
+    """Open a regular file of the run directory, and refuse any other kind.
 
-    An environment can put a pipe there, whose opening would wait, or a link.
+    An environment can put a pipe there, which would block the open call, or a link.
 
     Raises:
-        OSError: There is no such file, or it is not a plain one.
+        OSError: There is no such file, or it is not a regular one.
     """
     file = open(path, mode, opener=_open_no_link)  # noqa: SIM115
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):

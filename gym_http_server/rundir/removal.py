@@ -34,7 +34,7 @@ def remove(folder: str) -> None:
 
 
 def empty(folder: str, keep: str = "") -> None:
-    """Remove the content of a directory; leave what cannot be removed.
+    """Remove the content of a directory, except entries that cannot be removed.
 
     Args:
         folder: The directory.
@@ -79,7 +79,7 @@ class _Removal:
     def clear(self, folder: int, *, depth: int = 0, keep: str = "") -> None:
         """Remove the content of an open directory, in passes while there is progress.
 
-        One pass may miss entries: some file systems skip some while others vanish.
+        One pass may miss entries: some file systems skip some while others are removed.
         """
         progress = True
         while progress:

@@ -26,12 +26,12 @@ def listen(path: str, backlog: int, mode: int = 0o600) -> socket.socket:
     """Bind a Unix socket to a path and listen on it.
 
     Args:
-        path: Where no file is yet.
+        path: A path without a file.
         backlog: Connections that may wait to be accepted.
         mode: Permission bits of the socket's file.
 
     Raises:
-        OSError: The path is taken, too long, or cannot be made.
+        OSError: The path exists, is too long, or cannot be created.
     """
     listener = socket.socket(socket.AF_UNIX)
     # With chmod after bind, excluded users could connect in between.

@@ -51,9 +51,9 @@ class Status(NamedTuple):
 class StatusPage:
     """The status page of a host, as the host writes it.
 
-    Each number is stored at once: `struct.pack_into` clears the bytes and then writes
-    them one by one, and a reader in between sees a call that began, or a use that
-    was, hours ago.
+    Each number is stored at once. `struct.pack_into` clears the bytes and then writes
+    them one by one, so a concurrent reader would get a call or a use that began hours
+    ago.
     """
 
     def __init__(self, path: str) -> None:
