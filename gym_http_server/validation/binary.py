@@ -18,7 +18,7 @@ Json = Any
 
 
 def _parts(body: bytes) -> tuple[Json, bytes]:
-    """Take a body in the binary form apart: its signature, parsed, and its leaves.
+    """Split a body in the binary form into its signature, parsed, and its leaves.
 
     Raises:
         Mismatch: The body is malformed.
@@ -118,7 +118,7 @@ def _size(dtype: str) -> int:
 
 
 def body_with(name: str, body: bytes) -> bytes:
-    """Make a body in the binary form of a dict with one member, out of the member's.
+    """Return a binary body of a dict with one member, made from the member's body.
 
     Args:
         name: The member's name.
@@ -128,7 +128,7 @@ def body_with(name: str, body: bytes) -> bytes:
     size = int.from_bytes(body[:4], "little")
     signature = body[8 : 8 + size]
     if size % 8 or len(body) < 8 + size or not _is_json(signature, size):
-        # There is nothing that could stand in another signature.
+        # No value of it can be a part of another signature.
         return body
     if size:
         signature = b'{"dict":[["%s",%s]]}' % (name.encode(), signature.rstrip(b" "))

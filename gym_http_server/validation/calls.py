@@ -1,4 +1,4 @@
-"""Calls over HTTP, each on a connection of its own, with the raw answer."""
+"""Calls over HTTP, each on a new connection, with the raw answer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class CallFailed(Exception):
 
 @dataclass(frozen=True)
 class Address:
-    """Where a server is.
+    """The address of a server.
 
     Attributes:
         scheme: ``http``, ``https`` or ``http+unix``.
@@ -47,7 +47,7 @@ class Address:
 
     @classmethod
     def parse(cls, url: str, token: str = "") -> Address:
-        """Read an address; a password in it is the token, if none is given.
+        """Parse an address; a password in it is the token, unless a token is given.
 
         Raises:
             StartError: The address is malformed.
@@ -79,7 +79,7 @@ class Address:
 
     @property
     def authority(self) -> str:
-        """What goes into the header Host."""
+        """The value of the header Host."""
         if self.scheme == "http+unix":
             return "localhost"
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -113,11 +113,11 @@ class Address:
 
 @dataclass(frozen=True)
 class Response:
-    """An answer, whole.
+    """A complete answer.
 
     Attributes:
         status: Its status.
-        headers: By name in lower case; of several of one name the last.
+        headers: By name in lower case; the last one if several have the same name.
         body: Its bytes.
     """
 
@@ -169,7 +169,7 @@ def call(
         CallFailed: There was no answer.
     """
     connection = http.client.HTTPConnection("unused", timeout=timeout_s)
-    # An answer that ends the connection takes its socket along.
+    # An answer that ends the connection takes over its socket.
     connection.sock = sock = address.connect(timeout_s)
     # The timeout of a socket does not end an answer of one byte a second.
     watch = threading.Timer(timeout_s, _hang_up, [sock])

@@ -12,11 +12,11 @@ __all__ = ["Check", "CheckGroup", "Checks"]
 
 @dataclass(frozen=True)
 class Check:
-    """One property of a server that is right or wrong.
+    """A check of one property of a server.
 
     Attributes:
-        id: Name of the check; with its group's in front, as ``errors.unknown-env``,
-            it is unique.
+        id: Name of the check; unique together with its group's, as in
+            ``errors.unknown-env``.
         run: Performs it; raises `Mismatch` or `Absent` unless the server is right.
     """
 

@@ -20,7 +20,7 @@ METHODS = ("get", "post", "put", "delete", "patch", "head", "options")
 # Answers of every route to malformed or forbidden requests.
 GENERAL = frozenset({400, 403, 405, 414, 417, 431, 501})
 _HERE = "urn:openapi"
-# What comes of a document that is not built like one.
+# Errors that a document of an unexpected structure can raise.
 _SENSELESS = (
     referencing.exceptions.Unresolvable,
     jsonschema.SchemaError,
@@ -57,11 +57,11 @@ class Document:
             for method in METHODS
             if method in item
         ]
-        # Of two that fit, the one with fewer names in it is meant.
+        # If two match, the one with fewer names in it is meant.
         self._routes.sort(key=lambda route: route[1].count("{"))
 
     def faults(self) -> Iterator[str]:
-        """Tell what is wrong with the document itself."""
+        """Return the faults of the document itself."""
         info = self.data.get("info")
         if not isinstance(info, dict) or not {"title", "version"} <= info.keys():
             yield "info has no title, or no version"
@@ -102,7 +102,7 @@ class Document:
         return thing
 
     def has(self, method: str, path: str) -> bool:
-        """Tell whether there is an operation for a request."""
+        """Return whether there is an operation for a request."""
         return self._find(method, path) is not None
 
     def name_of(self, method: str, path: str) -> str:
@@ -195,7 +195,7 @@ def _references(node: Any) -> Iterator[str]:
 
 
 def _anchored(node: Any) -> Any:
-    """Make references within the document ones from outside of it."""
+    """Make references within the document absolute."""
     if isinstance(node, dict):
         return {
             key: f"{_HERE}{value}"

@@ -1,4 +1,4 @@
-"""What a check expects: comparisons, and the exceptions that end a check."""
+"""Comparisons for checks, and the exceptions that end a check."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ MAX_SHOWN = 400
 
 
 class Mismatch(Exception):
-    """An answer is not the expected one.
+    """Raised if an answer is not the expected one.
 
     Attributes:
-        expected: The expectation, for a person.
+        expected: The expectation, as text.
         actual: The answer.
     """
 
@@ -55,7 +55,7 @@ def one_of(actual: object, expected: Collection[object], what: str) -> None:
     """Expect one of several values.
 
     Raises:
-        Mismatch: The value is none of them.
+        Mismatch: The value is not among them.
     """
     if not any(_same(actual, each) for each in expected):
         words = " or ".join(shown(each) for each in expected)

@@ -1,4 +1,4 @@
-"""External environments that connect to the server, and send what a check wants."""
+"""External environments that connect to the server, and send messages for checks."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Values in a form that can be compared, read from the model form of the vectors.
 
-It is tuples whose first item is the kind of the value. Arrays are in it by their bytes,
-floats by their bits. All forms are read into it, each by a module of its own, which is
-written from the description of the wire (docs/api.md), not with the server's codec.
+The form consists of tuples whose first item is the kind of the value. It has arrays as
+their bytes, floats as their bits. A module for each form of values reads it into this
+one. These modules follow the description of the wire (docs/api.md) and do not use the
+server's codec.
 """
 
 from __future__ import annotations

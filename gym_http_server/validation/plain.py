@@ -1,4 +1,4 @@
-"""What a value looks like in plain JSON (docs/api.md, “Conventions”)."""
+"""The form of a value in plain JSON (docs/api.md, “Conventions”)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FLOATS = {"f2": ("<e", "<e"), "f4": ("<f", "<f"), "f8": ("<d", "<d")}
 
 
 def plain_of(form: Form) -> Any:
-    """Give plain JSON, parsed.
+    """Return parsed plain JSON.
 
     Raises:
         ValueError: Plain JSON has no form for this kind.
@@ -43,7 +43,7 @@ def plain_of(form: Form) -> Any:
 
 
 def shortest(number: float, kind: str) -> float:
-    """Give the number with the fewest digits that stands for a float of this kind.
+    """Return the number with the fewest digits that represents a float of this kind.
 
     Args:
         number: The float.

@@ -1,4 +1,4 @@
-"""Runs the checks, and sees to it that nothing of them stays on the server."""
+"""Runs the checks, and closes all of their instances on the server."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ GROUPS = (
 
 RIGHT, WRONG = 0, 1
 _ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# What comes of answers that are built as no check could know.
+# Errors that answers of an unexpected structure can raise.
 _UNFORESEEN = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
 #: The group of mismatches between answers and the document, reported in the end.
 ANSWERS = "answers"
@@ -95,7 +95,7 @@ class Report:
 
     Args:
         say: Prints a line.
-        busy: Shows which group is being checked, on a terminal.
+        busy: Shows the current group, on a terminal.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Report:
 
     @property
     def summary(self) -> str:
-        """All of it in one line."""
+        """A summary in one line."""
         counts = self.counts
         return ", ".join(f"{counts[each]} {each}" for each in (PASSED, FAILED, ABSENT))
 
@@ -157,17 +157,17 @@ def validate(
     as_json: bool,
     timeout_s: float,
 ) -> int:
-    """Check a server and print what comes of it.
+    """Check a server and print the results.
 
     Args:
         address: The server.
-        only: Names of groups, or patterns of the IDs of checks; all, if none.
+        only: Names of groups, or patterns of the IDs of checks; all if empty.
         env_id: The environment that the server has; "" is CartPole-v1.
-        as_json: Print the report as JSON, and how it goes on stderr.
+        as_json: Print the report as JSON, and the progress on stderr.
         timeout_s: For each call.
 
     Returns:
-        The exit status: `RIGHT`, or `WRONG` if something is.
+        The exit status: `RIGHT`, or `WRONG` if a check failed.
 
     Raises:
         StartError: The server does not answer, it cannot make the environment, or
@@ -203,9 +203,9 @@ def validate(
 
 
 def _leaver(target: Target) -> Callable[[int, object], None]:
-    """Make the handler of what interrupts: the next call is not made.
+    """Make the handler of signals that interrupt: it prevents the next call.
 
-    An exception out of a handler may come anywhere, where it is lost, or a lock is.
+    An exception raised by a handler could be lost, or leave a lock locked.
     A second signal ends the program at once.
     """
 
@@ -320,7 +320,7 @@ def _outcome(target: Target, check: Check) -> CheckResult:
     except (Mismatch, CallFailed, Closed) as error:
         return _failed(check.id, error)
     except _UNFORESEEN as error:
-        # What came was of another build than the check could know.
+        # The answer has a structure that the check cannot process.
         words = f"{type(error).__name__}: {error}"
         return CheckResult(check.id, FAILED, "an answer of the documented build", words)
     return CheckResult(check.id, PASSED)

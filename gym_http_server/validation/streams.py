@@ -31,13 +31,13 @@ _HEADER = struct.Struct("<IIHBBI")
 
 
 class BinaryAnswer(NamedTuple):
-    """An answer of the binary dialect; its body is as it is over HTTP.
+    """An answer of the binary dialect; its body is the same as over HTTP.
 
     Attributes:
-        number: Of the request.
-        status: As of HTTP.
+        number: Number of the request.
+        status: A status of HTTP.
         form: 1 is plain JSON, 2 typed, 3 binary.
-        body: With the signature in it, where it is binary.
+        body: With its signature, if it is binary.
     """
 
     number: int
@@ -47,7 +47,7 @@ class BinaryAnswer(NamedTuple):
 
 
 class TargetStream(WebSocket):
-    """A stream, or what became of the wish for one; see `WebSocket`."""
+    """A stream, or the refusal of one; see `WebSocket`."""
 
     def __init__(
         self,
@@ -62,10 +62,10 @@ class TargetStream(WebSocket):
 
     @classmethod
     def opened(cls, instance: TargetInstance, dialect: str, **more: Any) -> Self:
-        """Open a stream, and demand that there is one.
+        """Open a stream, and check that the server accepts it.
 
         Raises:
-            Absent: The server has none, and claims none.
+            Absent: The server has no streams, and does not claim them.
             Mismatch: It is refused.
         """
         stream = cls(instance, dialect, **more)
@@ -81,7 +81,7 @@ class TargetStream(WebSocket):
         return stream
 
     def request(self, op: str, **members: Any) -> dict[str, Any]:
-        """Ask something in the text dialect."""
+        """Send a request in the text dialect, and return the answer."""
         self.send(frame(TEXT, json.dumps({"op": op, **members}).encode()))
         return self.answered()
 
@@ -99,7 +99,7 @@ class TargetStream(WebSocket):
     def request_binary(
         self, op: str, number: int, body: bytes = b"", **more: Any
     ) -> BinaryAnswer:
-        """Ask something in the binary dialect."""
+        """Send a request in the binary dialect, and return the answer."""
         self.send(frame(BINARY, _request(OPERATIONS[op], number, body, **more)))
         return self.receive_binary()
 

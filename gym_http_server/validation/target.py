@@ -1,4 +1,4 @@
-"""The server that is checked: its calls, its instances, what it claims to have."""
+"""The server that is checked: its calls, its instances, its capabilities."""
 
 from __future__ import annotations
 
@@ -28,18 +28,17 @@ _NOT_HERE = {"unknown-env", "dependency-missing", "env-refused"}
 
 
 class Target:
-    """A server.
+    """The server that is checked.
 
     Args:
-        address: Where it is.
+        address: Its address.
         timeout_s: For each call.
-        env_id: The environment with which everything is checked that any will do for.
+        env_id: The environment for all checks that do not need a certain one.
 
     Attributes:
-        about: Its description of itself; ``None`` if it has none.
-        document: Its OpenAPI document; ``None`` if it has none, or a malformed one.
-        against_document: By operation and status, what was wrong with an answer; ""
-            if nothing.
+        about: Its description of itself, or ``None``.
+        document: Its OpenAPI document; ``None`` if it is missing or malformed.
+        against_document: By operation and status, the fault of an answer, or "".
         interrupted_by: The number of the signal that ends the checks; 0 so far.
     """
 
@@ -54,7 +53,7 @@ class Target:
         self.against_document: dict[str, Mismatch | None] = {}
         self.interrupted_by = 0
         self._open: dict[str, None] = {}
-        # Creates whose answer has not come: their instances may be there all the same.
+        # Creates without an answer: their instances may exist all the same.
         self._making: dict[str, bytes] = {}
         self._shared: dict[str, TargetInstance] = {}
 
@@ -85,15 +84,15 @@ class Target:
         headers: Mapping[str, str] | None = None,
         token: bool = True,
     ) -> Response:
-        """Send a request, and hold its answer against the document.
+        """Send a request, and compare its answer with the document.
 
         Args:
             method: The method.
             path: The path, with the query.
-            value: What to send as JSON.
-            body: What to send instead.
-            headers: Beside those that are usual.
-            token: Whether to show the token.
+            value: The value to send as JSON.
+            body: The bytes to send instead.
+            headers: Headers in addition to the usual ones.
+            token: Whether to send the token.
 
         Raises:
             CallFailed: There is no answer.
@@ -128,14 +127,14 @@ class Target:
         return isinstance(actual, list) and capability in actual
 
     def needs(self, capability: str, probe: Response | None = None) -> None:
-        """Leave a check out if the server has no such thing and claims none.
+        """Skip a check if the server lacks the feature and does not claim it.
 
         Args:
             capability: The name, as in ``GET /v1/``.
             probe: The answer of a route that belongs to it.
 
         Raises:
-            Absent: There is none.
+            Absent: The server does not have it.
         """
         if self.claims(capability):
             return
@@ -155,7 +154,7 @@ class Target:
         return self.create_from({"env_id": env_id, **options})
 
     def create_from(self, request: dict[str, Any]) -> TargetInstance:
-        """Make an instance of what a request asks for; see `create`."""
+        """Make an instance from a whole create request; see `create`."""
         key, body = secrets.token_hex(12), json.dumps(request).encode()
         self._making[key] = body
         answer = self._create(key, body)
@@ -192,7 +191,7 @@ class Target:
             answer = self._post_create(key, body)
             if answer.status not in (429, 503) or not tries_left:
                 break
-            # Others use the server, too.
+            # Other clients may use the server, too.
             after = answer.headers.get("retry-after", "")
             time.sleep(min(int(after), MAX_WAIT_S) if after.isdigit() else 1)
         return answer
@@ -207,23 +206,23 @@ class Target:
             instance.close()
 
     def shared(self, env_id: str = CART_POLE) -> TargetInstance:
-        """Give an instance that several checks use, one after the other."""
+        """Return an instance that several checks use, one after the other."""
         known = self._shared.get(env_id)
         if known is None or known.id not in self._open:
             known = self._shared[env_id] = self.create(env_id)
         return known
 
     def adopt(self, instance_id: str) -> TargetInstance:
-        """Take care of an instance that was made in another way."""
+        """Add an instance that was made in another way, to close it at the end."""
         self._open[instance_id] = None
         return TargetInstance(self, instance_id)
 
     def forget(self, instance_id: str) -> None:
-        """Note that an instance is gone."""
+        """Remove an instance that no longer exists."""
         self._open.pop(instance_id, None)
 
     def close_all(self) -> list[str]:
-        """Close every instance that was made; give what could not be closed."""
+        """Close every instance that was made; return those that could not be closed."""
         self.timeout_s = min(self.timeout_s, CLOSING_S)
         left = []
         for key, body in list(self._making.items()):
@@ -248,7 +247,7 @@ class TargetInstance:
         self.id = instance_id
 
     def path(self, rest: str = "") -> str:
-        """Give the path of one of its routes."""
+        """Return the path of one of its routes."""
         return f"/v1/envs/{self.id}/{rest}"
 
     def get(self, rest: str = "", **more: Any) -> Response:
@@ -283,7 +282,7 @@ def _is_unknown(answer: Response) -> bool:
 
 
 def code_of(answer: Response) -> str:
-    """Give the code of an error; "" if it has none."""
+    """Return the code of an error; "" if it has no code."""
     try:
         actual = answer.json()
     except Mismatch:

@@ -1,4 +1,4 @@
-"""The cases that every client is checked with, as far as a server can be asked them."""
+"""The cases that every client is checked with, those that a server can be sent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def cases(kind: str) -> list[dict[str, Any]]:
     """Read the cases of one file.
 
     Args:
-        kind: Its name without the suffix, as ``values``.
+        kind: The file's name without the suffix, like ``values``.
     """
     package = importlib.resources.files("gym_http_server.validation")
     text = package.joinpath(FOLDER, f"{kind}.json").read_text(encoding="utf-8")

@@ -53,14 +53,14 @@ class WebSocket:
 
     Args:
         target: The server.
-        path: The path of what has to have one.
+        path: The path of the route.
         dialect: The subprotocol; "" names none.
         query: The query of the address.
-        headers: Beside those of a handshake.
-        token: Whether to show the token.
+        headers: In addition to those of a handshake.
+        token: Whether to send the token.
 
     Attributes:
-        answer: To the handshake.
+        answer: The answer to the handshake.
         key: The handshake's key.
     """
 
@@ -167,7 +167,7 @@ class WebSocket:
 
         Raises:
             Closed: The stream has ended.
-            CallFailed: Nothing comes.
+            CallFailed: No message arrives.
         """
         deadline = time.monotonic() + self._timeout_s
         while not self._messages:

@@ -1,4 +1,4 @@
-"""What an environment has beside steps: attributes, generator, frames, and vectors."""
+"""Parts of an environment besides steps: attributes, generator, frames, vectors."""
 
 from __future__ import annotations
 

@@ -26,14 +26,14 @@ class Cause:
     """A request that is answered with an error.
 
     Attributes:
-        status: The status that it shall have.
+        status: The expected status.
         method: Its method.
         path: Its path; ``ID`` stands for an instance that was not reset.
         value: Its body as JSON, or ``None``.
         body: Its body as bytes, or ``None``.
         headers: Its headers.
-        capability: What the server has to have for it.
-        demanded: Headers that the answer has to have.
+        capability: The capability that it needs.
+        demanded: Headers that the answer must have.
     """
 
     status: int

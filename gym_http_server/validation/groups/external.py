@@ -33,7 +33,7 @@ external = Checks()
 
 
 def needs_external(target: Target) -> None:
-    """Leave out what needs external environments.
+    """Skip checks that need external environments.
 
     Raises:
         Absent: The server has no external environments.
@@ -212,7 +212,7 @@ def _errors(target: Target) -> None:
         env.send({"id": env.expect_message("step")["id"], "error": error})
         actual = agent.problem(400, "invalid-action")
         that("that way is closed" in actual["message"], "its words", actual["message"])
-        # Nothing was done, so the agent goes on.
+        # The environment did nothing, so the agent continues.
         env.step(instance)
         agent = _step(env, instance)
         error = {"message": "the crate is stuck"}
@@ -299,7 +299,7 @@ def _hellos() -> Iterator[Check]:
 
 def _answers() -> Iterator[Check]:
     for case in cases("external"):
-        # What typed JSON is has checks of its own.
+        # Other checks cover the rest of typed JSON.
         if "bad" in case and case["to"] == "step" and case["dialect"] != "typed":
             yield Check(case["id"], partial(_bad, case))
 

@@ -1,6 +1,6 @@
-"""HTTP itself: what is malformed is refused, and connections are kept.
+"""HTTP itself: malformed requests are refused, and connections are kept.
 
-With requests as gym-http-api's clients frame them, which few clients of today do.
+Some requests are framed like those of gym-http-api's clients; few clients still do so.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _get_with_body(target: Target) -> None:
 
 @old_requests("http-1.0")
 def _http_1_0(target: Target) -> None:
-    """The C++ client goes on in it after an answer of gym-http-api."""
+    """The C++ client continues in HTTP/1.0 after an answer of gym-http-api."""
     instance = target.shared(target.env_id)
     expected = _info(instance.get("action_space/"), "a GET")
     start = f"GET {_target(target, instance, 'action_space/')} HTTP/1.0"
@@ -176,7 +176,7 @@ def _expect(target: Target) -> None:
 
 @old_requests("accept-html")
 def _accept(target: Target) -> None:
-    """Haskell and Java ask for HTML, and read JSON."""
+    """Haskell and Java accept HTML, and read JSON."""
     instance, headers = target.shared(target.env_id), {"Accept": "text/html"}
     _info(instance.get("action_space/", headers=headers), "a GET that accepts HTML")
     answer = instance.post("monitor/close/", headers=headers)

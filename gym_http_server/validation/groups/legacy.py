@@ -1,4 +1,4 @@
-"""What gym-http-api's clients rely on, byte for byte where they do."""
+"""Behavior that gym-http-api's clients rely on, byte for byte where they do."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _check_observation(instance: TargetInstance, value: Any, when: str) -> None:
 
 @checks("create")
 def _create(target: Target) -> None:
-    # Whether it can be made; else there is nothing to check.
+    # Whether it can be made; otherwise the check is skipped.
     target.shared(target.env_id)
     value = json_body(target.post("/v1/envs/", {"env_id": target.env_id}))
     instance = target.adopt(value["instance_id"])
@@ -285,7 +285,7 @@ def _upload(target: Target) -> None:
     words = "A required request parameter 'training_dir' was not provided"
     equal(answer.json()["message"], words, "message")
     answer = target.post("/v1/upload/", {"training_dir": "results", "api_key": "key"})
-    # What it was uploaded to is gone; a server may be of a time when it was there.
+    # The site of the uploads is gone; a server may be of a time when it existed.
     one_of(answer.status, (204, 400, 410), "status")
 
 

@@ -115,7 +115,7 @@ def _refused(answer: Response) -> None:
 document = Checks()
 DOCUMENT = CheckGroup("document", lambda: document)
 
-#: What has to be there, and what belongs to a capability.
+#: Parts that are required, and parts that belong to a capability.
 ROUTES = {
     "": (
         "GET /v1/envs/",

@@ -101,7 +101,7 @@ def _replayed(answer: Response) -> bool:
 
 
 def steps_of(instance: TargetInstance) -> int:
-    """Ask how many steps an instance has taken."""
+    """Return how many steps an instance has taken, from the server."""
     return int(instance.get().json()["steps"])
 
 
@@ -134,7 +134,7 @@ def _reset(target: Target) -> None:
 
 @keys("create-once")
 def _create(target: Target) -> None:
-    # Whether it can be made; else there is nothing to check.
+    # Whether it can be made; otherwise the check is skipped.
     target.shared()
     key, ids = _key()["Idempotency-Key"], []
     for _ in range(2):

@@ -41,7 +41,7 @@ checks = Checks()
 
 
 def needs_streams(target: Target) -> None:
-    """Leave out what needs streams.
+    """Skip checks that need streams.
 
     Raises:
         Absent: The server has no streams.

@@ -44,7 +44,7 @@ def _demand_plain(actual: Any, expected: Json, when: str) -> None:
     """Hold plain JSON against models."""
     wanted = {name: _plain(value) for name, value in expected.items()}
     if "reward" in wanted and not isinstance(wanted["reward"], list):
-        # Old clients want a float, and the flags as they know them.
+        # Old clients expect a float, and the flags in the old form.
         wanted["reward"] = float(wanted["reward"])
         wanted["done"] = wanted["terminated"] or wanted["truncated"]
     if not isinstance(actual, dict):

@@ -1,7 +1,7 @@
-"""Values and spaces: what is sent comes back without loss.
+"""Values and spaces: they are sent and returned without loss.
 
-Values go through an attribute, in each form; numbers in plain JSON are read to the last
-bit; malformed values are refused. Spaces go as data, and contain their elements.
+Values go through an attribute, in each form. Numbers in plain JSON are compared to the
+last bit. Malformed values are refused. Spaces go as data, and contain their elements.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ECHO = "attributes/validate_echo/"
 
 
 def needs_attributes(target: Target) -> None:
-    """Leave out what needs attributes, or values without loss.
+    """Skip checks that need attributes, or values without loss.
 
     Raises:
         Absent: The server has no attributes, or no lossless values.
@@ -73,7 +73,7 @@ def _binary(case: dict[str, Any], target: Target) -> None:
     answer = instance.get(ECHO, headers={"Accept": TYPED})
     same(back(answer), case["value"])
     if "decode_only" not in case and case["typed"] is not None:
-        # As text, for 1 and 1.0 are one number to many parsers.
+        # As text, since 1 and 1.0 are one number to many parsers.
         written = json.dumps(answer.json()["value"])
         equal(written, json.dumps(json.loads(case["typed"])), "typed JSON")
 
@@ -92,17 +92,17 @@ def back(answer: Response) -> Form:
 
 
 def same(actual: Form, model: dict[str, Any]) -> None:
-    """Demand that a value is the one that a model tells of.
+    """Expect the value that a model describes.
 
     Raises:
-        Mismatch: It is not.
+        Mismatch: The value is different.
     """
     expected = from_model(model)
     if actual != expected:
         raise Mismatch(shown(repr(expected)), shown(repr(actual)))
 
 
-#: Integers up to this one have to be taken.
+#: Integers up to this one must be accepted.
 LARGEST = 2**200
 
 
@@ -187,7 +187,7 @@ def _known(env_id: str, target: Target) -> None:
 
 
 def given_space(target: Target, space: Any) -> TargetInstance:
-    """Give an instance whose observation space is a certain one.
+    """Return an instance whose observation space is a certain one.
 
     Raises:
         Absent: There are no attributes to set.
@@ -222,7 +222,7 @@ def _alike(one: Any, other: Any) -> bool:
 
 
 def _sampled(instance: TargetInstance) -> None:
-    """What is drawn from a space is in it, and is the same with the same seed."""
+    """Samples of a space are in it, and the same seed returns the same samples."""
     drawn = [instance.typed("observation_space/sample", {"seed": 7}) for _ in range(2)]
     equal(drawn[0].status, 200, "status of the sample")
     equal(drawn[0].body, drawn[1].body, "the sample of the same seed")
