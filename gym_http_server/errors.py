@@ -77,7 +77,7 @@ __all__ = [
 
 
 def did_you_mean(given: object, known: Iterable[object]) -> str:
-    """Return '; did you mean X?' with the known name closest to a given one, or ''."""
+    """Return '; did you mean X?' with the known name closest to a name, or ''."""
     # Web workers get by without it.
     import difflib
 

@@ -155,7 +155,7 @@ STDERR = LogStream(2)
 
 
 def install() -> LogStream:
-    """Send what this process writes to standard error through the log."""
+    """Send this process's output on standard error through the log."""
     STDERR.open()
     sys.stderr = STDERR
     return STDERR

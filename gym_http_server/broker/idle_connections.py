@@ -268,7 +268,7 @@ class IdleConnections:
             Problem: Its token is missing or wrong, or lacks the scope.
         """
         identity = connection.identity
-        # Before the token is checked, nothing else of the hello is parsed.
+        # Before the token is checked, no other part of the hello is parsed.
         if identity is None and self._authenticator is not None:
             shown = parse_token(payload).encode()
             identity = self._authenticator.identify(shown, connection.address)

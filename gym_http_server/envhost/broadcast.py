@@ -191,7 +191,7 @@ class Broadcast:
         """Send copies of the problem with which an operation was answered."""
         if not self.watchers:
             return
-        # A traceback shows code, which callers who may only watch must not see.
+        # A traceback shows code, which watchers without further scopes must not see.
         problem = problem_of(refusal)
         problem.extras.pop("traceback", None)
         copy = problem_frame(problem)._replace(kind=op, number=refusal.number)

@@ -244,7 +244,7 @@ def encode_rendered(rendered: Any, media: str) -> tuple[AnswerHead, bytes]:
         NotAcceptable: The result cannot be encoded as this type.
     """
     if isinstance(rendered, str):
-        # Text stays text, whatever the client accepts.
+        # Text stays text, for any Accept header of the client.
         return AnswerHead(content_type="text/plain; charset=utf-8"), rendered.encode()
     if media == JSON:
         return AnswerHead(), plain_json.dumps(rendered)

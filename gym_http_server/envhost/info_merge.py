@@ -65,7 +65,7 @@ class Folding:
         return Columns(self.added(each), _named(kinds))
 
     def added(self, each: Each) -> Info:
-        """Merge infos as Gymnasium does, whatever their types."""
+        """Merge infos of any types as Gymnasium does."""
         values: Info = {}
         for number, info in each:
             values = self._vector._add_info(values, info, number)

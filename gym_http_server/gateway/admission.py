@@ -10,7 +10,7 @@ import time
 
 __all__ = ["LOOK_SECONDS", "Admission"]
 
-#: Seconds between two checks of what connections have received.
+#: Seconds between two checks of the bytes that connections have received.
 LOOK_SECONDS = 0.1
 # The field bytes_received of the kernel's struct tcp_info.
 _INFO_BYTES, _RECEIVED_OFFSET = 136, 128

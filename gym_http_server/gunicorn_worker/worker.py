@@ -83,7 +83,7 @@ class Server(StreamServer):  # type: ignore[misc]
         return self.context is not None and self.relays.full()
 
     def _relayed(self, context: ssl.SSLContext, client: Any) -> Any:
-        """Return the worker's end of a pair; the other end speaks TLS to a client."""
+        """Return the worker's end of a pair; a relay connects the other end by TLS."""
         near, far = gevent.socket.socketpair()
         relay = TLSRelay(context, client, far, self.limits)
         self.relays.start(relay, self._start_accepting_if_started)
@@ -165,7 +165,7 @@ class Worker(GeventWorker):  # type: ignore[misc]
         """Return whether there is no place for a new connection."""
         server.crowded = self._is_full(server)
         if server.crowded:
-            # After the connections just accepted, which wait for nothing yet.
+            # After the connections just accepted, which do not wait yet.
             gevent.get_hub().loop.run_callback(self._evict)
         return server.crowded
 

@@ -21,7 +21,7 @@ class Status(NamedTuple):
     """The numbers of a status page; times are monotonic nanoseconds.
 
     Attributes:
-        busy_since_ns: When the present call began; 0 if there is none.
+        busy_since_ns: When the present call began; 0 between calls.
         last_used_ns: When the last call that counts as use ended.
         steps: Steps so far.
         episodes: Episodes ended so far.
@@ -30,7 +30,7 @@ class Status(NamedTuple):
             count as use.
         watchers: Open streams that watch.
         orphaned_ns: When the last stream ended, if all streams were ended by the
-            kernels of their clients; else 0. A later use counts, and not this.
+            kernels of their clients; else 0. A later use overrides it.
     """
 
     busy_since_ns: int
@@ -111,7 +111,7 @@ class StatusReader:
         self._file = _open_page(path)
 
     def read(self) -> Status:
-        """Read all of it; what has been cut off counts as zeros."""
+        """Read all numbers; bytes that have been cut off count as zeros."""
         page = os.pread(self._file, _PAGE.size, 0).ljust(_PAGE.size, b"\0")
         return Status(*_PAGE.unpack(page))
 

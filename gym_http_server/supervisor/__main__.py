@@ -33,7 +33,7 @@ from gym_http_server.titles import set_title
 
 
 class SupervisorStart(msgspec.Struct):
-    """What the launcher passes to the supervisor.
+    """The descriptors and parameters that the launcher passes to the supervisor.
 
     Attributes:
         launcher: Descriptor that ends when the launcher does.

@@ -163,8 +163,8 @@ def _forget_lookups() -> None:
 def _fill_holes() -> None:
     """Fill the gaps that imports have left in pages full of other objects.
 
-    Objects of hosts are then allocated together, in pages that contain nothing else. A
-    gap of each size is filled until the next one is the first of a new pool.
+    Objects of hosts are then allocated together, in separate pages. A gap of each size
+    is filled until the next one is the first of a new pool.
     """
     makers: list[Callable[[], object]] = [object, lambda: float("1.5")]
     makers += [_maker(size) for size in _SIZES]

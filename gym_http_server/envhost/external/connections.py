@@ -109,7 +109,7 @@ class ExternalConnections:
             call: Calls the environment.
 
         Returns:
-            What the call returns.
+            The result of the call.
         """
         self.key = key
         try:
