@@ -97,7 +97,7 @@ class Authenticator:
         self._log_wrong, self._log_missing = LimitedLog(log), LimitedLog(log)
 
     def identify(self, shown: bytes, address: str, request_id: str = "") -> Identity:
-        """Return the identity of the token that a caller has shown.
+        """Return the identity of a caller's token.
 
         Args:
             shown: The token; empty if there was none.

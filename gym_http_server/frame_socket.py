@@ -56,7 +56,7 @@ def receive_with_descriptors(
 
 
 def limit_sending(end: socket.socket) -> None:
-    """Have each send on a blocking socket fail after 5 seconds."""
+    """Make each send on a blocking socket fail after 5 seconds."""
     limit = struct.pack("ll", SEND_SECONDS, 0)
     end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
 

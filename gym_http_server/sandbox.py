@@ -119,7 +119,7 @@ class Sandbox(msgspec.Struct, frozen=True):
             os.chmod(folder, 0o710)  # noqa: S103
 
     def enter(self, own: Sequence[str], parent_pid: int) -> None:
-        """Confine this process and everything that it will start.
+        """Confine this process and all processes that it will start.
 
         Leaves descriptors open, its own and those of the rules.
 
@@ -359,7 +359,7 @@ def _leave_network(way: str) -> None:
 
 
 def _succeeds(deed: Callable[[], object]) -> bool:
-    """Whether a child of this process can do something."""
+    """Return whether a call succeeds in a child of this process."""
     pid = os.fork()
     if pid == 0:
         with contextlib.suppress(BaseException):

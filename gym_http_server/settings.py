@@ -63,7 +63,7 @@ def _setting(
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Everything that can be set; see `TABLE` for flags, variables and help."""
+    """The settings of a server; see `TABLE` for flags, variables and help."""
 
     port: int = _setting(
         5000,
@@ -419,7 +419,7 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """The name that people see."""
+        """The setting's name, as users see it."""
         return self.field.rstrip("_")
 
     @property

@@ -152,7 +152,7 @@ class Copy(Protocol):
 
     @property
     def dropped(self) -> int:
-        """Answers directly before it that were left out."""
+        """Number of answers that were left out directly before this one."""
 
     @property
     def status(self) -> int:

@@ -81,7 +81,7 @@ def settle(settings: Settings) -> Settings:
 
 
 def new_token() -> str:
-    """Make a token that cannot be guessed."""
+    """Return a random token."""
     return secrets.token_urlsafe(24)
 
 

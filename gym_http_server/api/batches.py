@@ -153,7 +153,7 @@ class _Batches:
 
 
 class _Replies:
-    """Replies by instance, until there are enough.
+    """Collects replies by instance, until there are enough.
 
     Args:
         wanted: How many are enough.

@@ -82,7 +82,7 @@ SWITCHED = Answer(101, [], b"")
 
 
 def caller_of(environ: Environ) -> Identity:
-    """Return the identity of the token that a request has shown."""
+    """Return the identity of a request's token."""
     identity: Identity = environ[CALLER]
     return identity
 
@@ -98,7 +98,7 @@ def request_id_of(environ: Environ) -> str:
 
 
 def send(answer: Answer, start_response: StartResponse) -> Iterable[bytes]:
-    """Return an answer as WSGI has it.
+    """Return an answer in the form of WSGI.
 
     Raises:
         StopIteration: Another process has the connection; gunicorn leaves it alone.

@@ -230,7 +230,7 @@ def _address(environ: Environ) -> str:
 
 
 def _loopback_of(origin: str) -> tuple[str, str] | None:
-    """Return scheme and port of an origin on loopback; ``None`` of all others."""
+    """Return scheme and port of an origin on loopback; ``None`` for others."""
     match = _LOOPBACK(origin)
     return match and (match[1], match[2] or _PORTS[match[1]])
 

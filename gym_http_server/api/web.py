@@ -127,7 +127,7 @@ class Web:
     def log_failed_call(
         self, problem: Problem, environ: Environ, instance_id: str
     ) -> None:
-        """Have the request's ID logged with the end of the instance that it called.
+        """Log the request's ID with the end of the instance that it called.
 
         Args:
             problem: How the call failed.

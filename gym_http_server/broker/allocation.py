@@ -43,7 +43,7 @@ class Allocator:
         self._hang_up = hang_up
 
     def lease(self, host: FrameSocket, frame: Frame) -> None:
-        """Lease connections to a host, now or once so many are free."""
+        """Lease connections to a host, now or as soon as enough are free."""
         request = msgspec.json.decode(frame.body, type=LeaseRequest)
         until = time.monotonic() + request.wait_s
         waiter = Waiter(host, request.name, request.count, until)
@@ -60,7 +60,7 @@ class Allocator:
             self._connections.take_back(sock, details)
 
     def adopt(self, host: FrameSocket, frame: Frame) -> None:
-        """Note the leases of a host, which an earlier broker had granted."""
+        """Record the leases of a host that an earlier broker had granted."""
         for each in msgspec.json.decode(frame.body, type=list[ConnectionDetails]):
             lease = Lease(host, each.connection, each.resume, each.hello)
             self._registry.leases[each.resume] = lease

@@ -1,4 +1,4 @@
-"""The connections that no host has leased: greeted, pinged, and passed on to hosts."""
+"""Connections that no host has leased: handshakes, heartbeats, leases to hosts."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class IdleConnections:
         self._refusals = LimitedLog(log)
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of connections."""
         return len(self._connections)
 
     def add(

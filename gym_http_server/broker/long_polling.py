@@ -210,7 +210,7 @@ class LongPollConnection:
             self.post(self._dialect().encode_control(Op.PONG))
 
     def wait(self, worker: WaitingWorker) -> None:
-        """Have a web worker wait for the next request, in the place of another."""
+        """Make a web worker wait for the next request; it replaces another one."""
         self.end_poll()
         self.poll = worker
         self._deliver()
@@ -261,7 +261,7 @@ class LongPolling:
         self._connections: list[LongPollConnection] = []
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of environments."""
         return len(self._connections)
 
     def connect(self, client: FrameSocket, frame: Frame) -> None:
@@ -299,7 +299,7 @@ class LongPolling:
         client.send(answer(204, number=frame.number, form=Form.NONE))
 
     def _find(self, connection: str, owner: str) -> LongPollConnection:
-        """Return a connection, and note that its environment sent an HTTP request.
+        """Return a connection, and record that its environment sent an HTTP request.
 
         Raises:
             NotFound: There is no such connection.

@@ -48,7 +48,7 @@ class ConnectRequest(msgspec.Struct):
 
 
 class PollRequest(msgspec.Struct):
-    """A web worker waits for the next request to an environment that polls by HTTP.
+    """A web worker's request to wait for the next request to an environment.
 
     Attributes:
         connection: ID of the environment's connection.

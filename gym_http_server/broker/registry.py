@@ -40,7 +40,7 @@ class Lease:
 
 @dataclass(eq=False)
 class Waiter:
-    """A host that waits for connections, all or none.
+    """A host that waits for several connections, and gets all of them or none.
 
     Attributes:
         host: The connection to the host.

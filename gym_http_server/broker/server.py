@@ -107,7 +107,7 @@ class Broker:
             self._poller.add(tcp_listener, self._note_tcp)
 
     def run(self) -> None:
-        """Serve until something ends this process."""
+        """Serve until an exception ends this process."""
         due = 0.0
         while True:
             busy = (
@@ -230,7 +230,7 @@ class Broker:
 
 
 def _answer_status(client: FrameSocket, frame: Frame) -> None:
-    """Show that the loop turns."""
+    """Answer a status request, which proves that the loop runs."""
     client.send(answer(204, number=frame.number, form=Form.NONE))
 
 

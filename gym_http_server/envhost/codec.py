@@ -139,7 +139,7 @@ def member(frame: Frame, given: Any, name: str) -> Any:
 
 
 def path_value(text: str) -> Any:
-    """Parse a value that stands in a request's path.
+    """Parse a value in a request's path.
 
     Raises:
         BadParameter: It is not JSON.
@@ -194,7 +194,7 @@ def value_frame(frame: Frame, value: Any, writing: Writing | None = None) -> Fra
 
 
 def fitting(reply: Frame, limit: int) -> Frame:
-    """Return an answer, if its body is not larger than a limit.
+    """Check that an answer's body is within a limit, and return the answer.
 
     Args:
         reply: The answer.

@@ -1,4 +1,4 @@
-"""Answers requests: each that has a key is executed once, and its answer kept.
+"""Answers requests; executes each key once, and keeps its answer.
 
 The body of a request is decoded here once, and the body of its answer encoded once. Web
 workers forward the bytes as they are.

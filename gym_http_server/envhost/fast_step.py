@@ -145,7 +145,7 @@ def _encode(codec: FastHostFrames, number: int, value: Any) -> FastAnswer | None
 
 
 def frame_of(request: FastRequest) -> Frame:
-    """Return a request of the fast codec as the frame that it stands for."""
+    """Return a request of the fast codec as an equivalent frame."""
     kind, number, status, value, signature, leaves = request
     body = Pieces(signature, [leaves], 8 + len(signature) + len(leaves))
     body.value = value

@@ -116,7 +116,7 @@ def _set_up_streams() -> None:
 
 
 def close_descriptors(keep: list[int]) -> None:
-    """Close all descriptors but some, and 0, 1 and 2."""
+    """Close all descriptors except the listed ones and 0, 1 and 2."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     start = 3
     for descriptor in sorted(keep):

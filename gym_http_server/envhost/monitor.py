@@ -67,7 +67,7 @@ class Monitor:
         self._active = True
 
     def step(self, reward: float, terminated: bool, truncated: bool) -> None:
-        """Note a step, and write the episode that it ends."""
+        """Record a step, and write the episode that it ends."""
         if not self._active:
             return
         self._return += float(reward)

@@ -231,7 +231,7 @@ class StreamSet:
         self._count()
 
     def _poll_pending(self) -> None:
-        """Poll the watchers for writing that were sent more than they read."""
+        """Poll for writing the watchers that have not read all of their copies."""
         while self._broadcast.pending:
             watcher = self._broadcast.pending.pop()
             if not watcher.closed:

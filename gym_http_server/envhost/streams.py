@@ -211,7 +211,7 @@ class Stream(Writer):
         return request, behind
 
     def hold_back(self) -> None:
-        """Note that the client sends a request again before all received so far."""
+        """Record that the client will repeat a request that precedes the inbox."""
         self.receive()
         self._behind = len(self.inbox)
 

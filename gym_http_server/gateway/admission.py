@@ -49,7 +49,7 @@ class Admission:
             self._peers[descriptor] = line.getpeername()
 
     def note_refused(self, descriptor: int) -> None:
-        """Note that a complete message has arrived, and was refused."""
+        """Record that a complete message has arrived, and was refused."""
         if descriptor in self._peers:
             with contextlib.suppress(OSError), _duplicate(descriptor) as line:
                 self._read[descriptor] = _received(line)

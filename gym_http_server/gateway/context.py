@@ -55,7 +55,7 @@ class Timers:
         self._count = itertools.count()
 
     def add(self, seconds: float, call: Callable[[], None]) -> None:
-        """Schedule a call in so many seconds."""
+        """Schedule a call after a number of seconds."""
         due = time.monotonic() + seconds
         heapq.heappush(self._due, (due, next(self._count), call))
 
@@ -66,7 +66,7 @@ class Timers:
             heapq.heappop(self._due)[2]()
 
     def left(self, most: float) -> float:
-        """Return the seconds until a call is due, at most so many."""
+        """Return the seconds until the next call is due, up to a maximum."""
         if not self._due:
             return most
         return min(most, max(0.0, self._due[0][0] - time.monotonic()))

@@ -100,7 +100,7 @@ class Gateway:
         end_left(context)
 
     def run(self) -> None:
-        """Work until something ends it."""
+        """Run the loop until the server stops."""
         context = self._context
         while True:
             if context.troubled:
@@ -273,7 +273,7 @@ def _in_pieces() -> Problem:
 
 
 def run(door: int, left: int, settings: GatewaySettings, parent_pid: int) -> int:
-    """Be the gateway until the end; return the exit status.
+    """Run the gateway until it ends; return the exit status.
 
     Args:
         door: Descriptor of the listening socket.

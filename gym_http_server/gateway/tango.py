@@ -191,7 +191,7 @@ class TangoAgent:
         self._outbox.send(_encode({name: body[name] for name in _GIVEN[kind]}))
 
     def _lost(self, problem: Problem) -> None:
-        """Note that the instance has ended; the next message creates another."""
+        """Record that the instance has ended; the next message creates another."""
         self._stream = None
         self._instance_id = ""
         if self._pending:

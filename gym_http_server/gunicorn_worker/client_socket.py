@@ -204,7 +204,7 @@ class ClientSocket(gevent_socket):  # type: ignore[misc]
         self.hub.cancel_wait(watcher, CutOff(evicted))
 
     def close_lingering(self) -> None:
-        """Close so that the last answer arrives, though the client still sends.
+        """Close so that the last answer arrives, although the client still sends.
 
         Closed with bytes unread, the connection would be reset, and the answer lost.
         """

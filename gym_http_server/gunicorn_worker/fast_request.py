@@ -50,7 +50,7 @@ KnownHeads = dict[tuple[bytes, bytes], dict[str, str]]
 
 
 class FastRequest:
-    """A request that was read whole, as the worker and error answers look at it.
+    """A complete request, with the attributes that worker and error answers use.
 
     Attributes:
         environ: Its WSGI environment.

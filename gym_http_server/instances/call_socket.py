@@ -1,4 +1,4 @@
-"""Connections on which web workers call hosts, supervisor and broker; a pool of them.
+"""A pool of connections on which web workers call hosts, supervisor and broker.
 
 In a web worker `socket` is gevent's, so waiting here does not block other requests. A
 connection returns to the pool only after a complete answer. `Pool.sweep` closes those

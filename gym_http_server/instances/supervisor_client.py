@@ -127,7 +127,7 @@ class SupervisorClient:
         return msgspec.json.decode(self.forward(op, head).body)
 
     def forward(self, op: Op, head: RequestHead, body: bytes = b"") -> Frame:
-        """Send a request and return its answer as it is.
+        """Send a request and return its answer unchanged.
 
         Raises:
             Problem: The answer is a problem.

@@ -45,7 +45,7 @@ class RunDir:
 
     @property
     def draining(self) -> str:
-        """File that exists once the server is about to stop."""
+        """Path of the file that exists when the server is about to stop."""
         return f"{self.path}/draining"
 
     def begin_draining(self) -> None:
@@ -85,12 +85,12 @@ class RunDir:
 
     @property
     def tango(self) -> str:
-        """File with the ID of the instance that an agent of Tango's had last."""
+        """Path of the file with the ID of the last instance of a Tango agent."""
         return f"{self.path}/tango"
 
     @property
     def trash(self) -> str:
-        """Folder of directories that are to be removed."""
+        """Path of the directory whose content the remover removes."""
         return f"{self.path}/trash"
 
     def instance(self, instance_id: str) -> str:

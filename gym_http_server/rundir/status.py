@@ -65,20 +65,20 @@ class StatusPage:
         self._numbers = memoryview(self._map).cast("Q")
 
     def begin(self, now_ns: int) -> None:
-        """Note that a call begins."""
+        """Record that a call begins."""
         self._numbers[_BUSY] = now_ns
 
     def end(self, now_ns: int, *, used: bool) -> None:
-        """Note that the call has ended."""
+        """Record that the call has ended."""
         self._numbers[_USED if used else _ALIVE] = now_ns
         self._numbers[_BUSY] = 0
 
     def mark_alive(self, now_ns: int) -> None:
-        """Note that the host's loop runs; this does not count as use."""
+        """Record that the host's loop runs; this does not count as use."""
         self._numbers[_ALIVE] = now_ns
 
     def finish(self, now_ns: int, steps: int, episodes: int) -> None:
-        """Note the end of a call that counts as use, and the counts so far."""
+        """Record the end of a call that counts as use, and the counts so far."""
         numbers = self._numbers
         numbers[_STEPS] = steps
         numbers[_EPISODES] = episodes
@@ -91,7 +91,7 @@ class StatusPage:
         self._numbers[_WATCHERS] = watchers
 
     def set_orphaned(self, now_ns: int) -> None:
-        """Store when the clients of all streams were gone; 0 if they are not."""
+        """Store when the instance became orphaned; 0 if it is not."""
         self._numbers[_ORPHANED] = now_ns
 
     def close(self) -> None:

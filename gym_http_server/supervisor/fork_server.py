@@ -44,7 +44,7 @@ _DESCRIPTORS = 3
 
 
 class ForkServer(ServiceProcess):
-    """The fork server as the supervisor sees it.
+    """The supervisor's handle of the fork server.
 
     Args:
         descriptors: Descriptors that hosts need.

@@ -57,14 +57,14 @@ class Heartbeat:
         self._marks: Marks | None = None
 
     def look(self, marks: Marks, now: float) -> None:
-        """Note the present marks."""
+        """Record the present marks."""
         if marks != self._marks:
             self._marks = marks
             self.unchanged_since = now
             self.pinged_at = None
 
     def ping_due(self, now: float) -> bool:
-        """Return whether the host is to be sent a ping; assume that it is sent."""
+        """Return whether to send the host a ping; assume that it is sent."""
         due = self.pinged_at is None and now - self.unchanged_since >= PING_SECONDS
         if due:
             self.pinged_at = now

@@ -287,7 +287,7 @@ class Hosts:
             log.warning("%s (%s): %s", *names, first, extra={"trace": rest})
 
     def _connect_to_broker(self, instance: Instance) -> None:
-        """Pass the connection of a host that has an external environment on."""
+        """Pass the connection of a host with an external environment to the broker."""
         descriptor = instance.channel.take_descriptor()
         if descriptor is None:
             return
@@ -298,7 +298,7 @@ class Hosts:
             close_at_once(descriptor)
 
     def _open_monitor(self, instance: Instance, frame: Frame) -> None:
-        """Have a child open the file of a monitor, since a disk may be slow."""
+        """Open the file of a monitor in a child process, since a disk may be slow."""
         line = instance.channel.take_descriptor()
         if line is None:
             return
@@ -322,7 +322,7 @@ class Hosts:
         self.spared.add(pid)
 
     def _on_report(self, instance: Instance, frame: Frame) -> None:
-        """Note how the making of an instance went."""
+        """Record how the making of an instance went."""
         instance.reported = True
         instance.live = frame.status == 200
         if not instance.live and not instance.reason:

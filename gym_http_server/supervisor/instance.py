@@ -273,7 +273,7 @@ MEMORY_SECONDS = 2.0
 def listed(
     instances: Iterable[Instance], ended: Iterable[tuple[str, Tombstone]]
 ) -> bytes:
-    """Return the list as JSON, as clients get it.
+    """Return the list as JSON, in the form for clients.
 
     Args:
         instances: The present instances.

@@ -125,7 +125,7 @@ class Output:
         self._allowed_at = time.monotonic()
 
     def started(self) -> None:
-        """Close the host's end here, once the host has it."""
+        """Close this process's copy of the host's end, after the host has it."""
         os.close(self.writer)
         self.writer = -1
 
@@ -314,7 +314,7 @@ class KeptLogs:
         return self._outputs.get(instance_id)
 
     def clear(self) -> None:
-        """Close all of them, which frees their room on the disk."""
+        """Close all logs, which frees their room on the disk."""
         for output in self._outputs.values():
             output.close_log()
         self._outputs.clear()
@@ -337,7 +337,7 @@ class Outputs:
         self._poller.add(output.reader, lambda events: self._read(output))
 
     def remove(self, output: Output) -> None:
-        """Stop reading it."""
+        """Stop reading an output."""
         self._resting.pop(output, None)
         self._poller.remove(output.reader)
 

@@ -28,7 +28,7 @@ class Owners:
         self._quotas = quotas
 
     def choose(self, named: str | None, head: RequestHead) -> str:
-        """Return the owner of an instance that is to be made.
+        """Return the owner of an instance to be made.
 
         Args:
             named: Owner that the create request names; ``None`` if it names none.

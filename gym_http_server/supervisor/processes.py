@@ -43,7 +43,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def kill_tree(pid: int) -> None:
-    """Kill a process and everything below it."""
+    """Kill a process and all of its descendants."""
     below = descendants(pid)
     _kill(pid)
     for each in below:
@@ -51,7 +51,7 @@ def kill_tree(pid: int) -> None:
 
 
 def kill_children() -> None:
-    """Kill all children of this process and everything below them."""
+    """Kill all descendants of this process."""
     for child in children(os.getpid()):
         kill_tree(child)
 

@@ -418,7 +418,7 @@ class CreateKeys:
         return False
 
     def begin(self, key: str, frame: Frame, instance: Instance) -> None:
-        """Note that an instance is being made for a request."""
+        """Record that an instance is being made for a request."""
         instance.create_key = key
         self._making[key] = (_fingerprint(frame), instance)
 
@@ -473,7 +473,7 @@ class RequestSocket(FrameSocket):
         self._number = 0
 
     def receive(self) -> list[Frame] | None:
-        """Read once, and remember the number of the request for its answer."""
+        """Read once, and keep the number of the request for its answer."""
         frames = super().receive()
         if frames:
             self._number = frames[-1].number

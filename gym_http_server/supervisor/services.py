@@ -55,7 +55,7 @@ log = logging.getLogger(SUPERVISOR)
 
 
 class ServiceProcess:
-    """A service as the supervisor sees it.
+    """The supervisor's handle of a service.
 
     Attributes:
         name: The service's name in the log, and the title of its process.
@@ -87,7 +87,7 @@ class ServiceProcess:
         raise NotImplementedError
 
     def stop(self) -> None:
-        """Have its process close its connections and end."""
+        """Order its process to close its connections and end."""
         self.wanted = False
         if self.pid:
             with contextlib.suppress(ProcessLookupError):
@@ -156,7 +156,7 @@ class Services:
         self.start_due()
 
     def stop(self) -> None:
-        """Have services close their connections and end; start none any more."""
+        """Order services to close their connections and end; start no more."""
         self._stopping = True
         self._farewell_until = time.monotonic() + FAREWELL_SECONDS
         for service in reversed(self._services):

@@ -24,7 +24,7 @@ _PORTS = {"http": 80, "https": 443, "http+unix": 0}
 
 
 class CallFailed(Exception):
-    """There was no answer, or it is not HTTP."""
+    """Raised if there was no answer, or it is not HTTP."""
 
 
 @dataclass(frozen=True)

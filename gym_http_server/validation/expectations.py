@@ -26,7 +26,7 @@ class Mismatch(Exception):
 
 
 class Absent(Exception):
-    """The server lacks the feature that is checked, and does not claim to have it."""
+    """Raised if the server lacks the checked feature, and does not claim it."""
 
 
 def shown(value: Any) -> str:

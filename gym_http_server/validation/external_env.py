@@ -222,7 +222,7 @@ class SocketEnv(CheckEnv):
         self.socket.end()
 
     def write(self, text: str) -> None:
-        """Send a text as it is."""
+        """Send a text unchanged."""
         self.socket.send(frame(TEXT, text.encode()))
 
     def send(self, message: dict[str, Json]) -> None:

@@ -91,7 +91,7 @@ class CheckResult:
 
 
 class Report:
-    """The results of checks, and lines about them.
+    """Collects the results of checks, and prints lines about them.
 
     Args:
         say: Prints a line.

@@ -198,7 +198,7 @@ class Target:
 
     @contextlib.contextmanager
     def made(self, env_id: str = CART_POLE, **options: Any) -> Iterator[TargetInstance]:
-        """Make an instance, and close it in the end; see `create`."""
+        """Make an instance, and close it at the end; see `create`."""
         instance = self.create(env_id, **options)
         try:
             yield instance
@@ -259,18 +259,18 @@ class TargetInstance:
         return self.target.post(self.path(rest), value, **more)
 
     def typed(self, rest: str, value: Any) -> Response:
-        """Send a POST in typed JSON, and have the answer so."""
+        """Send a POST in typed JSON, and request the answer in it."""
         headers = {"Content-Type": TYPED, "Accept": TYPED}
         return self.post(rest, body=json.dumps(value).encode(), headers=headers)
 
     def binary(self, rest: str, body: bytes) -> Response:
-        """Send a POST in the binary form, and have the answer so."""
+        """Send a POST in the binary form, and request the answer in it."""
         return self.post(
             rest, body=body, headers={"Content-Type": BINARY, "Accept": BINARY}
         )
 
     def close(self) -> Response:
-        """Close it."""
+        """Close the instance."""
         answer = self.post("close/")
         self.target.forget(self.id)
         return answer

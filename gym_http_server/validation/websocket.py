@@ -151,7 +151,7 @@ class WebSocket:
             raise Mismatch("frames of a WebSocket", str(error)) from None
 
     def send(self, data: bytes) -> None:
-        """Send bytes as they are.
+        """Send bytes unchanged.
 
         Raises:
             Closed: The server has closed the connection.

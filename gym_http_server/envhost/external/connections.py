@@ -210,7 +210,7 @@ class ExternalConnections:
                 self._rejoin_broker()
 
     def check_soon(self) -> None:
-        """Have timeouts checked at the next opportunity."""
+        """Check timeouts at the next opportunity."""
         self.due = 0.0
 
     @property

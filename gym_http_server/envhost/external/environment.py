@@ -1,4 +1,4 @@
-"""External environments as `gymnasium.Env`, and making them for an instance."""
+"""External environments as `gymnasium.Env`; makes them for an instance."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ class ExternalEnv(gymnasium.Env[Any, Any]):
 
     @property
     def np_random(self) -> Any:
-        """The environment's random generator, as far as its state goes."""
+        """The environment's random generator, of which only the state is available."""
         return _Generator(self)
 
     @np_random.setter
@@ -280,14 +280,14 @@ class ExternalEnv(gymnasium.Env[Any, Any]):
 
 
 class _Generator:
-    """The random generator of an external environment, as far as its state goes."""
+    """The generator of an external environment; only its state is available."""
 
     def __init__(self, env: ExternalEnv) -> None:
         self._env = env
 
     @property
     def bit_generator(self) -> _Generator:
-        """This, since only its state is used."""
+        """This object, since only its state is used."""
         return self
 
     @property
@@ -300,16 +300,16 @@ class _Generator:
         self._env.set_generator({"state": state})
 
     def described(self) -> dict[str, Any]:
-        """Return the environment's description of it."""
+        """Return the environment's description of its random generator."""
         return self._env.generator()
 
     def set_described(self, given: dict[str, Any]) -> None:
-        """Set it as described."""
+        """Set the random generator to a described state."""
         self._env.set_generator(given)
 
 
 def make_external(request: CreateRequest, connections: ExternalConnections) -> Made:
-    """Lease connections, have their environments begin, and wrap them.
+    """Lease connections, begin their environments, and wrap them.
 
     Raises:
         ExternalAway: There are not enough connections.
@@ -344,7 +344,7 @@ def make_external(request: CreateRequest, connections: ExternalConnections) -> M
 
 
 def _begin(request: CreateRequest, connections: ExternalConnections) -> Made:
-    """Have the environments of the leased connections begin."""
+    """Begin the environments of the leased connections."""
     makes = [
         functools.partial(_make, request, connections, each)
         for each in connections.leased

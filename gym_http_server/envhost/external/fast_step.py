@@ -83,6 +83,6 @@ class FastStep(Generic[M]):
         return call
 
     def take_pending(self) -> Call | None:
-        """Return the call of the last step if it is pending, once."""
+        """Remove and return the pending call of the last step, or ``None``."""
         call, self._pending = self._pending, None
         return call

@@ -139,7 +139,7 @@ class LeasedConnection:
         self._settle(call.deadline)
 
     def follow(self, call: Call, data: bytes) -> None:
-        """Await the answer to a step that `exchange` has sent, as that to a call."""
+        """Await the answer to a step that `exchange` has sent, as a call."""
         self.protocol.follow(call, data, time.monotonic())
         self._settle()
 
@@ -170,7 +170,7 @@ class LeasedConnection:
         self._settle()
 
     def lose(self, reason: str) -> None:
-        """Note that the connection has ended, and close its socket."""
+        """Record that the connection has ended, and close its socket."""
         self.protocol.lose(reason, time.monotonic())
         self._settle()
 

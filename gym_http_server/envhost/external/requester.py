@@ -98,7 +98,7 @@ class Requester:
         return self._result(self._completed(op, parameters, call))
 
     def _completed(self, op: Op, parameters: dict[str, Any], sent: Call | None) -> Call:
-        """Return the call once its outcome is known; resend it if it may be."""
+        """Return the call when its outcome is known; resend it if that is safe."""
         until = time.monotonic() + self.deadline_s
         key = self._connections.key
         call = None if self._lost is None else self._lost_before(op, parameters, key)

@@ -157,7 +157,7 @@ def _http_1_0(target: Target) -> None:
 
 @old_requests("expect-continue")
 def _expect(target: Target) -> None:
-    """Clients by curl and .NET send it with some bodies."""
+    """Clients by curl and .NET send Expect: 100-continue with some bodies."""
     with target.made(target.env_id) as instance:
         instance.post("reset/", {})
         action = instance.get("action_space/sample").json()["action"]

@@ -262,7 +262,7 @@ def _monitor_start(target: Target) -> None:
 
 @checks("monitor-start-text")
 def _monitor_start_text(target: Target) -> None:
-    """The Lua client sends its flags so."""
+    """The Lua client sends its flags in this form."""
     flags = {"force": "true", "resume": "false", "video_callable": "false"}
     _start_monitor(target, flags)
 

@@ -1,4 +1,4 @@
-"""Whole episodes, as Gymnasium itself plays them, by every way and in every form."""
+"""Whole episodes, compared with Gymnasium's own, by every route and in every form."""
 
 from __future__ import annotations
 
